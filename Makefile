@@ -1,0 +1,53 @@
+# Everything runs in .venv, which is made at need. Nothing is installed outside this folder,
+# except Java (and python3-venv), as root on Debian and Ubuntu, where there is none.
+ROWS = 10e6
+VENV = .venv
+BIN = $(VENV)/bin
+INSTALLED = $(VENV)/.installed
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Spark runs on the Java that this finds or gets.
+WITH_JAVA = JAVA_HOME=$$(sh scripts/java.sh $(BIN)/python) && export JAVA_HOME &&
+
+export PYSPARK_PYTHON = $(CURDIR)/$(BIN)/python
+export PYSPARK_DRIVER_PYTHON = $(PYSPARK_PYTHON)
+# Another Spark's or Python's settings would mix with ours.
+unexport SPARK_HOME SPARK_CONF_DIR SPARK_REMOTE HADOOP_CONF_DIR HIVE_CONF_DIR PYTHONPATH PYTHONHOME
+
+.DEFAULT_GOAL = help
+.PHONY: help install demo test check bench dist clean
+
+help: ## say what there is to make
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | awk -F@ '{ printf "%-14s %s\n", $$1, $$2 }'
+
+install: $(INSTALLED) ## make .venv with the tested versions of all that is needed
+
+$(BIN)/python:
+	@echo "making $(VENV)" >&2
+	@sh scripts/venv.sh $(VENV)
+
+$(INSTALLED): setup.cfg constraints.txt | $(BIN)/python
+	@echo "installing into $(VENV) (the first time some 600 MB are fetched)" >&2
+	@$(PIP) --upgrade pip
+	@$(PIP) --constraint constraints.txt --editable '.[demo,dev,test]'
+	@touch $@
+
+demo: $(INSTALLED) ## index the flights of New York in 2013, and ask them a few questions
+	@$(WITH_JAVA) $(BIN)/python -m demo
+
+test: $(INSTALLED) ## run the tests; T="tests/query -k name" runs some
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(T)
+
+check: $(INSTALLED) ## lint, and check the types
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+bench: $(INSTALLED) ## measure side by side with Spark and DuckDB; ROWS=1e6 for a smaller table
+	@$(WITH_JAVA) $(BIN)/python -m bench --rows $(ROWS)
+
+dist: $(INSTALLED) ## build the wheel and the source distribution into dist/
+	@rm -rf dist
+	@$(BIN)/python -m build --outdir dist .
+
+clean: ## remove all that make has made, .venv and Java included
+	rm -rf $(VENV) .java build dist *.egg-info demo-warehouse bench-warehouse .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,236 @@
+"""The measurements. Engines take turns, so that whatever else the machine does meets all of them alike.
+
+The first turn of each is not timed: it warms, and its answer is compared with the others'. Times are wall seconds and
+include planning; what is reported is the median.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+import hive_bitmap
+from bench.data import KEYS, ORC_TABLE, SCHEMA, TABLE, Data, Question
+from hive_bitmap.query.blockmap import files_kept
+from hive_bitmap.query.planner import FILES, FULL_SCAN, INDEX_ONLY, Plan
+
+SPARK, OURS, DUCKDB = "Spark", "hive_bitmap", "DuckDB"
+OTHER_ENCODINGS = ("roaring", "ewah", "plain")
+MOST_PLAIN_BYTES = 10 << 30  # plain bitmaps are keys x rows bits before they are compressed: no more than this is tried
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One engine's way to an answer; `before` is run, not timed, ahead of each turn."""
+
+    run: Callable[[], Any]
+    before: Callable[[], object] = lambda: None
+
+
+@dataclass(frozen=True)
+class Race:
+    """Seconds of each engine's timed turns, and what its first turn answered, as `digest` made it comparable."""
+
+    seconds: Mapping[str, Sequence[float]]
+    answers: Mapping[str, Any]
+
+    def median(self, engine: str) -> float:
+        return median(self.seconds[engine])
+
+
+@dataclass(frozen=True)
+class Built:
+    """One column's index against Spark's GROUP BY of that column; `size` in bytes, `index_rows` of the index table."""
+
+    column: str
+    keys: int
+    race: Race
+    size: int
+    index_rows: int
+
+
+@dataclass(frozen=True)
+class BuiltTogether:
+    """All five indexes in one pass; `size` is the bytes of each."""
+
+    seconds: Sequence[float]
+    size: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One question to all engines: base blocks and bytes that our strategy reads, of all, and index bytes decoded."""
+
+    question: Question
+    table: str
+    count: bool
+    race: Race
+    rows: int
+    equal: bool
+    strategy: str
+    reason: str
+    blocks: tuple[int, int]
+    bytes: tuple[int, int]
+    index: int
+
+
+@dataclass(frozen=True)
+class Results:
+    """Everything that was measured; `sizes` is bytes by column and encoding, without those that were not tried."""
+
+    builds: Sequence[Built]
+    together: BuiltTogether
+    sizes: Mapping[str, Mapping[str, int]]
+    asked: Sequence[Asked]
+
+
+def race(contenders: Mapping[str, Contender], repeats: int, digest: Callable[[Any], Any]) -> Race:
+    """Let the contenders take turns, one that is not timed and `repeats` that are."""
+    answers = {name: digest(_timed(contender)[1]) for name, contender in contenders.items()}
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(repeats):
+        for name, contender in contenders.items():
+            seconds[name].append(_timed(contender)[0])
+    return Race(seconds, answers)
+
+
+def build(spark: SparkSession, column: str, repeats: int) -> Built:
+    """Build an index of one column against `SELECT k, count(*) GROUP BY k`, and leave none behind."""
+    contenders = {
+        SPARK: Contender(lambda: spark.sql(f"SELECT {column}, count(*) FROM {TABLE} GROUP BY {column}").collect()),
+        OURS: Contender(lambda: hive_bitmap.build(spark, TABLE, [column]), lambda: _drop(spark, [column])),
+    }
+    finished = race(contenders, repeats, lambda answer: answer)
+    _drop(spark, [column])
+    [report] = finished.answers[OURS]
+    return Built(column, len(finished.answers[SPARK]), finished, report.index_bytes, report.index_rows)
+
+
+def build_together(spark: SparkSession, repeats: int) -> BuiltTogether:
+    """Build all indexes in one pass; they stay."""
+    contender = Contender(lambda: hive_bitmap.build(spark, TABLE, list(KEYS)), lambda: _drop(spark, KEYS))
+    finished = race({OURS: contender}, repeats, lambda answer: answer)
+    size = {report.definition.column_names[0]: report.index_bytes for report in finished.answers[OURS]}
+    return BuiltTogether(finished.seconds[OURS], size)
+
+
+def sizes(spark: SparkSession, column: str, rows: int) -> dict[str, int]:
+    """Bytes of the column's index in the encodings besides gap; plain only where its raw bitmaps are not absurd."""
+    found = {}
+    for encoding in OTHER_ENCODINGS:
+        if encoding == "plain" and KEYS[column] * rows // 8 > MOST_PLAIN_BYTES:
+            continue
+        [report] = hive_bitmap.build(spark, TABLE, [column], encoding=encoding)
+        if not report.unindexed:
+            found[encoding] = report.index_bytes
+        _drop(spark, [column])
+    return found
+
+
+def build_orc(spark: SparkSession) -> None:
+    """The same indexes on the ORC copy."""
+    hive_bitmap.build(spark, ORC_TABLE, list(KEYS))
+
+
+def ask_count(spark: SparkSession, duck: duckdb.DuckDBPyConnection, question: Question, repeats: int) -> Asked:
+    """COUNT(*) of a predicate."""
+    where = question.predicate
+    sql = f"SELECT count(*) FROM {TABLE} WHERE {where}"
+    contenders = {
+        SPARK: Contender(lambda: _spark(spark, TABLE, where).count()),
+        OURS: Contender(lambda: hive_bitmap.count(spark, TABLE, where)),
+        DUCKDB: Contender(lambda: _one(duck, sql)),
+    }
+    finished = race(contenders, repeats, lambda answer: answer)
+    return _asked(question, TABLE, finished, finished.answers[SPARK], hive_bitmap.plan(spark, TABLE, where, count=True))
+
+
+def ask_fetch(
+    spark: SparkSession, duck: duckdb.DuckDBPyConnection, question: Question, table: str, repeats: int
+) -> Asked:
+    """All columns of the rows of a predicate, as an Arrow table in this process. DuckDB reads no ORC."""
+    where = question.predicate
+    contenders = {
+        SPARK: Contender(lambda: _spark(spark, table, where).toArrow()),
+        OURS: Contender(lambda: hive_bitmap.scan(spark, table, where).toArrow()),
+    }
+    if table == TABLE:
+        sql = f"SELECT * FROM {TABLE} WHERE {where}"
+        contenders[DUCKDB] = Contender(lambda: duck.execute(sql).to_arrow_table())
+    finished = race(contenders, repeats, multiset)
+    return _asked(question, table, finished, finished.answers[SPARK][0], hive_bitmap.plan(spark, table, where))
+
+
+def connect_duckdb(data: Data, cores: int) -> duckdb.DuckDBPyConnection:
+    """DuckDB over the very files, on as many threads as Spark has tasks."""
+    duck = duckdb.connect(config={"threads": cores})
+    duck.execute("SET TimeZone = 'UTC'")
+    duck.execute(f"CREATE VIEW {TABLE} AS SELECT * FROM read_parquet('{data.folder}/*.parquet')")
+    return duck
+
+
+def multiset(rows: pa.Table) -> tuple[int, int]:
+    """Rows, and the sum of their hashes: equal for equal rows in whatever order, and hardly for others."""
+    found = rows.select(SCHEMA.names).cast(SCHEMA)  # noqa: F841 - DuckDB finds it by its name
+    columns = ", ".join(SCHEMA.names)
+    with duckdb.connect() as connection:
+        count, total = connection.sql(f"SELECT count(*), sum(hash({columns})::HUGEINT) FROM found").fetchall()[0]
+    return count, int(total or 0)
+
+
+def base_read(plan: Plan) -> tuple[int, int]:
+    """Blocks and bytes of base files that the plan's strategy reads."""
+    if plan.strategy == FULL_SCAN:
+        return plan.blocks_total, plan.bytes_total
+    if plan.strategy == INDEX_ONLY and plan.rows_selected is not None:
+        return 0, 0
+    if plan.strategy == FILES:
+        kept = files_kept(plan)
+        return int(plan.files["blocks"].to_numpy()[kept].sum()), int(plan.files["size"].to_numpy()[kept].sum())
+    return plan.blocks_selected, plan.bytes_selected
+
+
+def _asked(question: Question, table: str, finished: Race, rows: int, plan: Plan) -> Asked:
+    blocks, read = base_read(plan)
+    equal = len(set(finished.answers.values())) == 1
+    count = isinstance(finished.answers[OURS], int)
+    return Asked(
+        question,
+        table,
+        count,
+        finished,
+        rows,
+        equal,
+        plan.strategy,
+        plan.reason,
+        (blocks, plan.blocks_total),
+        (read, plan.bytes_total),
+        plan.index_bytes,
+    )
+
+
+def _timed(contender: Contender) -> tuple[float, Any]:
+    contender.before()
+    start = time.perf_counter()
+    answer = contender.run()
+    return time.perf_counter() - start, answer
+
+
+def _drop(spark: SparkSession, columns: Iterable[str]) -> None:
+    for column in columns:
+        hive_bitmap.drop(spark, TABLE, column, if_exists=True)
+
+
+def _spark(spark: SparkSession, table: str, where: str) -> DataFrame:
+    return spark.table(table).where(where)
+
+
+def _one(duck: duckdb.DuckDBPyConnection, sql: str) -> int:
+    return int(duck.execute(sql).fetchall()[0][0])

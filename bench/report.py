@@ -1,0 +1,182 @@
+"""The figures as tables for people and as JSON for programs. What we lose is marked, not left out."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from bench.data import KEYS, Data, summary
+from bench.measure import DUCKDB, OURS, SPARK, Asked, Built, Results
+from bench.targets import BUILD_RATIO, PAIMON_BITMAP_BYTES, PAIMON_RANGE_BITMAP_BYTES, PAIMON_SOURCE, Target, ratio
+from hive_bitmap.query.measures import percent, seconds, size
+
+PACKAGES = ("hive_bitmap", "pyspark", "duckdb", "pyarrow", "numpy")
+LOST = "▼"
+
+
+def conditions(spark: SparkSession, data: Data, cores: int, repeats: int) -> dict[str, Any]:
+    """What the figures depend on."""
+    java = spark.sql("SELECT java_method('java.lang.System', 'getProperty', 'java.version')").collect()[0][0]
+    versions = {name: version(name) for name in PACKAGES}
+    return {
+        "versions": {**versions, "python": platform.python_version(), "java": java},
+        "machine": f"{platform.system()} {platform.machine()}",
+        "cores_used": cores,
+        "cores": os.cpu_count(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if sys.platform != "win32" else None,
+        "data": summary(data),
+        "repeats": repeats,
+    }
+
+
+def show(console: Console, found: Mapping[str, Any], results: Results, reached: Sequence[Target]) -> None:
+    """Print all tables."""
+    _show_conditions(console, found)
+    rows = found["data"]["rows"]
+    console.print(_builds(results))
+    console.print(_sizes(results, rows))
+    console.print(_counts([asked for asked in results.asked if asked.count]))
+    console.print(_fetches([asked for asked in results.asked if not asked.count]))
+    console.print(_targets(reached))
+    console.print(
+        f"[dim]Times: medians of {found['repeats']} turns, warm, planning included. {LOST}: we lose, or miss a target."
+    )
+
+
+def write_json(path: Path, found: Mapping[str, Any], results: Results, reached: Sequence[Target]) -> None:
+    """All that was measured, each turn's seconds included."""
+    raw = {**found, **asdict(results), "targets": [asdict(target) for target in reached]}
+    for built in raw["builds"]:
+        del built["race"]["answers"]
+    for asked in raw["asked"]:
+        del asked["race"]["answers"]
+    path.write_text(json.dumps(raw, indent=1) + "\n")
+
+
+def _show_conditions(console: Console, found: Mapping[str, Any]) -> None:
+    data, memory = found["data"], found["memory_bytes"]
+    console.rule("[bold]hive_bitmap[/] beside Spark and DuckDB")
+    console.print(", ".join(f"{name} {number}" for name, number in found["versions"].items()))
+    console.print(
+        f"{found['machine']}, {found['cores_used']} of {found['cores']} cores used"
+        + (f", {size(memory)} of memory" if memory else "")
+    )
+    console.print(
+        f"{data['rows']:,} rows in {data['files']} Parquet files of {data['blocks']} blocks, {size(data['bytes'])}\n"
+    )
+
+
+def _builds(results: Results) -> Table:
+    table = _table("Build of one index, beside Spark's GROUP BY of the column")
+    _columns(table, ["column"], ["keys", "GROUP BY", "build", "ratio", "index", "index rows"])
+    for built in results.builds:
+        table.add_row(*_built(built))
+    apart = sum(built.race.median(OURS) for built in results.builds)
+    by_spark = sum(built.race.median(SPARK) for built in results.builds)
+    together = sorted(results.together.seconds)[len(results.together.seconds) // 2]
+    table.add_section()
+    total = size(sum(built.size for built in results.builds))
+    table.add_row("all, one by one", "", seconds(by_spark), seconds(apart), f"{apart / by_spark:.2f}x", total, "")
+    total = size(sum(results.together.size.values()))
+    table.add_row("all in one pass", "", "", seconds(together), f"{together / by_spark:.2f}x", total, "")
+    return table
+
+
+def _built(built: Built) -> list[str | Text]:
+    ours, theirs = built.race.median(OURS), built.race.median(SPARK)
+    times = _marked(f"{ours / theirs:.2f}x", ours <= BUILD_RATIO * theirs)
+    figures = (size(built.size), f"{built.index_rows:,}")
+    return [built.column, f"{built.keys:,}", seconds(theirs), seconds(ours), times, *figures]
+
+
+def _sizes(results: Results, rows: int) -> Table:
+    table = _table("Size of each index, by encoding")
+    _columns(table, ["column"], ["gap", "roaring", "ewah", "plain"])
+    gaps = {built.column: built.size for built in results.builds}
+    for column in KEYS:
+        others = results.sizes[column]
+        smallest = gaps[column] <= min(others.values())  # of plain too, which zstd makes small where keys are few
+        cells = [size(others[name]) if name in others else "-" for name in ("roaring", "ewah", "plain")]
+        table.add_row(column, _marked(size(gaps[column]), smallest), *cells)
+    table.add_section()
+    sums = {name: [results.sizes[column].get(name) for column in KEYS] for name in ("roaring", "ewah", "plain")}
+    cells = ["-" if None in found else size(sum(filter(None, found))) for found in sums.values()]
+    table.add_row("all", size(sum(gaps.values())), *cells)
+    bitmap, ranges = (size(int(per_row * rows)) for per_row in (PAIMON_BITMAP_BYTES, PAIMON_RANGE_BITMAP_BYTES))
+    table.caption = f"bitmap {bitmap}, range-bitmap {ranges}: {PAIMON_SOURCE}"
+    return table
+
+
+def _counts(asked: Sequence[Asked]) -> Table:
+    table = _table("COUNT(*)")
+    _columns(table, ["question"], ["rows", "Spark", "hive_bitmap", "DuckDB", "to Spark", "to DuckDB"])
+    _columns(table, ["strategy"], ["index decoded", "blocks", "equal"])
+    for each in asked:
+        table.add_row(*_asked(each), each.strategy, size(each.index), _of(each.blocks), _equal(each))
+    return table
+
+
+def _fetches(asked: Sequence[Asked]) -> Table:
+    table = _table("All columns of the rows, as an Arrow table")
+    _columns(table, ["question"], ["rows", "Spark", "hive_bitmap", "DuckDB", "to Spark", "to DuckDB"])
+    _columns(table, ["strategy"], ["blocks", "bytes", "equal"])
+    for each in asked:
+        read = Text(f"{size(each.bytes[0])} of {size(each.bytes[1])}\n{percent(*each.bytes)}")
+        table.add_row(*_asked(each), each.strategy, _of(each.blocks), read, _equal(each))
+    return table
+
+
+def _asked(asked: Asked) -> list[str | Text]:
+    ran = asked.race.seconds
+    engines = [seconds(asked.race.median(name)) if name in ran else "-" for name in (SPARK, OURS, DUCKDB)]
+    faster = {name: ratio(asked, name) for name in (SPARK, DUCKDB) if name in ran}
+    ratios = [_marked(f"{faster[name]:.1f}x", faster[name] >= 1) if name in ran else "-" for name in (SPARK, DUCKDB)]
+    about = Text.assemble((f"{asked.question.name} on {asked.table}", "bold"), (f"\n{asked.question.about}", "dim"))
+    return [about, f"{asked.rows:,}", *engines, *ratios]
+
+
+def _targets(reached: Sequence[Target]) -> Table:
+    table = _table("Targets")
+    _columns(table, ["target"], ["measured"])
+    table.add_column("")
+    for number, target in enumerate(reached):
+        if number and target.later and not reached[number - 1].later:
+            table.add_section()
+            table.add_row("[dim]not promised yet", "", "")
+        table.add_row(target.what, target.figure, _marked("met" if target.met else "missed", target.met))
+    return table
+
+
+def _table(title: str) -> Table:
+    return Table(title=f"\n{title}", title_justify="left", title_style="bold", caption_justify="left")
+
+
+def _columns(table: Table, left: Sequence[str], right: Sequence[str]) -> None:
+    for heading in left:
+        table.add_column(heading)
+    for heading in right:
+        table.add_column(heading, justify="right")
+
+
+def _marked(figure: str, good: bool) -> Text:
+    return Text(figure, "green") if good else Text(f"{LOST} {figure}", "bold red")
+
+
+def _of(blocks: tuple[int, int]) -> str:
+    return f"{blocks[0]:,} of {blocks[1]:,}"
+
+
+def _equal(asked: Asked) -> Text:
+    return Text("✓", "green") if asked.equal else Text("DIFFERS", "bold red")

@@ -1,0 +1,1 @@
+"""The demonstration: real flights, indexed, queried and explained, in a local Spark."""

@@ -1,0 +1,71 @@
+"""Bitmap indexes for Hive and Spark tables.
+
+>>> import hive_bitmap
+>>> spark = hive_bitmap.session()                                           # doctest: +SKIP
+>>> hive_bitmap.build(spark, "flights", ["carrier", "origin"])              # doctest: +SKIP
+>>> print(hive_bitmap.plan(spark, "flights", "carrier = 'UA'"))             # doctest: +SKIP
+>>> hive_bitmap.scan(spark, "flights", "carrier = 'UA' AND origin = 'JFK'") # doctest: +SKIP
+
+Names are imported when they are first used, so that the parts that need no Spark load without it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hive_bitmap.index.build import BuildReport, build, rebuild
+    from hive_bitmap.index.drop import drop
+    from hive_bitmap.index.estimate import Estimate, estimate
+    from hive_bitmap.index.show import IndexStatus, show
+    from hive_bitmap.index.verify import Verification, verify
+    from hive_bitmap.query.aggregates import count
+    from hive_bitmap.query.planner import Plan
+    from hive_bitmap.query.result_file import write_offsets
+    from hive_bitmap.query.scan import plan, scan
+    from hive_bitmap.session import session
+
+__version__ = "0.1.0"
+_HOMES = {
+    "BuildReport": "index.build",
+    "Estimate": "index.estimate",
+    "IndexStatus": "index.show",
+    "Plan": "query.planner",
+    "Verification": "index.verify",
+    "build": "index.build",
+    "count": "query.aggregates",
+    "drop": "index.drop",
+    "estimate": "index.estimate",
+    "plan": "query.scan",
+    "rebuild": "index.build",
+    "scan": "query.scan",
+    "session": "session",
+    "show": "index.show",
+    "verify": "index.verify",
+    "write_offsets": "query.result_file",
+}
+__all__ = [
+    "BuildReport",
+    "Estimate",
+    "IndexStatus",
+    "Plan",
+    "Verification",
+    "build",
+    "count",
+    "drop",
+    "estimate",
+    "plan",
+    "rebuild",
+    "scan",
+    "session",
+    "show",
+    "verify",
+    "write_offsets",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'hive_bitmap' has no attribute {name!r}")
+    return getattr(import_module(f"hive_bitmap.{_HOMES[name]}"), name)

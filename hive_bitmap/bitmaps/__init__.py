@@ -1,0 +1,43 @@
+"""Bitmaps between a table and memory. A bitmap is the set of rows of one block that hold one key.
+
+Each encoding is a module that keeps this contract:
+
+* `encode` takes the non-zero bytes of the bitmaps of all k keys of a block (`keybytes`) and gives the stored columns.
+* `decode_into` ORs m stored bitmaps, of any blocks, into a selection (`selection`); several may fall into one block.
+* `cardinalities` counts their rows without a selection.
+* What does not fit its block raises CorruptBitmap before a bit is written: a bitmap is never cut, padded or guessed.
+* An encoding's name stands for its bytes: whoever wrote them (Hive, CRoaring, an earlier version), they read alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hive_bitmap.bitmaps import ewah, gap, plain, roaring
+from hive_bitmap.bitmaps.keybytes import KeyBytes
+
+
+class Encoding(Protocol):
+    """A stored form of bitmaps: its name, its columns, and the way to and from memory."""
+
+    NAME: str
+    FIELDS: tuple[pa.Field, ...]
+
+    def encode(self, b: KeyBytes) -> tuple[pa.Array, ...]:
+        """The stored columns for the k keys of one block, k values each."""
+
+    def decode_into(
+        self, bits: NDArray[np.uint8], columns: Sequence[pa.Array], starts: NDArray[np.int64], rows: NDArray[np.int64]
+    ) -> None:
+        """OR m stored bitmaps into `bits`: bitmap i belongs to a block of rows[i] rows, from bits[starts[i]] on."""
+
+    def cardinalities(self, columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many bits each of the m stored bitmaps has set."""
+
+
+ENCODINGS: dict[str, Encoding] = {encoding.NAME: encoding for encoding in (plain, gap, ewah, roaring)}

@@ -1,0 +1,173 @@
+"""EWAH words, as Hive 0.8-2.3 wrote them (JavaEWAH 0.3) and its EWAH_BITMAP_* functions read them.
+
+`_bitmaps array<bigint>`: `[sizeInBits, n, bufferLength, word 0 .. word n-1, rlwPosition]`. sizeInBits is the last row
++ 1, bufferLength the capacity of Java's array, rlwPosition the index of the last marker among the words. A marker
+stands for a run of equal words and the literal words behind it: bit 0 is the run's bit, bits 1-32 its words, bits 33-63
+the literals.
+Bit r of word w of the bitmap is row 64 * w + r. JavaEWAH 0.3.3 and later left bufferLength out: they read other arrays.
+
+Row 12 alone: [13, 2, 4, 1 << 33, 1 << 12, 0].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hive_bitmap.bitmaps.keybytes import KeyBytes, join_full
+from hive_bitmap.bitmaps.ragged import list_array, list_values, offsets_of, require, segment_sums, spans
+from hive_bitmap.bitmaps.writing import byte_lengths, fill, or_slices
+
+NAME = "ewah"
+FIELDS = (pa.field("_bitmaps", pa.list_(pa.int64())),)
+
+_FULL = 2**64 - 1
+_LENGTH = np.array([number.bit_length() for number in range(256)])  # of a byte, in bits up to its highest set one
+
+
+def encode(b: KeyBytes) -> tuple[pa.Array, ...]:
+    """The bitmaps of the k keys: one column of k values, the very numbers that Hive's EWAH_BITMAP makes of the rows."""
+    begin, index, word, run = _words(b)
+    full = word == _FULL
+    zeros = np.diff(index + run, prepend=0) - run
+    zeros[begin[:-1]] = index[begin[:-1]]
+    # Each entry is a literal, or the marker of a run of full words. Before it stands a marker where zero words come
+    # first, and an empty one where a bitmap begins with a literal.
+    leads = zeros > 0
+    leads[begin[:-1]] |= ~full[begin[:-1]]
+    end = offsets_of(leads + 1)
+    n = np.diff(end[begin])
+    offsets = offsets_of(n + 4)
+    at = end[1:] - 1 + np.repeat(offsets[:-1] + 3 - end[begin[:-1]], np.diff(begin))
+    out = np.zeros(offsets[-1], np.int64)
+    out[at] = word.view(np.int64)
+    out[at[full]] = 1 | run[full] << 1
+    out[at[leads] - 1] = zeros[leads] << 1
+    last = b.first[1:] - 1
+    out[offsets[:-1]] = b.position[last] * 8 + _LENGTH[b.value[last]]
+    out[offsets[:-1] + 1] = n
+    out[offsets[:-1] + 2] = np.maximum(4, n + 1)  # what Hive's OR of one mapper's bitmap leaves
+    _count_literals(out, offsets, np.concatenate((at[full], at[leads] - 1)))
+    return (list_array(out, offsets),)
+
+
+def decode_into(
+    bits: NDArray[np.uint8], columns: Sequence[pa.Array], starts: NDArray[np.int64], rows: NDArray[np.int64]
+) -> None:
+    """OR the m stored bitmaps into `bits`: bitmap i belongs to a block of rows[i] rows that begins at bits[starts[i]].
+
+    Raises CorruptBitmap, before `bits` is touched, for a bitmap that does not fit its block.
+    """
+    stored = _read(columns, rows)
+    start = starts[stored.owner] + 8 * stored.index
+    ones = np.flatnonzero(stored.ones)
+    fill(bits, start[ones], 8 * stored.run[ones])
+    held = np.flatnonzero(stored.literals)
+    room = byte_lengths(rows)[stored.owner] - 8 * (stored.index + stored.run)
+    length = np.clip(8 * stored.literals, 0, room)[held]  # the last word ends behind the block, with bits that are 0
+    begin = 8 * (stored.marker[held] + 1)
+    data = stored.numbers.astype("<i8", copy=False).view(np.uint8)
+    or_slices(bits, (start + 8 * stored.run)[held], data, begin, length)
+
+
+def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many bits each of the m stored bitmaps has set. Raises CorruptBitmap as `decode_into` does."""
+    stored = _read(columns, rows)
+    held = np.bitwise_count(stored.numbers.view(np.uint64)[spans(stored.marker + 1, stored.literals)])
+    counted = segment_sums(held, offsets_of(stored.literals)) + 64 * stored.run * stored.ones
+    return segment_sums(counted, np.searchsorted(stored.owner, np.arange(len(rows) + 1)))
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """The markers of m checked bitmaps, in order."""
+
+    numbers: NDArray[np.int64]  # all that is stored, end to end
+    marker: NDArray[np.int64]  # where the markers are in numbers
+    owner: NDArray[np.int64]  # of each marker: number of its bitmap
+    index: NDArray[np.int64]  # of each marker: word of the bitmap at which its run begins
+    ones: NDArray[np.bool_]  # of each marker: its run is of ones
+    run: NDArray[np.int64]  # of each marker: words of its run
+    literals: NDArray[np.int64]  # of each marker: words behind it
+
+
+def _words(b: KeyBytes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:
+    """The non-zero words of each key, equal full ones made one: offsets of the keys, index, word, run in words."""
+    index = b.position >> 3
+    new = np.ones(len(index), bool)
+    np.not_equal(index[1:], index[:-1], out=new[1:])
+    new[b.first[:-1]] = True
+    start = np.flatnonzero(new)
+    shifted = b.value.astype(np.uint64) << (8 * (b.position & 7)).astype(np.uint64)
+    word = np.bitwise_or.reduceat(shifted, start) if len(start) else shifted
+    return join_full(np.searchsorted(start, b.first), index[start], word, _FULL)
+
+
+def _count_literals(out: NDArray[np.int64], offsets: NDArray[np.int64], markers: NDArray[np.int64]) -> None:
+    """Write the number of literals into each marker, and each bitmap's last marker into its last field."""
+    end = offsets[1:] - 1
+    is_stop = np.zeros(len(out), bool)
+    is_stop[markers] = is_stop[end] = True
+    stop = np.flatnonzero(is_stop)
+    last = np.searchsorted(stop, end) - 1
+    literals = np.diff(stop) - 1
+    out[stop[:-1]] |= literals << 33  # of the last fields, too: they are overwritten
+    out[end] = stop[last] - offsets[:-1] - 3
+
+
+def _read(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> _Stored:
+    """The stored bitmaps, checked against the rows of their blocks."""
+    numbers, offsets = list_values(columns[0])
+    begin, end = offsets[:-1], offsets[1:] - 1
+    require(end - begin >= 4, "it has less than 5 numbers")
+    size, n, capacity = numbers[begin], numbers[begin + 1], numbers[begin + 2]
+    require((n == end - begin - 3) & (capacity >= n), "its number of words, or its capacity, is wrong")
+    require((size >= 0) & (size <= rows), "it has more rows than its block")
+    marker, owner = _markers(numbers, begin + 3, end)
+    word = numbers[marker].view(np.uint64)
+    ones, run, literals = word & 1 == 1, (word >> 1 & 0xFFFFFFFF).astype(np.int64), (word >> 33).astype(np.int64)
+    last = np.searchsorted(owner, np.arange(len(rows)), "right") - 1
+    require(marker[last] == begin + 3 + numbers[end], "its last field is not its last marker")
+    before = offsets_of(run + literals)
+    index = before[:-1] - before[np.searchsorted(owner, np.arange(len(rows)))][owner]
+
+    inside = np.ones(len(rows), bool)
+    inside[owner[ones & (run > 0) & (64 * (index + run) > size[owner])]] = False
+    room = np.repeat(size[owner], literals) - 64 * spans(index + run, literals)
+    tail = np.flatnonzero(room < 64)
+    over = numbers.view(np.uint64)[spans(marker + 1, literals)[tail]] >> np.clip(room[tail], 0, 63).astype(np.uint64)
+    inside[np.repeat(owner, literals)[tail[over != 0]]] = False
+    require(inside, "it has bits behind its last row")
+    return _Stored(numbers, marker, owner, index, ones, run, literals)
+
+
+def _markers(
+    numbers: NDArray[np.int64], first: NDArray[np.int64], end: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where the markers are, and the bitmap of each. Raises CorruptBitmap where literals reach beyond the words.
+
+    A marker tells where the next one is. All are found in log2(markers) rounds: what lies 1, 2, 4, .. markers behind
+    a known one.
+    """
+    stay = len(numbers)
+    jump = np.append(np.minimum(np.arange(1, stay + 1) + (numbers.view(np.uint64) >> 33).astype(np.int64), stay), stay)
+    jump[end] = end
+    following = jump
+    known = np.zeros(stay + 1, bool)
+    known[first] = True
+    count = 0
+    while count != (marker := np.flatnonzero(known)).size:
+        count = len(marker)
+        known[jump[marker]] = True
+        jump = jump[jump]
+    known[end] = known[stay] = False
+    marker = np.flatnonzero(known)
+    owner = np.searchsorted(end, marker)
+    fits = np.ones(len(end), bool)
+    fits[owner[following[marker] > end[owner]]] = False
+    require(fits, "its literals reach beyond its words")
+    return marker, owner

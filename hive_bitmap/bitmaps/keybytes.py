@@ -1,0 +1,116 @@
+"""The bitmaps of all keys of one block at once: their non-zero bytes, and nothing else.
+
+Every encoding starts from these. However many keys a block has, its bitmaps have at most one non-zero byte a row: this
+form is never larger than the block, and whole-array operations make it, with no loop over keys or rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_FEW_KEYS = 128  # up to here a matrix of all bytes of all keys costs less than a sort of the rows
+
+
+@dataclass(frozen=True)
+class KeyBytes:
+    """The non-zero bytes of the bitmaps of the k keys of one block of `rows` rows.
+
+    Key i owns [first[i], first[i+1]) of `position` (byte of the bitmap, ascending inside a key) and `value` (1 to 255).
+    Row r is bit r % 8, least significant first, of byte r // 8. Every key owns at least one byte.
+    """
+
+    rows: int
+    first: NDArray[np.int64]  # k + 1
+    position: NDArray[np.int64]  # n
+    value: NDArray[np.uint8]  # n
+
+    @property
+    def keys(self) -> int:
+        """How many keys the block has."""
+        return len(self.first) - 1
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of one whole bitmap of the block."""
+        return (self.rows + 7) // 8
+
+
+def key_bytes(codes: NDArray[Any]) -> tuple[NDArray[np.int64], KeyBytes]:
+    """The codes that occur, ascending, and the bytes of their bitmaps.
+
+    `codes` holds a small non-negative integer a row (below 2**32: an index into the keys of the block).
+
+    >>> present, b = key_bytes(np.array([3, 3, 0, 3, 3, 3, 3, 3, 3]))
+    >>> present.tolist(), b.first.tolist(), b.position.tolist(), b.value.tolist()
+    ([0, 3], [0, 1, 3], [0, 0, 1], [4, 251, 1])
+    """
+    keys = int(codes.max()) + 1 if len(codes) else 0
+    return _by_matrix(codes, keys) if keys <= _FEW_KEYS else _by_sort(codes, keys)
+
+
+def join_full(
+    first: NDArray[np.int64], position: NDArray[np.int64], value: NDArray[Any], full: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any], NDArray[np.int64]]:
+    """The bytes (or words) of each key, neighbours of the value `full` made one: first, position, value, run length."""
+    joins = np.zeros(len(value), bool)
+    joins[1:] = (value[1:] == full) & (value[:-1] == full) & (position[1:] == position[:-1] + 1)
+    joins[first[:-1]] = False
+    if not joins.any():
+        return first, position, value, np.ones(len(value), np.int64)
+    kept = np.flatnonzero(~joins)
+    return np.searchsorted(kept, first), position[kept], value[kept], np.diff(kept, append=len(joins))
+
+
+def _by_matrix(codes: NDArray[Any], keys: int) -> tuple[NDArray[np.int64], KeyBytes]:
+    """Out of the matrix of all bytes of all keys.
+
+    Rows that are the same bit of their bytes never share a byte, so each of the eight bits is one plain indexed OR.
+    """
+    nbytes = (len(codes) + 7) // 8
+    matrix = np.zeros(keys * nbytes, np.uint8)
+    column = np.arange(nbytes)
+    for bit in range(8):
+        at = codes[bit::8].astype(np.int64)
+        at *= nbytes
+        at += column[: len(at)]
+        matrix[at] |= np.uint8(1 << bit)
+    at = np.flatnonzero(matrix != 0)
+    begin = np.arange(keys) * nbytes
+    first = np.searchsorted(at, np.append(begin, len(matrix)))
+    length = np.diff(first)
+    present = np.flatnonzero(length)
+    b = KeyBytes(len(codes), np.append(first[present], len(at)), at - np.repeat(begin, length), matrix[at])
+    return present, b
+
+
+def _by_sort(codes: NDArray[Any], keys: int) -> tuple[NDArray[np.int64], KeyBytes]:
+    """Out of (code, row), packed in one integer and sorted."""
+    rows = len(codes)
+    shift = max(3, (rows - 1).bit_length())
+    word: type[Any] = np.uint32 if shift + (keys - 1).bit_length() <= 32 else np.uint64
+    packed: NDArray[Any] = codes.astype(word)
+    packed <<= word(shift)
+    packed |= np.arange(rows, dtype=word)
+    packed.sort()
+    byte = packed >> word(3)
+    start = _changes(byte)
+    # The bits of a byte differ, so their OR is their sum: the difference of two running sums, all of it modulo 256.
+    packed &= word(7)
+    running = np.cumsum(np.left_shift(np.uint8(1), packed.astype(np.uint8)), dtype=np.uint8)
+    value = np.diff(running[np.append(start[1:], rows) - 1], prepend=np.uint8(0))
+    byte = byte[start]
+    code = byte >> word(shift - 3)
+    first = _changes(code)
+    position = (byte & word((1 << (shift - 3)) - 1)).astype(np.int64)
+    return code[first].astype(np.int64), KeyBytes(rows, np.append(first, len(code)), position, value)
+
+
+def _changes(values: NDArray[Any]) -> NDArray[np.int64]:
+    """Where a value differs from the one before it; the first one does."""
+    new = np.ones(len(values), bool)
+    np.not_equal(values[1:], values[:-1], out=new[1:])
+    return np.flatnonzero(new)

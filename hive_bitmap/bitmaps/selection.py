@@ -1,0 +1,75 @@
+"""Selections in memory: one bit a row, least significant first; blocks lie side by side, each aligned to a byte.
+
+AND and OR of two selections of one layout are numpy's `&` and `|`. The bits behind the last row of a block are always
+0, so a selection is never complemented by itself: take it out of another one (`and_not`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hive_bitmap.bitmaps.ragged import offsets_of, segment_sums
+from hive_bitmap.bitmaps.writing import byte_lengths, fill, tail_bits
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the b blocks of a selection lie in it."""
+
+    rows: NDArray[np.int64]  # b
+    starts: NDArray[np.int64]  # b + 1, in bytes
+
+
+def layout(rows: ArrayLike) -> Layout:
+    """The layout of blocks of `rows` rows, in the order given.
+
+    >>> layout([9, 0, 8]).starts.tolist()
+    [0, 2, 2, 3]
+    """
+    counted = np.asarray(rows, np.int64)
+    return Layout(counted, offsets_of(byte_lengths(counted)))
+
+
+def nothing(where: Layout) -> NDArray[np.uint8]:
+    """No row of any block."""
+    return np.zeros(where.starts[-1], np.uint8)
+
+
+def everything(where: Layout) -> NDArray[np.uint8]:
+    """Every row of every block."""
+    bits = np.full(where.starts[-1], 0xFF, np.uint8)
+    _trim(bits, where, np.arange(len(where.rows)))
+    return bits
+
+
+def everything_in(where: Layout, blocks: ArrayLike) -> NDArray[np.uint8]:
+    """Every row of the blocks with these numbers, and no other row."""
+    chosen = np.asarray(blocks, np.int64)
+    bits = nothing(where)
+    fill(bits, where.starts[chosen], where.starts[chosen + 1] - where.starts[chosen])
+    _trim(bits, where, chosen)
+    return bits
+
+
+def and_not(left: NDArray[np.uint8], right: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The rows of `left` that `right` does not hold."""
+    return left & ~right
+
+
+def counts(bits: NDArray[np.uint8], where: Layout) -> NDArray[np.int64]:
+    """How many rows of each block are selected."""
+    return segment_sums(np.bitwise_count(bits), where.starts)
+
+
+def rows(bits: NDArray[np.uint8], where: Layout, block: int) -> NDArray[np.int64]:
+    """The selected rows of one block, 0-based and ascending."""
+    return np.flatnonzero(np.unpackbits(bits[where.starts[block] : where.starts[block + 1]], bitorder="little"))
+
+
+def _trim(bits: NDArray[np.uint8], where: Layout, blocks: NDArray[np.int64]) -> None:
+    """Clear what lies behind the last row in the last byte of these blocks."""
+    filled = blocks[where.rows[blocks] > 0]
+    bits[where.starts[filled + 1] - 1] &= tail_bits(where.rows[filled])

@@ -1,0 +1,159 @@
+"""The commands that make, refresh, drop and show indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hive_bitmap.cli.door import Door, messages
+from hive_bitmap.cli.names import split_names, split_pairs
+from hive_bitmap.cli.options import compression_option, encoding_option, type_option
+from hive_bitmap.cli.output import format_option, print_lines, print_records
+from hive_bitmap.cli.progress import build_bar
+from hive_bitmap.cli.records import BUILD_FIELDS, SHOW_FIELDS, details, report_record, status_record
+from hive_bitmap.errors import NotFound
+from hive_bitmap.index.definition import define
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from hive_bitmap.index.build import BuildReport
+
+
+@click.command()
+@click.argument("table")
+@click.argument("columns", nargs=-1, required=True, type=split_names)
+@click.option("--name", help="Name of the index; default: its columns, joined by _. For one index only.")
+@type_option
+@encoding_option
+@compression_option
+@click.option("--index-table", metavar="NAME", help="Name of the index table; default: <db>__<table>_<index>__.")
+@click.option("--location", metavar="DIR", help="Folder of the index; default: under the warehouse.")
+@click.option("--comment", default="", help="A comment on the index table.")
+@click.option("--deferred", is_flag=True, help="Only register the index; rebuild fills it.")
+@click.option("--if-not-exists", is_flag=True, help="Leave indexes that exist as they are.")
+@format_option
+@click.pass_obj
+def create(
+    door: Door,
+    /,
+    table: str,
+    columns: Sequence[list[str]],
+    if_not_exists: bool,
+    format_: str,
+    type_: str,
+    **options: Any,
+) -> None:
+    """Create indexes on TABLE and build them in one pass.
+
+    Each of COLUMNS makes one index; names joined by commas make one index with a composite key. A name that holds a
+    comma goes in backticks, as in SQL.
+
+    \b
+    Example:
+      hive-bitmap create flights carrier origin,dest --encoding roaring
+    """
+    from hive_bitmap.index.build import build
+
+    single = [name for name in ("name", "index_table", "location") if options[name] is not None]
+    if single and len(columns) > 1:
+        raise click.UsageError(f"--{single[0].replace('_', '-')} is for one index, and {len(columns)} are asked for")
+    with door.session() as spark:
+        if if_not_exists:
+            columns = _missing(spark, table, columns, options["name"])
+        with build_bar(f"indexing {table}") as progress:
+            reports = build(spark, table, columns, type=type_, progress=progress, **options) if columns else []
+    _print_reports(format_, reports, "nothing to do: every index exists")
+
+
+@click.command()
+@click.argument("table")
+@click.argument("indexes", nargs=-1, metavar="[INDEX]...")
+@click.option(
+    "--partition",
+    type=split_pairs,
+    metavar="NAME=VALUE[,...]",
+    help="Only this partition: all partition columns with their values, NULL and 'quotes' as in SQL.",
+)
+@format_option
+@click.pass_obj
+def rebuild(
+    door: Door, table: str, indexes: Sequence[str], partition: Mapping[str, str | None] | None, format_: str
+) -> None:
+    """Build the indexes of TABLE anew: all of them, or those named.
+
+    Until the new state is complete, readers see the old one.
+
+    \b
+    Example:
+      hive-bitmap rebuild flights_by_month carrier --partition month=2
+    """
+    from hive_bitmap.index.build import rebuild as run
+
+    with door.session() as spark, build_bar(f"indexing {table}") as progress:
+        reports = run(spark, table, indexes, partition=partition, progress=progress)
+    _print_reports(format_, reports, "")
+
+
+@click.command()
+@click.argument("table")
+@click.argument("index")
+@click.option("--if-exists", is_flag=True, help="Succeed where there is no such index.")
+@click.pass_obj
+def drop(door: Door, table: str, index: str, if_exists: bool) -> None:
+    """Drop INDEX of TABLE and delete its files, and nothing else.
+
+    \b
+    Example:
+      hive-bitmap drop flights carrier
+    """
+    from hive_bitmap.index.drop import drop as run
+
+    with door.session() as spark:
+        dropped = run(spark, table, index, if_exists=if_exists)
+    messages().print(f"dropped index {index} on {table}" if dropped else f"table {table} has no index {index}")
+
+
+@click.command()
+@click.argument("table")
+@click.argument("index", required=False)
+@format_option
+@click.pass_obj
+def show(door: Door, table: str, index: str | None, format_: str) -> None:
+    """Show the indexes of TABLE, or one, and what they cover of the files that are there now.
+
+    fresh: files as the index saw them; stale: changed since; unindexed: not known; gone: known, but no more there.
+    Queries read stale and unindexed files whole, so that answers are right whatever an index covers.
+
+    \b
+    Example:
+      hive-bitmap show flights --format json
+    """
+    from hive_bitmap.index.show import show as run
+
+    with door.session() as spark:
+        records = [status_record(status) for status in run(spark, table)]
+    if index is not None:
+        known = [record["index"] for record in records]
+        records = [record for record in records if record["index"] == index.lower()]
+        if not records:
+            raise NotFound.of("index", index, known, f"table {table}")
+    if index is not None and format_ == "table":
+        print_lines(details(records[0]))
+    else:
+        print_records(format_, records, SHOW_FIELDS, f"table {table} has no index")
+
+
+def _missing(spark: SparkSession, table: str, columns: Sequence[list[str]], name: str | None) -> list[list[str]]:
+    """Those of the wanted indexes that are not there."""
+    from hive_bitmap.index.catalog import table_and_indexes
+
+    base, indexes = table_and_indexes(spark, table)
+    known = {index.definition.name for index in indexes}
+    return [item for item in columns if define(base, item, name=name).name not in known]
+
+
+def _print_reports(format_: str, reports: Sequence[BuildReport], nothing: str) -> None:
+    print_records(format_, [report_record(report) for report in reports], BUILD_FIELDS, nothing)

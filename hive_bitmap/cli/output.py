@@ -1,0 +1,149 @@
+"""Records on stdout: a table for people, JSON or CSV for programs.
+
+JSON is one array with a line a record. CSV is RFC 4180 with a heading; NULL is an empty field, empty text is `""`, and
+what is neither text, number nor boolean is JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from hive_bitmap.cli.door import messages
+
+FORMATS = ("table", "json", "csv")
+UNLIMITED = 100_000  # characters of a line that no terminal breaks
+
+format_option = click.option(
+    "--format", "format_", type=click.Choice(FORMATS), default="table", show_default=True, help="How to print it."
+)
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column of the table for people: the record's value under `name` as `show` prints it."""
+
+    name: str
+    heading: str
+    show: Callable[[Any], str] = str
+    right: bool = False
+
+
+def print_records(format_: str, records: Sequence[Mapping[str, Any]], fields: Sequence[Field], nothing: str) -> None:
+    """Print records of one kind; to people only `fields`, or `nothing` where there is no record."""
+    match format_:
+        case "json":
+            write_json(json.dumps(record, ensure_ascii=False) for record in records)
+        case "csv":
+            write_csv(list(records[0]) if records else [], (record.values() for record in records))
+        case _ if records:
+            rows = ([field.show(record[field.name]) for field in fields] for record in records)
+            print_table([field.heading for field in fields], rows, [field.right for field in fields])
+        case _:
+            messages().print(Text(nothing))
+
+
+def print_count(format_: str, count: int) -> None:
+    """A number of rows: to people the bare number, to programs one record."""
+    match format_:
+        case "json":
+            write_json([json.dumps({"count": count})])
+        case "csv":
+            write_csv(["count"], [[count]])
+        case _:
+            sys.stdout.write(f"{count}\n")
+
+
+def write_json(records: Iterable[str]) -> None:
+    """Records that are JSON already, as an array. Nothing is written before the first is there."""
+    lines = iter(records)
+    first = next(lines, None)
+    if first is None:
+        sys.stdout.write("[]\n")
+        return
+    sys.stdout.write("[\n" + first)
+    for line in lines:
+        sys.stdout.write(",\n" + line)
+    sys.stdout.write("\n]\n")
+
+
+def write_csv(names: Sequence[str], records: Iterable[Iterable[Any]]) -> None:
+    """Records under a heading (none where there are no names). Nothing is written before the first is there."""
+    lines = map(csv_line, records)
+    first = next(lines, None)
+    if names:
+        sys.stdout.write(csv_line(names))
+    if first is not None:
+        sys.stdout.write(first)
+    sys.stdout.writelines(lines)
+
+
+def csv_line(values: Iterable[Any]) -> str:
+    r"""A record as CSV.
+
+    >>> csv_line([None, "", "a, b", True, 1.5, [1, 2]])
+    ',"","a, b",true,1.5,"[1, 2]"\n'
+    """
+    return ",".join(map(_csv_field, values)) + "\n"
+
+
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[bool]) -> None:
+    """A table for people; a terminal breaks long cells, a file or pipe gets a line a row."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for heading, numeric in zip(headings, right, strict=True):
+        table.add_column(Text(printable(heading)), justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    console = stdout()
+    with console.capture() as captured:
+        console.print(table)
+    sys.stdout.writelines(line.rstrip() + "\n" for line in captured.get().splitlines())
+
+
+def print_lines(lines: Iterable[tuple[str, str]]) -> None:
+    """Names and their values for people, a line each."""
+    pairs = list(lines)
+    width = max(len(name) for name, _ in pairs)
+    sys.stdout.writelines(f"{name:{width}}  {printable(value)}\n" for name, value in pairs)
+
+
+def stdout() -> Console:
+    """The console on stdout."""
+    return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else UNLIMITED, soft_wrap=False)
+
+
+def printable(text: str) -> str:
+    r"""Text without characters that move a terminal's cursor or change its colours.
+
+    >>> printable("naïve\n\x1b[31m")
+    'naïve\\n\\x1b[31m'
+    """
+    return text if text.isprintable() else "".join(_escaped(text))
+
+
+def _escaped(text: str) -> Iterator[str]:
+    return (char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def _csv_field(value: Any) -> str:
+    match value:
+        case None:
+            return ""
+        case str():
+            quoted = not value or any(char in value for char in '",\r\n')
+            return '"' + value.replace('"', '""') + '"' if quoted else value
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return str(value)
+        case _:
+            return _csv_field(json.dumps(value, ensure_ascii=False))

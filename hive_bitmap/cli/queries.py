@@ -1,0 +1,152 @@
+"""The commands that ask: rows and counts, the plan behind them, and the offsets for readers of compact indexes."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from hive_bitmap.cli.door import Door, messages
+from hive_bitmap.cli.names import split_names
+from hive_bitmap.cli.output import format_option, print_count
+from hive_bitmap.query import explain as explaining
+from hive_bitmap.query.measures import measures
+from hive_bitmap.query.planner import INDEX_ONLY, STRATEGIES, Plan
+
+log = logging.getLogger(__name__)
+columns_option = click.option("--columns", type=split_names, metavar="NAME[,...]", help="These columns only.")
+strategy_option = click.option(
+    "--strategy", type=click.Choice(STRATEGIES), help="Answer in this way instead of the cheapest one."
+)
+count_option = click.option("--count", is_flag=True, help="Only the number of rows.")
+
+
+@click.command()
+@click.argument("table")
+@click.argument("where", required=False)
+@columns_option
+@count_option
+@click.option("--limit", type=click.IntRange(min=0), help="At most so many rows; a table has 100 without it.")
+@strategy_option
+@click.option("--explain", "explained", is_flag=True, help="Print the plan too, on stderr.")
+@format_option
+@click.pass_obj
+def query(
+    door: Door,
+    table: str,
+    where: str | None,
+    columns: Sequence[str] | None,
+    count: bool,
+    limit: int | None,
+    strategy: str | None,
+    explained: bool,
+    format_: str,
+) -> None:
+    """Print the rows of TABLE that satisfy WHERE, a condition in SQL; all rows without one.
+
+    Rows are those of SELECT .. FROM TABLE WHERE .., read through the indexes where that pays. JSON is an array with a
+    line a row, as the engine writes rows as JSON; both JSON and CSV are written while rows arrive.
+
+    \b
+    Example:
+      hive-bitmap query flights "dest = 'ANC'" --columns carrier,flight,time_hour --format csv
+      hive-bitmap query flights "dep_time IS NULL" --count
+    """
+    from hive_bitmap.cli.rows import print_rows
+    from hive_bitmap.query.aggregates import count_prepared
+    from hive_bitmap.query.prepare import Request, prepare
+    from hive_bitmap.query.scan import rows
+
+    if count and (columns is not None or limit is not None):
+        raise click.UsageError("--count goes with neither --columns nor --limit")
+    if strategy == INDEX_ONLY and not count:
+        raise click.UsageError(f"--strategy {INDEX_ONLY!r} answers --count only")
+    request = Request(table, where, None if columns is None else tuple(columns), count, strategy)
+    with door.session() as spark:
+        prepared = prepare(spark, request)
+        log.info("%s: %s", prepared.plan.strategy, prepared.plan.reason)
+        if explained:
+            console = messages()
+            print(explaining.to_text(prepared.plan, console.width, console.is_terminal), file=sys.stderr)  # noqa: T201
+        if count:
+            print_count(format_, count_prepared(spark, request, prepared))
+        else:
+            print_rows(format_, rows(spark, request, prepared), limit)
+
+
+@click.command()
+@click.argument("table")
+@click.argument("where", required=False)
+@columns_option
+@count_option
+@strategy_option
+@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write the plan as a page to this file.")
+@click.option("--width", type=click.IntRange(min=40), help="Characters of a line; default: the terminal's, else 100.")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(("table", "json")),
+    default="table",
+    show_default=True,
+    help="How to print it.",
+)
+@click.pass_obj
+def explain(
+    door: Door,
+    table: str,
+    where: str | None,
+    columns: Sequence[str] | None,
+    count: bool,
+    strategy: str | None,
+    html: Path | None,
+    width: int | None,
+    format_: str,
+) -> None:
+    """Show how a query would be answered, and why: indexes, what is read of all, and a map of the blocks.
+
+    \b
+    Example:
+      hive-bitmap explain flights "carrier = 'UA' AND dest = 'ANC'" --html plan.html
+    """
+    from hive_bitmap.query.scan import plan as make_plan
+
+    with door.session() as spark:
+        plan = make_plan(spark, table, where, columns, count=count, strategy=strategy)
+    if html is not None:
+        html.write_text(explaining.to_html(plan), encoding="utf-8")
+        messages().print(f"wrote {html}", soft_wrap=True, markup=False)
+    if format_ == "json":
+        sys.stdout.write(json.dumps(explaining.to_json(plan), ensure_ascii=False, indent=2) + "\n")
+    else:
+        sys.stdout.write(explaining.to_text(plan, width, sys.stdout.isatty()) + "\n")
+
+
+@click.command()
+@click.argument("table")
+@click.argument("where")
+@click.argument("out", type=click.Path(dir_okay=False))
+@click.pass_obj
+def offsets(door: Door, table: str, where: str, out: str) -> None:
+    """Write the files of TABLE, and the offsets of their blocks, that may hold rows of WHERE to OUT.
+
+    OUT is a compact-index result file, as Hive 0.7 to 2.3 reads it (hive.index.compact.file).
+
+    \b
+    Example:
+      hive-bitmap offsets flights "tailnum = 'N14228'" n14228.offsets
+    """
+    from hive_bitmap.query.result_file import write_offsets
+
+    with door.session() as spark:
+        plan = write_offsets(spark, table, where, out)
+    messages().print(f"wrote {out}: {_kept(plan)}", soft_wrap=True, markup=False)
+
+
+def _kept(plan: Plan) -> str:
+    if not len(plan.files):
+        return f"every block ({plan.reason})"
+    return ", ".join(f"{kept} of {total} {word}" for word, kept, total, _ in measures(plan)[:2])

@@ -1,0 +1,112 @@
+"""What the commands print of an index, a build and a state: one record each, the same in JSON and CSV."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hive_bitmap.cli.output import Field
+from hive_bitmap.query.measures import seconds, size
+
+if TYPE_CHECKING:
+    from hive_bitmap.index.build import BuildReport
+    from hive_bitmap.index.definition import Definition
+    from hive_bitmap.index.show import IndexStatus
+
+
+def thousands(value: int) -> str:
+    """A number as people read it.
+
+    >>> thousands(336776)
+    '336,776'
+    """
+    return f"{value:,}"
+
+
+INDEX_FIELDS = (
+    Field("index", "index"),
+    Field("columns", "columns", ", ".join),
+    Field("type", "type"),
+    Field("encoding", "encoding", lambda encoding: encoding or "-"),
+)
+BUILD_FIELDS = (
+    *INDEX_FIELDS,
+    Field("base_files", "files", thousands, right=True),
+    Field("base_rows", "rows", thousands, right=True),
+    Field("base_bytes", "of", size, right=True),
+    Field("index_rows", "index rows", thousands, right=True),
+    Field("index_bytes", "size", size, right=True),
+    Field("unindexed", "unindexed", lambda files: str(len(files)), right=True),
+    Field("seconds", "time", seconds, right=True),
+)
+SHOW_FIELDS = (
+    *INDEX_FIELDS,
+    *(Field(name, name, thousands, right=True) for name in ("fresh", "stale", "unindexed", "gone")),
+    Field("base_rows", "rows", thousands, right=True),
+    Field("index_bytes", "size", size, right=True),
+    Field("location", "location"),
+)
+
+
+def report_record(report: BuildReport) -> dict[str, Any]:
+    """What a build made of one index; sizes in bytes."""
+    return {
+        **definition_record(report.definition),
+        "base_files": report.base_files,
+        "base_bytes": report.base_bytes,
+        "base_rows": report.base_rows,
+        "shards": report.shards,
+        "index_rows": report.index_rows,
+        "index_bytes": report.index_bytes,
+        "seconds": round(report.seconds, 3),
+        "unindexed": [{"path": path, "reason": reason} for path, reason in report.unindexed],
+    }
+
+
+def status_record(status: IndexStatus) -> dict[str, Any]:
+    """The state of one index; `fresh`, `stale`, `unindexed` and `gone` count base files."""
+    return {
+        **definition_record(status.definition),
+        "fresh": status.fresh,
+        "stale": status.stale,
+        "unindexed": status.unindexed,
+        "gone": status.gone,
+        "base_rows": status.base_rows,
+        "index_rows": status.index_rows,
+        "index_bytes": status.index_bytes,
+        "location": status.definition.root,
+        "comment": status.definition.comment,
+    }
+
+
+def definition_record(definition: Definition) -> dict[str, Any]:
+    """What an index is; a COMPACT one has no encoding."""
+    return {
+        "index": definition.name,
+        "table": f"{definition.database}.{definition.table}",
+        "columns": list(definition.column_names),
+        "type": definition.type,
+        "encoding": definition.encoding if definition.type == "BITMAP" else None,
+        "compression": definition.compression,
+        "index_table": f"{definition.database}.{definition.index_table}",
+    }
+
+
+def details(record: dict[str, Any]) -> list[tuple[str, str]]:
+    """A record as lines of a name and a value, for people.
+
+    >>> details({"index_rows": 1090, "columns": ["a", "b"], "encoding": None})
+    [('index rows', '1,090'), ('columns', 'a, b'), ('encoding', '-')]
+    """
+    return [(name.replace("_", " "), _detail(value)) for name, value in record.items()]
+
+
+def _detail(value: Any) -> str:
+    match value:
+        case None | "":
+            return "-"
+        case int():
+            return thousands(value)
+        case list():
+            return ", ".join(value)
+        case _:
+            return str(value)

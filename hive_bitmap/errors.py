@@ -1,0 +1,59 @@
+"""What can go wrong, told in one sentence each: what was asked, what is there, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class HiveBitmapError(Exception):
+    """Any error that hive_bitmap raises on purpose."""
+
+
+class NotFound(HiveBitmapError):
+    """A table, column, partition or index that does not exist; the message names those that do."""
+
+    @classmethod
+    def of(cls, kind: str, name: str, known: Iterable[str], where: str = "") -> NotFound:
+        """The error for `name`, with what exists in its place.
+
+        >>> str(NotFound.of("column", "agee", ["age", "id"], "table db.t"))
+        "no column 'agee' in table db.t; known: age, id"
+        """
+        place = f" in {where}" if where else ""
+        return cls(f"no {kind} {name!r}{place}; known: {', '.join(known) or 'none'}")
+
+
+class AlreadyExists(HiveBitmapError):
+    """An index or table of that name is there already."""
+
+
+class Unsupported(HiveBitmapError):
+    """A table, type or property that cannot be indexed; the message says why."""
+
+
+class InvalidProperty(HiveBitmapError):
+    """An unknown property, or a value that it does not take; the message lists what it takes."""
+
+
+class InvalidPredicate(HiveBitmapError):
+    """A predicate that is not SQL; the message tells the position and the reason."""
+
+
+class Undecodable(HiveBitmapError):
+    """A base file whose values might not be read as the engine reads them: it stays unindexed, for this reason."""
+
+
+class CorruptBitmap(HiveBitmapError):
+    """A stored bitmap that does not fit its block."""
+
+
+class CorruptIndex(HiveBitmapError):
+    """A shard or manifest that is missing, truncated or damaged: its base files are read whole."""
+
+
+class BuildFailed(HiveBitmapError):
+    """A build that could not finish; what was published before it is untouched."""
+
+
+class FileChanged(HiveBitmapError):
+    """A base file was replaced or vanished between planning and reading: plan again."""

@@ -1,0 +1,43 @@
+"""Where the blocks of a base file lie, and reading their rows: one module a file format, each a `Format`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hive_bitmap.formats import orc, parquet
+from hive_bitmap.formats.blocks import Blocks
+from hive_bitmap.formats.columns import KeyColumn
+
+
+class Format(Protocol):
+    """What a file format can do; a handle is whatever its `open_file` returned, and serves one process."""
+
+    def open_file(self, path: str) -> Any:
+        """Open a file and read its footer; raises FileNotFoundError, Undecodable."""
+
+    def blocks(self, handle: Any) -> Blocks:
+        """All blocks of the file, in file order; raises Undecodable."""
+
+    def key_columns(self, handle: Any, block: int, columns: Sequence[KeyColumn]) -> pa.Table:
+        """One block's columns as keys, exactly as Spark shows them; raises Undecodable where that is not sure."""
+
+    def indirect_columns(self, handle: Any, schema: Sequence[KeyColumn]) -> dict[str, str]:
+        """Of all columns of the table, those that `read_rows` must not read from this file, each with the reason."""
+
+    def read_rows(
+        self,
+        path: str,
+        columns: Sequence[KeyColumn],
+        selection: Sequence[tuple[int, npt.NDArray[np.int64] | None]],
+    ) -> Iterator[pa.RecordBatch]:
+        """The selected rows of the file, in file order; raises, at the first or a later batch, FileNotFoundError,
+        Undecodable, FileChanged.
+        """
+
+
+FORMATS: Mapping[str, Format] = {"parquet": parquet, "orc": orc}

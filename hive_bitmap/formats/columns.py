@@ -1,0 +1,137 @@
+"""Columns as the engine sees them: a Spark type, the Arrow type that carries it, and the one form of each key.
+
+Keys equal what Spark groups by: CHAR is padded with blanks to its length, -0.0 is 0.0, and there is one NaN.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hive_bitmap.errors import Undecodable, Unsupported
+
+Values: TypeAlias = "pa.Array | pa.ChunkedArray"
+
+_ARROW: dict[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "varchar": pa.string(),
+    "char": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+_TYPE = re.compile(r"(?P<base>[a-z_]+)(?:\((?P<first>\d+)(?:,\s*(?P<second>\d+))?\))?(?: collate \S+)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class KeyColumn:
+    """A column of the table: its name and Spark type (simple string).
+
+    Two things that only ORC files ask for: `time_zone`, the default zone of the engine's JVM, in which Spark places
+    their wall-clock timestamps (without it they are left to Spark); and `position`, the column's 0-based place among
+    the table's columns that are not partition columns, by which it is found in files that name none.
+    """
+
+    name: str
+    type: str
+    time_zone: str = ""
+    position: int | None = None
+
+    @property
+    def base(self) -> str:
+        """The type without its parameters: `decimal` of `decimal(7,2)`; nested types keep their own text."""
+        found = _TYPE.fullmatch(self.type)
+        return found["base"].lower() if found else self.type
+
+    @property
+    def parameters(self) -> tuple[int, ...]:
+        """(precision, scale) of a decimal, (length,) of char and varchar, () of the others."""
+        found = _TYPE.fullmatch(self.type)
+        return tuple(int(number) for number in (found["first"], found["second"]) if number) if found else ()
+
+
+def is_simple(column: KeyColumn) -> bool:
+    """Whether the column's type is one that can be a key: neither nested, nor an interval, nor a variant."""
+    return column.base == "decimal" or column.base in _ARROW
+
+
+def arrow_type(column: KeyColumn) -> pa.DataType:
+    """The Arrow type that carries the column to and from Spark; raises Unsupported for a type that cannot be a key."""
+    if column.base == "decimal":
+        return pa.decimal128(*(column.parameters or (10, 0)))
+    if column.base not in _ARROW:
+        raise Unsupported(f"column {column.name!r} of type {column.type} cannot be read by blocks")
+    return _ARROW[column.base]
+
+
+def nulls(column: KeyColumn, rows: int) -> pa.Array:
+    """What Spark shows of a column that the file lacks."""
+    return pa.nulls(rows, arrow_type(column))
+
+
+def converted(values: Values, column: KeyColumn) -> Values:
+    """The values in the column's Arrow type (strings may stay dictionary-encoded), CHAR padded.
+
+    Raises Undecodable where a value does not fit the type: Spark would wrap around, fail, or show NULL.
+    """
+    target = arrow_type(column)
+    with decoding(f"column {column.name!r}"):
+        if pa.types.is_dictionary(values.type):
+            if pa.types.is_string(target):
+                return _with_dictionary(values, column)
+            values = values.cast(values.type.value_type)
+        if values.type != target:
+            values = pc.cast(values, options=pc.CastOptions(target, allow_invalid_utf8=True))
+        return _padded(values, column)
+
+
+def canonical(values: Values) -> Values:
+    """The values as keys: floating-point with one zero and one NaN; raises Undecodable for strings that are not UTF-8.
+
+    (Spark carries such strings along, byte by byte, so rows may hold them; but what reads an index may refuse them.)
+    """
+    with decoding("keys"):
+        values.validate(full=True)
+    if not pa.types.is_floating(values.type):
+        return values
+    zeroed = pc.add(values, pa.scalar(0.0, values.type))
+    return pc.if_else(pc.is_nan(zeroed), pa.scalar(float("nan"), values.type), zeroed)
+
+
+@contextmanager
+def decoding(what: str) -> Iterator[None]:
+    """Turn Arrow's complaints about the bytes of a file into Undecodable; what the store says (errno) passes."""
+    try:
+        yield
+    except pa.ArrowException as error:
+        raise Undecodable(f"{what}: {error}") from error
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise Undecodable(f"{what}: {error}") from error
+
+
+def _with_dictionary(values: Values, column: KeyColumn) -> Values:
+    """Convert the dictionaries alone: each value once, not once a row."""
+    if isinstance(values, pa.ChunkedArray):
+        chunks = [_with_dictionary(chunk, column) for chunk in values.chunks]
+        return pa.chunked_array(chunks, type=pa.dictionary(values.type.index_type, pa.string()))
+    return pa.DictionaryArray.from_arrays(values.indices, converted(values.dictionary, column))
+
+
+def _padded(values: Values, column: KeyColumn) -> Values:
+    return pc.utf8_rpad(values, column.parameters[0], " ") if column.base == "char" else values

@@ -1,0 +1,142 @@
+"""ORC: a block is a stripe, known by the byte where it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hive_bitmap.errors import Undecodable
+from hive_bitmap.formats.blocks import Blocks
+from hive_bitmap.formats.columns import KeyColumn, Values, arrow_type, canonical, converted, decoding, is_simple, nulls
+from hive_bitmap.formats.gates import GREGORIAN, require_from, require_whole_seconds_near_1970
+from hive_bitmap.formats.orc_file import OrcHandle, find, footer, open_file, root
+from hive_bitmap.formats.orc_types import Reading
+
+__all__ = ["OrcHandle", "blocks", "indirect_columns", "key_columns", "open_file", "read_rows"]
+
+_FIXED_ZONES = ("UTC", "GMT", "Etc/UTC", "Z")
+# From the end of the seconds that have no sign to that of 64-bit nanoseconds, less a day for the zones of the bounds.
+_FIRST_SURE = datetime(1970, 1, 3, tzinfo=timezone.utc)
+_LAST_SURE = datetime(2262, 4, 10, tzinfo=timezone.utc)
+
+Found = tuple[str, Reading] | None
+
+
+def blocks(handle: OrcHandle) -> Blocks:
+    """The stripes; offset: their first byte, length: bytes of index, data and stripe footer."""
+    with decoding("stripes"):
+        stripes = list(footer(handle.source).iter_stripes())
+    if stripes and not handle.columns:
+        raise Undecodable("a file without columns, in which Spark sees no rows")
+    return Blocks.of(
+        [stripe.bytes_offset for stripe in stripes],
+        [stripe.bytes_length for stripe in stripes],
+        [len(stripe) for stripe in stripes],
+    )
+
+
+def key_columns(handle: OrcHandle, block: int, columns: Sequence[KeyColumn]) -> pa.Table:
+    """The columns of one stripe as keys, in the given order.
+
+    Raises Undecodable where a value may differ from the one that Spark shows.
+    """
+    found = [find(handle, column) for column in columns]
+    stripe = _stripe(handle, block, found)
+    keys = [canonical(_shown(stripe, column, at)) for column, at in zip(columns, found, strict=True)]
+    return pa.Table.from_arrays(keys, names=[column.name for column in columns])
+
+
+def indirect_columns(handle: OrcHandle, schema: Sequence[KeyColumn]) -> dict[str, str]:
+    """The columns that only Spark may read from this file, each with the reason; told from the footer alone."""
+    if handle.positional and len(handle.columns) > len(schema):
+        return {column.name: "the file has more columns than the table, and no names" for column in schema}
+    reasons = ((column.name, _reason(handle, column)) for column in schema)
+    return {name: reason for name, reason in reasons if reason}
+
+
+def read_rows(
+    path: str, columns: Sequence[KeyColumn], selection: Sequence[tuple[int, npt.NDArray[np.int64] | None]]
+) -> Iterator[pa.RecordBatch]:
+    """The selected rows in file order, as Spark types them.
+
+    `selection` names blocks in ascending order, each with its wanted rows (0-based inside the block, sorted), None for
+    all. Only for columns that `indirect_columns` does not name. Raises, when the first batch is asked for or a later
+    one: FileNotFoundError, Undecodable.
+    """
+    handle = open_file(path)
+    schema = pa.schema([(column.name, arrow_type(column)) for column in columns])
+    with handle.source:
+        found = [find(handle, column) for column in columns]
+        for block, rows in selection:
+            stripe = _stripe(handle, block, found)
+            taken = stripe if rows is None else stripe.take(pa.array(rows))
+            if taken.num_rows:
+                shown = [_shown(taken, column, at) for column, at in zip(columns, found, strict=True)]
+                yield pa.RecordBatch.from_arrays(shown, schema=schema)
+
+
+def _stripe(handle: OrcHandle, block: int, found: Sequence[Found]) -> pa.RecordBatch:
+    """The stored columns of a stripe; none of them where the file lacks them all, but the number of rows."""
+    names = sorted({at[0] for at in found if at is not None}) or [handle.columns[0].name]
+    with decoding(f"block {block}"):
+        return handle.file.read_stripe(block, columns=names)
+
+
+def _shown(stripe: pa.RecordBatch, column: KeyColumn, at: Found) -> Values:
+    if at is None:
+        return nulls(column, stripe.num_rows)
+    name, how = at
+    values = stripe.column(name)
+    if pa.types.is_timestamp(values.type):
+        values = _micros(values, how.zone, column.name)
+    if how.padded:
+        values = pc.utf8_rtrim(values, " ")
+    shown = converted(values, column)
+    if how.floor is not None:
+        require_from(shown, how.floor, column.name)
+    return shown
+
+
+def _micros(values: Values, zone: str, name: str) -> Values:
+    """Microseconds of timestamps in nanoseconds, cut as Spark cuts them, and placed in `zone` if there is one."""
+    micros = pc.floor_temporal(values, unit="microsecond").cast(pa.timestamp("us", values.type.tz))
+    require_whole_seconds_near_1970(micros, name)
+    if not zone:
+        return micros
+    with decoding(f"column {name!r}"):
+        return pc.assume_timezone(micros, zone, ambiguous="raise", nonexistent="raise")
+
+
+def _reason(handle: OrcHandle, column: KeyColumn) -> str:
+    if not is_simple(column):
+        return f"column {column.name!r} is nested or of a type without a key: {column.type}"
+    try:
+        at = find(handle, column)
+    except Undecodable as error:
+        return str(error)
+    if at is None or at[1].floor is None:
+        return ""
+    if at[1].zone not in ("", *_FIXED_ZONES):
+        return f"column {column.name!r} holds wall-clock times that may not exist, or exist twice, in {at[1].zone}"
+    if not _statistics_within(handle, at[0], column):
+        return f"column {column.name!r} may hold values of another calendar, before 1970, or after 2262"
+    return ""
+
+
+def _statistics_within(handle: OrcHandle, name: str, column: KeyColumn) -> bool:
+    """Whether the footer proves that all values lie where pyarrow reads them, and both calendars agree."""
+    opened = footer(handle.source)
+    try:
+        known = opened[root(opened).fields[name].column_id].statistics
+    except OverflowError:  # a date beyond Python's years
+        return False
+    if known["number_of_values"] == 0:
+        return True
+    if column.base == "date":
+        return "minimum" in known and known["minimum"] >= GREGORIAN
+    return "minimum" in known and known["minimum"] >= _FIRST_SURE and known["maximum"] <= _LAST_SURE

@@ -1,0 +1,101 @@
+"""Parquet: a block is a row group, known by the byte where the first data page of its first column begins.
+
+That byte (the dictionary page left out) is the one that Hive's reader tests against a split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from hive_bitmap.errors import Undecodable
+from hive_bitmap.formats.blocks import Blocks
+from hive_bitmap.formats.columns import KeyColumn, Values, canonical, converted, decoding, is_simple, nulls
+from hive_bitmap.formats.gates import require_from, require_years
+from hive_bitmap.formats.parquet_file import ParquetHandle, find, open_file
+from hive_bitmap.formats.parquet_rows import read_rows
+from hive_bitmap.formats.parquet_types import Reading
+
+__all__ = ["ParquetHandle", "blocks", "indirect_columns", "key_columns", "open_file", "read_rows"]
+
+
+def blocks(handle: ParquetHandle) -> Blocks:
+    """The row groups; offset: the first data page of the first column, length: bytes of the compressed columns."""
+    groups = [handle.metadata.row_group(ordinal) for ordinal in range(handle.metadata.num_row_groups)]
+    if groups and not handle.metadata.num_columns:
+        raise Undecodable("a file without columns has no offsets")
+    return Blocks.of(
+        [group.column(0).data_page_offset for group in groups],
+        [sum(group.column(c).total_compressed_size for c in range(group.num_columns)) for group in groups],
+        [group.num_rows for group in groups],
+    )
+
+
+def key_columns(handle: ParquetHandle, block: int, columns: Sequence[KeyColumn]) -> pa.Table:
+    """The columns of one row group as keys, in the given order; strings may come dictionary-encoded.
+
+    Raises Undecodable where a value may differ from the one that Spark shows.
+    """
+    found = {column.name: find(handle, column) for column in columns}
+    names = sorted({at[0] for at in found.values() if at is not None})
+    texts = [at[0] for column in columns if (at := found[column.name]) and column.base in ("string", "varchar", "char")]
+    with decoding(f"block {block}"):
+        table = handle.reader(texts).read_row_group(block, columns=names, use_threads=False)
+    rows = handle.metadata.row_group(block).num_rows
+    keys = [_key(table, column, found[column.name], rows) for column in columns]
+    return pa.Table.from_arrays(keys, names=[column.name for column in columns])
+
+
+def indirect_columns(handle: ParquetHandle, schema: Sequence[KeyColumn]) -> dict[str, str]:
+    """The columns that only Spark may read from this file, each with the reason; told from the footer alone."""
+    reasons = ((column.name, _reason(handle, column)) for column in schema)
+    return {name: reason for name, reason in reasons if reason}
+
+
+def _reason(handle: ParquetHandle, column: KeyColumn) -> str:
+    if not is_simple(column):
+        return f"column {column.name!r} is nested or of a type without a key: {column.type}"
+    try:
+        at = find(handle, column)
+    except Undecodable as error:
+        return str(error)
+    if at is None or at[1].always_alike:
+        return ""
+    name, how = at
+    if how.narrowed:
+        return f"column {column.name!r} may hold values that do not fit {column.type}"
+    if not _statistics_from(handle, handle.leaves[name], how.floor):
+        return f"column {column.name!r} may hold dates of a calendar that the file does not tell"
+    return ""
+
+
+def _key(table: pa.Table, column: KeyColumn, at: tuple[str, Reading] | None, rows: int) -> Values:
+    if at is None:
+        return nulls(column, rows)
+    name, how = at
+    values = converted(table.column(name), column)
+    if how.floor is not None:
+        require_from(values, how.floor, column.name)
+    if pa.types.is_timestamp(values.type):
+        require_years(values, column.name)
+    return canonical(values)
+
+
+def _statistics_from(handle: ParquetHandle, leaf: int, floor: int | None) -> bool:
+    """Whether the footer proves that no value lies before `floor`."""
+    if floor is None:
+        return True
+    physical = handle.metadata.schema.column(leaf).physical_type
+    for ordinal in range(handle.metadata.num_row_groups):
+        chunk = handle.metadata.row_group(ordinal).column(leaf)
+        if chunk.physical_type != physical:  # a damaged footer, of which pyarrow must not be asked more: it aborts
+            return False
+        known = chunk.statistics
+        if known is None or known.physical_type == "INT96":
+            return False
+        scale = 1000 if '"milliseconds"' in known.logical_type.to_json() else 1
+        empty = known.has_null_count and known.null_count == chunk.num_values
+        if not empty and not (known.has_min_max and known.min_raw * scale >= floor):
+            return False
+    return True

@@ -1,0 +1,153 @@
+"""Reading selected rows of a Parquet file, by whichever reader decodes less.
+
+Of blocks of which few rows are wanted DuckDB decodes only the pages that hold them (a semi-join on its row numbers);
+of the others pyarrow reads the row group and the rows are taken from it. Measured with seven columns on one thread:
+1 % of the rows 0.10 s against 0.20 s, half of the rows 0.36 s against 0.24 s.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hive_bitmap.errors import FileChanged
+from hive_bitmap.formats import storage
+from hive_bitmap.formats.columns import KeyColumn, arrow_type, converted, decoding, nulls
+from hive_bitmap.formats.parquet_file import ParquetHandle, find, open_file
+
+Rows = npt.NDArray[np.int64]
+Wanted = tuple[int, Rows | None]
+
+_SPARSE = 0.2
+_BATCH_ROWS = 65_536
+_GLOB = frozenset("*?[]{}")
+_ROW_NUMBER = "file_row_number"
+_SEMI_JOIN = f"""
+    SELECT {{columns}} FROM read_parquet(?, file_row_number=true, hive_partitioning=false) AS file
+    SEMI JOIN wanted ON file.{_ROW_NUMBER} = wanted.{_ROW_NUMBER} ORDER BY file.{_ROW_NUMBER}"""
+
+
+@dataclass(frozen=True)
+class _Output:
+    """The columns to return, each with its name in the file, "" where the file lacks it."""
+
+    columns: tuple[KeyColumn, ...]
+    stored: tuple[str, ...]
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(set(self.stored) - {""})
+
+    def batch(self, read: pa.Table | pa.RecordBatch, rows: int) -> pa.RecordBatch:
+        """The output of `rows` rows from the stored columns that were read."""
+        arrays = [
+            converted(read.column(name), column) if name else nulls(column, rows)
+            for column, name in zip(self.columns, self.stored, strict=True)
+        ]
+        flat = [array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array for array in arrays]
+        return pa.RecordBatch.from_arrays(flat, schema=pa.schema([(c.name, arrow_type(c)) for c in self.columns]))
+
+
+def read_rows(path: str, columns: Sequence[KeyColumn], selection: Sequence[Wanted]) -> Iterator[pa.RecordBatch]:
+    """The selected rows in file order, as Spark types them.
+
+    `selection` names blocks in ascending order, each with its wanted rows (0-based inside the block, sorted), None for
+    all. Only for columns that `indirect_columns` does not name. Raises, when the first batch is asked for or a later
+    one: FileNotFoundError, Undecodable, FileChanged.
+    """
+    handle = open_file(path)
+    with handle.source:
+        found = [find(handle, column) for column in columns]
+        output = _Output(tuple(columns), tuple(at[0] if at else "" for at in found))
+        counts = [handle.metadata.row_group(block).num_rows for block, _ in selection]
+        direct = _duckdb_can(handle)
+        sparse = [
+            direct and rows is not None and len(rows) <= _SPARSE * count
+            for (_, rows), count in zip(selection, counts, strict=True)
+        ]
+        for is_sparse, part in itertools.groupby(zip(selection, sparse, strict=True), key=lambda pair: pair[1]):
+            wanted = [pair[0] for pair in part]
+            yield from _by_duckdb(handle, output, wanted) if is_sparse else _by_arrow(handle, output, wanted)
+
+
+def _duckdb_can(handle: ParquetHandle) -> bool:
+    """Whether DuckDB would read this very file, each column by its name and as it is stored.
+
+    It takes local paths for patterns, renames columns that differ in case alone, and makes shapes of `geo` columns.
+    """
+    return (
+        storage.is_local(handle.path)
+        and not _GLOB.intersection(handle.path)
+        and len(handle.fields) == len(handle.names)
+        and _ROW_NUMBER not in handle.fields
+        and b"geo" not in (handle.metadata.metadata or {})
+    )
+
+
+def _by_duckdb(handle: ParquetHandle, output: _Output, selection: Sequence[Wanted]) -> Iterator[pa.RecordBatch]:
+    """What DuckDB refuses (strings that are not UTF-8), pyarrow reads, as Spark does, or it says what is wrong."""
+    first = np.cumsum([0, *(handle.metadata.row_group(g).num_rows for g in range(handle.metadata.num_row_groups))])
+    for some in _portions(selection):
+        numbers = np.concatenate([first[block] + rows for block, rows in some if rows is not None])
+        try:
+            read = _semi_join(storage.local_path(handle.path), output.names, numbers)
+        except duckdb.Error:
+            yield from _by_arrow(handle, output, some)
+            continue
+        if len(read) != len(numbers):
+            raise FileChanged(f"{handle.path} has lost rows while it was read")
+        if len(read):
+            yield output.batch(read, len(read))
+
+
+def _portions(selection: Sequence[Wanted]) -> Iterator[list[Wanted]]:
+    """Consecutive blocks with about a batch of rows together."""
+    ends = np.cumsum([0 if rows is None else len(rows) for _, rows in selection])
+    for _, some in itertools.groupby(zip(ends // _BATCH_ROWS, selection, strict=True), key=lambda pair: pair[0]):
+        yield [pair[1] for pair in some]
+
+
+def _semi_join(path: str, names: Sequence[str], numbers: Rows) -> pa.Table:
+    listed = ", ".join(f"file.{_quoted(name)}" for name in names) or "1"
+    with _database().cursor() as connection:
+        connection.register("wanted", pa.table({_ROW_NUMBER: numbers}))
+        return connection.sql(_SEMI_JOIN.format(columns=listed), params=[path]).to_arrow_table()
+
+
+@functools.cache
+def _database() -> duckdb.DuckDBPyConnection:
+    """One database a process, as opening one takes 12 ms; it keeps nothing of the files that it has read."""
+    options: dict[str, str | bool | int | float | list[str]] = {"threads": 1, "enable_external_file_cache": False}
+    database = duckdb.connect(":memory:", config=options)
+    database.execute("SET GLOBAL TimeZone = 'UTC'")
+    return database
+
+
+def _by_arrow(handle: ParquetHandle, output: _Output, selection: Sequence[Wanted]) -> Iterator[pa.RecordBatch]:
+    file = handle.reader()
+    for block, rows in selection:
+        start = 0
+        with decoding(f"block {block}"):
+            for batch in file.iter_batches(_BATCH_ROWS, row_groups=[block], columns=output.names, use_threads=False):
+                end = start + batch.num_rows
+                taken = batch if rows is None else batch.take(pa.array(_between(rows, start, end)))
+                if taken.num_rows:
+                    yield output.batch(taken, taken.num_rows)
+                start = end
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _between(rows: Rows, start: int, end: int) -> Rows:
+    """The rows of [start, end), counted from `start`."""
+    low, high = np.searchsorted(rows, (start, end))
+    return rows[low:high] - start

@@ -1,0 +1,104 @@
+"""The base files of a table as the session's own reader would list them, and the tables that are their files.
+
+Spark reads the visible files that lie directly in the folder of a table or partition. Where another reader, option or
+layout could list differently there is doubt, and doubt is a full scan.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from hive_bitmap.errors import Unsupported
+from hive_bitmap.formats import storage
+from hive_bitmap.formats.storage import FileStatus
+from hive_bitmap.index import metastore
+from hive_bitmap.index.metastore import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FORMAT_OF_INPUT = {
+    "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat": "parquet",
+    "org.apache.hadoop.hive.ql.io.orc.OrcInputFormat": "orc",
+}
+FOREIGN = {  # table properties of formats whose files are not their rows
+    "iceberg": ("table_type", "iceberg"),
+    "delta": ("spark.sql.sources.provider", "delta"),
+    "hudi": ("spark.sql.sources.provider", "hudi"),
+    "ACID": ("transactional", "true"),
+}
+HARMLESS_OPTIONS = re.compile(  # they concern writing only
+    r"serialization\.format|path|compression|field\.delim|parquet\.(block|page|dictionary\.page)\.size"
+    r"|parquet\.(compression|enable\.dictionary|writer\.version|bloom\.filter\..*)"
+    r"|orc\.(compress(\.size)?|stripe\.size|row\.index\.stride|create\.index|bloom\.filter\..*)",
+    re.IGNORECASE,
+)
+SETTINGS = {  # under any other value the session reads other files, columns or values than we do
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.hive.convertMetastoreParquet": "true",
+    "spark.sql.hive.convertMetastoreOrc": "true",
+    "spark.sql.orc.impl": "native",
+    "spark.sql.parquet.binaryAsString": "false",
+    "spark.sql.parquet.int96AsTimestamp": "true",
+    "spark.sql.parquet.int96TimestampConversion": "false",
+    "spark.sql.parquet.fieldId.read.enabled": "false",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.legacy.charVarcharAsString": "false",
+    "spark.sql.readSideCharPadding": "true",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.orc.mergeSchema": "false",
+}
+
+
+def format_of(table: Table) -> str:
+    """The format of a table's files, `parquet` or `orc`; raises Unsupported, with the reason, for anything else."""
+    if table.kind not in ("MANAGED", "EXTERNAL"):
+        raise Unsupported(
+            f"{table.full_name} is a {table.kind.lower()} view or table: only tables of files are indexed"
+        )
+    properties = {key.lower(): value.lower() for key, value in table.properties.items()}
+    for kind, (key, value) in FOREIGN.items():
+        if properties.get(key) == value or table.provider.lower() == kind:
+            raise Unsupported(
+                f"table {table.full_name} is {kind}: its files are not its rows, so they cannot be indexed"
+            )
+    if "storage_handler" in properties or not table.location:
+        raise Unsupported(f"table {table.full_name} does not keep its rows in files")
+    found = table.provider if table.provider != "hive" else FORMAT_OF_INPUT.get(table.input_format, "")
+    if found.lower() not in FORMAT_OF_INPUT.values():
+        name = table.input_format.rpartition(".")[2] if table.provider == "hive" else table.provider
+        raise Unsupported(f"table {table.full_name} is stored as {name}; formats that are indexed: parquet, orc")
+    return found.lower()
+
+
+def doubt(spark: SparkSession, table: Table) -> str:
+    """Why the session's reader might not list what `base_files` does; empty where it does."""
+    for name, value in metastore.settings(spark).items():
+        if SETTINGS.get(name, value).lower() != value.lower():
+            return f"{name} is {value}"
+    strange = sorted(key for key in table.options if not HARMLESS_OPTIONS.fullmatch(key))
+    return f"table option {strange[0]!r} may change what is read" if strange else ""
+
+
+def base_files(folder: str) -> list[FileStatus]:
+    """The visible files of a folder that hold a byte, as Spark reads no others, by path; none where it is missing.
+
+    Raises Unsupported for a folder that holds `name=value` folders: some readers take them for partitions.
+    """
+    try:
+        nested = [name for name in storage.subfolders(folder) if "=" in name and is_visible(name)]
+        if nested:
+            raise Unsupported(f"folder {folder} holds {nested[0]!r}, which a reader may take for a partition")
+        found = storage.list_folder(folder)
+    except FileNotFoundError:
+        return []
+    return [file for file in found if file.size and is_visible(file.path.rpartition("/")[2])]
+
+
+def is_visible(name: str) -> bool:
+    """Whether Spark lists a file of that name (InMemoryFileIndex.shouldFilterOutPathName)."""
+    hidden = (name.startswith("_") and "=" not in name) or name.startswith(".") or name.endswith("._COPYING_")
+    return not hidden

@@ -1,0 +1,106 @@
+"""What a generation covers: its shards, and each base file with its fingerprint and blocks.
+
+Two Parquet files in the generation's hidden folder `_manifest`. What they do not name does not exist.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hive_bitmap.errors import CorruptIndex
+from hive_bitmap.formats import storage
+from hive_bitmap.index import checksums
+from hive_bitmap.index.checksums import FOLDER
+from hive_bitmap.index.fingerprint import Fingerprint
+
+LONGS = pa.list_(pa.field("element", pa.int64(), nullable=False))
+FILES = pa.schema(
+    [
+        ("path", pa.string()),
+        ("size", pa.int64()),
+        ("mtime_ms", pa.int64()),
+        ("etag", pa.string()),
+        ("tail_crc32", pa.int64()),
+        ("shard", pa.string()),  # null: the file is not indexed, for this reason
+        ("reason", pa.string()),
+        ("schema_crc", pa.int64()),  # the base table's columns when the file was looked at
+        ("indirect", pa.list_(pa.field("element", pa.string()))),  # columns that only the engine reads alike
+        ("offsets", LONGS),  # of its blocks, as are
+        ("lengths", LONGS),
+        ("rows", LONGS),
+    ]
+)
+SHARDS = pa.schema([("shard", pa.string()), ("size", pa.int64()), ("rows", pa.int64())])
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A generation's content: `folder` is its path, `files` has schema FILES, `shards` has schema SHARDS."""
+
+    folder: str
+    files: pa.Table
+    shards: pa.Table
+
+    @cached_property
+    def row_of(self) -> dict[str, int]:
+        """The row in `files` of each path."""
+        return {path: row for row, path in enumerate(self.files["path"].to_pylist())}
+
+    @cached_property
+    def fingerprints(self) -> list[Fingerprint]:
+        """The fingerprint of each row of `files`."""
+        columns = self.files.select(["path", "size", "mtime_ms", "etag", "tail_crc32"])
+        return [Fingerprint(*row) for row in zip(*(column.to_pylist() for column in columns), strict=True)]
+
+    @cached_property
+    def shard_of(self) -> list[str | None]:
+        """The shard that holds each row of `files`; None for a file that is not indexed."""
+        shards: list[str | None] = self.files["shard"].to_pylist()
+        return shards
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """The bytes of each shard."""
+        return dict(zip(self.shards["shard"].to_pylist(), self.shards["size"].to_pylist(), strict=True))
+
+    def shard_path(self, shard: str) -> str:
+        return f"{self.folder}/{shard}"
+
+
+def write(folder: str, files: Sequence[pa.Table], shards: pa.Table, sums: Mapping[str, Sequence[int]]) -> None:
+    """Write the manifest of a generation whose shards are all there; `sums` are theirs, by name (`checksums`)."""
+    storage.make_folder(f"{folder}/{FOLDER}")
+    ordered = pa.concat_tables([FILES.empty_table(), *files]).sort_by("path")
+    contents = {f"{name}.parquet": _serialised(table) for name, table in (("files", ordered), ("shards", shards))}
+    checksums.write(folder, {**sums, **{name: [zlib.crc32(content)] for name, content in contents.items()}})
+    for name, content in contents.items():
+        with storage.open_output(f"{folder}/{FOLDER}/{name}") as sink:
+            sink.write(content)
+
+
+@lru_cache(maxsize=4096)
+def read(folder: str) -> Manifest:
+    """The manifest of a generation; one never changes, so it is kept. Raises CorruptIndex if it cannot be read."""
+    tables = []
+    for name, schema in (("files", FILES), ("shards", SHARDS)):
+        path = f"{folder}/{FOLDER}/{name}.parquet"
+        try:
+            with storage.open_input(path) as source:
+                content = source.read_buffer()
+            checksums.require(content, checksums.read(folder).get(f"{name}.parquet"))
+            tables.append(pq.read_table(pa.BufferReader(content)).select(schema.names).cast(schema))
+        except (OSError, pa.ArrowException, KeyError, ValueError) as e:
+            raise CorruptIndex(f"manifest {path} cannot be read: {e}") from e
+    return Manifest(folder, *tables)
+
+
+def _serialised(table: pa.Table) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
+    return sink.getvalue()

@@ -1,0 +1,237 @@
+"""What the metastore says of tables and partitions, read through the session.
+
+Two readers give the same values: one asks the session's catalog for many tables at once (`metastore_jvm`, classic
+sessions only), the other reads `DESCRIBE .. AS JSON`, public SQL that Spark Connect has too. All changes are SQL.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import sqlglot
+from sqlglot import exp
+
+from hive_bitmap.columns import Column
+from hive_bitmap.errors import NotFound, Unsupported
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+CHAR_TYPE_KEY = "__CHAR_VARCHAR_TYPE_STRING"  # field metadata in which Spark keeps CHAR(n) and VARCHAR(n)
+
+DEFAULT_KEY = "EXISTS_DEFAULT"  # field metadata in which Spark keeps what files without the column are shown to hold
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table or view. Paths are Hadoop path strings; `kind` is MANAGED, EXTERNAL, VIEW or TEMPORARY."""
+
+    database: str
+    name: str
+    kind: str
+    provider: str = ""
+    columns: tuple[Column, ...] = ()
+    partition_columns: tuple[Column, ...] = ()
+    location: str = ""
+    input_format: str = ""
+    serde: str = ""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.database}.{self.name}"
+
+    @property
+    def sql_name(self) -> str:
+        return f"{quote(self.database)}.{quote(self.name)}"
+
+
+@dataclass(frozen=True)
+class Partition:
+    """One partition: its values in the order of the partition columns (None is SQL's NULL) and its folder."""
+
+    values: tuple[str | None, ...]
+    location: str
+
+
+def quote(name: str) -> str:
+    """A name as an SQL identifier.
+
+    >>> quote("a `b`")
+    '`a ``b```'
+    """
+    return "`" + name.replace("`", "``") + "`"
+
+
+def literal(text: str) -> str:
+    """Text as an SQL string literal that reads the same whatever `escapedStringLiterals` says of other backslashes.
+
+    >>> literal("it's")
+    "'it\\\\'s'"
+    """
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def hadoop_path(uri: str) -> str:
+    """A location URI as Hadoop's `Path.toString()` prints it: decoded, one slash after `file:`.
+
+    >>> hadoop_path("file:///w/a%20b/")
+    'file:/w/a b'
+    """
+    path = re.sub(r"^file:/+", "file:/", unquote(uri))
+    return path.rstrip("/") or path
+
+
+def split_name(spark: SparkSession, name: str) -> tuple[str, str]:
+    """(database, table) of `t`, `db.t` or `spark_catalog.db.t`; raises Unsupported for another catalog."""
+    try:
+        table = exp.to_table(name, dialect="spark")
+    except (sqlglot.errors.SqlglotError, ValueError) as e:  # the latter where a name has too many parts
+        raise NotFound(f"{name!r} is not a table name: use table or database.table") from e
+    if table.catalog and table.catalog.lower() != "spark_catalog":
+        raise Unsupported(f"table {name} is in catalog {table.catalog!r}: only the session's own catalog is indexed")
+    return (table.db or spark.catalog.currentDatabase()).lower(), table.name.lower()
+
+
+def describe(spark: SparkSession, name: str) -> Table:
+    """The table of that name as the session resolves it; raises NotFound with the tables that exist."""
+    return describe_with(spark, name, lambda database, table: [])[0]
+
+
+def describe_with(spark: SparkSession, name: str, others: Callable[[str, str], list[str]]) -> tuple[Table, list[Table]]:
+    """A table, and in the same call those other tables of its database that `others(database, table)` names."""
+    from pyspark.errors import AnalysisException
+
+    database, table = split_name(spark, name)
+    try:
+        found: list[Table] = _reader(spark).describe(spark, database, [table, *others(database, table)], "." in name)
+    except AnalysisException as e:
+        if spark.catalog.databaseExists(database):
+            raise
+        raise NotFound.of("database", database, [d.name for d in spark.catalog.listDatabases()]) from e
+    for position, candidate in enumerate(found):
+        if candidate.name == table:
+            return candidate, found[:position] + found[position + 1 :]
+    if not spark.catalog.databaseExists(database):
+        raise NotFound.of("database", database, [d.name for d in spark.catalog.listDatabases()])
+    raise NotFound.of("table", table, names_like(spark, database, "*"), f"database {database}")
+
+
+def describe_many(spark: SparkSession, database: str, names: Sequence[str]) -> list[Table]:
+    """Those of the tables that exist, in one call where the session can."""
+    return _reader(spark).describe(spark, database, names, qualified=True) if names else []
+
+
+def names_like(spark: SparkSession, database: str, pattern: str) -> list[str]:
+    """The names of the tables of a database that match; `*` stands for anything."""
+    return _reader(spark).names_like(spark, database, pattern)
+
+
+def partitions(spark: SparkSession, table: Table) -> list[Partition]:
+    """All partitions of a partitioned table, in the metastore's order."""
+    return _reader(spark).partitions(spark, table)
+
+
+def partition_spec(table: Table, values: Sequence[str | None]) -> str:
+    """`(p=1, q='x')` for ALTER TABLE .. PARTITION."""
+    pairs = (
+        f"{quote(column.name)}={'NULL' if value is None else literal(value)}"
+        for column, value in zip(table.partition_columns, values, strict=True)
+    )
+    return f"({', '.join(pairs)})"
+
+
+def columns_of(schema: Mapping[str, Any]) -> list[Column]:
+    """Columns of a Spark schema in its JSON form, CHAR and VARCHAR restored."""
+    from pyspark.sql.types import StructType
+
+    return [
+        Column(f.name, f.metadata.get(CHAR_TYPE_KEY) or f.dataType.simpleString(), DEFAULT_KEY in f.metadata)
+        for f in StructType.fromJson(dict(schema)).fields
+    ]
+
+
+def _reader(spark: SparkSession) -> Any:
+    from hive_bitmap.index import metastore_jvm
+
+    return metastore_jvm if metastore_jvm.available(spark) else _Sql
+
+
+class _Sql:
+    """The reader for sessions without a JVM at hand: a statement a table or partition."""
+
+    @staticmethod
+    def describe(spark: SparkSession, database: str, names: Sequence[str], qualified: bool) -> list[Table]:
+        return [
+            _Sql.describe_one(spark, database, name, qualified) for name in names if _Sql.exists(spark, database, name)
+        ]
+
+    @staticmethod
+    def exists(spark: SparkSession, database: str, name: str) -> bool:
+        return spark.catalog.tableExists(f"{quote(database)}.{quote(name)}") or spark.catalog.tableExists(quote(name))
+
+    @staticmethod
+    def describe_one(spark: SparkSession, database: str, name: str, qualified: bool) -> Table:
+        sql_name = f"{quote(database)}.{quote(name)}"
+        if not qualified and spark.catalog.getTable(quote(name)).isTemporary:
+            return Table(database, name, "TEMPORARY")
+        info = json.loads(spark.sql(f"DESCRIBE TABLE EXTENDED {sql_name} AS JSON").collect()[0][0])
+        columns = columns_of(json.loads(spark.table(sql_name).schema.json()))
+        partition_names = [p.lower() for p in info.get("partition_columns", [])]
+        return Table(
+            database,
+            name,
+            info["type"],
+            info.get("provider", ""),
+            tuple(c for c in columns if c.name.lower() not in partition_names),
+            tuple(c for c in columns if c.name.lower() in partition_names),
+            re.sub(r"^file:/+", "file:/", info.get("location", "")),
+            info.get("input_format", ""),
+            info.get("serde_library", ""),
+            info.get("table_properties", {}),
+            info.get("storage_properties", {}),
+        )
+
+    @staticmethod
+    def names_like(spark: SparkSession, database: str, pattern: str) -> list[str]:
+        rows = spark.sql(f"SHOW TABLES IN {quote(database)} LIKE {literal(pattern)}").collect()
+        return [row["tableName"] for row in rows if not row["isTemporary"]]
+
+    @staticmethod
+    def partitions(spark: SparkSession, table: Table) -> list[Partition]:
+        found = []
+        for (name,) in spark.sql(f"SHOW PARTITIONS {table.sql_name}").collect():
+            pairs = [unquote(part.partition("=")[2]) for part in name.split("/")]
+            values = tuple(None if value == NULL_PARTITION else value for value in pairs)
+            sql = f"DESCRIBE TABLE EXTENDED {table.sql_name} PARTITION {partition_spec(table, values)} AS JSON"
+            location = json.loads(spark.sql(sql).collect()[0][0])["location"]
+            found.append(Partition(values, re.sub(r"^file:/+", "file:/", location)))
+        return found
+
+
+def settings(spark: SparkSession) -> Mapping[str, str]:
+    """The session's settings that are not left to their defaults."""
+    from hive_bitmap.index import metastore_jvm
+
+    return metastore_jvm.settings(spark) if metastore_jvm.available(spark) else spark.conf.getAll
+
+
+def time_zone(spark: SparkSession) -> str:
+    """The zone of the engine's JVM, in which it reads the timestamps of ORC files; empty where it cannot be asked."""
+    from hive_bitmap.index import metastore_jvm
+
+    return metastore_jvm.time_zone(spark) if metastore_jvm.available(spark) else ""
+
+
+def default_parallelism(spark: SparkSession) -> int:
+    """How many tasks the cluster runs at once, as far as the session tells."""
+    from hive_bitmap.index import metastore_jvm
+
+    return spark.sparkContext.defaultParallelism if metastore_jvm.available(spark) else 8

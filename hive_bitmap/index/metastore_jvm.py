@@ -1,0 +1,132 @@
+"""The session's catalog asked through py4j: many tables, or all partitions, in one call. Classic sessions only.
+
+The answers cross as one JSON text, written by the Jackson that Spark carries: one call a question, however many
+tables or partitions it names. Everything that touches py4j is here, behind `available`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from hive_bitmap.index.metastore import NULL_PARTITION, Partition, Table, columns_of, hadoop_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+PIECE = 8000  # characters
+
+
+def available(spark: SparkSession) -> bool:
+    """Whether this session has a JVM at hand."""
+    return getattr(spark, "_jsparkSession", None) is not None
+
+
+def describe(spark: SparkSession, database: str, names: Sequence[str], qualified: bool) -> list[Table]:
+    """The tables that exist; an unqualified name may be a temporary view, which hides a table of that name."""
+    bridge = _bridge(spark)
+    if not qualified and bridge.session_catalog.getTempView(names[0]).isDefined():
+        return [Table(database, names[0], "TEMPORARY")]
+    wanted = bridge.to_scala.asScala(bridge.array_list(list(names))).toSeq()
+    return [_table(info) for info in bridge.json(bridge.catalog.getTablesByName(database, wanted))]
+
+
+def names_like(spark: SparkSession, database: str, pattern: str) -> list[str]:
+    """The names of the tables of a database that match; `*` stands for anything."""
+    bridge = _bridge(spark)
+    names: list[str] = bridge.json(bridge.catalog.listTables(database, pattern))
+    return names
+
+
+def partitions(spark: SparkSession, table: Table) -> list[Partition]:
+    """All partitions of a table."""
+    bridge = _bridge(spark)
+    found = bridge.catalog.listPartitions(table.database, table.name, bridge.none)
+    names = [column.name.lower() for column in table.partition_columns]
+    return [
+        Partition(
+            tuple(None if spec[name] == NULL_PARTITION else spec[name] for name in names),
+            hadoop_path(partition["storage"]["locationUri"]),
+        )
+        for partition in bridge.json(found)
+        for spec in ({name.lower(): value for name, value in partition["spec"].items()},)
+    ]
+
+
+def settings(spark: SparkSession) -> dict[str, str]:
+    """The session's settings that are not left to their defaults."""
+    bridge = _bridge(spark)
+    found: dict[str, str] = bridge.json(bridge.conf.getAll())
+    return found
+
+
+@lru_cache(maxsize=8)
+def time_zone(spark: SparkSession) -> str:
+    """The default zone of the engine's JVM, in which it reads the wall-clock timestamps of ORC files."""
+    jvm: Any = spark._jvm
+    return str(jvm.java.util.TimeZone.getDefault().getID())
+
+
+@dataclass(frozen=True)
+class _Bridge:
+    """Objects of the JVM that every question needs: each step to one is a call of its own, so they are kept."""
+
+    catalog: Any
+    session_catalog: Any
+    conf: Any
+    to_scala: Any
+    array_list: Any
+    none: Any
+    mapper: Any
+    writer: Any
+
+    def json(self, value: Any) -> Any:
+        """A Scala value in Python.
+
+        The text crosses in pieces: one that fills more than a buffer of the socket waits 40 ms for an acknowledgement.
+        """
+        writer = self.writer()
+        self.mapper.writeValue(writer, value)
+        text = writer.getBuffer()
+        length = text.length()
+        return json.loads("".join(text.substring(at, min(at + PIECE, length)) for at in range(0, length, PIECE)))
+
+
+@lru_cache(maxsize=8)
+def _bridge(spark: SparkSession) -> _Bridge:
+    jvm: Any = spark._jvm
+    scala = jvm.com.fasterxml.jackson.module.scala.DefaultScalaModule()
+    return _Bridge(
+        spark._jsparkSession.sharedState().externalCatalog(),
+        spark._jsparkSession.sessionState().catalog(),
+        spark._jsparkSession.conf(),
+        jvm.scala.jdk.javaapi.CollectionConverters,
+        jvm.java.util.ArrayList,
+        jvm.scala.Option.apply(None),
+        jvm.com.fasterxml.jackson.databind.json.JsonMapper.builder().addModule(scala).build(),
+        jvm.java.io.StringWriter,
+    )
+
+
+def _table(info: dict[str, Any]) -> Table:
+    storage = info["storage"]
+    partition_names = [name.lower() for name in info["partitionColumnNames"]]
+    columns = columns_of(info["schema"])
+    by_name = {column.name.lower(): column for column in columns}
+    return Table(
+        info["identifier"]["database"],
+        info["identifier"]["table"],
+        info["tableType"]["name"],
+        info["provider"] or "",
+        tuple(column for column in columns if column.name.lower() not in partition_names),
+        tuple(by_name[name] for name in partition_names),
+        hadoop_path(storage["locationUri"]) if storage["locationUri"] else "",
+        storage["inputFormat"] or "",
+        storage["serde"] or "",
+        info["properties"],
+        storage["properties"],
+    )

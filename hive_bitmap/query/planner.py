@@ -1,0 +1,299 @@
+"""The plan of a query: what is kept of all, the strategy, and why. Pure: values in, values out.
+
+The index must never make a query slower, so each strategy has a price, from the counts that the index gave and from
+measured unit costs, and the cheapest one that is possible wins; a full scan wins when it is nearly as cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from hive_bitmap.index.definition import Definition
+from hive_bitmap.query.candidates import FRESH, UNINDEXED, Candidates, Found, Lookup
+from hive_bitmap.query.nodes import Predicate, columns_of
+
+INDEX_ONLY, ROWS, BLOCKS, FILES, FULL_SCAN = "index only", "rows", "blocks", "files", "full scan"
+STRATEGIES = (INDEX_ONLY, ROWS, BLOCKS, FILES, FULL_SCAN)
+DIRECT_STRATEGY = {"parquet": ROWS, "orc": BLOCKS}
+CLEARLY_CHEAPER = 0.9  # of a full scan's price, else the full scan is taken
+
+FILES_SCHEMA = pa.schema(
+    [
+        ("path", pa.string()),
+        ("partition", pa.string()),
+        ("state", pa.string()),
+        ("reason", pa.string()),
+        ("size", pa.int64()),
+        ("scanned", pa.bool_()),
+        ("blocks", pa.int32()),
+    ]
+)
+BLOCKS_SCHEMA = pa.schema(
+    [
+        ("file", pa.int32()),
+        ("offset", pa.int64()),
+        ("length", pa.int64()),
+        ("rows", pa.int64()),
+        ("selected", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class IndexUse:
+    """Whether, and why, an index takes part in a plan."""
+
+    name: str
+    columns: tuple[str, ...]
+    encoding: str
+    used: bool
+    reason: str
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Measured on one core of a small machine; only their ratios matter. Seconds, seconds a byte, seconds a row."""
+
+    spark_start: float = 0.10
+    spark_byte: float = 5.5e-9
+    direct_start: float = 0.18
+    direct_byte: Mapping[str, float] = field(default_factory=lambda: {"parquet": 2.0e-9, "orc": 5.0e-9})
+    direct_row: float = 2.0e-6
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a query is answered. Bytes are of base files; `files` and `blocks` have the schemas of this module.
+
+    `rows_selected` is None where it is only an upper bound, `rows_total` where files are not indexed. `vanished` counts
+    files that the index knows and that are gone. `str()` is EXPLAIN.
+    """
+
+    table: str
+    predicate: str | None
+    strategy: str
+    reason: str
+    indexes: tuple[IndexUse, ...] = ()
+    files: pa.Table = field(default_factory=FILES_SCHEMA.empty_table)
+    blocks: pa.Table = field(default_factory=BLOCKS_SCHEMA.empty_table)
+    blocks_total: int = 0
+    blocks_selected: int = 0
+    rows_total: int | None = None
+    rows_selected: int | None = None
+    bytes_total: int = 0
+    bytes_selected: int = 0
+    index_bytes: int = 0
+    costs: Mapping[str, float] = field(default_factory=dict)
+    vanished: int = 0
+    candidates: Candidates | None = field(default=None, repr=False, compare=False)
+
+    def __str__(self) -> str:
+        from hive_bitmap.query.explain import to_text
+
+        return to_text(self)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked: the table's names, the predicate's text, and what the reader will need.
+
+    `columns` are lower-case names of data columns; `unreadable` are paths of files to be read whole that only the
+    engine can read, with the reason; `cores` is how many tasks run at once.
+    """
+
+    table: str
+    predicate: str | None
+    format: str
+    columns: frozenset[str]
+    schema_crc: int
+    cores: int
+    count: bool = False
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    engine_can_skip_files: bool = True
+
+
+def full_scan(table: str, predicate: str | None, reason: str, indexes: tuple[IndexUse, ...] = ()) -> Plan:
+    """The plan that reads all, for this reason."""
+    return Plan(table, predicate, FULL_SCAN, reason, indexes)
+
+
+def explain_indexes(
+    definitions: Sequence[Definition], chosen: Mapping[str, Definition], predicate: Predicate
+) -> tuple[IndexUse, ...]:
+    """For each index of the table, whether it is used and why."""
+    wanted = {column.lower() for column in columns_of(predicate)}
+    uses = []
+    for definition in definitions:
+        serves = [column for column, d in chosen.items() if d is definition]
+        others = sorted({chosen[c.lower()].name for c in definition.column_names if c.lower() in chosen})
+        if serves:
+            reason = f"serves {', '.join(serves)}" if serves != [""] else "knows how many rows there are"
+        elif others:
+            reason = f"index {', '.join(others)} serves the same column"
+        elif wanted:
+            reason = f"the predicate does not test {' or '.join(definition.column_names)}"
+        else:
+            reason = "the predicate tests no indexed column"
+        encoding = definition.encoding if definition.type == "BITMAP" else "compact"
+        uses.append(IndexUse(definition.name, definition.column_names, encoding, bool(serves), reason))
+    return tuple(uses)
+
+
+def make_plan(question: Question, uses: tuple[IndexUse, ...], work: Candidates, prices: Prices = Prices()) -> Plan:
+    """The plan for the files that were looked up, by the cheapest strategy."""
+    files, blocks = _tables(work)
+    selected = blocks["selected"].to_numpy()
+    rows, lengths = blocks["rows"].to_numpy(), blocks["length"].to_numpy()
+    whole_bytes = int(np.sum(files["size"].to_numpy()[files["scanned"].to_numpy(zero_copy_only=False)]))
+    whole_files = files.num_rows - _read_by_index(files)
+    exact = not whole_files and all(found.exact.all() for found in work.found)
+    figures = {
+        "blocks_total": blocks.num_rows + whole_files,
+        "blocks_selected": int((selected > 0).sum()) + whole_files,
+        "rows_total": int(rows.sum()) if not whole_files else None,
+        "rows_selected": int(selected.sum()) if exact else None,
+        "bytes_total": int(files["size"].to_numpy().sum()),
+        "bytes_selected": int(lengths[selected > 0].sum()) + whole_bytes,
+        "index_bytes": sum(found.index_bytes for found in work.found),
+        "vanished": work.vanished,
+    }
+    kept = int(selected.sum())
+    costs, impossible = _costs(
+        question, work, figures, kept, whole_bytes, _needed_bytes(files, blocks, selected), prices
+    )
+    strategy, reason = _choose(question, costs, impossible, figures, kept, int(rows.sum()))
+    return Plan(
+        question.table,
+        question.predicate,
+        strategy,
+        reason,
+        uses,
+        files,
+        blocks,
+        costs=costs,
+        candidates=work,
+        **figures,
+    )
+
+
+def too_small(bytes_total: int, cores: int, prices: Prices = Prices()) -> bool:
+    """Whether reading everything takes Spark less than it takes to start reading through an index."""
+    return prices.spark_start + bytes_total * prices.spark_byte / cores < prices.direct_start
+
+
+def needs_file(found: Found, lookup: Lookup) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Of each file of a lookup, whether any row of it is selected."""
+    return np.bincount(lookup.unit.file, found.counts, len(lookup.unit.paths)) > 0
+
+
+def _tables(work: Candidates) -> tuple[pa.Table, pa.Table]:
+    files: list[tuple[object, ...]] = []
+    blocks: list[pa.Table] = []
+    for lookup, found in zip(work.lookups, work.found, strict=True):
+        unit, first = lookup.unit, len(files)
+        partition = work.partitions[lookup.partition].name
+        sizes = [fingerprint.size for fingerprint in lookup.fingerprints]
+        counts = np.bincount(unit.file, minlength=len(unit.paths))
+        for number, path in enumerate(unit.paths):
+            damage = found.damaged.get(number)
+            state = (UNINDEXED, damage) if damage else (FRESH, "")
+            files.append((path, partition, *state, sizes[number], bool(damage), int(counts[number])))
+        blocks.append(
+            pa.Table.from_arrays(
+                [
+                    pa.array(unit.file + first, pa.int32()),
+                    *map(pa.array, (unit.offset, unit.length, unit.rows, found.counts)),
+                ],
+                schema=BLOCKS_SCHEMA,
+            )
+        )
+    for whole in work.whole:
+        name = work.partitions[whole.partition].name
+        files.append((whole.status.path, name, whole.state, whole.reason, whole.status.size, True, 0))
+    columns = list(zip(*files, strict=True)) or [()] * len(FILES_SCHEMA)
+    table = pa.Table.from_arrays(
+        [pa.array(c, f.type) for c, f in zip(columns, FILES_SCHEMA, strict=True)], schema=FILES_SCHEMA
+    )
+    return table, pa.concat_tables([BLOCKS_SCHEMA.empty_table(), *blocks])
+
+
+def _read_by_index(files: pa.Table) -> int:
+    return int((~files["scanned"].to_numpy(zero_copy_only=False)).sum())
+
+
+def _needed_bytes(files: pa.Table, blocks: pa.Table, selected: np.ndarray[tuple[int], np.dtype[np.int64]]) -> int:
+    """Bytes of the files of which anything is read: what the engine reads when it skips the others."""
+    needed = files["scanned"].to_numpy(zero_copy_only=False).copy()
+    needed[blocks["file"].to_numpy()[selected > 0]] = True
+    return int(files["size"].to_numpy()[needed].sum())
+
+
+def _costs(
+    question: Question,
+    work: Candidates,
+    figures: Mapping[str, int | None],
+    kept: int,
+    whole_bytes: int,
+    needed_bytes: int,
+    prices: Prices,
+) -> tuple[dict[str, float], dict[str, str]]:
+    """The price in seconds of each strategy that is possible, and why the others are not."""
+    total, selected = figures["bytes_total"] or 0, figures["bytes_selected"] or 0
+    costs = {FULL_SCAN: prices.spark_start + total * prices.spark_byte / question.cores}
+    impossible = {}
+    direct = DIRECT_STRATEGY[question.format]
+    indirect = _indirect(question, work)
+    direct_price = (
+        prices.direct_start
+        + (selected * prices.direct_byte[question.format] + whole_bytes * prices.spark_byte + kept * prices.direct_row)
+        / question.cores
+    )
+    if indirect:
+        impossible[INDEX_ONLY if question.count else direct] = indirect
+    elif question.count:
+        costs[INDEX_ONLY] = direct_price if whole_bytes or figures["rows_selected"] is None else 0.0
+    else:
+        costs[direct] = direct_price
+    if not question.count:
+        if question.engine_can_skip_files:
+            costs[FILES] = prices.direct_start + needed_bytes * prices.spark_byte / question.cores
+        else:
+            impossible[FILES] = "the session's reader cannot skip files"
+    return costs, impossible
+
+
+def _indirect(question: Question, work: Candidates) -> str:
+    """Why the files that must be opened cannot be read but through the engine; empty if they can."""
+    for lookup, found in zip(work.lookups, work.found, strict=True):
+        opened = needs_file(found, lookup) & ~found.exact if question.count else needs_file(found, lookup)
+        for file in np.flatnonzero(opened).tolist():
+            if lookup.schema_crc[file] != question.schema_crc:
+                return "the table's columns changed since the index was built"
+            if columns := sorted(lookup.indirect[file] & question.columns):
+                return f"only Spark reads column {columns[0]!r} of these files as it should be"
+    return next(iter(question.unreadable.values()), "")
+
+
+def _choose(
+    question: Question,
+    costs: Mapping[str, float],
+    impossible: Mapping[str, str],
+    figures: Mapping[str, int | None],
+    kept: int,
+    rows: int,
+) -> tuple[str, str]:
+    cheapest = min(costs, key=lambda strategy: costs[strategy])
+    if cheapest == INDEX_ONLY and (costs[INDEX_ONLY] == 0 or costs[INDEX_ONLY] < costs[FULL_SCAN]):
+        rest = "" if figures["rows_selected"] is not None else ", but for files that it does not know as they are"
+        return INDEX_ONLY, f"the index holds the answer{rest}"
+    if cheapest == FULL_SCAN or costs[cheapest] > CLEARLY_CHEAPER * costs[FULL_SCAN]:
+        why = "; ".join(f"{strategy}: {reason}" for strategy, reason in impossible.items())
+        share = f"{kept / rows:.1%} of the indexed rows are selected" if rows else "no file is indexed as it is now"
+        return FULL_SCAN, f"{share}: reading all costs no more" + (f" ({why})" if why else "")
+    saved = 1 - (figures["bytes_selected"] or 0) / max(figures["bytes_total"] or 0, 1)
+    left = f"{saved:.0%} of the bytes need not be read"
+    return cheapest, f"{left}; {'; '.join(impossible.values())}" if cheapest == FILES and impossible else left

@@ -1,0 +1,284 @@
+"""From a session, a table and a predicate's text to a plan and what reading by it needs."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from hive_bitmap.columns import Column, find
+from hive_bitmap.errors import InvalidPredicate, NotFound, Undecodable, Unsupported
+from hive_bitmap.formats import FORMATS
+from hive_bitmap.formats.columns import KeyColumn
+from hive_bitmap.index import catalog, listing, metastore, metastore_jvm
+from hive_bitmap.index.build import distribute, parallelism
+from hive_bitmap.index.catalog import Index
+from hive_bitmap.index.definition import Definition, schema_crc
+from hive_bitmap.index.group import key_columns
+from hive_bitmap.index.metastore import Table, quote
+from hive_bitmap.query import answers as spark_answers
+from hive_bitmap.query import state
+from hive_bitmap.query.candidates import (
+    Candidates,
+    Found,
+    Lookup,
+    PartitionState,
+    Whole,
+    candidates,
+    choose_indexes,
+    evaluate_here,
+)
+from hive_bitmap.query.nodes import TRUE, Predicate, Unknown
+from hive_bitmap.query.planner import (
+    FULL_SCAN,
+    STRATEGIES,
+    Plan,
+    Question,
+    explain_indexes,
+    full_scan,
+    make_plan,
+    too_small,
+)
+from hive_bitmap.query.predicates import parse
+from hive_bitmap.query.reading import find_batches
+from hive_bitmap.query.select import Answers
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+DRIVER_INDEX_BYTES = 256 << 20  # more index than this is looked up in tasks
+_ASKS_FOR_FILES = re.compile(r"\binput_file_|\b_metadata\b", re.IGNORECASE)
+INDEXES_REMEMBERED = 30.0  # seconds for which a query need not hear of what other sessions did to the indexes
+MOST_WHOLE_FILES = 500  # more files to be read whole than this are not opened one by one to see if they can be
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a caller asked for; `columns` of None are all. In a `hurry` nothing is looked up that cannot pay."""
+
+    table: str
+    predicate: str | None
+    columns: tuple[str, ...] | None = None
+    count: bool = False
+    strategy: str | None = None
+    hurry: bool = False
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the tasks need besides the plan: columns to read, the partitions' values (a row each), Spark's answers."""
+
+    base: Table
+    format: str
+    columns: tuple[KeyColumn, ...]
+    constants: pa.Table
+    answers: Answers
+    work: Candidates
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A plan; `reading` is None where Spark reads all."""
+
+    plan: Plan
+    reading: Reading | None = None
+
+
+@dataclass(frozen=True)
+class _Target:
+    """An indexed table and the predicate over it."""
+
+    base: Table
+    format: str
+    tree: Predicate
+    indexes: tuple[Index, ...]
+    chosen: Mapping[str, Definition]
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """The partitions that are left, what is left of the predicate in each, and their typed values, a row each."""
+
+    partitions: list[PartitionState]
+    predicates: list[Predicate]
+    values: pa.Table
+    zone: str
+    crc: int
+
+
+def prepare(spark: SparkSession, request: Request) -> Prepared:
+    """Plan a request. Raises NotFound for unknown names and InvalidPredicate for a predicate that Spark refuses."""
+    if request.strategy is not None and request.strategy not in STRATEGIES:
+        raise NotFound.of("strategy", request.strategy, STRATEGIES)
+    try:
+        target, why_not = _target(spark, request)
+    except Unsupported as e:
+        return Prepared(full_scan(request.table, request.predicate, str(e)))
+    definitions = [index.definition for index in target.indexes]
+    uses = explain_indexes(definitions, target.chosen, target.tree)
+    if why_not or request.strategy == FULL_SCAN:
+        unused = tuple(
+            replace(use, used=False, reason=use.reason if not use.used else why_not or "not wanted") for use in uses
+        )
+        return Prepared(full_scan(target.base.full_name, request.predicate, why_not or "it was asked for", unused))
+    try:
+        scope = _scope(spark, target)
+    except Unsupported as e:
+        return Prepared(full_scan(target.base.full_name, request.predicate, str(e), uses))
+    size = sum(file.size for partition in scope.partitions for file in partition.files)
+    if request.hurry and request.strategy is None and too_small(size, parallelism(spark)):
+        why_not = f"all of its {size:,} bytes are read in less time than reading through an index takes to start"
+        return Prepared(full_scan(target.base.full_name, request.predicate, why_not, uses))
+    reading, question = _look_up(spark, request, target, scope)
+    found = make_plan(question, uses, reading.work)
+    if request.strategy is not None:
+        found = _forced(found, request.strategy)
+    return Prepared(found, reading)
+
+
+def analysed(spark: SparkSession, request: Request) -> DataFrame:
+    """The request as Spark itself would answer it; raises NotFound and InvalidPredicate in Spark's words."""
+    from pyspark.errors import AnalysisException, ParseException
+
+    try:
+        frame = spark.table(request.table)
+        if request.predicate is not None:
+            frame = frame.where(request.predicate)
+        if request.columns is not None:
+            frame = frame.select(*map(quote, request.columns))
+        frame.schema  # noqa: B018 - Spark Connect analyses when it is asked for the schema
+        return frame
+    except (AnalysisException, ParseException) as e:
+        reason = str(e).partition(";\n")[0].partition("\n\nJVM stacktrace")[0].strip()  # without Spark's plan
+        raise InvalidPredicate(f"Spark refuses {request.predicate!r} on table {request.table}: {reason}") from e
+
+
+def _target(spark: SparkSession, request: Request) -> tuple[_Target, str]:
+    """The table with its indexes, and why none of them can serve; empty if one can."""
+    base, indexes = catalog.table_and_indexes(spark, request.table, INDEXES_REMEMBERED)
+    format = listing.format_of(base)
+    tree = _parsed(spark, request, base)
+    usable = [index.definition for index in indexes if state.usable(base, index)]
+    chosen = choose_indexes(usable, tree)
+    if not request.count:
+        chosen.pop("", None)
+    target = _Target(base, format, tree, tuple(indexes), chosen)
+    if not indexes:
+        return target, "the table has no index"
+    if not chosen:
+        changed = [index.definition.name for index in indexes if index.definition not in usable]
+        columns = f"; the columns of {', '.join(changed)} are not what they were" if changed else ""
+        return target, f"no index has a column that the predicate tests{columns}"
+    if _ASKS_FOR_FILES.search(request.predicate or ""):
+        return target, "the predicate may ask for the file of a row, which only the table's own reader knows"
+    return target, listing.doubt(spark, base)
+
+
+def _parsed(spark: SparkSession, request: Request, base: Table) -> Predicate:
+    if request.predicate is None:
+        return TRUE
+    try:
+        return parse(request.predicate, (*base.columns, *base.partition_columns), base.name)
+    except InvalidPredicate as e:
+        analysed(spark, request)  # Spark has the last word on what is SQL
+        return Unknown(request.predicate, str(e))
+
+
+def _scope(spark: SparkSession, target: _Target) -> _Scope:
+    base = target.base
+    partitions, left, typed = state.partitions_left(spark, base, target.tree)
+    served = {definition.name for definition in target.chosen.values()}
+    indexes = [index for index in target.indexes if index.definition.name in served]
+    zone = metastore.time_zone(spark)
+    crc = schema_crc(base.columns, zone)
+    # ORC files may name no columns, and hold wall-clock times: their keys outlive only new columns behind the others
+    schemas = [schema_crc(base.columns[: end + 1], zone) for end in range(len(base.columns))]
+    now = state.states(spark, partitions, base, indexes, schemas if target.format == "orc" else None)
+    return _Scope(now, left, typed, zone, crc)
+
+
+def _look_up(spark: SparkSession, request: Request, target: _Target, scope: _Scope) -> tuple[Reading, Question]:
+    base, typed = target.base, scope.values
+    answers = spark_answers.ask(spark, base.name, target.tree, target.chosen, scope.partitions)
+    work = candidates(scope.partitions, scope.predicates, target.chosen, _evaluation(spark, answers))
+    columns = _needed(base, request)
+    read = tuple(key_columns([c for c in columns if c in base.columns], base.columns, scope.zone))
+    constants = [c.name for c in columns if c not in base.columns]
+    question = Question(
+        base.full_name,
+        request.predicate,
+        target.format,
+        frozenset(column.name.lower() for column in read),
+        scope.crc,
+        parallelism(spark),
+        request.count,
+        _unreadable(target.format, read, work.whole) | _untyped(constants, typed) | _defaulted(columns),
+        metastore_jvm.available(spark) or base.provider != "hive",
+    )
+    kept = [name for name in constants if name in typed.column_names]
+    return Reading(base, target.format, read, typed.select(kept), answers, work), question
+
+
+def _needed(base: Table, request: Request) -> list[Column]:
+    """The columns that the request returns or its predicate may mention, in table order; at least one of the files'."""
+    schema = (*base.columns, *base.partition_columns)
+    text = (request.predicate or "").lower()
+    wanted = (
+        []
+        if request.count
+        else schema
+        if request.columns is None
+        else [find(schema, name, f"table {base.full_name}") for name in request.columns]
+    )
+    mentioned = [c for c in schema if c.name.lower().replace("`", "``") in text or "*" in text]
+    chosen = [column for column in schema if column in wanted or column in mentioned]
+    return chosen if any(c in base.columns for c in chosen) else [base.columns[0], *chosen]
+
+
+def _evaluation(spark: SparkSession, answers: Answers) -> Callable[[Sequence[Lookup]], list[Found]]:
+    """Look up in this process where little index has to be read, else in tasks."""
+
+    def evaluate(lookups: Sequence[Lookup]) -> list[Found]:
+        shards = {shard for lookup in lookups for part in lookup.unit.parts.values() for shard in part.shards}
+        if sum(size for _, size in shards) <= DRIVER_INDEX_BYTES:
+            return evaluate_here(answers)(lookups)
+        items = [(number, lookup, answers) for number, lookup in enumerate(lookups)]
+        found = distribute(spark, items).mapInArrow(find_batches, "found binary").collect()
+        return [one for _, one in sorted((pickle.loads(row[0]) for row in found), key=lambda pair: pair[0])]
+
+    return evaluate
+
+
+def _unreadable(format: str, columns: Sequence[KeyColumn], whole: Sequence[Whole]) -> dict[str, str]:
+    """The files to be read whole that only the engine can read, each with the reason."""
+    if len(whole) > MOST_WHOLE_FILES:
+        return {"": f"{len(whole)} files are not indexed as they are now"}
+    reasons = {}
+    for file in whole:
+        try:
+            indirect = FORMATS[format].indirect_columns(FORMATS[format].open_file(file.status.path), columns)
+            if indirect:
+                reasons[file.status.path] = f"only Spark can read {file.status.path}: {next(iter(indirect.values()))}"
+        except (Undecodable, FileNotFoundError) as e:
+            reasons[file.status.path] = f"only Spark can read {file.status.path}: {e}"
+    return reasons
+
+
+def _untyped(constants: Sequence[str], typed: pa.Table) -> dict[str, str]:
+    missing = [name for name in constants if name not in typed.column_names]
+    return {"": f"only Spark can read the values of partition column {missing[0]!r}"} if missing else {}
+
+
+def _defaulted(columns: Sequence[Column]) -> dict[str, str]:
+    found = [column.name for column in columns if column.default]
+    return {"": f"only Spark knows the default value of column {found[0]!r}"} if found else {}
+
+
+def _forced(plan: Plan, strategy: str) -> Plan:
+    if strategy not in plan.costs:
+        raise Unsupported(f"strategy {strategy!r} cannot answer this; possible: {', '.join(plan.costs)}")
+    return replace(plan, strategy=strategy, reason="it was asked for")

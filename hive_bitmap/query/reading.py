@@ -1,0 +1,132 @@
+"""Inside a task: reading the selected rows of base files, after looking that they are still the files of the plan.
+
+A file that changed since is read whole. One that changes while it is read, that is gone, or that only the engine could
+read now, stops the query with FileChanged: never fewer rows in silence.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hive_bitmap.errors import FileChanged, Undecodable
+from hive_bitmap.formats import FORMATS, storage
+from hive_bitmap.formats.columns import KeyColumn
+from hive_bitmap.formats.storage import FileStatus
+from hive_bitmap.index.fingerprint import Fingerprint
+from hive_bitmap.query.candidates import Found, Lookup, look_up
+from hive_bitmap.query.select import Answers, select
+
+BlockRows = list[tuple[int, npt.NDArray[np.int64] | None]]
+
+
+@dataclass(frozen=True)
+class ReadTask:
+    """What a task reads: the selected rows of a lookup, or whole files. It travels to the task.
+
+    `columns` are read from the files, `constants` (a table of one row) are the partition's values; `names` is the order
+    of the result. `check_only` reads nothing: it looks that the files are still those of the plan.
+    """
+
+    format: str
+    columns: tuple[KeyColumn, ...]
+    constants: pa.Table
+    names: tuple[str, ...]
+    lookup: Lookup | None
+    whole: tuple[FileStatus, ...]
+    answers: Answers
+    check_only: bool = False
+
+
+def read_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The body of `mapInArrow`: rows of pickled ReadTasks in, rows of the table out."""
+    for batch in batches:
+        for item in batch.column(0):
+            task: ReadTask = pickle.loads(item.as_py())
+            for read in _read(task):
+                yield _complete(task, read)
+
+
+def find_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The body of a planning job: rows of pickled (number, Lookup, Answers) in, pickled (number, Found) out."""
+    for batch in batches:
+        found: list[tuple[int, Found]] = []
+        for item in batch.column(0):
+            number, lookup, answers = pickle.loads(item.as_py())
+            found.append((number, look_up(lookup, answers)))
+        yield pa.record_batch([pa.array([pickle.dumps(one) for one in found], pa.binary())], ["found"])
+
+
+def _read(task: ReadTask) -> Iterator[pa.RecordBatch]:
+    if task.lookup is not None:
+        yield from _read_selected(task, task.lookup)
+    for status in task.whole:
+        yield from _read_whole(task, status.path)
+
+
+def _read_selected(task: ReadTask, lookup: Lookup) -> Iterator[pa.RecordBatch]:
+    if task.check_only:
+        for fingerprint in lookup.fingerprints:
+            if not _unchanged(fingerprint):
+                raise FileChanged(f"{fingerprint.path} was replaced after the query was planned: run it again")
+        return
+    selected = select(lookup.unit, lookup.predicate, task.answers)
+    counts = selected.counts()
+    for number, fingerprint in enumerate(lookup.fingerprints):
+        first, end = np.searchsorted(lookup.unit.file, [number, number + 1])
+        wanted: BlockRows = [
+            (block - first, selected.block_rows(block)) for block in range(first, end) if counts[block] > 0
+        ]
+        if not _unchanged(fingerprint):
+            yield from _read_whole(task, fingerprint.path)
+        elif wanted:
+            try:
+                yield from FORMATS[task.format].read_rows(fingerprint.path, task.columns, wanted)
+            except Undecodable as e:
+                raise FileChanged(f"{fingerprint.path} cannot be read without Spark ({e}): ask for a full scan") from e
+            if not _unchanged(fingerprint):
+                raise FileChanged(f"{fingerprint.path} was replaced while it was read: run the query again")
+
+
+def _unchanged(fingerprint: Fingerprint) -> bool:
+    if fingerprint.confirmed():
+        return True
+    if not storage.exists(fingerprint.path):
+        raise FileChanged(f"{fingerprint.path} was deleted after the query was planned: run it again")
+    return False
+
+
+def _read_whole(task: ReadTask, path: str) -> Iterator[pa.RecordBatch]:
+    format = FORMATS[task.format]
+    try:
+        before = storage.status(path)
+        handle = format.open_file(path)
+        indirect = format.indirect_columns(handle, task.columns)
+        if indirect:
+            raise FileChanged(
+                f"{path} changed and only Spark can read it now ({next(iter(indirect.values()))}): run the query again"
+            )
+        blocks = np.flatnonzero(format.blocks(handle).rows)
+        yield from format.read_rows(path, task.columns, [(int(block), None) for block in blocks])
+        if storage.status(path) != before:
+            raise FileChanged(f"{path} was replaced while it was read: run the query again")
+    except FileNotFoundError as e:
+        raise FileChanged(f"{path} was deleted after the query was planned: run it again") from e
+    except Undecodable as e:
+        raise FileChanged(f"{path} changed and cannot be read without Spark now ({e}): run the query again") from e
+
+
+def _complete(task: ReadTask, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with the partition's values, columns in the order of the result."""
+    arrays = []
+    for name in task.names:
+        if name in task.constants.column_names:
+            arrays.append(pa.repeat(task.constants[name][0], batch.num_rows))
+        else:
+            arrays.append(batch.column(name))
+    return pa.RecordBatch.from_arrays(arrays, names=list(task.names))

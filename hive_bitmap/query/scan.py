@@ -1,0 +1,167 @@
+"""The doors of a query: `plan` says how it is answered, `scan` gives the rows, both for whatever Spark can read.
+
+The predicate is always asked again of the rows that come back: the index prunes, the engine decides.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+from urllib.parse import quote as percent
+
+import numpy as np
+
+from hive_bitmap.index.build import distribute, parallelism
+from hive_bitmap.index.metastore import literal, quote
+from hive_bitmap.query.candidates import Lookup, Whole, restrict
+from hive_bitmap.query.planner import FILES, FULL_SCAN, INDEX_ONLY, Plan, needs_file
+from hive_bitmap.query.prepare import Prepared, Reading, Request, analysed, prepare
+from hive_bitmap.query.reading import ReadTask, read_batches
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+UNQUOTED = "/;:@&=+$,-_.!~*'()"  # what java.net.URI leaves as it is in a path
+
+
+def plan(
+    spark: SparkSession,
+    table: str,
+    predicate: str | None = None,
+    columns: Sequence[str] | None = None,
+    *,
+    count: bool = False,
+    strategy: str | None = None,
+) -> Plan:
+    """How `scan` (or, with `count`, `count`) would answer now; `str()` of it is EXPLAIN.
+
+    Raises NotFound for an unknown table or column and InvalidPredicate for a predicate that is not SQL.
+    """
+    request = _request(table, predicate, columns, count, strategy)
+    analysed(spark, request)
+    return prepare(spark, request).plan
+
+
+def scan(
+    spark: SparkSession,
+    table: str,
+    predicate: str | None = None,
+    columns: Sequence[str] | None = None,
+    *,
+    strategy: str | None = None,
+) -> DataFrame:
+    """`spark.table(table).where(predicate)`, of these columns, through the index where that pays.
+
+    Rows, types and NULLs are Spark's own. The files are looked at again when the DataFrame runs: one that was replaced
+    in between is read whole or stops the query with FileChanged. `strategy` overrides the choice by cost where an index
+    serves the predicate. Raises what `plan` raises, and Unsupported for a strategy that cannot answer.
+    """
+    request = replace(_request(table, predicate, columns, False, strategy), hurry=True)
+    prepared = prepare(spark, request)
+    log.info("%s where %s: %s (%s)", table, predicate, prepared.plan.strategy, prepared.plan.reason)
+    return rows(spark, request, prepared)
+
+
+def rows(spark: SparkSession, request: Request, prepared: Prepared) -> DataFrame:
+    """The rows of a prepared request."""
+    reading, strategy = prepared.reading, prepared.plan.strategy
+    if reading is not None and (strategy == FILES or reading.work.whole or reading.work.vanished):
+        spark.catalog.refreshTable(request.table)  # the session may remember files of another day
+    whole = analysed(spark, request)
+    if reading is None or strategy in (FULL_SCAN, INDEX_ONLY):
+        return whole
+    if strategy == FILES:
+        frame = _engine_rows(spark, request, reading)
+    else:
+        frame = direct_rows(spark, request, reading, _tasks(spark, reading))
+    found = None if frame is None else narrowed(frame, request, reading, whole.columns)
+    return whole if found is None else found
+
+
+def direct_rows(spark: SparkSession, request: Request, reading: Reading, tasks: Sequence[ReadTask]) -> DataFrame | None:
+    """What the tasks read, with the table's own column types; None if there is nothing to read."""
+    from pyspark.sql.types import StructType
+
+    if not tasks:
+        return None
+    schema = {field.name.lower(): field for field in spark.table(request.table).schema.fields}
+    fields = [schema[name.lower()] for name in tasks[0].names]
+    return distribute(spark, tasks).mapInArrow(read_batches, StructType(fields))
+
+
+def narrowed(frame: DataFrame, request: Request, reading: Reading, columns: Sequence[str]) -> DataFrame | None:
+    """The predicate of the request and these columns over rows that were read; None where only the table has them."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        found = frame.alias(reading.base.name)
+        if request.predicate is not None:
+            found = found.where(request.predicate)
+        found = found.select(*map(quote, columns))
+        found.schema  # noqa: B018 - Spark Connect analyses when it is asked for the schema
+        return found
+    except AnalysisException:  # it names the database
+        return None
+
+
+def task(reading: Reading, lookup: Lookup | None, whole: Sequence[Whole], check_only: bool = False) -> ReadTask:
+    """A task for files of one partition."""
+    partition = lookup.partition if lookup is not None else whole[0].partition
+    names = [column.name for column in (*reading.base.columns, *reading.base.partition_columns)]
+    read = {column.name for column in reading.columns} | set(reading.constants.column_names)
+    return ReadTask(
+        reading.format,
+        reading.columns,
+        reading.constants.slice(partition, 1),
+        tuple(name for name in names if name in read),
+        lookup,
+        tuple(file.status for file in whole),
+        reading.answers,
+        check_only,
+    )
+
+
+def _request(
+    table: str, predicate: str | None, columns: Sequence[str] | None, count: bool, strategy: str | None
+) -> Request:
+    return Request(table, predicate, None if columns is None else tuple(columns), count, strategy)
+
+
+def _tasks(spark: SparkSession, reading: Reading) -> list[ReadTask]:
+    """All lookups, in pieces enough for the cluster, and the files to be read whole."""
+    work = reading.work
+    pieces = -(-parallelism(spark) // max(len(work.lookups), 1))
+    tasks = [
+        task(reading, restrict(lookup, files.tolist()), ())
+        for lookup in work.lookups
+        for files in np.array_split(np.arange(len(lookup.unit.paths)), pieces)
+        if len(files)
+    ]
+    return tasks + [task(reading, None, [file]) for file in work.whole]
+
+
+def _engine_rows(spark: SparkSession, request: Request, reading: Reading) -> DataFrame | None:
+    """The table without the files that hold nothing, and tasks that look that these are still what they were."""
+    needed = {file.status.path for file in reading.work.whole}
+    skipped: list[Lookup] = []
+    for lookup, found in zip(reading.work.lookups, reading.work.found, strict=True):
+        wanted = needs_file(found, lookup)
+        needed |= {lookup.unit.paths[file] for file in np.flatnonzero(wanted)}
+        if not wanted.all():
+            skipped.append(restrict(lookup, np.flatnonzero(~wanted).tolist()))
+    paths = [path for lookup in skipped for path in lookup.unit.paths if path not in needed and "\n" not in path]
+    if not paths:
+        return None
+    listed = literal("\n".join(_uri(path) for path in paths))
+    checks = direct_rows(spark, request, reading, [task(reading, lookup, (), check_only=True) for lookup in skipped])
+    frame = spark.table(request.table).where(f"NOT array_contains(split({listed}, '\\n'), _metadata.file_path)")
+    return frame if checks is None else frame.select(*map(quote, checks.columns)).union(checks)
+
+
+def _uri(path: str) -> str:
+    """A path as `_metadata.file_path` shows it; one that it shows otherwise is read in vain, never missed."""
+    scheme, _, rest = path.partition(":")
+    return f"{scheme}:{percent(rest, safe=UNQUOTED)}"

@@ -1,0 +1,127 @@
+"""The table and its indexes as they are at this moment: partitions, files, published manifests."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hive_bitmap.columns import Column
+from hive_bitmap.errors import CorruptIndex
+from hive_bitmap.formats.columns import KeyColumn, arrow_type, is_simple
+from hive_bitmap.index import catalog, manifest, metastore
+from hive_bitmap.index.catalog import Index, Values
+from hive_bitmap.index.listing import base_files
+from hive_bitmap.index.manifest import Manifest
+from hive_bitmap.index.metastore import Partition, Table
+from hive_bitmap.query.candidates import PartitionState, residuals
+from hive_bitmap.query.nodes import Constant, Predicate
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+
+def usable(base: Table, index: Index) -> bool:
+    """Whether the indexed columns are still those of the base table."""
+    return all(column in base.columns for column in index.definition.columns)
+
+
+def partitions_left(
+    spark: SparkSession, base: Table, predicate: Predicate
+) -> tuple[list[Partition], list[Predicate], pa.Table]:
+    """The partitions of which the predicate leaves something, what it leaves, and their typed values, a row each."""
+    if not base.partition_columns:
+        return [Partition((), base.location)], [predicate], pa.table({"": [0]})
+    found = metastore.partitions(spark, base)
+    typed = typed_values(base.partition_columns, [partition.values for partition in found])
+    left = residuals(predicate, base.partition_columns, typed)
+    kept = [number for number, rest in enumerate(left) if not isinstance(rest, Constant) or rest.value is True]
+    return [found[number] for number in kept], [left[number] for number in kept], typed.take(pa.array(kept, pa.int64()))
+
+
+def states(
+    spark: SparkSession,
+    partitions: Sequence[Partition],
+    base: Table,
+    indexes: Sequence[Index],
+    schemas: Sequence[int] | None,
+) -> list[PartitionState]:
+    """Files and manifests of each partition. Raises Unsupported for a folder whose layout leaves doubt.
+
+    Where `schemas` are given, keys mean what they meant only in files that were indexed under one of these numbers.
+    """
+    manifests: list[dict[str, Manifest]] = [{} for _ in partitions]
+    for index in indexes:
+        folders = catalog.states(spark, index)
+        for held, partition in zip(manifests, partitions, strict=True):
+            _add(held, index, folders.get(partition.values), schemas)
+    names = [column.name for column in base.partition_columns]
+    return [
+        PartitionState(_name(names, partition.values), partition.values, tuple(base_files(partition.location)), held)
+        for partition, held in zip(partitions, manifests, strict=True)
+    ]
+
+
+def typed_values(columns: Sequence[Column], values: Sequence[Values]) -> pa.Table:
+    """Partition values in the Arrow types of their columns, a row each; one of an odd type or value is left out."""
+    arrays = {"": pa.array(range(len(values)))}  # keeps the number of rows where every column is left out
+    for position, column in enumerate(columns):
+        texts = [value[position] for value in values]
+        typed = [None if text is None else _value(column.type, text) for text in texts]
+        if all((text is None) == (value is None) for text, value in zip(texts, typed, strict=True)):
+            arrays[column.name] = pa.array(typed, arrow_type(KeyColumn(column.name, column.type)))
+    return pa.table(arrays)
+
+
+def _value(type: str, text: str) -> Any:
+    """What Spark makes of a partition value; None for what is left to Spark."""
+    if not is_simple(KeyColumn("", type)):
+        return None
+    match type:
+        case "string":
+            return text
+        case "tinyint" | "smallint" | "int" | "bigint":
+            bits = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}[type]
+            found = int(text) if re.fullmatch(r"-?\d{1,19}", text) else None
+            return found if found is not None and -(1 << bits - 1) <= found < 1 << bits - 1 else None
+        case "date":
+            return date.fromisoformat(text) if re.fullmatch(r"[1-9]\d{3}-\d\d-\d\d", text) else None
+        case "boolean":
+            return {"true": True, "false": False}.get(text)
+        case _:
+            return None
+
+
+def _add(held: dict[str, Manifest], index: Index, folder: str | None, schemas: Sequence[int] | None) -> None:
+    if folder is None:
+        return
+    try:
+        found = manifest.read(folder)
+        if schemas is not None:
+            others = pc.invert(pc.is_in(found.files["schema_crc"], value_set=pa.array(schemas, pa.int64())))
+            found = _without(found, others) if pc.any(others).as_py() else found
+        held[index.definition.name] = found
+    except CorruptIndex as e:
+        log.warning("index %s is damaged, the files of this generation are read whole: %s", index.definition.name, e)
+
+
+def _without(found: Manifest, others: pa.ChunkedArray) -> Manifest:
+    """The manifest with these files as not indexed."""
+    place = found.files.schema.get_field_index("shard")
+    shards = pc.if_else(others, pa.scalar(None, pa.string()), found.files["shard"])
+    reasons = pc.if_else(others, "indexed under another time zone or schema", found.files["reason"])
+    files = found.files.set_column(place, "shard", shards)
+    return Manifest(
+        found.folder, files.set_column(files.schema.get_field_index("reason"), "reason", reasons), found.shards
+    )
+
+
+def _name(names: Sequence[str], values: Values) -> str:
+    return "/".join(f"{name}={value}" for name, value in zip(names, values, strict=True))

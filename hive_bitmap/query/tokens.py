@@ -1,0 +1,75 @@
+"""The words of a predicate, cut where Spark cuts them.
+
+The rules are those of Spark 4's SqlBaseLexer.g4. A general SQL tokenizer is not used, because where it differs the
+boolean structure goes wrong: `show = 1 AND b = 2` (a statement word), `-- x \\` with a continued line, `a !> 5`.
+What the session's settings or Spark's version may cut otherwise ends the list with one token of kind `odd`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from hive_bitmap.errors import InvalidPredicate
+
+_SPACE = r"[ \t\n\f\r\x0b\xa0\u1680\u2000-\u200a\u2028\u202f\u205f\u3000]"
+_TOKEN = re.compile(
+    rf"""(?P<space>(?:{_SPACE}+|--[^\r\n\\]*|/\*(?!\+)(?:(?!/\*|\*/).)*\*/)+)
+    |(?P<raw>r'[^']*'|r"[^"]*"|x'[0-9a-f]*')
+    |(?P<string>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
+    |(?P<name>`(?:[^`]|``)*`)
+    |(?P<odd>--|/\*|://)
+    |(?P<number>(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)(?:e[+-]?[0-9]+)?(?:bd|[lsydf])?(?!\w))
+    |(?P<word>\w+)
+    |(?P<symbol><=>|>>>|<>|!=|==|<=|>=|!>|!<|<<|>>|\|\||::|->|=>|[-+*/%=<>!&|^~()\[\],.?:{{}};@])
+    """,
+    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+)
+
+
+class Token(NamedTuple):
+    """A piece of the text: kind is word, name (backquoted, or after a dot), number, string, raw, symbol or odd."""
+
+    kind: str
+    text: str
+    start: int
+    key: str  # a word or symbol in upper case; empty for the rest, so that 'AND' in quotes is never an AND
+
+    @property
+    def end(self) -> int:
+        """The offset behind the last character."""
+        return self.start + len(self.text)
+
+
+def tokenize(text: str) -> list[Token]:
+    """The tokens without space and comments; raises InvalidPredicate at a quote that is not closed.
+
+    >>> [token.text for token in tokenize("a<=-1 AND `b c`")]
+    ['a', '<=', '-', '1', 'AND', '`b c`']
+    """
+    tokens: list[Token] = []
+    at = 0
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        if found is None and text[at] in "'\"`":
+            raise invalid(text, at, f"the quote {text[at]} is not closed")
+        if found is None or found.lastgroup == "odd":
+            return [*tokens, Token("odd", text[at], at, "")]
+        at = found.end()
+        if found.lastgroup != "space":
+            tokens.append(_token(found, tokens))
+    return tokens
+
+
+def invalid(text: str, offset: int, reason: str) -> InvalidPredicate:
+    """The error that tells where in the text (line and column from 1) and why."""
+    before = text[:offset]
+    column = offset - (before.rfind("\n") + 1) + 1
+    return InvalidPredicate(f"line {before.count(chr(10)) + 1}, column {column}: {reason}, in {text!r}")
+
+
+def _token(found: re.Match[str], before: list[Token]) -> Token:
+    kind, text = str(found.lastgroup), found.group()
+    if kind == "word" and before and before[-1].key == ".":
+        kind = "name"  # `s.end`: what follows a dot is no keyword
+    return Token(kind, text, found.start(), text.upper() if kind in ("word", "symbol") else "")

@@ -1,0 +1,147 @@
+"""A Spark session that needs no installation: Spark in this process's JVM, its Derby metastore in the warehouse folder.
+
+One process at a time may use such a warehouse. A session that is already there is used as it is; an existing Spark or
+Hive configuration is used where the warehouse is None.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hive_bitmap import java
+from hive_bitmap.errors import HiveBitmapError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Any of these in a configuration says which metastore is meant.
+_METASTORE_KEYS = ("hive.metastore.uris", "javax.jdo.option.ConnectionURL")
+
+
+def session(
+    warehouse: str | os.PathLike[str] | None = "warehouse",
+    *,
+    app_name: str = "hive_bitmap",
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """The active session, else a new one: on the folder `warehouse`, or on the existing configuration where it is None.
+
+    `master` is `local[*]` for a warehouse folder, else that of the configuration. `conf` overrides any setting.
+    Raises HiveBitmapError where Java is missing or too old, where another process holds the warehouse, and where the
+    warehouse is None but no configuration names a metastore.
+    """
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    settings = _configured() if warehouse is None else _embedded(Path(warehouse).absolute())
+    if "SPARK_REMOTE" not in os.environ or warehouse is not None:
+        java.require()
+    builder = SparkSession.builder.appName(app_name)
+    for name, value in {**settings, **(conf or {})}.items():
+        builder = builder.config(name, value)
+    if master or warehouse is not None:
+        builder = builder.master(master or "local[*]")
+    if "SPARK_REMOTE" not in os.environ:
+        builder = builder.enableHiveSupport()
+    spark = builder.getOrCreate()
+    if warehouse is not None:
+        _open_metastore(spark, Path(warehouse).absolute())
+    return spark
+
+
+def default_warehouse() -> str | None:
+    """What a door uses where the user names no warehouse: None where a configuration names a metastore."""
+    return None if "SPARK_REMOTE" in os.environ or any(_named_metastores()) else "warehouse"
+
+
+def _embedded(warehouse: Path) -> dict[str, str]:
+    """Settings of a local session; the metastore lies in a hidden folder, where no table can be."""
+    metastore = warehouse / ".metastore"
+    metastore.mkdir(parents=True, exist_ok=True)
+    # The workers must run the very interpreter that pickled the functions for them.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    log4j = Path(__file__).with_name("log4j2.properties").as_uri()
+    return {
+        "spark.sql.warehouse.dir": str(warehouse),
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={metastore / 'derby'};create=true",
+        "spark.hadoop.datanucleus.schema.autoCreateAll": "true",
+        "spark.hadoop.hive.metastore.schema.verification": "false",
+        "spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict",
+        "spark.driver.extraJavaOptions": (
+            f'-Dlog4j2.configurationFile={log4j} "-Dderby.stream.error.file={metastore / "derby.log"}"'
+        ),
+        "spark.driver.memory": "2g",
+        # The loopback needs no name service, which laptops off the net do not have.
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+    }
+
+
+def _configured() -> dict[str, str]:
+    """What Spark would not find by itself of the existing configuration: HIVE_CONF_DIR is not on its class path."""
+    if default_warehouse() is not None:
+        raise HiveBitmapError(
+            "no existing configuration names a metastore (hive-site.xml or spark-defaults.conf in SPARK_CONF_DIR, "
+            "SPARK_HOME/conf, HADOOP_CONF_DIR or HIVE_CONF_DIR; SPARK_REMOTE); name a warehouse folder"
+        )
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if "SPARK_REMOTE" in os.environ or "HIVE_CONF_DIR" not in os.environ:
+        return {}
+    properties = _hive_site(Path(os.environ["HIVE_CONF_DIR"]) / "hive-site.xml")
+    return {f"spark.hadoop.{name}": value for name, value in properties.items()}
+
+
+def _named_metastores() -> Iterator[str]:
+    """The metastores that hive-site.xml and spark-defaults.conf files name, wherever Spark or Hive would look."""
+    folders = [os.environ.get(name) for name in ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "HIVE_CONF_DIR")]
+    if "SPARK_HOME" in os.environ:
+        folders.append(os.path.join(os.environ["SPARK_HOME"], "conf"))
+    for folder in filter(None, folders):
+        properties = _hive_site(Path(folder) / "hive-site.xml") | _spark_defaults(Path(folder) / "spark-defaults.conf")
+        yield from (properties[key] for key in _METASTORE_KEYS if properties.get(key))
+
+
+def _hive_site(path: Path) -> dict[str, str]:
+    """The properties of a Hadoop configuration file; none where there is no such file."""
+    if not path.is_file():
+        return {}
+    try:
+        root = ElementTree.parse(path).getroot()
+    except ElementTree.ParseError as e:
+        raise HiveBitmapError(f"{path} is not a Hadoop configuration file: {e}") from e
+    return {p.findtext("name", "").strip(): p.findtext("value", "").strip() for p in root.iter("property")}
+
+
+def _spark_defaults(path: Path) -> dict[str, str]:
+    """The Hadoop properties of a spark-defaults.conf (`key value` or `key=value` a line), without `spark.hadoop.`."""
+    if not path.is_file():
+        return {}
+    lines = (line.strip() for line in path.read_text().splitlines())
+    pairs = (line.replace("=", " ", 1).split(None, 1) for line in lines if not line.startswith("#"))
+    return {pair[0].removeprefix("spark.hadoop."): pair[1] for pair in pairs if len(pair) == 2}
+
+
+def _open_metastore(spark: SparkSession, warehouse: Path) -> None:
+    """Ask the metastore something now, so that a warehouse in use fails here and not in the first statement."""
+    from pyspark.errors import PySparkException
+
+    try:
+        spark.catalog.databaseExists("default")
+    except PySparkException as e:
+        spark.stop()
+        raise HiveBitmapError(
+            f"the metastore of warehouse {warehouse} does not open; if another process uses that warehouse, end it "
+            f"(one process at a time), or use another folder. Details: {warehouse / '.metastore' / 'derby.log'}"
+        ) from e

@@ -1,0 +1,188 @@
+"""Usage, help, names and single lines of output: what needs no Spark."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+
+import click
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hive_bitmap import cli
+from hive_bitmap.cli.door import one_line
+from hive_bitmap.cli.names import split_names, split_pairs
+from hive_bitmap.cli.output import csv_line, printable, write_json
+from hive_bitmap.cli.rows import _csv_value, _values
+
+COMMANDS = ["create", "drop", "estimate", "explain", "offsets", "query", "rebuild", "show", "verify"]
+NAMES = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1)
+
+
+def quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def test_the_commands_are_those_of_the_contract() -> None:
+    assert sorted(cli.command.commands) == COMMANDS
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_with_an_example_and_every_option_is_explained(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([name, "--help"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert f"Example:\n    hive-bitmap {name} " in out
+    options = [p for p in cli.command.commands[name].params if isinstance(p, click.Option)]
+    assert [p.name for p in options if not p.help] == []
+
+
+def test_the_program_has_help_and_a_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--help"]) == 0
+    assert "hive-bitmap create flights" in capsys.readouterr().out
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("hive-bitmap ")
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["frobnicate"], "No such command 'frobnicate'"),
+        (["create", "t"], "Missing argument 'COLUMNS...'"),
+        (["create", "t", "a", "--encoding", "rle"], "'rle' is not one of 'plain', 'gap', 'ewah', 'roaring'"),
+        (["create", "t", "a", "--type", "btree"], "is not one of"),
+        (["create", "t", "a", "b", "--name", "n"], "--name is for one index, and 2 are asked for"),
+        (["create", "t", "a", "b", "--index-table", "n"], "--index-table is for one index"),
+        (["create", "t", "a,`b"], "no list of names at '`b'"),
+        (["rebuild", "t", "--partition", "month"], "no list of NAME=VALUE at 'month'"),
+        (["query", "t", "--count", "--limit", "3"], "--count goes with neither --columns nor --limit"),
+        (["query", "t", "--limit", "-1"], "-1 is not in the range x>=0"),
+        (["query", "t", "--strategy", "magic"], "'magic' is not one of"),
+        (["query", "t", "--strategy", "index only"], "answers --count only"),
+        (["query", "t", "--format", "xml"], "'xml' is not one of"),
+        (["offsets", "t", "a = 1"], "Missing argument 'OUT'"),
+        (["drop", "t"], "Missing argument 'INDEX'"),
+    ],
+)
+def test_wrong_usage_is_status_2_with_nothing_on_stdout(
+    argv: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(argv) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in " ".join(err.split())
+    assert "Traceback" not in err
+
+
+@given(st.lists(NAMES, min_size=1, max_size=4))
+def test_any_names_go_through_backticks(names: list[str]) -> None:
+    assert split_names(",".join(map(quoted, names))) == names
+
+
+@given(st.dictionaries(NAMES, st.none() | st.text(), min_size=1, max_size=4))
+def test_any_partition_goes_through_quotes(pairs: dict[str, str | None]) -> None:
+    values = {k: "NULL" if v is None else "'" + v.replace("'", "''") + "'" for k, v in pairs.items()}
+    assert split_pairs(",".join(f"{quoted(k)}={v}" for k, v in values.items())) == pairs
+
+
+@pytest.mark.parametrize("text", ["", ",", "a,", ",a", "a,,b", "`a", "`a`b", "``"])
+def test_lists_of_names_that_are_none(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        split_names(text)
+
+
+@given(st.lists(st.lists(st.none() | st.text(st.characters(exclude_categories=("Cs",))), min_size=2, max_size=4)))
+def test_csv_is_what_a_csv_reader_reads(records: list[list[str | None]]) -> None:
+    text = "".join(map(csv_line, records))
+    read = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+    assert read == [[value or "" for value in record] for record in records]
+
+
+def test_csv_tells_null_from_empty_text() -> None:
+    assert csv_line([None, ""]) == ',""\n'
+
+
+def test_numbers_keep_all_their_digits() -> None:
+    row = '{"a": 12345678901234567890.123456789012345678, "b": 1e-7, "c": {"d": [0.10, 9223372036854775807]}}'
+    assert csv_line(map(_csv_value, _values(row))) == (
+        '12345678901234567890.123456789012345678,1e-7,"{""d"": [0.10, 9223372036854775807]}"\n'
+    )
+
+
+def test_json_starts_with_the_first_record(capsys: pytest.CaptureFixture[str]) -> None:
+    def failing() -> None:
+        raise ValueError("the engine failed")
+        yield ""
+
+    with pytest.raises(ValueError, match="the engine failed"):
+        write_json(failing())
+    assert capsys.readouterr().out == ""
+    write_json(iter(["1", "2"]))
+    assert json.loads(capsys.readouterr().out) == [1, 2]
+    write_json(iter([]))
+    assert json.loads(capsys.readouterr().out) == []
+
+
+@given(st.text())
+def test_a_terminal_gets_nothing_that_moves_it(text: str) -> None:
+    assert printable(text).isprintable()
+
+
+def test_an_error_is_one_line() -> None:
+    assert one_line(ValueError("")) == "ValueError"
+    assert one_line(ValueError("a\nb\n\nJVM stacktrace:\nx")) == "a b"
+
+
+def test_an_interrupt_and_a_full_disk(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for error, status, said in [
+        (KeyboardInterrupt(), 130, "hive-bitmap: interrupted\n"),
+        (OSError(28, "No space left on device"), 1, "hive-bitmap: [Errno 28] No space left on device\n"),
+    ]:
+
+        def fail(error: BaseException = error) -> None:
+            raise error
+
+        monkeypatch.setattr(cli.command.commands["show"], "callback", lambda **_: fail())
+        assert cli.main(["show", "t"]) == status
+        assert capsys.readouterr() == ("", said)
+
+
+def test_a_reader_that_goes_away_is_no_error_message() -> None:
+    code = (
+        "import sys\nfrom hive_bitmap import cli\n"
+        "cli.command.commands['show'].callback = lambda **_: [print('x' * 1000) for _ in range(10000)]\n"
+        "sys.exit(cli.main(['show', 't']))"
+    )
+    read, write = os.pipe()
+    with subprocess.Popen([sys.executable, "-c", code], stdout=write, stderr=subprocess.PIPE, text=True) as process:
+        os.close(write)
+        os.read(read, 1)
+        os.close(read)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (141, "")
+
+
+def test_help_loads_no_spark() -> None:
+    code = "import sys\nfrom hive_bitmap import cli\ncli.main(['query', '--help'])\nprint('pyspark' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("False\n")
+
+
+@pytest.mark.parametrize(("closed", "heard"), [(False, "21:00:00 ERROR x: disk lost\n"), (True, "")])
+def test_a_sieve_holds_noise_back_and_nothing_else(closed: bool, heard: str) -> None:
+    noise = "WARNING: Using incubator modules: jdk.incubator.vector\n21:00:00 ERROR x: disk lost\n"
+    code = (
+        "import os, sys, threading\nfrom hive_bitmap.cli.noise import Sieve\n"
+        f"sieve = Sieve()\nsieve.closed = {closed}\n"
+        f"with sieve.over_stderr():\n    os.write(2, {noise!r}.encode())\n"
+        "[t.join() for t in threading.enumerate() if t.daemon]"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == heard

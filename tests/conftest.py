@@ -1,0 +1,44 @@
+"""One Spark for the whole run, in a warehouse of its own; a fresh database for each test that asks for one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+
+from hive_bitmap.session import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", type=int, default=0, metavar="N", help="try N random tables more than usual")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"random tables beyond the usual ones: {config.getoption('--long')} (--long N for more)"
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Local Spark on two cores with a Derby metastore, as `hive_bitmap.session` makes it."""
+    warehouse = tmp_path_factory.mktemp("warehouse")
+    conf = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "2"}
+    running = session(warehouse, app_name="hive_bitmap tests", master="local[2]", conf=conf)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def database(spark: SparkSession) -> Iterator[str]:
+    """The name of a new database, current while the test runs, dropped with all its tables after it."""
+    name = f"t_{uuid4().hex[:12]}"
+    before = spark.catalog.currentDatabase()
+    spark.sql(f"CREATE DATABASE {name}")
+    spark.catalog.setCurrentDatabase(name)
+    yield name
+    spark.catalog.setCurrentDatabase(before)
+    spark.sql(f"DROP DATABASE {name} CASCADE")

@@ -1,0 +1,154 @@
+"""A flipped bit, a truncated or a swapped file: an index that is damaged never loses a row. Python is the oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hive_bitmap.columns import Column
+from hive_bitmap.errors import CorruptIndex
+from hive_bitmap.index import checksums, manifest, shard
+from hive_bitmap.index.definition import Definition
+from hive_bitmap.index.group import Group, index_group, key_fields
+from hive_bitmap.index.manifest import SHARDS
+from hive_bitmap.query.predicates import parse
+from hive_bitmap.query.select import Part, Unit, select
+
+COLUMNS = (Column("k", "int"), Column("s", "string"))
+PREDICATES = {"k": ["k = 3", "k > 4", "k IS NULL"], "s": ["s = 'a'", "s IS NULL", "s LIKE 'c%'"]}
+FLIPS = 60
+
+
+@pytest.fixture(params=["gap", "plain", "ewah", "roaring", "compact"])
+def encoding(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def generation(tmp_path: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Unit]]:
+    """A unit of two files for each of two indexes, whose shards have many row groups."""
+    monkeypatch.setattr(shard, "ROW_GROUP_ROWS", 7)
+    rng = np.random.default_rng(1)
+    keys = pa.array(rng.integers(0, 7, 300), pa.int32(), mask=rng.random(300) < 0.1)
+    texts = pa.array([["a", "b", None, "cc"][n] for n in rng.integers(0, 4, 300)])
+    table = pa.table({"k": keys, "s": texts})
+    for name, rows in (("a", table), ("b", table.slice(100, 150))):
+        pq.write_table(rows, tmp_path / f"{name}.parquet", row_group_size=60)
+    kind = {"type": "COMPACT"} if encoding == "compact" else {"encoding": encoding}
+    definitions = tuple(Definition(c.name, "db", "t", (c,), **kind) for c in COLUMNS)
+    folder = f"file:{tmp_path}"
+    paths = (f"{folder}/a.parquet", f"{folder}/b.parquet")
+    group = Group(0, paths, "parquet", COLUMNS, 1, "UTC", definitions, (folder, folder))
+    reports = index_group(group)
+    shards = pa.table([[r.shard for r in reports], [r.size for r in reports], [r.shard_rows for r in reports]], SHARDS)
+    manifest.write(folder, [reports[0].files], shards, {r.shard: r.sums for r in reports if r.shard})
+    units = []
+    for definition, report in zip(definitions, reports, strict=True):
+        counts = [len(offsets) for offsets in report.files["offsets"]]
+        flat = [report.files[name].combine_chunks().flatten().to_numpy() for name in ("offsets", "lengths", "rows")]
+        part = Part(
+            definition.name,
+            key_fields(definition)[0],
+            "" if encoding == "compact" else encoding,
+            ((f"{folder}/{report.shard}", report.size),),
+            np.arange(2),
+        )
+        units.append(Unit(paths, np.repeat(np.arange(2), counts), *flat, {definition.column_names[0]: part}))
+    yield units
+    forget()
+
+
+def forget() -> None:
+    """What a process keeps of files that never change."""
+    for kept in (shard._metadata, shard._kept_keys, checksums.of_generation, manifest.read):
+        kept.cache_clear()
+
+
+def selected(unit: Unit) -> list[list[set[int] | None]]:
+    """For each predicate the selected rows of each block; None for all."""
+    (column,) = unit.parts
+    found = [select(unit, parse(text, COLUMNS, "t"), {}) for text in PREDICATES[column]]
+    return [
+        [None if (rows := one.block_rows(block)) is None else set(rows.tolist()) for block in range(len(unit.rows))]
+        for one in found
+    ]
+
+
+def matching(unit: Unit) -> list[list[set[int]]]:
+    """What `selected` gives for an index that is whole, told from the base files."""
+    tests = {
+        "k = 3": lambda k: k == 3,
+        "k > 4": lambda k: k is not None and k > 4,
+        "k IS NULL": lambda k: k is None,
+        "s = 'a'": lambda s: s == "a",
+        "s IS NULL": lambda s: s is None,
+        "s LIKE 'c%'": lambda s: s is not None and s.startswith("c"),
+    }
+    (column,) = unit.parts
+    blocks = []
+    for path in unit.paths:
+        file = pq.ParquetFile(path.removeprefix("file:"))
+        blocks += [file.read_row_group(n)[column].to_pylist() for n in range(file.num_row_groups)]
+    return [[{n for n, key in enumerate(keys) if tests[text](key)} for keys in blocks] for text in PREDICATES[column]]
+
+
+def holds(more: list[list[set[int] | None]], least: list[list[set[int] | None]]) -> bool:
+    pairs = [pair for a, b in zip(more, least, strict=True) for pair in zip(a, b, strict=True)]
+    return all(a is None or (b is not None and a >= b) for a, b in pairs)
+
+
+def test_a_flipped_bit_of_a_shard_loses_no_row(generation: list[Unit], encoding: str) -> None:
+    for unit in generation:
+        (part,) = unit.parts.values()
+        path = Path(part.shards[0][0].removeprefix("file:"))
+        whole = path.read_bytes()
+        truth = selected(unit)
+        assert encoding == "compact" or truth == matching(unit)
+        rng = np.random.default_rng(2)
+        footer = range(len(whole) - 40, len(whole))
+        for at in [*rng.integers(0, len(whole), FLIPS).tolist(), *footer]:
+            damaged = bytearray(whole)
+            damaged[at] ^= 1 << int(rng.integers(8))
+            path.write_bytes(damaged)
+            forget()
+            assert holds(selected(unit), truth), f"byte {at} of {len(whole)}"
+        path.write_bytes(whole)
+        forget()
+        assert selected(unit) == truth
+
+
+@pytest.mark.parametrize("encoding", ["gap"], indirect=True)
+@pytest.mark.parametrize("name", ["files.parquet", "shards.parquet", checksums.NAME])
+def test_a_damaged_manifest_is_not_believed(generation: list[Unit], tmp_path: Path, name: str) -> None:
+    folder, path = f"file:{tmp_path}", tmp_path / checksums.FOLDER / name
+    whole = path.read_bytes()
+    right = manifest.read(folder)
+    rng = np.random.default_rng(3)
+    flips = [(at, 1 << int(rng.integers(8))) for at in rng.integers(0, len(whole), FLIPS).tolist()]
+    damages = [bytes(b ^ bit * (n == at) for n, b in enumerate(whole)) for at, bit in flips]
+    damages += [b"", whole[:-1], whole[: len(whole) // 2]]
+    for damage in damages:
+        path.write_bytes(damage)
+        forget()
+        try:
+            found = manifest.read(folder)
+        except CorruptIndex:
+            continue
+        assert name == checksums.NAME  # a sum of a shard may have suffered: that is noticed at the shard
+        assert found.files == right.files and found.shards == right.shards
+
+
+@pytest.mark.parametrize("encoding", ["gap"], indirect=True)
+def test_a_shard_in_the_place_of_another_is_not_believed(generation: list[Unit]) -> None:
+    first, second = (next(iter(unit.parts.values())).shards[0][0].removeprefix("file:") for unit in generation)
+    truth = selected(generation[0])
+    Path(first).write_bytes(Path(second).read_bytes())
+    forget()
+    found = selected(generation[0])
+    assert truth == matching(generation[0])
+    assert all(rows is None or len(rows) for rows in found[0]) and holds(found, truth)

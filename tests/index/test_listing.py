@@ -1,0 +1,51 @@
+"""The base files of a folder: what Spark lists, also while others write and delete in it."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from hive_bitmap.errors import Unsupported
+from hive_bitmap.index.listing import base_files
+
+
+def test_visible_files_that_lie_directly_in_the_folder(tmp_path: Path) -> None:
+    for name in ("a.parquet", "b c.parquet", "100%.parquet", "_x=1", "no_extension"):
+        (tmp_path / name).write_text(name)
+    for name in ("_SUCCESS", ".hidden", "_metadata", "x._COPYING_", ".a.crc"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "deep.parquet").write_text("deep")
+    found = base_files(f"file:{tmp_path}")
+    names = ["100%.parquet", "_x=1", "a.parquet", "b c.parquet", "no_extension"]
+    assert [file.path for file in found] == [f"file:{tmp_path}/{name}" for name in names]
+    assert [file.size for file in found] == [len(name) for name in names]
+    assert base_files(f"file:{tmp_path}/missing") == []
+    (tmp_path / "p=1").mkdir()
+    with pytest.raises(Unsupported, match="p=1"):
+        base_files(f"file:{tmp_path}")
+
+
+def test_a_file_that_vanishes_meanwhile_hides_no_other(tmp_path: Path) -> None:
+    for number in range(50):
+        (tmp_path / f"kept{number}").write_text("x")
+    stop = threading.Event()
+
+    def churn() -> None:
+        while not stop.is_set():
+            for number in range(50):
+                (tmp_path / f"gone{number}").write_text("x")
+            for number in range(50):
+                (tmp_path / f"gone{number}").unlink()
+
+    thread = threading.Thread(target=churn)
+    thread.start()
+    try:
+        for _ in range(300):
+            kept = [file for file in base_files(f"file:{tmp_path}") if "/kept" in file.path]
+            assert len(kept) == 50
+    finally:
+        stop.set()
+        thread.join()

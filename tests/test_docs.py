@@ -1,0 +1,160 @@
+"""What the pages say, against the code: byte examples, schemas, properties, commands and Python."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import zlib
+from pathlib import Path
+
+import click
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hive_bitmap
+from hive_bitmap.bitmaps import ENCODINGS
+from hive_bitmap.bitmaps.keybytes import key_bytes
+from hive_bitmap.cli import command
+from hive_bitmap.columns import Column
+from hive_bitmap.index import generation
+from hive_bitmap.index.definition import Definition, schema_crc, to_properties
+from hive_bitmap.index.manifest import FILES, SHARDS
+from hive_bitmap.query.offsets import result_file
+
+HOME = Path(__file__).parents[1]
+FORMAT = (HOME / "docs/format.md").read_text()
+PAGES = ["README.md", "docs/guide.md", "docs/format.md", "docs/internals.md", "CHANGELOG.md"]
+EXAMPLES = re.findall(
+    r"The block has (\d+) rows, and the rows ([\d, -]+) hold the key:\n\n(.*?)\n\n", FORMAT, re.DOTALL
+)
+# What else the pages' shell examples run.
+OTHER_PROGRAMS = {"export"}
+
+
+def rows_of(text: str) -> list[int]:
+    spans = [span.split("-") for span in text.split(", ")]
+    return [row for span in spans for row in range(int(span[0]), int(span[-1]) + 1)]
+
+
+def stored_of(cell: str) -> list[bytes | list[int]]:
+    return [ast.literal_eval(v) if v[0] == "[" else bytes.fromhex(v) for v in re.findall("`(.*?)`", cell)]
+
+
+def cases() -> list[tuple[int, list[int], str, list[bytes | list[int]]]]:
+    return [
+        (int(n), rows_of(rows), encoding, stored_of(cell))
+        for n, rows, table in EXAMPLES
+        for encoding, cell in re.findall(r"\| `(\w+)` \| (.*) \|", table)
+    ]
+
+
+def test_the_format_has_two_examples_of_each_encoding() -> None:
+    assert [encoding for _, _, encoding, _ in cases()] == [*ENCODINGS] * 2
+
+
+@pytest.mark.parametrize(("n", "rows", "encoding", "stored"), cases())
+def test_the_bytes_of_the_examples(n: int, rows: list[int], encoding: str, stored: list[bytes | list[int]]) -> None:
+    codes = np.zeros(n, np.uint8)
+    codes[rows] = 1
+    columns = ENCODINGS[encoding].encode(key_bytes(codes)[1])
+    assert [column[1].as_py() for column in columns] == stored
+    bits = np.zeros((n + 7) // 8, np.uint8)
+    read = [pa.array([value], field.type) for value, field in zip(stored, ENCODINGS[encoding].FIELDS, strict=True)]
+    ENCODINGS[encoding].decode_into(bits, read, np.array([0]), np.array([n]))
+    assert np.flatnonzero(np.unpackbits(bits, bitorder="little")).tolist() == rows
+
+
+def test_the_columns_of_each_encoding() -> None:
+    said = dict(re.findall(r"^### `(\w+)`: (.*)$", FORMAT, re.MULTILINE))
+    sql = {pa.binary(): "binary", pa.list_(pa.int32()): "array<int>", pa.list_(pa.int64()): "array<bigint>"}
+    assert said == {
+        name: ", ".join(f"`{field.name} {sql[field.type]}`" for field in encoding.FIELDS)
+        for name, encoding in ENCODINGS.items()
+    }
+
+
+def test_the_columns_of_the_manifest() -> None:
+    table = FORMAT.partition("**`files.parquet`**")[2].partition("**`shards.parquet`**")[0]
+    said = [
+        name for names in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", names)
+    ]
+    assert said == FILES.names
+    shards = FORMAT.partition("**`shards.parquet`**")[2].partition("**`checksums`**")[0]
+    assert re.findall(r"`(\w+)`", shards) == SHARDS.names
+
+
+def test_the_properties_of_an_index_table() -> None:
+    definition = Definition("i", "db", "t", (Column("origin", "string"), Column("n", "int")))
+    said = re.findall(r"^\| `(hive_bitmap\.\w+)` \|", FORMAT, re.MULTILINE)
+    assert sorted(said) == sorted(to_properties(definition))
+
+
+def test_names_and_sums() -> None:
+    assert re.fullmatch(r"generation-\d{8}T\d{6}-[0-9a-f]{8}", generation.new_name())
+    assert generation.partition_folder("r", ["a b"], ["x/y"]) == "r/a b=x%2Fy"
+    assert generation.partition_folder("r", ["a"], [None]).endswith("a=__NULL__")
+    columns = [Column("A", "int"), Column("at", "timestamp")]
+    assert schema_crc(columns, "UTC") == zlib.crc32(b'["UTC", ["a", "int"], ["at", "timestamp"]]')
+    assert schema_crc(columns[:1], "UTC") == zlib.crc32(b'["", ["a", "int"]]')
+
+
+def test_the_result_file() -> None:
+    [said] = re.findall(r"^```\n(file:.*)\n```$", FORMAT, re.MULTILINE)
+    assert said.encode().decode("unicode_escape").encode() == result_file({"file:/w/t/a b": [128, 4]})
+
+
+def fenced(page: str, *languages: str) -> list[str]:
+    return re.findall(rf"```(?:{'|'.join(languages)})\n(.*?)```", (HOME / page).read_text(), re.DOTALL)
+
+
+def shell_lines() -> list[tuple[str, str]]:
+    lines = [(page, line) for page in PAGES for block in fenced(page, "sh", "console") for line in block.splitlines()]
+    return [(page, line.removeprefix("$ ")) for page, line in lines if line.startswith("$ ")]
+
+
+@pytest.mark.parametrize(("page", "line"), shell_lines())
+def test_commands_in_the_pages_are_ones_that_there_are(page: str, line: str) -> None:
+    program, *arguments = shlex.split(line, comments=True)
+    if program == "make":
+        targets = re.findall(r"^(\w+):", (HOME / "Makefile").read_text(), re.MULTILINE)
+        assert [a for a in arguments if "=" not in a and a not in targets] == []
+    elif program == "hive-bitmap":
+        with command.make_context("hive-bitmap", arguments, resilient_parsing=False) as context:
+            name, chosen, rest = command.resolve_command(context, [*context._protected_args, *context.args])
+            assert name is not None and chosen is not None
+            chosen.make_context(name, rest, parent=context).close()
+    else:
+        assert program in OTHER_PROGRAMS
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_python_in_the_pages_compiles_and_uses_what_there_is(page: str) -> None:
+    for block in fenced(page, "python"):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "hive_bitmap":
+                assert hasattr(hive_bitmap, node.attr), node.attr
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_in_the_pages_lead_somewhere(page: str) -> None:
+    links = re.findall(r"\]\(([^)#]+)[^)]*\)", (HOME / page).read_text())
+    assert [link for link in links if "://" not in link and not ((HOME / page).parent / link).exists()] == []
+
+
+def test_every_command_is_in_the_guide() -> None:
+    guide = (HOME / "docs/guide.md").read_text()
+    assert [name for name in command.commands if f"hive-bitmap {name}" not in guide] == []
+
+
+def test_no_option_of_the_guide_is_made_up() -> None:
+    known = {
+        o
+        for c in [command, *command.commands.values()]
+        for p in c.params
+        if isinstance(p, click.Option)
+        for o in p.opts
+    }
+    said = set(re.findall(r"`(--[a-z-]+)", (HOME / "docs/guide.md").read_text() + (HOME / "README.md").read_text()))
+    assert said - known - {"--help", "--version"} == set()
