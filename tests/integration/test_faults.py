@@ -99,7 +99,10 @@ def require_right(spark: SparkSession) -> None:
 
 
 def generations(root: Path) -> list[Path]:
-    return sorted(path for path in root.rglob("generation-*") if path.is_dir())
+    """Those below `root`; unlike `rglob`, the walk minds no folder of Derby's that is gone meanwhile."""
+    return sorted(
+        Path(folder, name) for folder, names, _ in os.walk(root) for name in names if name.startswith("generation-")
+    )
 
 
 def live(spark: SparkSession) -> list[str]:
