@@ -12,12 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from hive_bitmap.errors import AlreadyExists, NotFound, Unsupported
 from hive_bitmap.formats import storage
 from hive_bitmap.index import generation, metastore
-from hive_bitmap.index.definition import PREFIX, Definition, from_table, to_properties
+from hive_bitmap.index.definition import PREFIX, Definition, from_table, stored_columns, to_properties
 from hive_bitmap.index.metastore import Table, hadoop_path, literal, partition_spec, quote
 
 if TYPE_CHECKING:
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 POINTER = PREFIX + "index_tables"  # on a base table: names that IN TABLE gave, comma-separated
+TABLES_AT_ONCE = 500  # described in one call to the metastore
 _remembered: dict[tuple[int, str, str], tuple[float, list[Table]]] = {}  # the index tables of a session's base tables
 Values = tuple[str | None, ...]  # of the partition columns; () for the one state of an unpartitioned table
 
@@ -62,6 +61,18 @@ def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tup
         and (definition.database, definition.table) == (base.database, base.name)
     ]
     return base, sorted(found, key=lambda index: index.definition.name)
+
+
+def indexes_of_database(spark: SparkSession, database: str) -> list[Index]:
+    """Every index table of a database, whatever its name, by table and index."""
+    names = metastore.names_like(spark, database, "*")
+    tables = [
+        table
+        for start in range(0, len(names), TABLES_AT_ONCE)
+        for table in metastore.describe_many(spark, database, names[start : start + TABLES_AT_ONCE])
+    ]
+    found = [Index(definition, table) for table in tables if (definition := from_table(table)) is not None]
+    return sorted(found, key=lambda index: (index.definition.table, index.definition.name))
 
 
 def named(base: Table, indexes: Sequence[Index], name: str) -> Index:
@@ -166,14 +177,7 @@ def generation_parent(base: Table, definition: Definition, values: Values) -> st
 
 def create_statement(base: Table, definition: Definition, location: str) -> str:
     """The DDL of an index table, ready to run in Spark (and in Hive but for timestamp_ntz, which Hive lacks)."""
-    fields = [(column.name, column.type) for column in definition.columns] + [("_bucketname", "string")]
-    if definition.type == "COMPACT":
-        fields.append(("_offsets", "array<bigint>"))
-    else:
-        fields += [
-            ("_offset", "bigint"),
-            *((field.name, _spark_type(field.type)) for field in definition.bitmap_fields),
-        ]
+    fields = [(column.name, column.type) for column in (*definition.columns, *stored_columns(definition))]
     partitions = [(column.name, column.type) for column in base.partition_columns]
     properties = ", ".join(f"{literal(key)}={literal(value)}" for key, value in to_properties(definition).items())
     comment = f" COMMENT {literal(definition.comment)}" if definition.comment else ""
@@ -237,9 +241,3 @@ def _subfolders(path: str) -> list[str]:
 
 def _columns(fields: Iterable[tuple[str, str]]) -> str:
     return ", ".join(f"{quote(name)} {type}" for name, type in fields)
-
-
-def _spark_type(arrow: pa.DataType) -> str:
-    if not pa.types.is_list(arrow):
-        return "binary"
-    return "array<int>" if arrow.value_type == pa.int32() else "array<bigint>"

@@ -31,7 +31,11 @@ KEY_TYPES = (
 
 @dataclass(frozen=True)
 class Definition:
-    """One index. `table` is the base table, `index_table` its index table in the same database, `root` its folder."""
+    """One index. `table` is the base table, `index_table` its index table in the same database, `root` its folder.
+
+    `where` is SQL over the partition columns: only partitions of which it is true are covered; empty is all. An index
+    that is not `enabled` is kept fresh but not used. `next_encoding` is what the next rebuild changes the encoding to.
+    """
 
     name: str
     database: str
@@ -43,6 +47,9 @@ class Definition:
     index_table: str = ""
     root: str = ""
     comment: str = ""
+    where: str = ""
+    enabled: bool = True
+    next_encoding: str = ""
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -57,6 +64,15 @@ class Definition:
     def sql_name(self) -> str:
         return f"`{self.database}`.`{self.index_table.replace('`', '``')}`"
 
+    @property
+    def full_table(self) -> str:
+        """`<db>.<table>` of the base table."""
+        return f"{self.database}.{self.table}"
+
+    def renewed(self) -> Definition:
+        """The definition as the next rebuild makes it; all of the index is built anew where that differs."""
+        return replace(self, encoding=self.next_encoding or self.encoding, next_encoding="")
+
 
 def define(
     table: Table,
@@ -68,6 +84,7 @@ def define(
     compression: str = "zstd",
     index_table: str | None = None,
     comment: str = "",
+    where: str = "",
 ) -> Definition:
     """The definition of an index on columns of a table, in base-table order as Hive had it.
 
@@ -101,8 +118,8 @@ def define(
         _one_of("encoding", encoding.lower(), tuple(ENCODINGS)),
         _one_of("compression", compression.lower(), COMPRESSIONS),
         (index_table or f"{table.database}__{table.name}_{index}__").lower(),
-        "",
-        comment,
+        comment=comment,
+        where=where,
     )
 
 
@@ -118,29 +135,66 @@ def default_name(columns: Sequence[str]) -> str:
 def to_properties(definition: Definition) -> dict[str, str]:
     """The TBLPROPERTIES that hold a definition."""
     columns = [[column.name, column.type] for column in definition.columns]
+    later = {PREFIX + "next_encoding": definition.next_encoding} if definition.next_encoding else {}
     return {
         PREFIX + "version": VERSION,
         PREFIX + "index": definition.name,
-        PREFIX + "table": f"{definition.database}.{definition.table}",
+        PREFIX + "table": definition.full_table,
         PREFIX + "columns": json.dumps(columns, ensure_ascii=True),
         PREFIX + "type": definition.type,
         PREFIX + "encoding": definition.encoding,
         PREFIX + "compression": definition.compression,
         PREFIX + "root": definition.root,
         PREFIX + "comment": definition.comment,
+        PREFIX + "where": definition.where,
+        PREFIX + "enabled": str(definition.enabled).lower(),
+        **later,
     }
 
 
 def from_table(table: Table) -> Definition | None:
-    """The definition that an index table carries; None for a table that is none of ours, or of a later version."""
-    said: Mapping[str, str] = {k[len(PREFIX) :]: v for k, v in table.properties.items() if k.startswith(PREFIX)}
-    if said.get("version") != VERSION or said.get("encoding") not in ENCODINGS:
+    """The definition that an index table carries; None for a table that is none of ours, or says what cannot be."""
+    definition = from_properties(table.properties)
+    if definition is None or definition.database != table.database:
         return None
-    database, _, base = said["table"].partition(".")
-    columns = tuple(Column(name, type) for name, type in json.loads(said["columns"]))
-    compression = said.get("compression", "zstd")
-    definition = Definition(said["index"], database, base, columns, said["type"], said["encoding"], compression)
-    return replace(definition, index_table=table.name, root=said["root"], comment=said.get("comment", ""))
+    stored = [(column.name.lower(), column.type) for column in (*definition.columns, *stored_columns(definition))]
+    if stored != [(column.name.lower(), column.type) for column in table.columns[: len(stored)]]:
+        return None
+    return replace(definition, index_table=table.name)
+
+
+def from_properties(properties: Mapping[str, str]) -> Definition | None:
+    """The definition that these TBLPROPERTIES hold; None where they hold none, or one of a later version."""
+    said = {key[len(PREFIX) :]: value for key, value in properties.items() if key.startswith(PREFIX)}
+    try:
+        if said["version"] != VERSION or said["type"] not in TYPES:
+            return None
+        database, _, base = said["table"].partition(".")
+        return Definition(
+            said["index"],
+            database,
+            base,
+            tuple(Column(name, type) for name, type in json.loads(said["columns"])),
+            said["type"],
+            _one_of("encoding", said["encoding"], tuple(ENCODINGS)),
+            said.get("compression", "zstd"),
+            root=said["root"],
+            comment=said.get("comment", ""),
+            where=said.get("where", ""),
+            enabled=said.get("enabled", "true") == "true",
+            next_encoding=said.get("next_encoding", ""),
+        )
+    except (KeyError, ValueError, TypeError, InvalidProperty):
+        return None
+
+
+def stored_columns(definition: Definition) -> list[Column]:
+    """The columns of the index table after the indexed ones, as Spark names their types; without the partitions'."""
+    bucket = Column(BUCKET.name, "string")
+    if definition.type == "COMPACT":
+        return [bucket, Column(OFFSETS.name, "array<bigint>")]
+    bitmaps = [Column(field.name, _spark_type(field.type)) for field in definition.bitmap_fields]
+    return [bucket, Column(OFFSET.name, "bigint"), *bitmaps]
 
 
 def schema_crc(columns: Sequence[Column], time_zone: str) -> int:
@@ -156,6 +210,12 @@ def _one_of(kind: str, value: str, known: Sequence[str]) -> str:
     if value not in known:
         raise InvalidProperty(f"unknown {kind} {value!r}; known: {', '.join(known)}")
     return value
+
+
+def _spark_type(arrow: pa.DataType) -> str:
+    if not pa.types.is_list(arrow):
+        return "binary"
+    return "array<int>" if arrow.value_type == pa.int32() else "array<bigint>"
 
 
 def _check_key(column: Column, where: str) -> None:
