@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hive_bitmap.bitmaps.ragged import segment_sums
+
 _FEW_KEYS = 128  # up to here a matrix of all bytes of all keys costs less than a sort of the rows
 
 
@@ -37,6 +39,10 @@ class KeyBytes:
     def nbytes(self) -> int:
         """Bytes of one whole bitmap of the block."""
         return (self.rows + 7) // 8
+
+    def cardinalities(self) -> NDArray[np.int64]:
+        """The rows that each key has."""
+        return segment_sums(np.bitwise_count(self.value), self.first)
 
 
 def key_bytes(codes: NDArray[Any]) -> tuple[NDArray[np.int64], KeyBytes]:

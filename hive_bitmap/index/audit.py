@@ -28,8 +28,8 @@ from hive_bitmap.index.compare import compare_block
 from hive_bitmap.index.definition import BUCKET, OFFSET, OFFSETS, Definition
 from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.index.group import key_columns, key_fields, row_schema
+from hive_bitmap.index.lookup import open_checked
 from hive_bitmap.index.problems import Problems
-from hive_bitmap.index.shard import open_checked
 
 Longs = npt.NDArray[np.int64]
 COMPARED, STALE, DAMAGED = "compared", "stale", "damaged"

@@ -281,10 +281,10 @@ def _index_batches(batches: Iterable[pa.RecordBatch], counter: Any) -> Iterator[
 def _write_manifests(folders: Mapping[Values, str], found: Sequence[Source], reports: Sequence[ShardReport]) -> None:
     for partition, source in enumerate(found):
         mine = [report for report in reports if report.partition == partition]
-        shards = [(r.shard, r.size, r.shard_rows) for r in mine if r.shard]
-        columns = list(zip(*shards, strict=True)) or [(), (), ()]
+        shards = [(r.shard, r.written.size, r.shard_rows, r.written.cardinality_size) for r in mine if r.shard]
+        columns = list(zip(*shards, strict=True)) or [()] * len(SHARDS)
         table = pa.Table.from_arrays([pa.array(c, f.type) for c, f in zip(columns, SHARDS, strict=True)], schema=SHARDS)
-        sums = {report.shard: report.sums for report in mine if report.shard}
+        sums = {name: each for report in mine for name, each in report.written.sums.items()}
         manifest.write(folders[source.values], [report.files for report in mine], table, sums)
 
 
@@ -312,7 +312,7 @@ def _report(
         sum(report.base_rows for report in reports),
         sum(report.shard is not None for report in reports),
         sum(report.shard_rows for report in reports),
-        sum(report.size for report in reports),
+        sum(report.written.size + report.written.cardinality_size for report in reports),
         seconds,
         left_out,
     )

@@ -215,7 +215,7 @@ def _measure_one(item: _SampleItem, definition: Definition) -> _Sample:
 
 def _write(path: str, rows: pa.Table, definition: Definition) -> int:
     compact = definition.type == "COMPACT"
-    return shard.write(path, shard.compact(rows, definition.column_names) if compact else rows, definition)
+    return shard.write(path, shard.compact(rows, definition.column_names) if compact else rows, definition).size
 
 
 def _blocks_of_keys(rows: pa.Table, definition: Definition) -> Longs:

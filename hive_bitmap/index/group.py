@@ -23,10 +23,11 @@ from hive_bitmap.errors import Undecodable
 from hive_bitmap.formats import FORMATS
 from hive_bitmap.formats.blocks import Blocks
 from hive_bitmap.formats.columns import KeyColumn, arrow_type
-from hive_bitmap.index import checksums, fingerprint, shard
+from hive_bitmap.index import fingerprint, shard
 from hive_bitmap.index.definition import BUCKET, OFFSET, Definition
 from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.index.manifest import FILES
+from hive_bitmap.index.shard import Written
 
 SHARD_BYTES = 256 << 20  # index rows in memory before they are sorted and written: bounds a task's memory
 MOST_BYTES = 1 << 30  # index rows of one file; more fit neither a task nor the offsets of an Arrow array
@@ -53,19 +54,15 @@ class Group:
 
 @dataclass(frozen=True)
 class ShardReport:
-    """What a task made of a group for one index: manifest rows of its files (schema FILES), and the shard, if any.
-
-    `sums` are the shard's (`checksums`).
-    """
+    """What a task made of a group for one index: manifest rows of its files (schema FILES), and the shard, if any."""
 
     partition: int
     index: int
     files: pa.Table
     shard: str | None
-    size: int
+    written: Written
     shard_rows: int
     base_rows: int
-    sums: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -93,12 +90,13 @@ def index_group(group: Group) -> list[ShardReport]:
 
 
 def index_rows(definition: Definition, keys: pa.Table, bucket: str, offset: int) -> pa.Table:
-    """The rows of an index table for one block; `keys` holds the block's indexed columns, a row a row."""
+    """The rows of an index table for one block, with cardinalities; `keys` are the indexed columns, a row a row."""
     codes, distinct = _codes([keys[name] for name in definition.column_names])
     present, found = key_bytes(codes)
     columns = [column.take(pa.array(present)) for column in distinct]
     columns += [pa.repeat(bucket, len(present)), pa.repeat(offset, len(present))]
-    return pa.Table.from_arrays(columns + _bitmaps(definition, found), schema=row_schema(definition))
+    columns += [*_bitmaps(definition, found), pa.array(found.cardinalities(), pa.int32())]
+    return pa.Table.from_arrays(columns, schema=built_schema(definition))
 
 
 def row_schema(definition: Definition) -> pa.Schema:
@@ -106,9 +104,19 @@ def row_schema(definition: Definition) -> pa.Schema:
     return pa.schema([*key_fields(definition), BUCKET, OFFSET, *definition.bitmap_fields])
 
 
+def built_schema(definition: Definition) -> pa.Schema:
+    """The columns of `row_schema`, and the cardinality of each bitmap."""
+    return row_schema(definition).append(shard.CARDINALITY)
+
+
 def key_fields(definition: Definition) -> list[pa.Field]:
     """The indexed columns with the Arrow types that carry them."""
     return [pa.field(c.name, arrow_type(KeyColumn(c.name, c.type))) for c in definition.columns]
+
+
+def shard_name() -> str:
+    """A file name that no other attempt of any task has."""
+    return f"part-{uuid.uuid4().hex}.parquet"
 
 
 def key_columns(columns: Iterable[Column], schema: Sequence[Column], time_zone: str) -> list[KeyColumn]:
@@ -126,11 +134,16 @@ def _look(group: Group, path: str) -> FileLook | None:
     try:
         before = fingerprint.take(path)
         look = _read(group, before)
-        return look if before.confirmed() else _unindexed(group, before, "it changed while it was read")
+        return look if before.confirmed() else _unindexed(group, _unknown(path), "it changed while it was read")
     except FileNotFoundError:
         return None
     except Undecodable as e:
-        return _unindexed(group, Fingerprint(path, -1, -1, "", -1), str(e))
+        return _unindexed(group, _unknown(path), str(e))
+
+
+def _unknown(path: str) -> Fingerprint:
+    """What no file matches: the next rebuild looks at the file again."""
+    return Fingerprint(path, -1, -1, "", -1)
 
 
 def _read(group: Group, found: Fingerprint) -> FileLook:
@@ -148,7 +161,7 @@ def _read(group: Group, found: Fingerprint) -> FileLook:
 def _index_file(group: Group, definition: Definition, path: str, handle: Any, blocks: Blocks) -> pa.Table | str:
     """The index rows of all blocks of a file, or why they cannot be had."""
     columns = key_columns(definition.columns, group.schema, group.time_zone)
-    rows = [row_schema(definition).empty_table()]
+    rows = [built_schema(definition).empty_table()]
     try:
         for block in np.flatnonzero(blocks.rows).tolist():
             keys = FORMATS[group.format].key_columns(handle, block, columns)
@@ -173,17 +186,14 @@ def _write_shards(group: Group, looks: Sequence[FileLook]) -> list[ShardReport]:
 def _write_shard(group: Group, index: int, looks: Sequence[FileLook]) -> ShardReport:
     definition = group.definitions[index]
     parts = [part for look in looks if not isinstance(part := look.rows[index], str)]
-    rows = shard.sort(pa.concat_tables([row_schema(definition).empty_table(), *parts]), definition.column_names)
+    rows = shard.sort(pa.concat_tables([built_schema(definition).empty_table(), *parts]), definition.column_names)
     if definition.type == "COMPACT":
         rows = shard.compact(rows, definition.column_names)
-    name = f"part-{uuid.uuid4().hex}.parquet" if parts else None  # unique to this attempt of the task
-    size, sums = 0, []
-    if name:
-        path = f"{group.folders[index]}/{name}"
-        size, sums = shard.write(path, rows, definition), checksums.of_shard(path)
+    name = shard_name() if parts else None
+    written = shard.write(f"{group.folders[index]}/{name}", rows, definition) if name else shard.NOTHING
     files = pa.Table.from_pylist([_manifest_row(group, look, index, name) for look in looks], schema=FILES)
     base_rows = sum(int(look.blocks.rows.sum()) for look in looks)
-    return ShardReport(group.partition, index, files, name, size, rows.num_rows, base_rows, tuple(sums))
+    return ShardReport(group.partition, index, files, name, written, rows.num_rows, base_rows)
 
 
 def _manifest_row(group: Group, look: FileLook, index: int, name: str | None) -> dict[str, object]:

@@ -36,7 +36,14 @@ FILES = pa.schema(
         ("rows", LONGS),
     ]
 )
-SHARDS = pa.schema([("shard", pa.string()), ("size", pa.int64()), ("rows", pa.int64())])
+SHARDS = pa.schema(
+    [
+        ("shard", pa.string()),
+        ("size", pa.int64()),
+        ("rows", pa.int64()),
+        ("cardinality_size", pa.int64()),  # bytes of the file that holds the cardinalities of its bitmaps
+    ]
+)
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def _status(index: Index, folders: dict[Values, str], found: list[Source]) -> In
             gone += sum(path not in present for path in held.row_of)
             rows += pc.sum(pc.list_flatten(held.files["rows"])).as_py() or 0
             index_rows += pc.sum(held.shards["rows"]).as_py() or 0
-            size += pc.sum(held.shards["size"]).as_py() or 0
+            size += pc.sum(pc.add(held.shards["size"], held.shards["cardinality_size"])).as_py() or 0
     return IndexStatus(index.definition, fresh, stale, unindexed, gone, rows, index_rows, size)
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.errors import CorruptIndex
-from hive_bitmap.index import shard
+from hive_bitmap.index import lookup
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.group import key_fields
 from hive_bitmap.index.metastore import CHAR_TYPE_KEY, quote
@@ -58,7 +58,7 @@ def _distinct(definition: Definition, column: str, states: Sequence[PartitionSta
             continue
         for name, size in manifest.sizes.items():
             try:
-                more = shard.distinct(manifest.shard_path(name), size, field)
+                more = lookup.distinct(manifest.shard_path(name), size, field)
             except CorruptIndex as e:
                 log.warning("index %s is damaged: %s", definition.name, e)
                 return None

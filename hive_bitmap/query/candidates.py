@@ -21,6 +21,7 @@ from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.index.group import key_fields
 from hive_bitmap.index.manifest import Manifest
+from hive_bitmap.query.keys import Answers
 from hive_bitmap.query.matching import matches
 from hive_bitmap.query.nodes import (
     TRUE,
@@ -34,7 +35,8 @@ from hive_bitmap.query.nodes import (
     leaves_of,
     simplify,
 )
-from hive_bitmap.query.select import Answers, Longs, Part, Unit, count
+from hive_bitmap.query.select import count
+from hive_bitmap.query.units import Longs, Part, Unit
 
 FRESH, STALE, UNINDEXED = "fresh", "stale", "unindexed"
 

@@ -32,6 +32,7 @@ from hive_bitmap.query.candidates import (
     choose_indexes,
     evaluate_here,
 )
+from hive_bitmap.query.keys import Answers
 from hive_bitmap.query.nodes import TRUE, Predicate, Unknown
 from hive_bitmap.query.planner import (
     FULL_SCAN,
@@ -45,7 +46,6 @@ from hive_bitmap.query.planner import (
 )
 from hive_bitmap.query.predicates import parse
 from hive_bitmap.query.reading import find_batches
-from hive_bitmap.query.select import Answers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -20,7 +20,8 @@ from hive_bitmap.formats.columns import KeyColumn
 from hive_bitmap.formats.storage import FileStatus
 from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.query.candidates import Found, Lookup, look_up
-from hive_bitmap.query.select import Answers, select
+from hive_bitmap.query.keys import Answers
+from hive_bitmap.query.select import select
 
 BlockRows = list[tuple[int, npt.NDArray[np.int64] | None]]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +12,13 @@ import pytest
 
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import CorruptIndex
-from hive_bitmap.index import checksums, manifest, shard
+from hive_bitmap.index import checksums, lookup, manifest, shard
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.group import Group, index_group, key_fields
 from hive_bitmap.index.manifest import SHARDS
 from hive_bitmap.query.predicates import parse
-from hive_bitmap.query.select import Part, Unit, select
+from hive_bitmap.query.select import select
+from hive_bitmap.query.units import Part, Unit
 
 COLUMNS = (Column("k", "int"), Column("s", "string"))
 PREDICATES = {"k": ["k = 3", "k > 4", "k IS NULL"], "s": ["s = 'a'", "s IS NULL", "s LIKE 'c%'"]}
@@ -45,8 +46,9 @@ def generation(tmp_path: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -
     paths = (f"{folder}/a.parquet", f"{folder}/b.parquet")
     group = Group(0, paths, "parquet", COLUMNS, 1, "UTC", definitions, (folder, folder))
     reports = index_group(group)
-    shards = pa.table([[r.shard for r in reports], [r.size for r in reports], [r.shard_rows for r in reports]], SHARDS)
-    manifest.write(folder, [reports[0].files], shards, {r.shard: r.sums for r in reports if r.shard})
+    rows = [(r.shard, r.written.size, r.shard_rows, r.written.cardinality_size) for r in reports]
+    shards = pa.Table.from_pylist([dict(zip(SHARDS.names, row, strict=True)) for row in rows], SHARDS)
+    manifest.write(folder, [reports[0].files], shards, {**reports[0].written.sums, **reports[1].written.sums})
     units = []
     for definition, report in zip(definitions, reports, strict=True):
         counts = [len(offsets) for offsets in report.files["offsets"]]
@@ -55,7 +57,7 @@ def generation(tmp_path: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -
             definition.name,
             key_fields(definition)[0],
             "" if encoding == "compact" else encoding,
-            ((f"{folder}/{report.shard}", report.size),),
+            ((f"{folder}/{report.shard}", report.written.size),),
             np.arange(2),
         )
         units.append(Unit(paths, np.repeat(np.arange(2), counts), *flat, {definition.column_names[0]: part}))
@@ -65,7 +67,8 @@ def generation(tmp_path: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -
 
 def forget() -> None:
     """What a process keeps of files that never change."""
-    for kept in (shard._metadata, shard._kept_keys, checksums.of_generation, manifest.read):
+    lookup.forget()
+    for kept in (checksums.of_generation, manifest.read):
         kept.cache_clear()
 
 
@@ -105,21 +108,26 @@ def holds(more: list[list[set[int] | None]], least: list[list[set[int] | None]])
 def test_a_flipped_bit_of_a_shard_loses_no_row(generation: list[Unit], encoding: str) -> None:
     for unit in generation:
         (part,) = unit.parts.values()
-        path = Path(part.shards[0][0].removeprefix("file:"))
-        whole = path.read_bytes()
         truth = selected(unit)
         assert encoding == "compact" or truth == matching(unit)
-        rng = np.random.default_rng(2)
-        footer = range(len(whole) - 40, len(whole))
-        for at in [*rng.integers(0, len(whole), FLIPS).tolist(), *footer]:
-            damaged = bytearray(whole)
-            damaged[at] ^= 1 << int(rng.integers(8))
-            path.write_bytes(damaged)
-            forget()
-            assert holds(selected(unit), truth), f"byte {at} of {len(whole)}"
-        path.write_bytes(whole)
+        name = part.shards[0][0]
+        for path in [name] if encoding == "compact" else [name, shard.cardinalities_path(name)]:
+            flip(Path(path.removeprefix("file:")), lambda unit=unit, truth=truth: holds(selected(unit), truth))
+            assert selected(unit) == truth
+
+
+def flip(path: Path, right: Callable[[], bool]) -> None:
+    """Whatever bit of a file is flipped, what is `right` stays so."""
+    whole = path.read_bytes()
+    rng = np.random.default_rng(2)
+    for at in [*rng.integers(0, len(whole), FLIPS).tolist(), *range(len(whole) - 40, len(whole))]:
+        damaged = bytearray(whole)
+        damaged[at] ^= 1 << int(rng.integers(8))
+        path.write_bytes(damaged)
         forget()
-        assert selected(unit) == truth
+        assert right(), f"byte {at} of {len(whole)} of {path.name}"
+    path.write_bytes(whole)
+    forget()
 
 
 @pytest.mark.parametrize("encoding", ["gap"], indirect=True)

@@ -15,11 +15,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.columns import Column
-from hive_bitmap.index import shard
+from hive_bitmap.index import lookup, shard
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.group import Group, index_group, key_fields
+from hive_bitmap.query.keys import key_matches
 from hive_bitmap.query.nodes import NULL, And, Compare, Constant, In, IsNull, Or, Predicate, Prefix, SparkLeaf, Unknown
-from hive_bitmap.query.select import Part, Unit, is_understood, key_matches, select
+from hive_bitmap.query.select import count, is_understood, select
+from hive_bitmap.query.units import Part, Unit
 
 COLUMNS = (Column("k", "int"), Column("s", "string"), Column("f", "double"))
 KEYS, TEXTS = [None, -1, 0, 1, 2, 3], [None, "", "a", "ab", "b", "é", "\U0010ffff", "x" * 5000]
@@ -41,7 +43,7 @@ def unit_of(folder: Path, files: Sequence[list[Row]], kinds: dict[str, str], kno
         described = described or group_of(folder, paths, definition)
         mine = tuple(paths[number] for number in known[name])
         report = group_of(folder, mine, definition)
-        held = ((f"file:{folder}/{report.shard}", report.size),) if report.shard else ()
+        held = ((f"file:{folder}/{report.shard}", report.written.size),) if report.shard else ()
         encoding = "" if kind == "compact" else kind
         parts[name] = Part(name, key_fields(definition)[0], encoding, held, np.array(known[name], np.int64))
     assert described is not None
@@ -51,9 +53,7 @@ def unit_of(folder: Path, files: Sequence[list[Row]], kinds: dict[str, str], kno
 
 
 def group_of(folder: Path, paths: Sequence[str], definition: Definition) -> Any:
-    return index_group(
-        Group(0, tuple(paths), "parquet", COLUMNS, 1, "UTC", (definition,), (f"file:{folder}",))
-    )[0]
+    return index_group(Group(0, tuple(paths), "parquet", COLUMNS, 1, "UTC", (definition,), (f"file:{folder}",)))[0]
 
 
 def truth(node: Predicate, row: Row) -> bool:
@@ -74,8 +74,14 @@ def truth(node: Predicate, row: Row) -> bool:
         return False
     match node:
         case Compare(_, op, other):
-            return {"=": value == other, "<>": value != other, "<": value < other,
-                    "<=": value <= other, ">": value > other, ">=": value >= other}[op]
+            return {
+                "=": value == other,
+                "<>": value != other,
+                "<": value < other,
+                "<=": value <= other,
+                ">": value > other,
+                ">=": value >= other,
+            }[op]
         case In(_, values, negated):
             return (value in values) != negated
         case Prefix(_, prefix, negated):
@@ -118,7 +124,10 @@ def test_selected_rows_hold_every_match_and_no_other_where_exact(
     known = {name: sorted(data.draw(st.sets(st.sampled_from(numbers)))) for name in kinds}
     unit = unit_of(tmp_path, files, kinds, known)
     found = select(unit, predicate, {})
+    assert not found.damaged
     counts = found.counts()
+    counted, without_rows = count(unit, predicate, {})
+    assert counted.tolist() == counts.tolist() and without_rows.exact.tolist() == found.exact.tolist()
     for number, rows in enumerate(files):
         blocks = np.flatnonzero(unit.file == number).tolist()
         assert len(rows) == unit.rows[blocks].sum()
@@ -171,8 +180,7 @@ def test_a_missing_shard_means_all_rows(tmp_path: Path) -> None:
     rows = [{"k": n % 3, "s": "a", "f": 0.0} for n in range(12)]
     unit = unit_of(tmp_path, [rows, rows], {"k": "gap", "s": "gap"}, {"k": [0, 1], "s": [0, 1]})
     Path(unit.parts["k"].shards[0][0].removeprefix("file:")).unlink()
-    shard._metadata.cache_clear()
-    shard._kept_keys.cache_clear()
+    lookup.forget()
     found = select(unit, And((Compare("k", "=", 1), Compare("s", "=", "a"))), {})
     assert found.counts().tolist() == unit.rows.tolist() and sorted(found.damaged) == [0, 1] and not found.exact.any()
     assert select(unit, And((Compare("k", "=", 1), Compare("s", "=", "b"))), {}).counts().sum() == 0

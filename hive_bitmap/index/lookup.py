@@ -1,0 +1,230 @@
+"""Finding rows in a shard: first keys, places and cardinalities of whole row groups, then the bitmaps that are needed.
+
+A shard never changes, so what was read of one is kept in memory, up to KEPT_BYTES in a process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from cachetools import LRUCache
+
+from hive_bitmap.errors import CorruptIndex
+from hive_bitmap.formats import storage
+from hive_bitmap.index import checksums
+from hive_bitmap.index.definition import BUCKET, OFFSET, OFFSETS
+from hive_bitmap.index.shard import CARDINALITY, cardinalities_path
+
+KEPT_BYTES = 256 << 20
+Flags = npt.NDArray[np.bool_]
+Longs = npt.NDArray[np.int64]
+_kept: LRUCache[tuple[Any, ...], pa.Table] = LRUCache(KEPT_BYTES, lambda rows: rows.nbytes + 1024)
+_lock = Lock()
+
+
+@dataclass(frozen=True)
+class KeyStats:
+    """The smallest and largest key of a row group, None where the statistics do not say, and whether NULL may occur."""
+
+    low: Any
+    high: Any
+    nulls: bool
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Rows of one row group of a shard without their bitmaps: where their blocks are, and how many rows they stand for.
+
+    `rows` are their numbers in the row group, ascending; the same one may stand here for several blocks of COMPACT,
+    where `cardinality` is None.
+    """
+
+    group: int
+    rows: Longs
+    buckets: pa.DictionaryArray
+    offsets: Longs
+    cardinality: Longs | None
+
+
+def find(
+    path: str,
+    size: int,
+    key: pa.Field,
+    wanted: Callable[[KeyStats], bool],
+    matches: Callable[[pa.Array], Flags],
+    compact: bool = False,
+) -> Iterator[Entries]:
+    """The entries of a shard whose value of the field `key` matches, a row group at a time.
+
+    `wanted` says whether a row group with these statistics may hold a match; `matches` is asked for the distinct keys
+    of each of the others. Raises CorruptIndex for a shard that is missing, truncated or damaged.
+    """
+    with _reading(path):
+        groups = [group for group, stats in enumerate(_statistics(path, size, key.name)) if wanted(stats)]
+        for group, rows in _row_groups(path, size, groups, key, compact):
+            keys = _array(rows[key.name])
+            hits = np.flatnonzero(matches(keys.dictionary)[keys.indices.to_numpy(zero_copy_only=False)])
+            if len(hits):
+                yield _entries(group, rows if len(hits) == rows.num_rows else rows.take(pa.array(hits)), hits, compact)
+
+
+def bitmaps(path: str, size: int, group: int, fields: Sequence[str]) -> pa.Table:
+    """The stored bitmaps of one row group of a shard, a row a key and block. Raises CorruptIndex."""
+    with _reading(path):
+        return _remembered((path, group, *fields), lambda: _read(path, size, group, fields))
+
+
+def distinct(path: str, size: int, key: pa.Field) -> pa.Array:
+    """The distinct values of one key column of a shard. Raises CorruptIndex."""
+    with _reading(path), _open(path, size) as file:
+        return pc.unique(file.read(columns=[key.name])[key.name].cast(key.type))
+
+
+def open_checked(source: pa.NativeFile, metadata: pq.FileMetaData, sums: Sequence[int] | None) -> pq.ParquetFile:
+    """A shard whose column chunks are compared with their sums; so each is read by itself, not with its neighbours."""
+    return pq.ParquetFile(
+        checksums.chunks_of(source, metadata, sums),
+        metadata=metadata,
+        pre_buffer=False,
+        page_checksum_verification=True,
+        coerce_int96_timestamp_unit="us",
+    )
+
+
+def cardinalities(path: str) -> Longs:
+    """The cardinality of each row of a shard, from the file beside it. Raises CorruptIndex."""
+    beside = cardinalities_path(path)
+    with _reading(beside):
+        with storage.open_input(beside) as source:
+            content = source.read_buffer()
+        sums = checksums.read(path.rpartition("/")[0])
+        checksums.require(content, sums.get(beside.rpartition("/")[2]))
+        column: Longs = pq.read_table(pa.BufferReader(content))[CARDINALITY.name].to_numpy()
+        return column.astype(np.int64)
+
+
+def forget() -> None:
+    """Let go of all that is kept."""
+    _metadata.cache_clear()
+    _statistics.cache_clear()
+    with _lock:
+        _kept.clear()
+
+
+@contextmanager
+def _reading(path: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, pa.ArrowException, KeyError, ValueError) as e:
+        raise CorruptIndex(f"shard {path} cannot be read: {e}") from e
+
+
+def _row_groups(
+    path: str, size: int, groups: Sequence[int], key: pa.Field, compact: bool
+) -> Iterator[tuple[int, pa.Table]]:
+    """Key (dictionary-encoded), bucket, offsets and cardinality of these row groups, each with its number."""
+    columns = [key.name, BUCKET.name, OFFSETS.name if compact else OFFSET.name]
+    with ExitStack() as stack:
+        file = counted = None
+        for group in groups:
+            where = (path, group, key.name, key.type)
+            with _lock:
+                rows = _kept.get(where)
+            if rows is None:
+                if file is None:
+                    file = stack.enter_context(_open(path, size))
+                    counted = None if compact else cardinalities(path)
+                    starts = np.cumsum([0] + [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)])
+                    if counted is not None and len(counted) != starts[-1]:
+                        raise OSError(f"it has {starts[-1]} rows, but {len(counted)} cardinalities")
+                rows = _encoded(file.read_row_group(group, columns), key)
+                if counted is not None:
+                    rows = rows.append_column(CARDINALITY.name, pa.array(counted[starts[group] : starts[group + 1]]))
+                _keep(where, rows)
+            yield group, rows
+
+
+def _encoded(rows: pa.Table, key: pa.Field) -> pa.Table:
+    keys = pc.dictionary_encode(rows[key.name].cast(key.type), null_encoding="encode")
+    rows = rows.set_column(1, BUCKET.name, pc.dictionary_encode(rows[BUCKET.name]))
+    return rows.set_column(0, key.name, keys).combine_chunks()
+
+
+def _entries(group: int, rows: pa.Table, hits: Longs, compact: bool) -> Entries:
+    buckets = _array(rows[BUCKET.name])
+    if not compact:
+        return Entries(group, hits, buckets, rows[OFFSET.name].to_numpy(), rows[CARDINALITY.name].to_numpy())
+    offsets = _array(rows[OFFSETS.name])
+    parents = pc.list_parent_indices(offsets)
+    return Entries(group, hits[parents.to_numpy()], buckets.take(parents), pc.list_flatten(offsets).to_numpy(), None)
+
+
+def _array(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _keep(where: tuple[Any, ...], rows: pa.Table) -> None:
+    with _lock:
+        if rows.nbytes < _kept.maxsize // 4:
+            _kept[where] = rows
+
+
+def _remembered(where: tuple[Any, ...], read: Callable[[], pa.Table]) -> pa.Table:
+    with _lock:
+        rows = _kept.get(where)
+    if rows is None:
+        rows = read()
+        _keep(where, rows)
+    return rows
+
+
+def _read(path: str, size: int, group: int, fields: Sequence[str]) -> pa.Table:
+    with _open(path, size) as file:
+        return file.read_row_group(group, list(fields)).combine_chunks()
+
+
+@lru_cache(maxsize=4096)
+def _metadata(path: str, size: int) -> pq.FileMetaData:
+    """A shard's footer."""
+    with storage.open_input(path) as source:
+        if source.size() != size:
+            raise OSError(f"it has {source.size()} bytes instead of {size}")
+        return checksums.footer_of(source, _sums(path))
+
+
+@contextmanager
+def _open(path: str, size: int) -> Iterator[pq.ParquetFile]:
+    metadata = _metadata(path, size)
+    with storage.open_input(path) as source:
+        yield open_checked(source, metadata, _sums(path))
+
+
+def _sums(path: str) -> Sequence[int] | None:
+    folder, _, name = path.rpartition("/")
+    return checksums.read(folder).get(name)
+
+
+@lru_cache(maxsize=4096)
+def _statistics(path: str, size: int, key: str) -> tuple[KeyStats, ...]:
+    """Those of each row group of a shard."""
+    metadata = _metadata(path, size)
+    number = metadata.schema.names.index(key)
+    return tuple(_stats(metadata.row_group(group).column(number)) for group in range(metadata.num_row_groups))
+
+
+def _stats(column: Any) -> KeyStats:
+    stats = column.statistics if column.is_stats_set else None
+    if stats is None or not stats.has_null_count:
+        return KeyStats(None, None, True)
+    low, high = (stats.min, stats.max) if stats.has_min_max else (None, None)
+    return KeyStats(low, high, stats.null_count > 0)

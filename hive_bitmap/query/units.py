@@ -1,0 +1,77 @@
+"""Base files that are looked up together, their blocks, and what each index holds of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hive_bitmap.errors import CorruptIndex
+
+Flags = npt.NDArray[np.bool_]
+Longs = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one index holds of a unit: the field of the key, its shards (path, size), and the files that it knows.
+
+    `files` are numbers of the unit's files. `encoding` is empty for COMPACT.
+    """
+
+    index: str
+    key: pa.Field
+    encoding: str
+    shards: tuple[tuple[str, int], ...]
+    files: Longs
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Base files and their blocks, zero-row blocks included, in file order; `parts` by lower-case column name."""
+
+    paths: tuple[str, ...]
+    file: Longs
+    offset: Longs
+    length: Longs
+    rows: Longs
+    parts: Mapping[str, Part]
+
+
+class BlockMap:
+    """From (bucket, offset) to the number of a block, whole columns at once; `known` may change later on."""
+
+    def __init__(self, unit: Unit, known: Flags) -> None:
+        self.paths = pa.array(unit.paths, pa.string())
+        self.known = known
+        self.blocks = np.flatnonzero(unit.rows > 0)
+        self.offsets = np.unique(unit.offset[self.blocks])
+        keys = self._key(unit.file[self.blocks], np.searchsorted(self.offsets, unit.offset[self.blocks]))
+        order = np.argsort(keys, kind="stable")
+        self.keys, self.blocks = keys[order], self.blocks[order]
+
+    def find(self, buckets: pa.DictionaryArray, offsets: Longs) -> tuple[Longs, Longs]:
+        """The block of each row, and which rows have one: those of known files; raises CorruptIndex for an offset
+        that no block of its file has."""
+        file = _numbers(buckets, self.paths)
+        mine = np.flatnonzero((file >= 0) & self.known[file])
+        wanted = offsets[mine]
+        place = np.minimum(np.searchsorted(self.offsets, wanted), max(len(self.offsets) - 1, 0))
+        keys = self._key(file[mine], place)
+        at = np.minimum(np.searchsorted(self.keys, keys), max(len(self.keys) - 1, 0))
+        if len(mine) and (not len(self.keys) or (self.keys[at] != keys).any() or (self.offsets[place] != wanted).any()):
+            raise CorruptIndex("it names a block that its manifest does not")
+        return (self.blocks[at] if len(mine) else mine), mine
+
+    def _key(self, file: Longs, place: Longs) -> Longs:
+        return file * max(len(self.offsets), 1) + place
+
+
+def _numbers(buckets: pa.DictionaryArray, paths: pa.Array) -> Longs:
+    """The number of each bucket in `paths`, -1 where it is none of them."""
+    numbers = pc.fill_null(pc.index_in(buckets.dictionary, value_set=paths), -1).to_numpy(zero_copy_only=False)
+    return numbers.astype(np.int64)[buckets.indices.to_numpy(zero_copy_only=False)]
