@@ -39,6 +39,10 @@ class InvalidPredicate(HiveBitmapError):
     """A predicate that is not SQL; the message tells the position and the reason."""
 
 
+class InvalidStatement(HiveBitmapError):
+    """A statement that neither dialect has; the message tells line, column, what stands there and what may."""
+
+
 class Undecodable(HiveBitmapError):
     """A base file whose values might not be read as the engine reads them: it stays unindexed, for this reason."""
 

@@ -1,0 +1,108 @@
+"""Scripts: where a statement ends, and the words that it begins with.
+
+Only quotes and comments are looked at, as Spark's lexer cuts them (comments nest), so any statement of Spark's passes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hive_bitmap.errors import InvalidStatement
+
+_PIECE = re.compile(
+    r"""(?P<space>\s+|--(?:\\\n|[^\r\n])*)
+    |(?P<comment>/\*(?!\+))
+    |(?P<quoted>r'[^']*'|r"[^"]*"|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`)
+    |(?P<unclosed>['"`])
+    |(?P<end>;)
+    |(?P<word>\w+)
+    |(?P<other>.)
+    """,
+    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+)
+_COMMENT_EDGE = re.compile(r"/\*(?!\+)|\*/")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A statement of a script, without the semicolon, and where it begins: line and column from 1."""
+
+    text: str
+    line: int
+    column: int
+
+    @property
+    def in_place(self) -> str:
+        """The text behind as many empty lines and blanks as precede it, so that errors tell places of the script."""
+        return "\n" * (self.line - 1) + " " * (self.column - 1) + self.text
+
+
+def split(text: str) -> list[Part]:
+    """The statements of a script, at each `;` outside quotes and comments; empty ones are left out.
+
+    Raises InvalidStatement where a quote or comment is not closed.
+
+    >>> [(part.text, part.line) for part in split("SELECT ';' -- a;b\\n; ;SHOW INDEX")]
+    [("SELECT ';'", 1), ('SHOW INDEX', 2)]
+    """
+    parts = []
+    first = last = 0  # of the statement: its first character that counts, and the place behind the last one
+    for kind, start, end in [*_pieces(text), ("end", len(text), len(text))]:
+        if kind == "unclosed":
+            raise syntax_error(text, start, f"this {text[start:end]} is not closed")
+        if kind == "end":
+            if last > first:
+                parts.append(Part(text[first:last], *_place(text, first)))
+            first = last = end
+        elif kind != "space":
+            first, last = start if last == first else first, end
+    return parts
+
+
+def first_words(text: str, most: int) -> list[str]:
+    """The words that a statement begins with, in upper case, at most so many.
+
+    >>> first_words("/* a */ create -- b\\n INDEX i ON t", 2)
+    ['CREATE', 'INDEX']
+    """
+    words: list[str] = []
+    for kind, start, end in _pieces(text):
+        if len(words) == most or kind not in ("space", "word"):
+            break
+        if kind == "word":
+            words.append(text[start:end].upper())
+    return words
+
+
+def syntax_error(text: str, offset: int, reason: str) -> InvalidStatement:
+    """The error that tells where in the text, line and column from 1, and why."""
+    line, column = _place(text, offset)
+    return InvalidStatement(f"line {line}, column {column}: {reason}")
+
+
+def _pieces(text: str) -> Iterator[tuple[str, int, int]]:
+    """Kind, start and end of each piece, one behind the other; a comment is space."""
+    at = 0
+    while found := _PIECE.match(text, at):
+        kind, start, at = str(found.lastgroup), at, found.end()
+        if kind == "comment":
+            close = _comment_end(text, at)
+            kind, at = ("space", close) if close else ("unclosed", at)
+        yield kind, start, at
+
+
+def _comment_end(text: str, at: int) -> int:
+    """The offset behind the end of a comment, those inside it passed over; 0 if there is none."""
+    depth = 1
+    for edge in _COMMENT_EDGE.finditer(text, at):
+        depth += 1 if edge.group() == "/*" else -1
+        if depth == 0:
+            return edge.end()
+    return 0
+
+
+def _place(text: str, offset: int) -> tuple[int, int]:
+    before = text[:offset]
+    return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1

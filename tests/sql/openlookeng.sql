@@ -1,0 +1,157 @@
+---- Statements in openLooKeng's words; how to read this file is said in hive.sql. O is Dialect.OPENLOOKENG.
+
+---- CREATE INDEX, clause by clause
+CREATE INDEX i USING bitmap ON t (a);
+--> CreateIndex("i", T("t"), ("a",), O)
+create index if not exists HDFS using BITMAP on hive.Shop.Sales (a, "b c");
+--> CreateIndex("hdfs", T("Sales", "Shop", "hive"), ("a", "b c"), O, if_not_exists=True)
+CREATE INDEX "i" USING bitmap ON "hive"."db"."t" ("a");
+--> CreateIndex("i", T("t", "db", "hive"), ("a",), O)
+CREATE INDEX i USING bitmap ON t (a) WITH (encoding = gap, 'compression' = 'snappy', "comment" = "c d");
+--> CreateIndex("i", T("t"), ("a",), O, properties=(("encoding", "gap"), ("compression", "snappy"), ("comment", "c d")))
+CREATE INDEX i USING bitmap ON t (a) WITH (level='stripe', autoload = true, bitmap.values_per_node = 64);
+--> CreateIndex("i", T("t"), ("a",), O)
+CREATE INDEX i USING bitmap ON t (a) WITH ("level"='UNDEFINED', 'bitmap.values_per_node'='64', 'autoload'='FALSE');
+--> CreateIndex("i", T("t"), ("a",), O)
+CREATE INDEX i USING bitmap ON t (a) WITH (encoding='ewah') WHERE p = 1;
+--> CreateIndex("i", T("t"), ("a",), O, properties=(("encoding", "ewah"),), where=Where("`p` = 1", ("p",)))
+
+---- WHERE as it was
+CREATE INDEX i USING bitmap ON t (a) WHERE p = 'it''s';
+--> CreateIndex("i", T("t"), ("a",), O, where=Where(r"`p` = 'it\'s'", ("p",)))
+CREATE INDEX i USING bitmap ON t (a) WHERE p = 1 OR p = 2 or p=-3;
+--> CreateIndex("i", T("t"), ("a",), O, where=Where("`p` = 1 OR `p` = 2 OR `p` = -3", ("p",)))
+CREATE INDEX i USING bitmap ON t (a) WHERE "p" IN (1, 2, 3);
+--> CreateIndex("i", T("t"), ("a",), O, where=Where("`p` IN (1, 2, 3)", ("p",)))
+CREATE INDEX i USING bitmap ON t (a) WHERE (p = 1 OR (p IN ('x'))) OR p=true;
+--> CreateIndex("i", T("t"), ("a",), O, where=Where("(`p` = 1 OR (`p` IN ('x'))) OR `p` = TRUE", ("p",)))
+CREATE INDEX i USING bitmap ON t (a) WHERE p = DATE '2021-01-01' OR p = bigint '5' OR p = varchar 'x';
+--> CreateIndex("i", T("t"), ("a",), O, where=Where("`p` = DATE '2021-01-01' OR `p` = CAST('5' AS BIGINT) OR `p` = CAST('x' AS STRING)", ("p",)))
+CREATE INDEX i USING bitmap ON t (a) WHERE p = 'a\nb';
+--> CreateIndex("i", T("t"), ("a",), O, where=Where(r"`p` = 'a\\nb'", ("p",)))
+
+---- WHERE beyond that
+CREATE INDEX i USING bitmap ON t (a) WHERE p > 1 AND p <= 5.5 AND q <> 'x' OR q != 'y' OR q >= 'z' AND p < 0;
+--> CreateIndex("i", T("t"), ("a",), O, where=Where("`p` > 1 AND `p` <= 5.5 AND `q` <> 'x' OR `q` != 'y' OR `q` >= 'z' AND `p` < 0", ("p", "q")))
+CREATE INDEX i USING bitmap ON t (a) WHERE p BETWEEN 1 AND 3 AND NOT (q NOT BETWEEN 'a' AND 'b') AND r NOT IN (1);
+--> CreateIndex("i", T("t"), ("a",), O, where=Where("`p` BETWEEN 1 AND 3 AND NOT (`q` NOT BETWEEN 'a' AND 'b') AND `r` NOT IN (1)", ("p", "q", "r")))
+CREATE INDEX i USING bitmap ON t (a) WHERE p IS NULL OR NOT NOT q IS NOT NULL;
+--> CreateIndex("i", T("t"), ("a",), O, where=Where("`p` IS NULL OR NOT NOT `q` IS NOT NULL", ("p", "q")))
+
+---- WHERE that cannot be
+CREATE INDEX i USING bitmap ON t (a) WHERE f(p) = 1;
+--> InvalidStatement: line 1, column 45: mismatched input '('. Unsupported WHERE expression. Only partition columns are supported, compared with literals (=, <>, <, <=, >, >=, IN, BETWEEN, IS NULL), joined by AND, OR and NOT, e.g. partition=1 or partition=2/partition in (1,2)
+CREATE INDEX i USING bitmap ON t (a) WHERE p = q;
+--> InvalidStatement: line 1, column 48: mismatched input 'q'. Unsupported WHERE expression..
+CREATE INDEX i USING bitmap ON t (a) WHERE p = "q";
+--> InvalidStatement: line 1, column 48: mismatched input '"q"'. Unsupported WHERE expression..
+CREATE INDEX i USING bitmap ON t (a) WHERE 1 = p;
+--> InvalidStatement: line 1, column 44: mismatched input '1'. Unsupported WHERE expression..
+CREATE INDEX i USING bitmap ON t (a) WHERE p LIKE 'x%';
+--> InvalidStatement: line 1, column 46: mismatched input 'LIKE'. Unsupported WHERE expression..
+CREATE INDEX i USING bitmap ON t (a) WHERE p IN (SELECT 1);
+--> InvalidStatement: line 1, column 50: mismatched input 'SELECT'. Unsupported WHERE expression..
+CREATE INDEX i USING bitmap ON t (a) WHERE p = 1 + 1;
+--> InvalidStatement: line 1, column 50: mismatched input '+'. Unsupported WHERE expression..
+CREATE INDEX i USING bitmap ON t (a) WHERE p = NULL;
+--> InvalidStatement: line 1, column 48: mismatched input 'NULL'. Unsupported WHERE expression..
+CREATE INDEX i USING bitmap ON t (a) WHERE p = -'x';
+--> InvalidStatement: line 1, column 49: mismatched input ''x''. Unsupported WHERE expression..
+CREATE INDEX i USING bitmap ON t (a) WHERE (p = 1;
+--> InvalidStatement: line 1, column 50: mismatched input '<EOF>'. Unsupported WHERE expression..
+CREATE INDEX i USING bitmap ON t (a) WHERE;
+--> InvalidStatement: line 1, column 43: mismatched input '<EOF>'. Unsupported WHERE expression..
+CREATE INDEX i USING bitmap ON t (a) WHERE p BETWEEN 1 OR 2;
+--> InvalidStatement: line 1, column 56: mismatched input 'OR'. Unsupported WHERE expression..
+
+---- CREATE INDEX that cannot be
+CREATE INDEX i USING bloom ON t (a);
+--> Unsupported: type BLOOM is not built: BITMAP answers the same predicates, say USING bitmap
+CREATE INDEX i USING MINMAX ON t (a) WHERE p = 1;
+--> Unsupported: type MINMAX is not built..
+CREATE INDEX i USING btree ON t (a);
+--> Unsupported: type BTREE is not built..
+CREATE INDEX i USING wrong_filter ON t (a);
+--> InvalidStatement: line 1, column 22: mismatched input 'wrong_filter', expecting BITMAP
+CREATE INDEX i USING bitmap ON t ();
+--> InvalidStatement: line 1, column 35: mismatched input ')', expecting a name
+CREATE INDEX i USING bitmap ON t;
+--> InvalidStatement: line 1, column 33: mismatched input '<EOF>', expecting (
+CREATE INDEX i USING bitmap t (a);
+--> InvalidStatement: line 1, column 29: mismatched input 't', expecting ON
+CREATE INDEX i USING bitmap ON mysql.db.t (a);
+--> Unsupported: CREATE INDEX is not supported in catalog 'mysql'
+CREATE INDEX i USING bitmap ON t ("p=1");
+--> Unsupported: Index can not be created on a partitioned column
+CREATE INDEX i USING bitmap ON t (a) WHERE p = 1 WITH (encoding=gap);
+--> InvalidStatement: line 1, column 50: mismatched input 'WITH'. Unsupported WHERE expression..
+CREATE INDEX i USING bitmap ON t (a) AS 'BITMAP';
+--> InvalidStatement: line 1, column 38: mismatched input 'AS', expecting WITH or WHERE or the end
+CREATE INDEX i USING bitmap ON t (a) WITH ();
+--> InvalidStatement: line 1, column 44: mismatched input ')', expecting a name
+CREATE INDEX i USING bitmap ON t (a) WITH (encoding);
+--> InvalidStatement: line 1, column 52: mismatched input ')', expecting =
+CREATE INDEX i USING bitmap ON t (a) WITH (encoding = );
+--> InvalidStatement: line 1, column 55: mismatched input ')', expecting a value
+CREATE INDEX i USING bitmap ON t (a) WITH (level='partition');
+--> InvalidProperty: BITMAP does not support specified index level: 'partition'; it takes 'stripe'
+CREATE INDEX i USING bitmap ON t (a) WITH (autoload=maybe);
+--> InvalidProperty: Unrecognized value for key 'autoload', only 'true' or 'false' are allowed
+CREATE INDEX i USING bitmap ON t (a) WITH (bitmap.values_per_node=many);
+--> InvalidProperty: bitmap.values_per_node takes a number, not 'many'
+CREATE INDEX i USING bitmap ON t (a) WITH ('bloom.fpp'='0.001');
+--> InvalidProperty: unknown property 'bloom.fpp'; known: encoding, compression, comment, enabled, level, autoload, bitmap.values_per_node
+
+---- UPDATE INDEX
+UPDATE INDEX i;
+--> RebuildIndex("i")
+UPDATE INDEX IF EXISTS "I";
+--> RebuildIndex("i", if_exists=True)
+UPDATE INDEX i WHERE p = 1;
+--> InvalidStatement: line 1, column 16: mismatched input 'WHERE', expecting the end
+UPDATE INDEX;
+--> InvalidStatement: line 1, column 13: mismatched input '<EOF>', expecting a name
+UPDATE index SET a = 1;
+--> None
+UPDATE index i SET a = 1;
+--> None
+UPDATE index AS i SET a = 1;
+--> None
+UPDATE index.t SET a = 1;
+--> None
+UPDATE `index` SET a = 1;
+--> None
+
+---- ALTER INDEX
+ALTER INDEX a RENAME TO b;
+--> RenameIndex("a", "b")
+ALTER INDEX IF EXISTS A RENAME TO "B";
+--> RenameIndex("a", "b", if_exists=True)
+ALTER INDEX a ON t RENAME TO b;
+--> RenameIndex("a", "b", T("t"))
+ALTER INDEX a RENAME b;
+--> InvalidStatement: line 1, column 22: mismatched input 'b', expecting TO
+ALTER INDEX a RENAME TO b.c;
+--> InvalidStatement: line 1, column 26: mismatched input '.', expecting the end
+
+---- DROP INDEX
+DROP INDEX i;
+--> DropIndex("i")
+DROP INDEX IF EXISTS HDFS;
+--> DropIndex("hdfs", if_exists=True)
+DROP INDEX i WHERE p = 1 OR p IN (2, 3);
+--> DropIndex("i", where=Where("`p` = 1 OR `p` IN (2, 3)", ("p",)))
+DROP INDEX i ON hive.db.t WHERE p = 1;
+--> DropIndex("i", T("t", "db", "hive"), where=Where("`p` = 1", ("p",)))
+DROP INDEX i, j;
+--> InvalidStatement: line 1, column 13: mismatched input ',', expecting ON or WHERE or the end
+
+---- SHOW INDEX
+SHOW INDEX;
+--> ShowIndexes()
+SHOW INDEX I;
+--> ShowIndexes(name="i")
+SHOW INDEX IF EXISTS i;
+--> ShowIndexes(name="i")
+SHOW INDEX i j;
+--> InvalidStatement: line 1, column 14: mismatched input 'j', expecting the end
