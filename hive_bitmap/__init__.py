@@ -6,13 +6,17 @@
 >>> print(hive_bitmap.plan(spark, "flights", "carrier = 'UA'"))             # doctest: +SKIP
 >>> hive_bitmap.scan(spark, "flights", "carrier = 'UA' AND origin = 'JFK'") # doctest: +SKIP
 
-Names are imported when they are first used, so that the parts that need no Spark load without it.
+Names are imported when they are first used, so that the parts that need no Spark load without it; but `session` and
+`sql` at once, for they would else be hidden by the modules of the same names.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from hive_bitmap.session import session
+from hive_bitmap.sql import sql
 
 if TYPE_CHECKING:
     from hive_bitmap.index.build import BuildReport, build, rebuild
@@ -24,7 +28,6 @@ if TYPE_CHECKING:
     from hive_bitmap.query.planner import Plan
     from hive_bitmap.query.result_file import write_offsets
     from hive_bitmap.query.scan import plan, scan
-    from hive_bitmap.session import session
 
 __version__ = "0.1.0"
 _HOMES = {
@@ -40,7 +43,6 @@ _HOMES = {
     "plan": "query.scan",
     "rebuild": "index.build",
     "scan": "query.scan",
-    "session": "session",
     "show": "index.show",
     "verify": "index.verify",
     "write_offsets": "query.result_file",
@@ -60,6 +62,7 @@ __all__ = [
     "scan",
     "session",
     "show",
+    "sql",
     "verify",
     "write_offsets",
 ]

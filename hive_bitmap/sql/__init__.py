@@ -1,1 +1,29 @@
 """SQL text: index statements in Hive's words and openLooKeng's; any other statement is Spark's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def sql(spark: SparkSession, text: str, args: dict[str, Any] | list[Any] | None = None) -> DataFrame:
+    """What one SQL statement answers: an index statement, a DROP that takes indexes along, or any other of Spark's.
+
+    DDL answers with a frame without columns. `args` are the parameters of a statement of Spark's. Raises
+    InvalidStatement with line and column where an index statement is not well formed, other HiveBitmapErrors where it
+    cannot be done, and what Spark raises.
+
+    >>> sql(spark, "CREATE INDEX i ON TABLE sales (city) AS 'BITMAP'")  # doctest: +SKIP
+    """
+    from hive_bitmap.errors import Unsupported
+    from hive_bitmap.sql.commands import is_elsewhere, run
+    from hive_bitmap.sql.parse import parse
+
+    statement = parse(text)
+    if statement is None or is_elsewhere(spark, statement):
+        return spark.sql(text, args=args)
+    if args:
+        raise Unsupported("an index statement takes no parameters: write the values into the text")
+    return run(spark, statement)

@@ -100,8 +100,9 @@ def _update(cursor: Cursor) -> Statement | None:
     name = cursor.name().lower()
     if cursor.sees("SET"):
         return None
-    cursor.end()
-    return RebuildIndex(name, if_exists=if_exists)
+    table = _on_table(cursor)
+    cursor.end(*([] if table else ["ON"]))
+    return RebuildIndex(name, table, if_exists=if_exists)
 
 
 def _show(cursor: Cursor) -> ShowIndexes:
@@ -126,27 +127,27 @@ def _drop_table(text: str) -> DropTable | None:
     """A form that is not understood is left to Spark, which tells what is wrong with it or knows better."""
     try:
         cursor = _behind(text, "DROP", "TABLE")
-        cursor.took("IF", "EXISTS")
+        if_exists = cursor.took("IF", "EXISTS")
         table = cursor.table()
-        cursor.took("PURGE")
+        purge = cursor.took("PURGE")
         cursor.end()
     except InvalidStatement:
         return None
-    return None if table.foreign else DropTable(table)
+    return None if table.foreign else DropTable(table, if_exists, purge)
 
 
 def _drop_database(text: str, word: str) -> DropDatabase | None:
     """Without CASCADE Spark drops an empty database only, and that one has no index."""
     try:
         cursor = _behind(text, "DROP", word)
-        cursor.took("IF", "EXISTS")
-        database = cursor.table()
+        if_exists = cursor.took("IF", "EXISTS")
+        *catalog, name = cursor.path()
         cursor.expect("CASCADE")
         cursor.end()
     except InvalidStatement:
         return None
-    catalog = TableName("", catalog=database.database)
-    return None if database.catalog or catalog.foreign else DropDatabase(database.name)
+    database = DropDatabase(name, ".".join(catalog), if_exists)
+    return None if TableName("", catalog=database.catalog).foreign else database
 
 
 def _on_table(cursor: Cursor) -> TableName | None:

@@ -120,6 +120,8 @@ class DropTable:
     """DROP TABLE: the indexes of the table go with it."""
 
     table: TableName
+    if_exists: bool = False
+    purge: bool = False
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,8 @@ class DropDatabase:
     """DROP DATABASE .. CASCADE: the indexes of all its tables go with it."""
 
     name: str
+    catalog: str = ""
+    if_exists: bool = False
 
 
 Statement: TypeAlias = (

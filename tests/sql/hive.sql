@@ -166,7 +166,7 @@ SHOW INDEX ON t LIKE 'x';
 DROP TABLE t;
 --> DropTable(T("t"))
 DROP TABLE IF EXISTS spark_catalog.`d b`.t PURGE;
---> DropTable(T("t", "d b", "spark_catalog"))
+--> DropTable(T("t", "d b", "spark_catalog"), if_exists=True, purge=True)
 DROP TABLE jdbc.db.t;
 --> None
 DROP TABLE IDENTIFIER('t');
@@ -174,9 +174,9 @@ DROP TABLE IDENTIFIER('t');
 DROP TABLE t CASCADE;
 --> None
 DROP DATABASE IF EXISTS db CASCADE;
---> DropDatabase("db")
+--> DropDatabase("db", if_exists=True)
 DROP SCHEMA spark_catalog.db CASCADE;
---> DropDatabase("db")
+--> DropDatabase("db", "spark_catalog")
 DROP NAMESPACE jdbc.db CASCADE;
 --> None
 DROP DATABASE db;

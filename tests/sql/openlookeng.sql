@@ -107,8 +107,10 @@ UPDATE INDEX i;
 --> RebuildIndex("i")
 UPDATE INDEX IF EXISTS "I";
 --> RebuildIndex("i", if_exists=True)
+UPDATE INDEX i ON t;
+--> RebuildIndex("i", T("t"))
 UPDATE INDEX i WHERE p = 1;
---> InvalidStatement: line 1, column 16: mismatched input 'WHERE', expecting the end
+--> InvalidStatement: line 1, column 16: mismatched input 'WHERE', expecting ON or the end
 UPDATE INDEX;
 --> InvalidStatement: line 1, column 13: mismatched input '<EOF>', expecting a name
 UPDATE index SET a = 1;

@@ -1,0 +1,104 @@
+"""What SHOW INDEX answers: Hive's six columns for the indexes of a table, openLooKeng's eleven for a database."""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from hive_bitmap.index import catalog, metastore
+from hive_bitmap.index.catalog import Index
+from hive_bitmap.index.definition import Definition
+from hive_bitmap.index.metastore import quote
+from hive_bitmap.index.show import IndexStatus, show
+from hive_bitmap.query.measures import size
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+HIVE_COLUMNS = ("idx_name", "tab_name", "col_names", "idx_tab_name", "idx_type", "comment")
+OPENLOOKENG_COLUMNS = (
+    "Index Name",
+    "User",
+    "Table Name",
+    "Index Columns",
+    "Index Type",
+    "Index Size",
+    "Index Status",
+    "Partitions",
+    "Index Properties",
+    "Memory Usage (Coordinator Only)",
+    "Disk Usage (Coordinator Only)",
+)
+_PARTITIONS_WIDTH = 70  # characters of a line of the column Partitions
+_NOTHING_CACHED = "0 B"  # no coordinator holds indexes in memory, nor copies of them on its disk
+
+
+def hive_listing(spark: SparkSession, table: str) -> DataFrame:
+    """The indexes of a table by name; raises NotFound for an unknown table."""
+    base, indexes = catalog.table_and_indexes(spark, table)
+    rows = [
+        (d.name, base.name, ", ".join(d.column_names), d.index_table, d.type.lower(), d.comment)
+        for d in (index.definition for index in indexes)
+    ]
+    return spark.createDataFrame(rows, _texts(HIVE_COLUMNS))
+
+
+def openlookeng_listing(spark: SparkSession, database: str, name: str | None) -> DataFrame:
+    """The indexes of a database by name, or those of one name; each with its state as it is now."""
+    indexes = catalog.indexes_of_database(spark, database)
+    wanted = [index for index in indexes if name is None or index.definition.name == name]
+    tables = {index.definition.table for index in wanted}
+    there = {table.name for table in metastore.describe_many(spark, database, sorted(tables))}
+    rows = []
+    for table, of_table in groupby(wanted, key=lambda index: index.definition.table):
+        found = show(spark, f"{quote(database)}.{quote(table)}") if table in there else []
+        states = {status.definition.name: status for status in found}
+        rows += [_row(spark, index, states.get(index.definition.name)) for index in of_table]
+    return spark.createDataFrame(sorted(rows), _texts(OPENLOOKENG_COLUMNS))
+
+
+def _row(spark: SparkSession, index: Index, status: IndexStatus | None) -> tuple[str, ...]:
+    definition = index.definition
+    return (
+        definition.name,
+        _owner(spark, definition),
+        f"{spark.catalog.currentCatalog()}.{definition.full_table}",
+        ",".join(definition.column_names),
+        definition.type,
+        size(status.index_bytes) if status else "",
+        _state(status),
+        _partitions(status),
+        _properties(definition),
+        _NOTHING_CACHED,
+        _NOTHING_CACHED,
+    )
+
+
+def _state(status: IndexStatus | None) -> str:
+    if status is None:
+        return "Table Deleted"
+    return "Out-of-sync" if status.stale or status.unindexed or status.gone else "OK"
+
+
+def _partitions(status: IndexStatus | None) -> str:
+    if status is None or not status.definition.where:
+        return "all"
+    names = ",".join(partition.name for partition in status.partitions)
+    return "\n".join(names[at : at + _PARTITIONS_WIDTH] for at in range(0, len(names), _PARTITIONS_WIDTH))
+
+
+def _properties(definition: Definition) -> str:
+    pairs = {"encoding": definition.encoding} if definition.type == "BITMAP" else {}
+    pairs |= {"compression": definition.compression, "enabled": str(definition.enabled).lower()}
+    return ",".join(f"{key}={value}" for key, value in pairs.items())
+
+
+def _owner(spark: SparkSession, definition: Definition) -> str:
+    """Who made the index table, as far as the metastore tells."""
+    said = spark.sql(f"DESCRIBE TABLE EXTENDED {definition.sql_name} AS JSON").collect()[0][0]
+    return str(json.loads(said).get("owner", ""))
+
+
+def _texts(columns: tuple[str, ...]) -> str:
+    return ", ".join(f"{quote(name)} string" for name in columns)
