@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,14 +12,21 @@ from hive_bitmap.cli.names import split_names, split_pairs
 from hive_bitmap.cli.options import compression_option, encoding_option, type_option
 from hive_bitmap.cli.output import format_option, print_lines, print_records
 from hive_bitmap.cli.progress import build_bar
-from hive_bitmap.cli.records import BUILD_FIELDS, SHOW_FIELDS, details, report_record, status_record
+from hive_bitmap.cli.records import (
+    BUILD_FIELDS,
+    PREVIEW_FIELDS,
+    REBUILD_FIELDS,
+    SHOW_FIELDS,
+    details,
+    preview_records,
+    report_record,
+    status_record,
+)
 from hive_bitmap.errors import NotFound
-from hive_bitmap.index.definition import define
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from hive_bitmap.index.build import BuildReport
+    from hive_bitmap.index.preview import Preview
 
 
 @click.command()
@@ -32,6 +39,7 @@ if TYPE_CHECKING:
 @click.option("--index-table", metavar="NAME", help="Name of the index table; default: <db>__<table>_<index>__.")
 @click.option("--location", metavar="DIR", help="Folder of the index; default: under the warehouse.")
 @click.option("--comment", default="", help="A comment on the index table.")
+@click.option("--where", metavar="SQL", help="Cover only the partitions of which this is true.")
 @click.option("--deferred", is_flag=True, help="Only register the index; rebuild fills it.")
 @click.option("--if-not-exists", is_flag=True, help="Leave indexes that exist as they are.")
 @format_option
@@ -41,7 +49,6 @@ def create(
     /,
     table: str,
     columns: Sequence[list[str]],
-    if_not_exists: bool,
     format_: str,
     type_: str,
     **options: Any,
@@ -60,11 +67,8 @@ def create(
     single = [name for name in ("name", "index_table", "location") if options[name] is not None]
     if single and len(columns) > 1:
         raise click.UsageError(f"--{single[0].replace('_', '-')} is for one index, and {len(columns)} are asked for")
-    with door.session() as spark:
-        if if_not_exists:
-            columns = _missing(spark, table, columns, options["name"])
-        with build_bar(f"indexing {table}") as progress:
-            reports = build(spark, table, columns, type=type_, progress=progress, **options) if columns else []
+    with door.session() as spark, build_bar(f"indexing {table}") as progress:
+        reports = build(spark, table, columns, type=type_, progress=progress, **options)
     _print_reports(format_, reports, "nothing to do: every index exists")
 
 
@@ -75,26 +79,35 @@ def create(
     "--partition",
     type=split_pairs,
     metavar="NAME=VALUE[,...]",
-    help="Only this partition: all partition columns with their values, NULL and 'quotes' as in SQL.",
+    help="Only partitions with these values of some or all partition columns, NULL and 'quotes' as in SQL.",
 )
+@click.option("--full", is_flag=True, help="Read all files anew, not only new and changed ones.")
+@click.option("--compact", is_flag=True, help="Merge the small shards that refreshes have left.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be read and written.")
 @format_option
 @click.pass_obj
-def rebuild(
-    door: Door, table: str, indexes: Sequence[str], partition: Mapping[str, str | None] | None, format_: str
-) -> None:
-    """Build the indexes of TABLE anew: all of them, or those named.
+def rebuild(door: Door, /, table: str, indexes: Sequence[str], dry_run: bool, format_: str, **options: Any) -> None:
+    """Bring the indexes of TABLE up to date: all of them, or those named.
 
-    Until the new state is complete, readers see the old one.
+    Only new and changed files are read. Until the new state is complete, readers see the old one.
 
     \b
     Example:
       hive-bitmap rebuild flights_by_month carrier --partition month=2
     """
+    if dry_run:
+        from hive_bitmap.index.preview import preview
+
+        with door.session() as spark:
+            previews = preview(spark, table, indexes, **options)
+        _print_previews(format_, table, previews)
+        return
     from hive_bitmap.index.build import rebuild as run
 
     with door.session() as spark, build_bar(f"indexing {table}") as progress:
-        reports = run(spark, table, indexes, partition=partition, progress=progress)
-    _print_reports(format_, reports, "")
+        reports = run(spark, table, indexes, progress=progress, **options)
+    print_records(format_, [report_record(report) for report in reports], REBUILD_FIELDS, "")
+    _tell_changes(reports)
 
 
 @click.command()
@@ -146,14 +159,20 @@ def show(door: Door, table: str, index: str | None, format_: str) -> None:
         print_records(format_, records, SHOW_FIELDS, f"table {table} has no index")
 
 
-def _missing(spark: SparkSession, table: str, columns: Sequence[list[str]], name: str | None) -> list[list[str]]:
-    """Those of the wanted indexes that are not there."""
-    from hive_bitmap.index.catalog import table_and_indexes
-
-    base, indexes = table_and_indexes(spark, table)
-    known = {index.definition.name for index in indexes}
-    return [item for item in columns if define(base, item, name=name).name not in known]
-
-
 def _print_reports(format_: str, reports: Sequence[BuildReport], nothing: str) -> None:
     print_records(format_, [report_record(report) for report in reports], BUILD_FIELDS, nothing)
+    _tell_changes(reports)
+
+
+def _tell_changes(reports: Sequence[BuildReport]) -> None:
+    changed = max((report.changed for report in reports), default=0)
+    if changed:
+        messages().print(
+            f"{changed:,} files arrived, changed or vanished meanwhile: what the build did not see is read whole until "
+            "the next rebuild"
+        )
+
+
+def _print_previews(format_: str, table: str, previews: Sequence[Preview]) -> None:
+    records = [record for one in previews for record in preview_records(one)]
+    print_records(format_, records, PREVIEW_FIELDS, f"nothing to do: the indexes of {table} are up to date")

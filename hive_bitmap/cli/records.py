@@ -10,6 +10,7 @@ from hive_bitmap.query.measures import seconds, size
 if TYPE_CHECKING:
     from hive_bitmap.index.build import BuildReport
     from hive_bitmap.index.definition import Definition
+    from hive_bitmap.index.preview import Preview
     from hive_bitmap.index.show import IndexStatus
 
 
@@ -28,15 +29,27 @@ INDEX_FIELDS = (
     Field("type", "type"),
     Field("encoding", "encoding", lambda encoding: encoding or "-"),
 )
-BUILD_FIELDS = (
-    *INDEX_FIELDS,
+_FILES = (
     Field("base_files", "files", thousands, right=True),
     Field("base_rows", "rows", thousands, right=True),
     Field("base_bytes", "of", size, right=True),
+)
+_BUILT = (
     Field("index_rows", "index rows", thousands, right=True),
     Field("index_bytes", "size", size, right=True),
     Field("unindexed", "unindexed", lambda files: str(len(files)), right=True),
     Field("seconds", "time", seconds, right=True),
+)
+_READ = (Field("files_read", "files read", thousands, right=True), Field("bytes_read", "of", size, right=True))
+BUILD_FIELDS = (*INDEX_FIELDS, *_FILES, *_BUILT)
+REBUILD_FIELDS = (*INDEX_FIELDS, *_READ, *_FILES, *_BUILT)
+PREVIEW_FIELDS = (
+    Field("index", "index"),
+    Field("partition", "partition", lambda name: name or "-"),
+    Field("what", "what"),
+    *_READ,
+    Field("shards_kept", "shards kept", thousands, right=True),
+    Field("shards_rewritten", "rewritten", thousands, right=True),
 )
 SHOW_FIELDS = (
     *INDEX_FIELDS,
@@ -54,12 +67,34 @@ def report_record(report: BuildReport) -> dict[str, Any]:
         "base_files": report.base_files,
         "base_bytes": report.base_bytes,
         "base_rows": report.base_rows,
+        "files_read": report.files_read,
+        "bytes_read": report.bytes_read,
         "shards": report.shards,
+        "shards_kept": report.shards_kept,
+        "partitions_dropped": report.partitions_dropped,
+        "changed_meanwhile": report.changed,
         "index_rows": report.index_rows,
         "index_bytes": report.index_bytes,
         "seconds": round(report.seconds, 3),
         "unindexed": [{"path": path, "reason": reason} for path, reason in report.unindexed],
     }
+
+
+def preview_records(preview: Preview) -> list[dict[str, Any]]:
+    """What a rebuild would do, a record a partition that it would change; sizes in bytes."""
+    return [
+        {
+            "index": preview.definition.name,
+            "table": preview.definition.full_table,
+            "partition": one.name,
+            "what": one.what,
+            "files_read": one.files,
+            "bytes_read": one.bytes,
+            "shards_kept": one.shards_kept,
+            "shards_rewritten": one.shards_rewritten,
+        }
+        for one in preview.partitions
+    ]
 
 
 def status_record(status: IndexStatus) -> dict[str, Any]:

@@ -25,10 +25,12 @@ from hive_bitmap.columns import Column
 from hive_bitmap.errors import InvalidProperty, Undecodable
 from hive_bitmap.formats import FORMATS, storage
 from hive_bitmap.index import metastore, shard
-from hive_bitmap.index.build import GROUP_BYTES, cuts, distribute, parallelism, sources
 from hive_bitmap.index.definition import Definition, define
 from hive_bitmap.index.group import index_rows, key_columns
+from hive_bitmap.index.grouping import GROUP_BYTES, cuts
 from hive_bitmap.index.listing import format_of
+from hive_bitmap.index.sources import sources
+from hive_bitmap.index.tasks import distribute, parallelism
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -22,13 +22,14 @@ from hive_bitmap.formats.blocks import Blocks
 from hive_bitmap.formats.storage import FileStatus
 from hive_bitmap.index import catalog, checksums, manifest, metastore
 from hive_bitmap.index.audit import KnownFile, ShardAudit, ShardItem, audit_shard
-from hive_bitmap.index.build import distribute, sources
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.definition import Definition, schema_crc
 from hive_bitmap.index.listing import format_of, is_visible
 from hive_bitmap.index.manifest import Manifest
 from hive_bitmap.index.metastore import Table
 from hive_bitmap.index.problems import Problems
+from hive_bitmap.index.sources import sources
+from hive_bitmap.index.tasks import distribute
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,11 +15,11 @@ from hive_bitmap.errors import InvalidPredicate, NotFound, Undecodable, Unsuppor
 from hive_bitmap.formats import FORMATS
 from hive_bitmap.formats.columns import KeyColumn
 from hive_bitmap.index import catalog, listing, metastore, metastore_jvm
-from hive_bitmap.index.build import distribute, parallelism
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.definition import Definition, schema_crc
 from hive_bitmap.index.group import key_columns
 from hive_bitmap.index.metastore import Table, quote
+from hive_bitmap.index.tasks import distribute, parallelism
 from hive_bitmap.query import answers as spark_answers
 from hive_bitmap.query import state
 from hive_bitmap.query.candidates import (

@@ -10,7 +10,7 @@ import numpy as np
 from hive_bitmap.errors import Undecodable, Unsupported
 from hive_bitmap.formats import FORMATS, storage
 from hive_bitmap.index import listing, metastore
-from hive_bitmap.index.build import sources
+from hive_bitmap.index.sources import sources
 from hive_bitmap.query.offsets import result_file, selected_offsets
 from hive_bitmap.query.planner import Plan
 from hive_bitmap.query.prepare import Request, analysed, prepare

@@ -13,8 +13,8 @@ from urllib.parse import quote as percent
 
 import numpy as np
 
-from hive_bitmap.index.build import distribute, parallelism
 from hive_bitmap.index.metastore import literal, quote
+from hive_bitmap.index.tasks import distribute, parallelism
 from hive_bitmap.query.candidates import Lookup, Whole, restrict
 from hive_bitmap.query.planner import FILES, FULL_SCAN, INDEX_ONLY, Plan, needs_file
 from hive_bitmap.query.prepare import Prepared, Reading, Request, analysed, prepare

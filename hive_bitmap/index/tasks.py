@@ -1,0 +1,91 @@
+"""The Spark job of a build: groups of base files and shards to write anew travel to tasks, reports come back."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from hive_bitmap.errors import BuildFailed
+from hive_bitmap.index import metastore
+from hive_bitmap.index.carry import Carry, carry
+from hive_bitmap.index.group import Group, ShardReport, index_group
+from hive_bitmap.index.progress import Done, watched
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TASKS_PER_CORE = 2
+
+
+@dataclass(frozen=True)
+class Job:
+    """Work for a task that reads so many bytes, and the numbers in the build of the indexes that it is for."""
+
+    indexes: tuple[int, ...]
+    work: Group | Carry
+    bytes: int
+
+
+def run(spark: SparkSession, jobs: Sequence[Job], progress: Callable[[Done], None] | None) -> list[ShardReport]:
+    """What the tasks wrote, by the numbers of the indexes in the build. Raises BuildFailed."""
+    if not jobs:
+        return []
+    from pyspark.errors import PySparkException
+
+    files = sum(len(job.work.paths) for job in jobs if isinstance(job.work, Group))
+    with watched(spark, files, progress) as counter:
+        tasks = partial(_batches, counter=counter)
+        try:
+            rows = distribute(spark, _dealt(spark, jobs)).mapInArrow(tasks, "report binary").collect()
+        except PySparkException as e:
+            raise BuildFailed(f"the build failed, the published index is untouched: {_cause(e)}") from e
+    return [pickle.loads(row[0]) for row in rows]
+
+
+def distribute(spark: SparkSession, items: Sequence[Any]) -> Any:
+    """A DataFrame of one binary column with pickled items, spread over at most TASKS_PER_CORE tasks a core."""
+    tasks = min(len(items), parallelism(spark) * TASKS_PER_CORE)
+    cuts = [len(items) * task // tasks for task in range(tasks + 1)]
+    batches = [
+        pa.record_batch([pa.array([pickle.dumps(item) for item in items[start:end]], pa.binary())], ["item"])
+        for start, end in pairwise(cuts)
+    ]
+    return spark.createDataFrame(pa.Table.from_batches(batches))  # a partition a batch
+
+
+def parallelism(spark: SparkSession) -> int:
+    """How many tasks the session runs at once."""
+    return int(spark.conf.get("spark.sql.leafNodeDefaultParallelism", None) or metastore.default_parallelism(spark))
+
+
+def _dealt(spark: SparkSession, jobs: Sequence[Job]) -> list[Job]:
+    """The jobs in an order in which neighbours, of which `distribute` makes a task, have about the same to do."""
+    tasks = min(len(jobs), parallelism(spark) * TASKS_PER_CORE)
+    ordered = sorted(jobs, key=lambda job: -job.bytes)
+    return [job for task in range(tasks) for job in ordered[task::tasks]]
+
+
+def _batches(batches: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for item in batch.column(0):
+            job: Job = pickle.loads(item.as_py())
+            reports = index_group(job.work) if isinstance(job.work, Group) else carry(job.work)
+            if counter is not None and isinstance(job.work, Group):
+                mine = [report for report in reports if report.index == 0]
+                size = sum(size for report in mine for size in report.files["size"].to_pylist() if size > 0)
+                counter.add((len(job.work.paths), sum(report.base_rows for report in mine), size))
+            numbered = [replace(report, index=job.indexes[report.index]) for report in reports]
+            yield pa.record_batch([pa.array([pickle.dumps(report) for report in numbered], pa.binary())], ["report"])
+
+
+def _cause(error: Exception) -> str:
+    """The last line that names an error: what a Spark task's Python traceback ends in."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    named = [line for line in lines if "Error" in line.partition(":")[0] and not line.startswith("at ")]
+    return (named or lines or [type(error).__name__])[-1]
