@@ -1,28 +1,28 @@
-"""The indexes of a table, as the metastore holds them: finding, publishing and dropping index tables.
+"""The indexes of a table, as the metastore holds them: finding, checking and altering index tables.
 
 An index table is a plain EXTERNAL table; its definition is in its TBLPROPERTIES, its state is where its location, or
-that of each of its partitions, points.
+that of each of its partitions, points. What others did to table and properties is told as the problem of the index.
 """
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from hive_bitmap.errors import AlreadyExists, NotFound, Unsupported
 from hive_bitmap.formats import storage
-from hive_bitmap.index import generation, metastore
-from hive_bitmap.index.definition import PREFIX, Definition, from_table, stored_columns, to_properties
-from hive_bitmap.index.metastore import Table, hadoop_path, literal, partition_spec, quote
+from hive_bitmap.index import generation, metastore, metastore_alter
+from hive_bitmap.index.definition import PREFIX, VERSION, Definition, from_table, to_properties
+from hive_bitmap.index.metastore import Table, hadoop_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-log = logging.getLogger(__name__)
 POINTER = PREFIX + "index_tables"  # on a base table: names that IN TABLE gave, comma-separated
+NEXT = PREFIX + "next_encoding"
 TABLES_AT_ONCE = 500  # described in one call to the metastore
 _remembered: dict[tuple[int, str, str], tuple[float, list[Table]]] = {}  # the index tables of a session's base tables
 Values = tuple[str | None, ...]  # of the partition columns; () for the one state of an unpartitioned table
@@ -30,10 +30,14 @@ Values = tuple[str | None, ...]  # of the partition columns; () for the one stat
 
 @dataclass(frozen=True)
 class Index:
-    """An index that exists: its definition, and its index table as the metastore has it now."""
+    """An index that exists: its definition, and its index table as the metastore has it now.
+
+    `problem` says why queries cannot use it, and what mends that; it is empty for an index that they can.
+    """
 
     definition: Definition
     table: Table
+    problem: str = ""
 
 
 def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tuple[Table, list[Index]]:
@@ -54,25 +58,32 @@ def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tup
     known = {table.name for table in tables}
     named = [other for other in base.properties.get(POINTER, "").split(",") if other and other not in known]
     tables += metastore.describe_many(spark, base.database, named)
-    found = [
-        Index(definition, table)
-        for table in tables
-        if (definition := from_table(table)) is not None
-        and (definition.database, definition.table) == (base.database, base.name)
-    ]
-    return base, sorted(found, key=lambda index: index.definition.name)
+    return base, [replace(index, problem=index.problem or _problem(base, index)) for index in among(tables, base.name)]
+
+
+def find(spark: SparkSession, name: str) -> tuple[Table | None, list[Index]]:
+    """As `table_and_indexes`, but the table may be gone, and None, where indexes of it were left behind."""
+    try:
+        return table_and_indexes(spark, name)
+    except NotFound:
+        database, table = metastore.split_name(spark, name)
+        left = [index for index in indexes_of_database(spark, database) if index.definition.table == table]
+        if not left:
+            raise
+        gone = f"table {database}.{table} is gone, dropped or renamed: drop the index"
+        return None, [replace(index, problem=gone) for index in left]
 
 
 def indexes_of_database(spark: SparkSession, database: str) -> list[Index]:
-    """Every index table of a database, whatever its name, by table and index."""
-    names = metastore.names_like(spark, database, "*")
-    tables = [
-        table
-        for start in range(0, len(names), TABLES_AT_ONCE)
-        for table in metastore.describe_many(spark, database, names[start : start + TABLES_AT_ONCE])
-    ]
-    found = [Index(definition, table) for table in tables if (definition := from_table(table)) is not None]
-    return sorted(found, key=lambda index: (index.definition.table, index.definition.name))
+    """Every index table of a database, whatever its name, by table and index; none for an unknown database."""
+    return among(tables_of_database(spark, database))
+
+
+def tables_of_database(spark: SparkSession, database: str) -> list[Table]:
+    """All tables and views of a database."""
+    names = metastore.names_like(spark, database, "*") if spark.catalog.databaseExists(database) else []
+    batches = [names[start : start + TABLES_AT_ONCE] for start in range(0, len(names), TABLES_AT_ONCE)]
+    return [table for batch in batches for table in metastore.describe_many(spark, database, batch)]
 
 
 def named(base: Table, indexes: Sequence[Index], name: str) -> Index:
@@ -89,7 +100,7 @@ def require_free(spark: SparkSession, base: Table, indexes: Sequence[Index], def
         raise AlreadyExists(f"index {definition.name} already exists on table {base.full_name}")
     for table in metastore.describe_many(spark, base.database, [definition.index_table]):
         owner = from_table(table)
-        whose = f"it is index {owner.name} on {owner.database}.{owner.table}" if owner else "it is no index table"
+        whose = f"it is index {owner.name} on {owner.full_table}" if owner else "it is no index table"
         raise AlreadyExists(f"table {table.full_name} already exists and {whose}: give another name with IN TABLE")
 
 
@@ -103,24 +114,33 @@ def require_distinct(definitions: Sequence[Definition]) -> None:
 
 def require_same_columns(base: Table, definition: Definition) -> None:
     """Raise Unsupported if an indexed column of the base table is not what it was when the index was created."""
-    for column in definition.columns:
-        if column not in base.columns:
-            now = next((f"is {c.type}" for c in base.columns if c.name.lower() == column.name.lower()), "is gone")
-            raise Unsupported(
-                f"index {definition.name} is on {column.name} {column.type}, but in table {base.full_name} it {now}"
-                ": drop the index and create it anew"
-            )
+    problem = _changed_column(base, definition)
+    if problem:
+        raise Unsupported(problem)
 
 
 def place(spark: SparkSession, definition: Definition, location: str | None) -> Definition:
-    """The definition with the folder its generations go to: LOCATION, else one under the external warehouse root."""
-    if location is None:
-        external = spark.conf.get("spark.hadoop.metastore.warehouse.external.dir", None)
-        database = hadoop_path(spark.catalog.getDatabase(definition.database).locationUri)
-        location = f"{external or database}/{definition.index_table}"
-    elif ":" not in location.partition("/")[0]:
-        location = "file:" + storage.absolute(location)
-    return replace(definition, root=hadoop_path(location))
+    """The definition with the folder its generations go to: LOCATION, else one under the external warehouse root.
+
+    No two indexes share one: AlreadyExists is raised for the LOCATION of another, and the default is then another name.
+    """
+    root = hadoop_path(f"{home(spark, definition.database)}/{definition.index_table}")
+    if location is not None:
+        root = hadoop_path(location if ":" in location.partition("/")[0] else "file:" + storage.absolute(location))
+    if storage.exists(root):
+        for other in indexes_of_database(spark, definition.database):
+            if other.definition.root == root and location is not None:
+                index = f"index {other.definition.name} on {other.definition.full_table}"
+                raise AlreadyExists(f"folder {root} is that of {index}: give another LOCATION")
+            if other.definition.root == root:
+                root = f"{root}-{token_hex(4)}"
+    return replace(definition, root=root)
+
+
+def home(spark: SparkSession, database: str) -> str:
+    """The folder in which index tables of a database are made."""
+    external = spark.conf.get("spark.hadoop.metastore.warehouse.external.dir", None)
+    return hadoop_path(external or spark.catalog.getDatabase(database).locationUri)
 
 
 def states(spark: SparkSession, index: Index) -> dict[Values, str]:
@@ -130,43 +150,25 @@ def states(spark: SparkSession, index: Index) -> dict[Values, str]:
     return {partition.values: partition.location for partition in metastore.partitions(spark, index.table)}
 
 
-def publish(
-    spark: SparkSession, base: Table, definition: Definition, folders: Mapping[Values, str], whole: bool
-) -> None:
-    """Switch an index to new generations, one a partition, and make its table first where there is none.
+def alter(spark: SparkSession, index: Index, changed: Definition) -> None:
+    """Change the definition of an index, in one change of its properties; then the name of its table, if that differs.
 
-    With `whole`, partitions that `folders` does not name are dropped. What is replaced is retired, and what may go by
-    now is deleted.
+    Raises Unsupported where the definition was lost.
     """
-    _remembered.clear()
-    existing = metastore.describe_many(spark, definition.database, [definition.index_table])
-    if not existing:
-        spark.sql(create_statement(base, definition, folders.get((), definition.root)))
-        if definition.index_table != f"{base.database}__{base.name}_{definition.name}__":
-            _point_to(spark, base, {definition.index_table}, set())
-        existing = metastore.describe_many(spark, definition.database, [definition.index_table])
-    index = Index(definition, existing[0])
-    before = states(spark, index)
-    _switch(spark, index, before, folders, whole)
-    for values, folder in before.items():
-        if folders.get(values, folder if not whole else "") != folder:
-            generation.retire(folder)
-    for values, folder in folders.items():
-        _clean(generation_parent(base, definition, values), folder)
+    if not index.definition.columns:
+        raise Unsupported(index.problem)
+    forget()
+    properties = to_properties(changed)
+    if changed.comment != index.definition.comment:
+        properties["comment"] = changed.comment
+    metastore_alter.set_properties(spark, index.table, properties, {NEXT} - set(properties))
+    if changed.index_table != index.table.name:
+        metastore_alter.rename(spark, index.table, changed.index_table)
 
 
-def drop(spark: SparkSession, base: Table, index: Index) -> None:
-    """Drop the index table and delete the generations, and nothing else."""
+def forget() -> None:
+    """Remember nothing of where index tables pointed: they are about to change."""
     _remembered.clear()
-    definition = index.definition
-    parents = {generation_parent(base, definition, values) for values in states(spark, index)} | {definition.root}
-    spark.sql(f"DROP TABLE IF EXISTS {definition.sql_name}")
-    _point_to(spark, base, set(), {definition.index_table})
-    for parent in sorted(parents, key=len, reverse=True):
-        for name in _subfolders(parent):
-            if generation.is_generation(name):
-                storage.delete_folder(f"{parent}/{name}")
-        storage.remove_empty_folders(parent, definition.root)
 
 
 def generation_parent(base: Table, definition: Definition, values: Values) -> str:
@@ -175,69 +177,70 @@ def generation_parent(base: Table, definition: Definition, values: Values) -> st
     return generation.partition_folder(definition.root, names, values)
 
 
-def create_statement(base: Table, definition: Definition, location: str) -> str:
-    """The DDL of an index table, ready to run in Spark (and in Hive but for timestamp_ntz, which Hive lacks)."""
-    fields = [(column.name, column.type) for column in (*definition.columns, *stored_columns(definition))]
-    partitions = [(column.name, column.type) for column in base.partition_columns]
-    properties = ", ".join(f"{literal(key)}={literal(value)}" for key, value in to_properties(definition).items())
-    comment = f" COMMENT {literal(definition.comment)}" if definition.comment else ""
-    hive = all(column.type != "timestamp_ntz" for column in (*definition.columns, *base.partition_columns))
-    by = f" PARTITIONED BY ({_columns(partitions) if hive else ', '.join(quote(name) for name, _ in partitions)})"
-    return (
-        f"CREATE {'EXTERNAL ' if hive else ''}TABLE {definition.sql_name}"
-        f" ({_columns(fields if hive else fields + partitions)})"
-        f"{' STORED AS PARQUET' if hive else ' USING parquet'}{by if partitions else ''}{comment}"
-        f" LOCATION {literal(location)} TBLPROPERTIES ({properties})"
-    )
-
-
-def _switch(
-    spark: SparkSession, index: Index, before: Mapping[Values, str], folders: Mapping[Values, str], whole: bool
-) -> None:
-    name, table = index.definition.sql_name, index.table
-    if not table.partition_columns:
-        if before[()] != folders[()]:
-            spark.sql(f"ALTER TABLE {name} SET LOCATION {literal(folders[()])}")
-        return
-    new = [f"PARTITION {partition_spec(table, v)} LOCATION {literal(f)}" for v, f in folders.items() if v not in before]
-    for batch in _batches(new):
-        spark.sql(f"ALTER TABLE {name} ADD IF NOT EXISTS {' '.join(batch)}")
-    for values, folder in folders.items():
-        if before.get(values, folder) != folder:
-            spark.sql(f"ALTER TABLE {name} PARTITION {partition_spec(table, values)} SET LOCATION {literal(folder)}")
-    gone = [f"PARTITION {partition_spec(table, values)}" for values in before if whole and values not in folders]
-    for batch in _batches(gone):
-        spark.sql(f"ALTER TABLE {name} DROP IF EXISTS {', '.join(batch)}")
-
-
-def _batches(items: Sequence[str], size: int = 200) -> Iterable[Sequence[str]]:
-    return (items[start : start + size] for start in range(0, len(items), size))
-
-
-def _clean(parent: str, live: str) -> None:
-    for folder in generation.superseded(parent, live):
-        log.info("deleting the superseded generation %s", folder)
-        storage.delete_folder(folder)
-
-
-def _point_to(spark: SparkSession, base: Table, more: set[str], less: set[str]) -> None:
+def point_to(spark: SparkSession, base: Table, more: set[str], less: set[str]) -> None:
     """Keep the base table's pointer to index tables of other names; nothing else is ever written there."""
     before = {name for name in base.properties.get(POINTER, "").split(",") if name}
     after = (before | more) - less
     if after and after != before:
-        spark.sql(
-            f"ALTER TABLE {base.sql_name} SET TBLPROPERTIES ({literal(POINTER)}={literal(','.join(sorted(after)))})"
-        )
+        metastore_alter.set_properties(spark, base, {POINTER: ",".join(sorted(after))})
     elif before and not after:
-        spark.sql(f"ALTER TABLE {base.sql_name} UNSET TBLPROPERTIES IF EXISTS ({literal(POINTER)})")
+        metastore_alter.set_properties(spark, base, {}, [POINTER])
 
 
-def _subfolders(path: str) -> list[str]:
-    try:
-        return storage.subfolders(path)
-    except FileNotFoundError:
-        return []
+def among(tables: Iterable[Table], base: str | None = None) -> list[Index]:
+    """The indexes among these tables, of one base table or of all; of two tables of one index the first."""
+    found: dict[tuple[str, str], Index] = {}
+    for table in sorted(tables, key=lambda table: table.name):
+        index = _index(table)
+        if index is not None and base in (None, index.definition.table):
+            found.setdefault((index.definition.table, index.definition.name), index)
+    return [found[key] for key in sorted(found)]
 
 
-def _columns(fields: Iterable[tuple[str, str]]) -> str:
-    return ", ".join(f"{quote(name)} {type}" for name, type in fields)
+def _index(table: Table) -> Index | None:
+    """The index that a table is; one whose properties were edited is told by what its newest generation says."""
+    definition = from_table(table)
+    if definition is not None:
+        return Index(definition, table)
+    said = {key for key in table.properties if key.startswith(PREFIX) and key != POINTER}
+    if not said or table.properties.get(PREFIX + "version", VERSION) != VERSION:
+        return None
+    written = _written_definition(table)
+    if written is None:
+        return None
+    edited = f"the TBLPROPERTIES or columns of index table {table.full_name} are not what a build wrote"
+    return Index(written, table, f"{edited}: rebuild the index, or drop it and create it anew")
+
+
+def _written_definition(table: Table) -> Definition | None:
+    if not table.location:
+        return None
+    depth = len(table.partition_columns)
+    folders = generation.below(table.location, depth) if depth else [table.location]
+    newest = max(filter(generation.is_generation, folders), key=generation.built, default="")
+    written = generation.definition_of(newest) if newest else None
+    if written is None or written.database != table.database:
+        return None
+    return replace(written, index_table=table.name)
+
+
+def _problem(base: Table, index: Index) -> str:
+    changed = _changed_column(base, index.definition)
+    if changed:
+        return changed
+    before, now = ([(c.name.lower(), c.type) for c in table.partition_columns] for table in (index.table, base))
+    if before != now:
+        by = ", ".join(name for name, _ in now) or "nothing"
+        return f"table {base.full_name} is partitioned by {by} now: drop the index and create it anew"
+    return ""
+
+
+def _changed_column(base: Table, definition: Definition) -> str:
+    for column in definition.columns:
+        if column not in base.columns:
+            now = next((f"is {c.type}" for c in base.columns if c.name.lower() == column.name.lower()), "is gone")
+            return (
+                f"index {definition.name} is on {column.name} {column.type}, but in table {base.full_name} it {now}"
+                ": drop the index and create it anew"
+            )
+    return ""

@@ -65,6 +65,11 @@ class Definition:
         return f"`{self.database}`.`{self.index_table.replace('`', '``')}`"
 
     @property
+    def has_default_table(self) -> bool:
+        """Whether the name of the index table is the one that goes with the name of the index."""
+        return self.index_table == default_table(self.database, self.table, self.name)
+
+    @property
     def full_table(self) -> str:
         """`<db>.<table>` of the base table."""
         return f"{self.database}.{self.table}"
@@ -99,28 +104,37 @@ def define(
             raise Unsupported(
                 f"column {wanted!r} partitions table {table.full_name}: partitions are pruned without an index"
             )
-    where = f"table {table.full_name}"
-    chosen = [find(table.columns, wanted, where) for wanted in columns]
+    home = f"table {table.full_name}"
+    chosen = [find(table.columns, wanted, home) for wanted in columns]
     ordered = tuple(column for column in table.columns if column in chosen)
     for column in ordered:
-        _check_key(column, where)
-    kind = _one_of("type", type.upper(), TYPES)
-    index = (name or default_name([column.name for column in ordered])).lower()
-    for said in (index, index_table or ""):
-        if re.search(r"[^a-z0-9_]", said.lower()):
-            raise InvalidProperty(f"{said!r} cannot name an index or its table: names are letters, digits and _")
+        _check_key(column, home)
+    kind = one_of("type", type.upper(), TYPES)
+    index = check_name(name or default_name([column.name for column in ordered]))
     return Definition(
         index,
         table.database,
         table.name,
         ordered,
         kind,
-        _one_of("encoding", encoding.lower(), tuple(ENCODINGS)),
-        _one_of("compression", compression.lower(), COMPRESSIONS),
-        (index_table or f"{table.database}__{table.name}_{index}__").lower(),
+        one_of("encoding", encoding.lower(), tuple(ENCODINGS)),
+        one_of("compression", compression.lower(), COMPRESSIONS),
+        check_name(index_table or default_table(table.database, table.name, index)),
         comment=comment,
         where=where,
     )
+
+
+def check_name(name: str) -> str:
+    """The name of an index or of its table in lower case; InvalidProperty for one that a metastore does not take."""
+    if re.search(r"[^a-z0-9_]", name.lower()):
+        raise InvalidProperty(f"{name!r} cannot name an index or its table: names are letters, digits and _")
+    return name.lower()
+
+
+def default_table(database: str, table: str, index: str) -> str:
+    """The name of an index table that was given none."""
+    return f"{database}__{table}_{index}__"
 
 
 def default_name(columns: Sequence[str]) -> str:
@@ -176,7 +190,7 @@ def from_properties(properties: Mapping[str, str]) -> Definition | None:
             base,
             tuple(Column(name, type) for name, type in json.loads(said["columns"])),
             said["type"],
-            _one_of("encoding", said["encoding"], tuple(ENCODINGS)),
+            one_of("encoding", said["encoding"], tuple(ENCODINGS)),
             said.get("compression", "zstd"),
             root=said["root"],
             comment=said.get("comment", ""),
@@ -206,7 +220,8 @@ def schema_crc(columns: Sequence[Column], time_zone: str) -> int:
     return zlib.crc32(json.dumps([zone, *([column.name.lower(), column.type] for column in columns)]).encode())
 
 
-def _one_of(kind: str, value: str, known: Sequence[str]) -> str:
+def one_of(kind: str, value: str, known: Sequence[str]) -> str:
+    """The value, if it is one of the known ones; else InvalidProperty, which lists them."""
     if value not in known:
         raise InvalidProperty(f"unknown {kind} {value!r}; known: {', '.join(known)}")
     return value

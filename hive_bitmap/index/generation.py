@@ -1,7 +1,8 @@
 """Generations: the folders that an index table or partition points at, one published state each.
 
 A folder is new for every build and never changes after it is published. What a build that died left behind, and what
-no metastore entry references any more, is told by its name, its manifest and its marker, and deleted by the next build.
+no metastore entry references any more, is told by its name, its manifest and its markers, and deleted by a later build
+or by `clean`. A marker holds the definition of the index, so that a folder whose table is gone is still known as ours.
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ import re
 import secrets
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime, timezone
 from typing import Any
 from urllib.parse import quote
 
 from hive_bitmap.formats import storage
 from hive_bitmap.index.checksums import FOLDER
+from hive_bitmap.index.definition import Definition, from_properties, to_properties
+from hive_bitmap.index.parallel import each
 
-MARKER = "_built_by"  # who builds, or built, this generation, and since when
+MARKER = "_built_by"  # who builds, or built, this generation, since when, and of which index
 RETIRED = "_retired"  # when it was replaced
 GRACE_SECONDS = 24 * 3600  # readers in flight may still hold a plan of a generation that is this young
 _NAME = re.compile(r"generation-\d{8}T\d{6}-[0-9a-f]{8}")
@@ -40,34 +43,19 @@ def partition_folder(root: str, names: Iterable[str], values: Iterable[str | Non
     return "/".join([root, *parts])
 
 
-def start(folder: str, like: str) -> None:
+def start(folder: str, like: str, definition: Definition) -> None:
     """Make the folder of a generation, with the permissions of the base table's folder, and mark it as being built."""
     storage.make_folder(folder)
     if storage.exists(like):
         storage.copy_permissions(like, folder)
     who = {"host": socket.gethostname(), "pid": os.getpid(), "started": time.time()}
-    with storage.open_output(f"{folder}/{MARKER}") as sink:
-        sink.write(json.dumps(who).encode())
+    _say(folder, MARKER, {**who, "definition": to_properties(definition)})
 
 
 def retire(folder: str) -> None:
-    """Start the grace period of a generation that is no longer published."""
-    if storage.exists(folder) and not storage.exists(f"{folder}/{RETIRED}"):
-        with storage.open_output(f"{folder}/{RETIRED}") as sink:
-            sink.write(json.dumps({"retired": time.time()}).encode())
-
-
-def superseded(parent: str, live: str, grace_seconds: float = GRACE_SECONDS) -> list[str]:
-    """The generations under `parent` that may go: retired for longer than the grace period, or half-built by the dead.
-
-    One that is neither live nor retired (its build died between switching and retiring) is retired now.
-    """
-    try:
-        names = storage.subfolders(parent)
-    except FileNotFoundError:
-        return []
-    others = [folder for name in names if _NAME.fullmatch(name) and (folder := f"{parent}/{name}") != live]
-    return [folder for folder in others if _may_go(folder, grace_seconds)]
+    """Start the grace period of a generation that is no longer published; other folders are left alone."""
+    if is_generation(folder) and storage.exists(folder):
+        _say(folder, RETIRED, {"retired": time.time()})
 
 
 def is_generation(path: str) -> bool:
@@ -75,29 +63,115 @@ def is_generation(path: str) -> bool:
     return bool(_NAME.fullmatch(path.rpartition("/")[2]))
 
 
-def _may_go(folder: str, grace_seconds: float) -> bool:
-    who = _said(folder, MARKER)
-    finished = storage.exists(f"{folder}/{FOLDER}/shards.parquet")
-    if not finished and who.get("host") == socket.gethostname() and not _alive(int(who["pid"])):
-        return True
-    retired = _said(folder, RETIRED).get("retired")
-    if retired is None and time.time() - float(who.get("started", _named_time(folder))) > grace_seconds:
-        retire(folder)
-    return retired is not None and time.time() - float(retired) > grace_seconds
-
-
-def _said(folder: str, marker: str) -> dict[str, Any]:
-    try:
-        with storage.open_input(f"{folder}/{marker}") as source:
-            found: dict[str, Any] = json.loads(source.read())
-            return found
-    except (FileNotFoundError, json.JSONDecodeError):  # never written, or killed while it was
-        return {}
-
-
-def _named_time(folder: str) -> float:
+def built(folder: str) -> float:
+    """When the build of a generation began, by its name: seconds since 1970."""
     stamp = folder.rpartition("/")[2].split("-")[1]
     return datetime.strptime(stamp, "%Y%m%dT%H%M%S").replace(tzinfo=timezone.utc).timestamp()
+
+
+def definition_of(folder: str) -> Definition | None:
+    """The index that a generation was built for, as it was defined then; None where the folder does not say."""
+    return from_properties(_said(folder, MARKER).get("definition", {}))
+
+
+def below(root: str, partition_columns: int) -> list[str]:
+    """All generations of an index, whatever references them, of a table with so many partition columns."""
+    parents = [root]
+    for _ in range(partition_columns):
+        parents = [path for found in each(_partitions, parents) for path in found]
+    return in_folders(parents)
+
+
+def in_folders(parents: Iterable[str]) -> list[str]:
+    """The generations that lie directly in these folders."""
+    return [folder for found in each(_generations, parents) for folder in found]
+
+
+def anywhere(root: str) -> list[str]:
+    """All generations in a folder and in the partition folders below it, however deep."""
+    parents = deeper = [root]
+    while deeper := [path for found in each(_partitions, deeper) for path in found]:
+        parents = [*parents, *deeper]
+    return in_folders(parents)
+
+
+def size(folder: str) -> int:
+    """The bytes that a generation takes."""
+    files = [file for path in (folder, f"{folder}/{FOLDER}") for file in _files(path)]
+    return sum(file.size for file in files)
+
+
+def superseded(folders: Iterable[str], live: Collection[str], grace_seconds: float = GRACE_SECONDS) -> list[str]:
+    """The generations that may go: not live, and retired for longer than the grace period or half-built by the dead.
+
+    The grace period of one that is neither live nor retired, and whose builder is dead, begins now.
+    """
+    unused = [folder for folder in folders if folder not in live]
+    ages = each(unused_for, unused)
+    each(retire, [folder for folder, age in zip(unused, ages, strict=True) if age == 0])
+    return [folder for folder, age in zip(unused, ages, strict=True) if age is not None and age >= grace_seconds]
+
+
+def unused_for(folder: str) -> float | None:
+    """For how many seconds nobody can have needed a generation that no metastore entry references.
+
+    None where its builder may still be at work; 0 where it is complete and nobody has said that it was replaced. To
+    be asked before it is looked up what is referenced: a builder may publish, and end, between the two.
+    """
+    who = _said(folder, MARKER)
+    retired = _said(folder, RETIRED).get("retired")
+    if retired is not None:
+        return max(time.time() - float(retired), 0.0)
+    complete = storage.exists(f"{folder}/{FOLDER}/shards.parquet")
+    young = time.time() - float(who.get("started", built(folder))) < GRACE_SECONDS
+    at_work = _alive(int(who["pid"])) and (young or not complete) if who.get("host") == socket.gethostname() else young
+    if at_work:
+        return None
+    return 0.0 if complete else float("inf")
+
+
+def delete(folders: Iterable[str]) -> None:
+    """Delete generations with all that is in them; those that are gone already are no error."""
+    each(_delete, folders)
+
+
+def remove_empty(root: str, partition_columns: int) -> None:
+    """Remove the folder of an index and those of its partitions, as far as nothing is in them."""
+    levels = [[root]]
+    for _ in range(partition_columns):
+        levels.append([path for found in each(_partitions, levels[-1]) for path in found])
+    for level in reversed(levels):
+        each(lambda path: storage.remove_empty_folders(path, path), level)
+
+
+def _delete(folder: str) -> None:
+    try:
+        storage.delete_folder(folder)
+    except (FileNotFoundError, NotADirectoryError):  # by another build, or never made
+        return
+
+
+def _partitions(path: str) -> list[str]:
+    return [f"{path}/{name}" for name in subfolders(path) if "=" in name]
+
+
+def _generations(path: str) -> list[str]:
+    return [f"{path}/{name}" for name in subfolders(path) if _NAME.fullmatch(name)]
+
+
+def _files(path: str) -> list[storage.FileStatus]:
+    try:
+        return storage.list_folder(path)
+    except FileNotFoundError:
+        return []
+
+
+def subfolders(path: str) -> list[str]:
+    """The names of the folders in a folder; none where it is gone."""
+    try:
+        return storage.subfolders(path)
+    except FileNotFoundError:
+        return []
 
 
 def _alive(pid: int) -> bool:
@@ -108,3 +182,17 @@ def _alive(pid: int) -> bool:
     except PermissionError:
         return True
     return True
+
+
+def _say(folder: str, marker: str, content: dict[str, Any]) -> None:
+    with storage.open_output(f"{folder}/{marker}") as sink:
+        sink.write(json.dumps(content).encode())
+
+
+def _said(folder: str, marker: str) -> dict[str, Any]:
+    try:
+        with storage.open_input(f"{folder}/{marker}") as source:
+            found: dict[str, Any] = json.loads(source.read())
+            return found
+    except (FileNotFoundError, json.JSONDecodeError):  # never written, or killed while it was
+        return {}

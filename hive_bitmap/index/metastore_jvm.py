@@ -1,16 +1,18 @@
 """The session's catalog asked through py4j: many tables, or all partitions, in one call. Classic sessions only.
 
 The answers cross as one JSON text, written by the Jackson that Spark carries: one call a question, however many
-tables or partitions it names. Everything that touches py4j is here, behind `available`.
+tables or partitions it names. Changed partitions go back the same way. Everything that touches py4j is here, behind
+`available`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from hive_bitmap.index.metastore import NULL_PARTITION, Partition, Table, columns_of, hadoop_path
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+Values = tuple[str | None, ...]
 PIECE = 8000  # characters
 
 
@@ -44,17 +47,26 @@ def names_like(spark: SparkSession, database: str, pattern: str) -> list[str]:
 
 def partitions(spark: SparkSession, table: Table) -> list[Partition]:
     """All partitions of a table."""
-    bridge = _bridge(spark)
-    found = bridge.catalog.listPartitions(table.database, table.name, bridge.none)
-    names = [column.name.lower() for column in table.partition_columns]
     return [
-        Partition(
-            tuple(None if spec[name] == NULL_PARTITION else spec[name] for name in names),
-            hadoop_path(partition["storage"]["locationUri"]),
-        )
-        for partition in bridge.json(found)
-        for spec in ({name.lower(): value for name, value in partition["spec"].items()},)
+        Partition(_values(table, partition), hadoop_path(partition["storage"]["locationUri"]))
+        for partition in _partitions(spark, table)
     ]
+
+
+def set_locations(
+    spark: SparkSession, table: Table, folders: Mapping[tuple[str | None, ...], str], at_once: int
+) -> None:
+    """Point partitions at other folders, `at_once` of them in one call; those that are gone stay so."""
+    bridge = _bridge(spark)
+    changed = []
+    for partition in _partitions(spark, table):
+        folder = folders.get(_values(table, partition))
+        if folder is not None:
+            partition["storage"]["locationUri"] = quote(folder, safe="/:@")
+            changed.append({**partition, "stats": None})
+    for start in range(0, len(changed), at_once):
+        found = bridge.mapper.readValue(json.dumps(changed[start : start + at_once]), bridge.partitions_type)
+        bridge.catalog.alterPartitions(table.database, table.name, bridge.array_seq.unsafeWrapArray(found))
 
 
 def settings(spark: SparkSession) -> dict[str, str]:
@@ -71,6 +83,18 @@ def time_zone(spark: SparkSession) -> str:
     return str(jvm.java.util.TimeZone.getDefault().getID())
 
 
+def _partitions(spark: SparkSession, table: Table) -> list[dict[str, Any]]:
+    bridge = _bridge(spark)
+    found: list[dict[str, Any]] = bridge.json(bridge.catalog.listPartitions(table.database, table.name, bridge.none))
+    return found
+
+
+def _values(table: Table, partition: Mapping[str, Any]) -> Values:
+    spec = {name.lower(): value for name, value in partition["spec"].items()}
+    values = (spec[column.name.lower()] for column in table.partition_columns)
+    return tuple(None if value == NULL_PARTITION else value for value in values)
+
+
 @dataclass(frozen=True)
 class _Bridge:
     """Objects of the JVM that every question needs: each step to one is a call of its own, so they are kept."""
@@ -80,6 +104,8 @@ class _Bridge:
     conf: Any
     to_scala: Any
     array_list: Any
+    array_seq: Any
+    partitions_type: Any
     none: Any
     mapper: Any
     writer: Any
@@ -100,12 +126,15 @@ class _Bridge:
 def _bridge(spark: SparkSession) -> _Bridge:
     jvm: Any = spark._jvm
     scala = jvm.com.fasterxml.jackson.module.scala.DefaultScalaModule()
+    partition = jvm.java.lang.Class.forName("org.apache.spark.sql.catalyst.catalog.CatalogTablePartition")
     return _Bridge(
         spark._jsparkSession.sharedState().externalCatalog(),
         spark._jsparkSession.sessionState().catalog(),
         spark._jsparkSession.conf(),
         jvm.scala.jdk.javaapi.CollectionConverters,
         jvm.java.util.ArrayList,
+        jvm.scala.collection.immutable.ArraySeq,
+        jvm.java.lang.reflect.Array.newInstance(partition, 0).getClass(),
         jvm.scala.Option.apply(None),
         jvm.com.fasterxml.jackson.databind.json.JsonMapper.builder().addModule(scala).build(),
         jvm.java.io.StringWriter,

@@ -1,71 +1,195 @@
-"""The state of the indexes of a table: what each covers of the files that are there now."""
+"""The state of the indexes of a table: what each covers of the files that are there now, and what is wrong with it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from hive_bitmap.errors import CorruptIndex
-from hive_bitmap.index import catalog, manifest
-from hive_bitmap.index.build import Source, sources
+from hive_bitmap.errors import CorruptIndex, Unsupported
+from hive_bitmap.formats import storage
+from hive_bitmap.index import catalog, generation, manifest, sources
 from hive_bitmap.index.catalog import Index, Values
+from hive_bitmap.index.coverage import covered
 from hive_bitmap.index.definition import Definition
+from hive_bitmap.index.listing import is_visible
 from hive_bitmap.index.manifest import Manifest
+from hive_bitmap.index.metastore import Table, quote
+from hive_bitmap.index.parallel import each
+from hive_bitmap.index.sources import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True)
-class IndexStatus:
-    """One index: how many of the table's files it knows as they are now, how many changed, how many it does not know.
+class PartitionStatus:
+    """One partition of an index; `name` is `p=1/q=x`, empty for the one state of an unpartitioned table.
 
-    `gone` counts files that it knows and that are no more; `index_bytes` and `index_rows` are of its shards.
+    `fresh` base files are as the index knows them, `stale` ones changed since, of `unindexed` ones it has nothing, and
+    `gone` ones it knows but they are no more. `built` is when its last build began, in seconds since 1970. `problem`
+    says what others did to its generation; files that it spoils are read whole.
     """
 
-    definition: Definition
+    name: str
+    values: Values
     fresh: int
     stale: int
     unindexed: int
     gone: int
+    stale_bytes: int
     base_rows: int
     index_rows: int
     index_bytes: int
+    built: float | None
+    problem: str = ""
+    keys: int | None = None
 
 
-def show(spark: SparkSession, table: str) -> list[IndexStatus]:
-    """The indexes of a table, by name; raises NotFound for an unknown table."""
-    base, indexes = catalog.table_and_indexes(spark, table)
-    found = sources(spark, base) if indexes else []
-    return [_status(index, catalog.states(spark, index), found) for index in indexes]
+@dataclass(frozen=True)
+class IndexStatus:
+    """One index: the sums over the partitions that it covers, and what is wrong with all of it.
+
+    Partitions that its WHERE leaves out are left out here. `keys` counts distinct keys, where that was asked for.
+    """
+
+    definition: Definition
+    partitions: tuple[PartitionStatus, ...]
+    problem: str = ""
+    keys: int | None = None
+
+    @property
+    def fresh(self) -> int:
+        return sum(partition.fresh for partition in self.partitions)
+
+    @property
+    def stale(self) -> int:
+        return sum(partition.stale for partition in self.partitions)
+
+    @property
+    def unindexed(self) -> int:
+        return sum(partition.unindexed for partition in self.partitions)
+
+    @property
+    def gone(self) -> int:
+        return sum(partition.gone for partition in self.partitions)
+
+    @property
+    def stale_bytes(self) -> int:
+        return sum(partition.stale_bytes for partition in self.partitions)
+
+    @property
+    def base_rows(self) -> int:
+        return sum(partition.base_rows for partition in self.partitions)
+
+    @property
+    def index_rows(self) -> int:
+        return sum(partition.index_rows for partition in self.partitions)
+
+    @property
+    def index_bytes(self) -> int:
+        return sum(partition.index_bytes for partition in self.partitions)
+
+    @property
+    def built(self) -> float | None:
+        """When its last build began, in seconds since 1970."""
+        return max((partition.built for partition in self.partitions if partition.built is not None), default=None)
 
 
-def _status(index: Index, folders: dict[Values, str], found: list[Source]) -> IndexStatus:
-    fresh = stale = unindexed = gone = rows = index_rows = size = 0
-    for source in found:
-        held = _manifest(folders.get(source.values))
-        present = {file.path for file in source.files}
-        for file in source.files:
-            row = None if held is None else held.row_of.get(file.path)
-            if held is None or row is None or held.shard_of[row] is None:
-                unindexed += 1
-            elif held.fingerprints[row].matches(file):
-                fresh += 1
-            else:
-                stale += 1
-        if held is not None:
-            gone += sum(path not in present for path in held.row_of)
-            rows += pc.sum(pc.list_flatten(held.files["rows"])).as_py() or 0
-            index_rows += pc.sum(held.shards["rows"]).as_py() or 0
-            size += pc.sum(pc.add(held.shards["size"], held.shards["cardinality_size"])).as_py() or 0
-    return IndexStatus(index.definition, fresh, stale, unindexed, gone, rows, index_rows, size)
+def show(spark: SparkSession, table: str, *, keys: bool = False) -> list[IndexStatus]:
+    """The indexes of a table, by name; those of a table that is gone are told with that as their problem.
+
+    With `keys` the distinct keys are counted too, by a Spark job over each index table. Raises NotFound for an unknown
+    table.
+    """
+    base, indexes = catalog.find(spark, table)
+    found: list[Source] = []
+    if base is not None and indexes:
+        try:
+            found = sources.sources(spark, base)
+        except Unsupported as e:
+            indexes = [replace(index, problem=index.problem or str(e)) for index in indexes]
+    shown = [_status(spark, base, index, found) for index in indexes]
+    return [_counted(spark, status, index) for status, index in zip(shown, indexes, strict=True)] if keys else shown
 
 
-def _manifest(folder: str | None) -> Manifest | None:
-    """A damaged manifest covers nothing."""
+def _status(spark: SparkSession, base: Table | None, index: Index, found: list[Source]) -> IndexStatus:
+    where = index.definition.where
+    flags = covered(spark, base, where, [source.values for source in found]) if base and where else [True] * len(found)
+    folders = catalog.states(spark, index)
+    wanted = {source.values: source for source, covers in zip(found, flags, strict=True) if covers}
+    wanted |= {values: Source(values, "", ()) for values in folders if values not in wanted}
+    names = [column.name for column in index.table.partition_columns]
+    partitions = each(lambda source: _partition(names, source, folders.get(source.values)), wanted.values())
+    return IndexStatus(index.definition, tuple(partitions), index.problem or _worst(partitions))
+
+
+def _partition(names: list[str], source: Source, folder: str | None) -> PartitionStatus:
+    held, problem = _read(folder)
+    fresh = stale = stale_bytes = unindexed = 0
+    for file in source.files:
+        row = None if held is None else held.row_of.get(file.path)
+        if held is None or row is None or held.shard_of[row] is None:
+            unindexed += 1
+        elif held.fingerprints[row].matches(file):
+            fresh += 1
+        else:
+            stale, stale_bytes = stale + 1, stale_bytes + file.size
+    present = {file.path for file in source.files}
+    pairs = zip(names, source.values, strict=False)  # a table that is partitioned in another way now has other values
+    return PartitionStatus(
+        "/".join(f"{name}={'NULL' if value is None else value}" for name, value in pairs),
+        source.values,
+        fresh,
+        stale,
+        unindexed,
+        sum(path not in present for path in held.row_of) if held else 0,
+        stale_bytes,
+        (pc.sum(pc.list_flatten(held.files["rows"])).as_py() or 0) if held else 0,
+        (pc.sum(held.shards["rows"]).as_py() or 0) if held else 0,
+        (pc.sum(pc.add(held.shards["size"], held.shards["cardinality_size"])).as_py() or 0) if held else 0,
+        generation.built(folder) if folder and generation.is_generation(folder) else None,
+        problem,
+    )
+
+
+def _read(folder: str | None) -> tuple[Manifest | None, str]:
+    """What a generation says of itself, and what is wrong with it; a damaged one covers nothing."""
+    if folder is None:
+        return None, ""
     try:
-        return manifest.read(folder) if folder is not None else None
-    except CorruptIndex:
-        return None
+        held = manifest.read(folder)
+        visible = {file.path for file in storage.list_folder(folder) if is_visible(file.path.rpartition("/")[2])}
+    except (CorruptIndex, FileNotFoundError):
+        return None, f"{folder} is damaged, gone or not of ours: rebuild the index"
+    shards = {held.shard_path(shard) for shard in held.sizes}
+    if shards - visible:
+        return held, f"shards are missing in {folder}: rebuild the index"
+    if visible - shards:
+        return held, f"{folder} holds files that no build wrote, and SQL users see their rows: rebuild the index"
+    return held, ""
+
+
+def _worst(partitions: list[PartitionStatus]) -> str:
+    """The problem of the first partition that has one, and how many others have."""
+    problems = [partition.problem for partition in partitions if partition.problem]
+    return problems[0] + (f" ({len(problems) - 1} more partitions)" if problems[1:] else "") if problems else ""
+
+
+def _counted(spark: SparkSession, status: IndexStatus, index: Index) -> IndexStatus:
+    """The status with the distinct keys of each partition and of all, as Spark counts them in the index table."""
+    from pyspark.sql import functions as f
+
+    spark.catalog.refreshTable(index.table.sql_name)
+    columns = [column.name for column in index.table.partition_columns]
+    distinct = spark.table(index.table.sql_name).select(
+        f.array(*(f.col(quote(name)).cast("string") for name in columns)).alias("partition"),
+        f.struct(*(f.col(quote(name)) for name in status.definition.column_names)).alias("key"),
+    )
+    rows = distinct.groupBy("partition").agg(f.countDistinct("key")).collect()
+    counts: Mapping[Values, int] = {tuple(row[0]): row[1] for row in rows}
+    total = distinct.agg(f.countDistinct("key")).collect()[0][0] if columns else counts.get((), 0)
+    partitions = (replace(partition, keys=counts.get(partition.values, 0)) for partition in status.partitions)
+    return replace(status, partitions=tuple(partitions), keys=total)
