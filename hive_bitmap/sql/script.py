@@ -61,6 +61,16 @@ def split(text: str) -> list[Part]:
     return parts
 
 
+def is_complete(text: str) -> bool:
+    """Whether the text ends in a semicolon that ends a statement.
+
+    >>> is_complete("SELECT 1; -- done"), is_complete("SELECT ';")
+    (True, False)
+    """
+    kinds = [kind for kind, _, _ in _pieces(text) if kind != "space"]
+    return kinds[-1:] == ["end"] and "unclosed" not in kinds
+
+
 def first_words(text: str, most: int) -> list[str]:
     """The words that a statement begins with, in upper case, at most so many.
 
