@@ -19,8 +19,10 @@ from hive_bitmap.session import session
 from hive_bitmap.sql import sql
 
 if TYPE_CHECKING:
+    from hive_bitmap.index.alter import extend, rename, set_properties
     from hive_bitmap.index.build import BuildReport, build, rebuild
-    from hive_bitmap.index.drop import drop
+    from hive_bitmap.index.clean import Leftover, clean
+    from hive_bitmap.index.drop import drop, drop_table
     from hive_bitmap.index.estimate import Estimate, estimate
     from hive_bitmap.index.show import IndexStatus, show
     from hive_bitmap.index.verify import Verification, verify
@@ -34,15 +36,21 @@ _HOMES = {
     "BuildReport": "index.build",
     "Estimate": "index.estimate",
     "IndexStatus": "index.show",
+    "Leftover": "index.clean",
     "Plan": "query.planner",
     "Verification": "index.verify",
     "build": "index.build",
+    "clean": "index.clean",
     "count": "query.aggregates",
     "drop": "index.drop",
+    "drop_table": "index.drop",
     "estimate": "index.estimate",
+    "extend": "index.alter",
     "plan": "query.scan",
     "rebuild": "index.build",
+    "rename": "index.alter",
     "scan": "query.scan",
+    "set_properties": "index.alter",
     "show": "index.show",
     "verify": "index.verify",
     "write_offsets": "query.result_file",
@@ -51,16 +59,22 @@ __all__ = [
     "BuildReport",
     "Estimate",
     "IndexStatus",
+    "Leftover",
     "Plan",
     "Verification",
     "build",
+    "clean",
     "count",
     "drop",
+    "drop_table",
     "estimate",
+    "extend",
     "plan",
     "rebuild",
+    "rename",
     "scan",
     "session",
+    "set_properties",
     "show",
     "sql",
     "verify",

@@ -14,9 +14,10 @@ from rich.text import Text
 from hive_bitmap import __version__
 from hive_bitmap.cli.checks import estimate, verify
 from hive_bitmap.cli.door import Door, messages, one_line
-from hive_bitmap.cli.indexes import create, drop, rebuild, show
+from hive_bitmap.cli.indexes import create, rebuild
 from hive_bitmap.cli.queries import explain, offsets, query
 from hive_bitmap.cli.sql import sql
+from hive_bitmap.cli.upkeep import clean, drop, rename, set_, show
 from hive_bitmap.errors import HiveBitmapError
 
 INTERRUPTED, BROKEN_PIPE = 130, 141  # 128 and the number of the signal, as shells have it
@@ -45,7 +46,7 @@ def command(context: click.Context, warehouse: str | None, verbose: int) -> None
     context.with_resource(_told(LEVELS[min(verbose, len(LEVELS) - 1)]))
 
 
-for _command in (create, rebuild, drop, show, sql, query, explain, offsets, estimate, verify):
+for _command in (create, rebuild, show, rename, set_, drop, clean, sql, query, explain, offsets, estimate, verify):
     command.add_command(_command)
 
 

@@ -1,4 +1,4 @@
-"""The commands that make, refresh, drop and show indexes."""
+"""The commands that make and refresh indexes."""
 
 from __future__ import annotations
 
@@ -10,19 +10,15 @@ import click
 from hive_bitmap.cli.door import Door, messages
 from hive_bitmap.cli.names import split_names, split_pairs
 from hive_bitmap.cli.options import compression_option, encoding_option, type_option
-from hive_bitmap.cli.output import format_option, print_lines, print_records
+from hive_bitmap.cli.output import format_option, print_records
 from hive_bitmap.cli.progress import build_bar
 from hive_bitmap.cli.records import (
     BUILD_FIELDS,
     PREVIEW_FIELDS,
     REBUILD_FIELDS,
-    SHOW_FIELDS,
-    details,
     preview_records,
     report_record,
-    status_record,
 )
-from hive_bitmap.errors import NotFound
 
 if TYPE_CHECKING:
     from hive_bitmap.index.build import BuildReport
@@ -108,55 +104,6 @@ def rebuild(door: Door, /, table: str, indexes: Sequence[str], dry_run: bool, fo
         reports = run(spark, table, indexes, progress=progress, **options)
     print_records(format_, [report_record(report) for report in reports], REBUILD_FIELDS, "")
     _tell_changes(reports)
-
-
-@click.command()
-@click.argument("table")
-@click.argument("index")
-@click.option("--if-exists", is_flag=True, help="Succeed where there is no such index.")
-@click.pass_obj
-def drop(door: Door, table: str, index: str, if_exists: bool) -> None:
-    """Drop INDEX of TABLE and delete its files, and nothing else.
-
-    \b
-    Example:
-      hive-bitmap drop flights carrier
-    """
-    from hive_bitmap.index.drop import drop as run
-
-    with door.session() as spark:
-        dropped = run(spark, table, index, if_exists=if_exists)
-    messages().print(f"dropped index {index} on {table}" if dropped else f"table {table} has no index {index}")
-
-
-@click.command()
-@click.argument("table")
-@click.argument("index", required=False)
-@format_option
-@click.pass_obj
-def show(door: Door, table: str, index: str | None, format_: str) -> None:
-    """Show the indexes of TABLE, or one, and what they cover of the files that are there now.
-
-    fresh: files as the index saw them; stale: changed since; unindexed: not known; gone: known, but no more there.
-    Queries read stale and unindexed files whole, so that answers are right whatever an index covers.
-
-    \b
-    Example:
-      hive-bitmap show flights --format json
-    """
-    from hive_bitmap.index.show import show as run
-
-    with door.session() as spark:
-        records = [status_record(status) for status in run(spark, table)]
-    if index is not None:
-        known = [record["index"] for record in records]
-        records = [record for record in records if record["index"] == index.lower()]
-        if not records:
-            raise NotFound.of("index", index, known, f"table {table}")
-    if index is not None and format_ == "table":
-        print_lines(details(records[0]))
-    else:
-        print_records(format_, records, SHOW_FIELDS, f"table {table} has no index")
 
 
 def _print_reports(format_: str, reports: Sequence[BuildReport], nothing: str) -> None:

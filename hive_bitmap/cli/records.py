@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from hive_bitmap.cli.output import Field
@@ -9,9 +10,10 @@ from hive_bitmap.query.measures import seconds, size
 
 if TYPE_CHECKING:
     from hive_bitmap.index.build import BuildReport
+    from hive_bitmap.index.clean import Leftover
     from hive_bitmap.index.definition import Definition
     from hive_bitmap.index.preview import Preview
-    from hive_bitmap.index.show import IndexStatus
+    from hive_bitmap.index.show import IndexStatus, PartitionStatus
 
 
 def thousands(value: int) -> str:
@@ -51,12 +53,16 @@ PREVIEW_FIELDS = (
     Field("shards_kept", "shards kept", thousands, right=True),
     Field("shards_rewritten", "rewritten", thousands, right=True),
 )
-SHOW_FIELDS = (
-    *INDEX_FIELDS,
-    *(Field(name, name, thousands, right=True) for name in ("fresh", "stale", "unindexed", "gone")),
-    Field("base_rows", "rows", thousands, right=True),
-    Field("index_bytes", "size", size, right=True),
-    Field("location", "location"),
+_STATE = tuple(Field(name, name, thousands, right=True) for name in ("fresh", "stale", "unindexed", "gone"))
+_SIZE = (Field("base_rows", "rows", thousands, right=True), Field("index_bytes", "size", size, right=True))
+_BUILD = Field("built", "last build", lambda at: at or "-")
+SHOW_FIELDS = (*INDEX_FIELDS, *_STATE, *_SIZE, _BUILD, Field("location", "location"))
+PARTITION_FIELDS = (Field("partition", "partition"), *_STATE, *_SIZE, _BUILD)
+LEFTOVER_FIELDS = (
+    Field("path", "folder"),
+    Field("bytes", "size", size, right=True),
+    Field("why", "why"),
+    Field("what", "what"),
 )
 
 
@@ -98,18 +104,45 @@ def preview_records(preview: Preview) -> list[dict[str, Any]]:
 
 
 def status_record(status: IndexStatus) -> dict[str, Any]:
-    """The state of one index; `fresh`, `stale`, `unindexed` and `gone` count base files."""
+    """The state of one index; `fresh`, `stale`, `unindexed` and `gone` count base files, `keys` distinct keys."""
     return {
         **definition_record(status.definition),
+        **_state(status),
+        "location": status.definition.root,
+        "comment": status.definition.comment,
+        "where": status.definition.where,
+        "enabled": status.definition.enabled,
+        "problem": status.problem,
+        "partitions": [{"partition": one.name, **_state(one), "problem": one.problem} for one in status.partitions],
+    }
+
+
+def leftover_record(leftover: Leftover, dry_run: bool) -> dict[str, Any]:
+    """A generation that nothing references, and what becomes of it; `seconds` is how long it is kept yet."""
+    done = "would be deleted" if dry_run else "deleted"
+    what = done if leftover.due else f"kept for {leftover.seconds / 3600:.1f} hours yet"
+    return {
+        "path": leftover.path,
+        "bytes": leftover.bytes,
+        "why": leftover.why,
+        "what": what,
+        "seconds": round(leftover.seconds),
+    }
+
+
+def _state(status: IndexStatus | PartitionStatus) -> dict[str, Any]:
+    built = None if status.built is None else datetime.fromtimestamp(status.built, timezone.utc)
+    return {
         "fresh": status.fresh,
         "stale": status.stale,
         "unindexed": status.unindexed,
         "gone": status.gone,
+        "stale_bytes": status.stale_bytes,
         "base_rows": status.base_rows,
         "index_rows": status.index_rows,
         "index_bytes": status.index_bytes,
-        "location": status.definition.root,
-        "comment": status.definition.comment,
+        **({} if status.keys is None else {"keys": status.keys}),
+        "built": None if built is None else f"{built:%Y-%m-%dT%H:%M:%SZ}",
     }
 
 
@@ -139,6 +172,8 @@ def _detail(value: Any) -> str:
     match value:
         case None | "":
             return "-"
+        case bool():
+            return str(value).lower()
         case int():
             return thousands(value)
         case list():

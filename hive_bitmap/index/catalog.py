@@ -39,6 +39,13 @@ class Index:
     table: Table
     problem: str = ""
 
+    @property
+    def why_not(self) -> str:
+        """Why queries do not use the index; empty where they may."""
+        if not self.definition.enabled:
+            return f"index {self.definition.name} is not enabled: set its property enabled to true"
+        return self.problem
+
 
 def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tuple[Table, list[Index]]:
     """A table and all indexes on it, by name. Raises NotFound for an unknown table.

@@ -122,16 +122,18 @@ def full_scan(table: str, predicate: str | None, reason: str, indexes: tuple[Ind
 
 
 def explain_indexes(
-    definitions: Sequence[Definition], chosen: Mapping[str, Definition], predicate: Predicate
+    indexes: Sequence[tuple[Definition, str]], chosen: Mapping[str, Definition], predicate: Predicate
 ) -> tuple[IndexUse, ...]:
-    """For each index of the table, whether it is used and why."""
+    """For each index of the table, given with why it cannot be used if so, whether it is used and why."""
     wanted = {column.lower() for column in columns_of(predicate)}
     uses = []
-    for definition in definitions:
+    for definition, why_not in indexes:
         serves = [column for column, d in chosen.items() if d is definition]
         others = sorted({chosen[c.lower()].name for c in definition.column_names if c.lower() in chosen})
         if serves:
             reason = f"serves {', '.join(serves)}" if serves != [""] else "knows how many rows there are"
+        elif why_not:
+            reason = why_not
         elif others:
             reason = f"index {', '.join(others)} serves the same column"
         elif wanted:

@@ -118,8 +118,7 @@ def prepare(spark: SparkSession, request: Request) -> Prepared:
         target, why_not = _target(spark, request)
     except Unsupported as e:
         return Prepared(full_scan(request.table, request.predicate, str(e)))
-    definitions = [index.definition for index in target.indexes]
-    uses = explain_indexes(definitions, target.chosen, target.tree)
+    uses = explain_indexes([(i.definition, i.why_not) for i in target.indexes], target.chosen, target.tree)
     if why_not or request.strategy == FULL_SCAN:
         unused = tuple(
             replace(use, used=False, reason=use.reason if not use.used else why_not or "not wanted") for use in uses
@@ -162,7 +161,7 @@ def _target(spark: SparkSession, request: Request) -> tuple[_Target, str]:
     base, indexes = catalog.table_and_indexes(spark, request.table, INDEXES_REMEMBERED)
     format = listing.format_of(base)
     tree = _parsed(spark, request, base)
-    usable = [index.definition for index in indexes if state.usable(base, index)]
+    usable = [index.definition for index in indexes if not index.why_not]
     chosen = choose_indexes(usable, tree)
     if not request.count:
         chosen.pop("", None)
@@ -170,9 +169,8 @@ def _target(spark: SparkSession, request: Request) -> tuple[_Target, str]:
     if not indexes:
         return target, "the table has no index"
     if not chosen:
-        changed = [index.definition.name for index in indexes if index.definition not in usable]
-        columns = f"; the columns of {', '.join(changed)} are not what they were" if changed else ""
-        return target, f"no index has a column that the predicate tests{columns}"
+        unusable = "".join(f"; {index.why_not}" for index in indexes if index.why_not)
+        return target, f"no index has a column that the predicate tests{unusable}"
     if _ASKS_FOR_FILES.search(request.predicate or ""):
         return target, "the predicate may ask for the file of a row, which only the table's own reader knows"
     return target, listing.doubt(spark, base)

@@ -28,11 +28,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def usable(base: Table, index: Index) -> bool:
-    """Whether the indexed columns are still those of the base table."""
-    return all(column in base.columns for column in index.definition.columns)
-
-
 def partitions_left(
     spark: SparkSession, base: Table, predicate: Predicate
 ) -> tuple[list[Partition], list[Predicate], pa.Table]:
