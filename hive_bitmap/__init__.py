@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hive_bitmap.index.clean import Leftover, clean
     from hive_bitmap.index.drop import drop, drop_table
     from hive_bitmap.index.estimate import Estimate, estimate
+    from hive_bitmap.index.preview import Preview, preview
     from hive_bitmap.index.show import IndexStatus, show
     from hive_bitmap.index.verify import Verification, verify
     from hive_bitmap.query.aggregates import count
@@ -38,6 +39,7 @@ _HOMES = {
     "IndexStatus": "index.show",
     "Leftover": "index.clean",
     "Plan": "query.planner",
+    "Preview": "index.preview",
     "Verification": "index.verify",
     "build": "index.build",
     "clean": "index.clean",
@@ -47,6 +49,7 @@ _HOMES = {
     "estimate": "index.estimate",
     "extend": "index.alter",
     "plan": "query.scan",
+    "preview": "index.preview",
     "rebuild": "index.build",
     "rename": "index.alter",
     "scan": "query.scan",
@@ -61,6 +64,7 @@ __all__ = [
     "IndexStatus",
     "Leftover",
     "Plan",
+    "Preview",
     "Verification",
     "build",
     "clean",
@@ -70,6 +74,7 @@ __all__ = [
     "estimate",
     "extend",
     "plan",
+    "preview",
     "rebuild",
     "rename",
     "scan",
