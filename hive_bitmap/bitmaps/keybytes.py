@@ -62,11 +62,13 @@ def join_full(
     first: NDArray[np.int64], position: NDArray[np.int64], value: NDArray[Any], full: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any], NDArray[np.int64]]:
     """The bytes (or words) of each key, neighbours of the value `full` made one: first, position, value, run length."""
+    filled = value == full
     joins = np.zeros(len(value), bool)
-    joins[1:] = (value[1:] == full) & (value[:-1] == full) & (position[1:] == position[:-1] + 1)
-    joins[first[:-1]] = False
+    if filled.any():
+        joins[1:] = filled[1:] & filled[:-1] & (position[1:] == position[:-1] + 1)
+        joins[first[:-1]] = False
     if not joins.any():
-        return first, position, value, np.ones(len(value), np.int64)
+        return first, position, value, np.broadcast_to(np.int64(1), len(value))
     kept = np.flatnonzero(~joins)
     return np.searchsorted(kept, first), position[kept], value[kept], np.diff(kept, append=len(joins))
 

@@ -32,6 +32,7 @@ from hive_bitmap.index.shard import Written
 SHARD_BYTES = 256 << 20  # index rows in memory before they are sorted and written: bounds a task's memory
 MOST_BYTES = 1 << 30  # index rows of one file; more fit neither a task nor the offsets of an Arrow array
 ADVICE = "use the encoding gap"
+NEAR_CODES = 128  # integers in so narrow a range are their own codes
 DENSE_CODES = 1 << 22  # combined codes below this are numbered through a table of flags
 
 
@@ -251,6 +252,10 @@ def _renumber(codes: npt.NDArray[np.int64], limit: int) -> tuple[npt.NDArray[np.
 def _encode(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], pa.Array]:
     """Codes of a column and the value of each code, NULL among them; no value has two codes."""
     column = column.unify_dictionaries() if pa.types.is_dictionary(column.type) else _single(column)
+    if pa.types.is_integer(column.type) and not column.null_count:
+        near = _encode_near(column)
+        if near is not None:
+            return near
     encoded = _single(pc.dictionary_encode(column, null_encoding="encode"))
     indices, values = encoded.indices, encoded.dictionary
     if indices.null_count:  # a column that came dictionary-encoded keeps its NULLs among the indices
@@ -261,6 +266,15 @@ def _encode(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], pa.Array]:
     if len(again.dictionary) == len(values):
         return codes, values
     return again.indices.to_numpy(zero_copy_only=False)[codes], again.dictionary
+
+
+def _encode_near(column: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array] | None:
+    """Integers that lie close together, by their distance from the smallest: some of the codes may not occur."""
+    low, high = (bound.as_py() for bound in pc.min_max(column).values())
+    if low is None or high - low >= NEAR_CODES:
+        return None
+    codes = column.to_numpy() - low if low else column.to_numpy()
+    return codes, pa.array(range(low, high + 1), column.type)
 
 
 def _single(column: pa.ChunkedArray | pa.Array) -> pa.Array:

@@ -6,7 +6,6 @@ in, values out, but for the shards that a lookup reads.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hive_bitmap.columns import Column
-from hive_bitmap.formats.storage import FileStatus
+from hive_bitmap.formats.storage import FileStatus, is_local
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.index.group import key_fields
@@ -38,6 +37,7 @@ from hive_bitmap.query.nodes import (
 from hive_bitmap.query.select import count
 from hive_bitmap.query.units import Longs, Part, Unit
 
+REMOTE_READS = 16  # lookups at a time that wait for a network
 FRESH, STALE, UNINDEXED = "fresh", "stale", "unindexed"
 
 
@@ -291,10 +291,12 @@ def _flat(lists: pa.ChunkedArray) -> Longs:
 
 
 def evaluate_here(answers: Answers) -> Callable[[Sequence[Lookup]], list[Found]]:
-    """The evaluation in this process, a thread a core: reading and decoding run outside Python's lock."""
+    """The evaluation in this process; in threads where shards come over a network: near ones it would only slow."""
 
     def evaluate(lookups: Sequence[Lookup]) -> list[Found]:
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        if all(is_local(path) for lookup in lookups for part in lookup.unit.parts.values() for path, _ in part.shards):
+            return [look_up(lookup, answers) for lookup in lookups]
+        with ThreadPoolExecutor(REMOTE_READS) as pool:
             return list(pool.map(lambda lookup: look_up(lookup, answers), lookups))
 
     return evaluate
