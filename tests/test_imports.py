@@ -24,7 +24,7 @@ LAYERS = [
     {"__main__"},
 ]
 LAYER = {part: number for number, parts in enumerate(LAYERS) for part in parts}
-PURE = ["bitmaps", "query.predicates", "query.select", "query.planner", "query.offsets", "query.explain"]
+PURE = ["bitmaps", "query.predicates", "query.select", "query.planner", "query.offsets", "query.explain", "sql.parse"]
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from hive_bitmap.index import catalog, metastore
-from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.metastore import quote
 from hive_bitmap.index.show import IndexStatus, show
@@ -48,26 +46,27 @@ def openlookeng_listing(spark: SparkSession, database: str, name: str | None) ->
     """The indexes of a database by name, or those of one name; each with its state as it is now."""
     indexes = catalog.indexes_of_database(spark, database)
     wanted = [index for index in indexes if name is None or index.definition.name == name]
-    tables = {index.definition.table for index in wanted}
-    there = {table.name for table in metastore.describe_many(spark, database, sorted(tables))}
-    rows = []
-    for table, of_table in groupby(wanted, key=lambda index: index.definition.table):
-        found = show(spark, f"{quote(database)}.{quote(table)}") if table in there else []
-        states = {status.definition.name: status for status in found}
-        rows += [_row(spark, index, states.get(index.definition.name)) for index in of_table]
+    tables = sorted({index.definition.table for index in wanted})
+    there = {table.name for table in metastore.describe_many(spark, database, tables)}
+    rows = [
+        _row(spark, status, table in there)
+        for table in tables
+        for status in show(spark, f"{quote(database)}.{quote(table)}")
+        if name is None or status.definition.name == name
+    ]
     return spark.createDataFrame(sorted(rows), _texts(OPENLOOKENG_COLUMNS))
 
 
-def _row(spark: SparkSession, index: Index, status: IndexStatus | None) -> tuple[str, ...]:
-    definition = index.definition
+def _row(spark: SparkSession, status: IndexStatus, table_is_there: bool) -> tuple[str, ...]:
+    definition = status.definition
     return (
         definition.name,
         _owner(spark, definition),
         f"{spark.catalog.currentCatalog()}.{definition.full_table}",
         ",".join(definition.column_names),
         definition.type,
-        size(status.index_bytes) if status else "",
-        _state(status),
+        size(status.index_bytes),
+        _state(status) if table_is_there else "Table Deleted",
         _partitions(status),
         _properties(definition),
         _NOTHING_CACHED,
@@ -75,14 +74,12 @@ def _row(spark: SparkSession, index: Index, status: IndexStatus | None) -> tuple
     )
 
 
-def _state(status: IndexStatus | None) -> str:
-    if status is None:
-        return "Table Deleted"
-    return "Out-of-sync" if status.stale or status.unindexed or status.gone else "OK"
+def _state(status: IndexStatus) -> str:
+    return "Out-of-sync" if status.problem or status.stale or status.unindexed or status.gone else "OK"
 
 
-def _partitions(status: IndexStatus | None) -> str:
-    if status is None or not status.definition.where:
+def _partitions(status: IndexStatus) -> str:
+    if not status.definition.where:
         return "all"
     names = ",".join(partition.name for partition in status.partitions)
     return "\n".join(names[at : at + _PARTITIONS_WIDTH] for at in range(0, len(names), _PARTITIONS_WIDTH))

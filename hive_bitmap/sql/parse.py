@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hive_bitmap.errors import InvalidStatement
 from hive_bitmap.index.metastore import NULL_PARTITION
-from hive_bitmap.sql.create import create, index_properties
+from hive_bitmap.sql.clauses import create_index, index_properties
 from hive_bitmap.sql.cursor import Cursor
 from hive_bitmap.sql.script import first_words
 from hive_bitmap.sql.statements import (
@@ -36,7 +36,7 @@ def parse(text: str) -> Statement | None:
     """
     match first_words(text, 3):
         case ["CREATE", "INDEX", *_]:
-            return create(_behind(text, "CREATE", "INDEX"))
+            return create_index(_behind(text, "CREATE", "INDEX"))
         case ["ALTER", "INDEX", *_]:
             return _alter(_behind(text, "ALTER", "INDEX"))
         case ["DROP", "INDEX", *_]:

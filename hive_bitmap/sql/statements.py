@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+from hive_bitmap.index.metastore import quote
+
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
 Spec: TypeAlias = tuple[tuple[str, str | None], ...]  # of a partition: columns and values, None for NULL
 
@@ -33,6 +35,11 @@ class TableName:
 
     def __str__(self) -> str:
         return ".".join(part for part in (self.catalog, self.database, self.name) if part)
+
+    @property
+    def sql_name(self) -> str:
+        """The name as Spark reads it in the session's own catalog."""
+        return ".".join(quote(part) for part in (self.database, self.name) if part)
 
     @property
     def foreign(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import hive_bitmap
 from hive_bitmap import errors
 from hive_bitmap.errors import HiveBitmapError
 from hive_bitmap.sql import statements
@@ -71,3 +73,8 @@ def test_any_text_goes_through_quotes(text: str) -> None:
 def test_a_thousand_parentheses_are_refused() -> None:
     with pytest.raises(errors.InvalidStatement, match="nested deeper than"):
         parse("DROP INDEX i WHERE " + "(" * 1000 + "p = 1" + ")" * 1000)
+
+
+def test_functions_are_not_hidden_by_the_modules_of_their_names() -> None:
+    assert callable(hive_bitmap.sql) and callable(hive_bitmap.session)
+    assert sys.modules["hive_bitmap.sql"].sql is hive_bitmap.sql
