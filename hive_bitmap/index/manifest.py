@@ -101,7 +101,8 @@ def read(folder: str) -> Manifest:
             with storage.open_input(path) as source:
                 content = source.read_buffer()
             checksums.require(content, checksums.read(folder).get(f"{name}.parquet"))
-            tables.append(pq.read_table(pa.BufferReader(content)).select(schema.names).cast(schema))
+            table = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)  # read_table takes twice as long
+            tables.append(table.select(schema.names).cast(schema))
         except (OSError, pa.ArrowException, KeyError, ValueError) as e:
             raise CorruptIndex(f"manifest {path} cannot be read: {e}") from e
     return Manifest(folder, *tables)
