@@ -119,9 +119,9 @@ def require_distinct(definitions: Sequence[Definition]) -> None:
             raise AlreadyExists(f"two of the indexes would be table {table}: build them one by one, with names")
 
 
-def require_same_columns(base: Table, definition: Definition) -> None:
-    """Raise Unsupported if an indexed column of the base table is not what it was when the index was created."""
-    problem = _changed_column(base, definition)
+def require_same_table(base: Table, index: Index) -> None:
+    """Raise Unsupported if an indexed or partition column is not what it was when the index was created."""
+    problem = _problem(base, index)
     if problem:
         raise Unsupported(problem)
 

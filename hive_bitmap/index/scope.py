@@ -80,7 +80,7 @@ def refreshing(
     chosen = set(sources.matching(base, partition, list(known)))
     scopes = []
     for index, state in zip(wanted, states, strict=True):
-        catalog.require_same_columns(base, index.definition)
+        catalog.require_same_table(base, index)
         definition = index.definition if partition else index.definition.renewed()
         published = {values: folder for values, folder in state.items() if values in chosen}
         scopes.append(Scope(definition, published, full=full or definition != index.definition))

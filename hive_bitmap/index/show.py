@@ -14,7 +14,7 @@ from hive_bitmap.index import catalog, generation, manifest, sources
 from hive_bitmap.index.catalog import Index, Values
 from hive_bitmap.index.coverage import covered
 from hive_bitmap.index.definition import Definition
-from hive_bitmap.index.listing import is_visible
+from hive_bitmap.index.listing import format_of, is_visible
 from hive_bitmap.index.manifest import Manifest
 from hive_bitmap.index.metastore import Table, quote
 from hive_bitmap.index.parallel import each
@@ -108,6 +108,7 @@ def show(spark: SparkSession, table: str, *, keys: bool = False) -> list[IndexSt
     found: list[Source] = []
     if base is not None and indexes:
         try:
+            format_of(base)
             found = sources.sources(spark, base)
         except Unsupported as e:
             indexes = [replace(index, problem=index.problem or str(e)) for index in indexes]

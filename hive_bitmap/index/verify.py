@@ -123,7 +123,7 @@ def _tally(spark: SparkSession, base: Table, number: int, index: Index) -> _Tall
     folders = catalog.states(spark, index)
     found = {source.values: source.files for source in sources(spark, base)}
     try:
-        catalog.require_same_columns(base, index.definition)
+        catalog.require_same_table(base, index)
     except Unsupported as e:  # planning leaves such an index alone
         tally.problems.add(str(e))
         tally.unindexed = sum(len(files) for files in found.values())
