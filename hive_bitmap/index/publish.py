@@ -81,10 +81,11 @@ def create_statement(base: Table, definition: Definition, location: str) -> str:
 def _publish(spark: SparkSession, base: Table, switch: Switch) -> None:
     catalog.forget()
     table = _table(spark, base, switch)
-    index = Index(switch.definition, table)
-    before = catalog.states(spark, index)
+    if not switch.folders and not switch.gone:
+        return
+    before = catalog.states(spark, Index(switch.definition, table))
     metastore_alter.switch(spark, table, before, switch.folders, switch.gone)
-    after = set(catalog.states(spark, index).values())
+    after = _live(spark, switch.definition)
     try:
         replaced = {*before.values(), *switch.folders.values()} - after  # our own where another build was later
         for folder in replaced:
@@ -140,8 +141,7 @@ def _discard(spark: SparkSession, switch: Switch) -> bool:
     """Delete those of the new generations that the metastore does not reference; whether it could be asked."""
     definition = switch.definition
     try:
-        found = metastore.describe_many(spark, definition.database, [definition.index_table])
-        live = {folder for table in found for folder in catalog.states(spark, Index(definition, table)).values()}
+        live = _live(spark, definition)
     except Exception as e:  # noqa: BLE001 - as above
         log.warning(
             "what was built of index %s is left to clean, the metastore does not answer: %s", definition.name, e
@@ -149,6 +149,12 @@ def _discard(spark: SparkSession, switch: Switch) -> bool:
         return False
     generation.delete(folder for folder in switch.folders.values() if folder not in live)
     return True
+
+
+def _live(spark: SparkSession, definition: Definition) -> set[str]:
+    """The generations of an index that the metastore references now."""
+    found = metastore.describe_many(spark, definition.database, [definition.index_table])
+    return {folder for table in found for folder in catalog.states(spark, Index(definition, table)).values()}
 
 
 def _told(switches: Sequence[Switch], done: int, tidy: bool, error: Exception) -> str:
