@@ -21,6 +21,7 @@ from bench.targets import targets
 from hive_bitmap.errors import HiveBitmapError
 
 FOLDER = Path("bench-warehouse")
+WIDTH = 150  # of the tables in a file
 Thing = TypeVar("Thing")
 
 
@@ -49,12 +50,12 @@ def main(rows: int, repeats: int, cores: int, orc: bool, json_file: Path | None)
     with Console(stderr=True).status("making the data") as status:
         table = data.prepare(_folder() / "data", rows, lambda done: status.update(f"making the data: {done}"))
         spark = _session(rows, cores)
-        data.register(spark, table)
+        data.register(spark, table.folder)
         found = report.conditions(spark, table, cores, repeats)
         results = _measure(spark, table, cores, repeats, orc, status)
         spark.stop()
     reached = targets(results, rows)
-    report.show(Console(highlight=False), found, results, reached)
+    report.show(Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH), found, results, reached)
     if json_file is not None:
         report.write_json(json_file, found, results, reached)
     if not all(asked.equal for asked in results.asked):
@@ -62,10 +63,11 @@ def main(rows: int, repeats: int, cores: int, orc: bool, json_file: Path | None)
 
 
 def _folder() -> Path:
-    """A folder that git ignores, without the metastore of an earlier run."""
+    """A folder that git ignores, without what an earlier run left but its data."""
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / ".gitignore").write_text("*\n")
-    shutil.rmtree(FOLDER / "warehouse", ignore_errors=True)
+    for left in ("warehouse", "small"):
+        shutil.rmtree(FOLDER / left, ignore_errors=True)
     return FOLDER
 
 
@@ -79,9 +81,7 @@ def _session(rows: int, cores: int) -> SparkSession:
     return hive_bitmap.session(FOLDER / "warehouse", app_name="hive_bitmap bench", master=f"local[{cores}]", conf=conf)
 
 
-def _measure(
-    spark: SparkSession, table: data.Data, cores: int, repeats: int, orc: bool, status: Status
-) -> Results:
+def _measure(spark: SparkSession, table: data.Data, cores: int, repeats: int, orc: bool, status: Status) -> Results:
     def each(what: str, things: Iterable[Thing], name: Callable[[Thing], str]) -> Iterator[Thing]:
         for thing in things:
             status.update(f"{what} {name(thing)}")
@@ -91,6 +91,8 @@ def _measure(
     sizes = {column: measure.sizes(spark, column, table.rows) for column in each("other encodings of", data.KEYS, str)}
     status.update("building all in one pass")
     together = measure.build_together(spark, repeats)
+    status.update("refreshing an index of many files")
+    refreshed = measure.refresh(spark, FOLDER / "small", repeats)
     with measure.connect_duckdb(table, cores) as duck:
         asked: list[Asked] = [
             measure.ask_count(spark, duck, question, repeats)
@@ -107,7 +109,7 @@ def _measure(
                 measure.ask_fetch(spark, duck, question, name, repeats)
                 for question in each(f"fetching from {name}", (q for q in data.QUESTIONS if q.fetch), lambda q: q.name)
             ]
-    return Results(builds, together, sizes, asked)
+    return Results(builds, together, refreshed, sizes, asked)
 
 
 if __name__ == "__main__":

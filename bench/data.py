@@ -99,10 +99,10 @@ def prepare(folder: Path, rows: int, progress: Callable[[str], None]) -> Data:
     return Data(rows, folder / "table", len(paths), blocks, sum(path.stat().st_size for path in paths))
 
 
-def register(spark: SparkSession, data: Data) -> None:
-    """Name the files in the metastore, as a Hive warehouse would."""
-    where = data.folder.absolute().as_uri()
-    spark.sql(f"CREATE EXTERNAL TABLE {TABLE} ({SPARK_COLUMNS}) STORED AS PARQUET LOCATION '{where}'")
+def register(spark: SparkSession, folder: Path, table: str = TABLE) -> None:
+    """Name the files of a folder in the metastore, as a Hive warehouse would."""
+    where = folder.absolute().as_uri()
+    spark.sql(f"CREATE EXTERNAL TABLE {table} ({SPARK_COLUMNS}) STORED AS PARQUET LOCATION '{where}'")
 
 
 def copy_to_orc(spark: SparkSession) -> None:
@@ -156,6 +156,19 @@ def _notes(random: np.random.Generator, count: int) -> pa.Array:
     text = letters[random.integers(0, len(letters), count * NOTE_LENGTH, dtype=np.uint8)]
     ends = np.arange(count + 1, dtype=np.int32) * NOTE_LENGTH
     return pa.StringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(text))
+
+
+def write_small_files(folder: Path, files: int, rows: int) -> None:
+    """`files` files of `rows` rows each, as many appends leave them."""
+    folder.mkdir(parents=True)
+    for file in range(files):
+        pq.write_table(_rows(file, file * rows, rows), folder / f"part-{file:05}.parquet", store_schema=False)
+
+
+def append_small_file(folder: Path, rows: int) -> None:
+    """One more file."""
+    file = len(list(folder.glob("*.parquet")))
+    pq.write_table(_rows(file, file * rows, rows), folder / f"part-{file:05}.parquet", store_schema=False)
 
 
 def summary(data: Data) -> Mapping[str, object]:

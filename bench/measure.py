@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -17,12 +18,23 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 import hive_bitmap
-from bench.data import KEYS, ORC_TABLE, SCHEMA, TABLE, Data, Question
+from bench.data import (
+    KEYS,
+    ORC_TABLE,
+    SCHEMA,
+    TABLE,
+    Data,
+    Question,
+    append_small_file,
+    register,
+    write_small_files,
+)
 from hive_bitmap.query.blockmap import files_kept
 from hive_bitmap.query.planner import FILES, FULL_SCAN, INDEX_ONLY, Plan
 
 SPARK, OURS, DUCKDB = "Spark", "hive_bitmap", "DuckDB"
 OTHER_ENCODINGS = ("roaring", "ewah", "plain")
+SMALL_FILES, SMALL_ROWS = 1000, 2000
 MOST_PLAIN_BYTES = 10 << 30  # plain bitmaps are keys x rows bits before they are compressed: no more than this is tried
 
 
@@ -65,6 +77,19 @@ class BuiltTogether:
 
 
 @dataclass(frozen=True)
+class Refreshed:
+    """Seconds of bringing an index of `files` files up to date: where nothing is new, and after one new file of `rows`
+    rows; and of building an index of a table that holds such a file alone.
+    """
+
+    files: int
+    rows: int
+    nothing: Sequence[float]
+    one_new: Sequence[float]
+    alone: Sequence[float]
+
+
+@dataclass(frozen=True)
 class Asked:
     """One question to all engines: base blocks and bytes that our strategy reads, of all, and index bytes decoded."""
 
@@ -87,6 +112,7 @@ class Results:
 
     builds: Sequence[Built]
     together: BuiltTogether
+    refreshed: Refreshed
     sizes: Mapping[str, Mapping[str, int]]
     asked: Sequence[Asked]
 
@@ -119,6 +145,29 @@ def build_together(spark: SparkSession, repeats: int) -> BuiltTogether:
     finished = race({OURS: contender}, repeats, lambda answer: answer)
     size = {report.definition.column_names[0]: report.index_bytes for report in finished.answers[OURS]}
     return BuiltTogether(finished.seconds[OURS], size)
+
+
+def refresh(spark: SparkSession, folder: Path, repeats: int) -> Refreshed:
+    """Rebuild an index of a thousand small files after each of `repeats` appends."""
+    many, alone, column = folder / "many", folder / "alone", "age"
+    write_small_files(many, SMALL_FILES, SMALL_ROWS)
+    write_small_files(alone, 1, SMALL_ROWS)
+    register(spark, many, "many")
+    register(spark, alone, "alone")
+    hive_bitmap.build(spark, "many", [column])
+    rebuild = Contender(lambda: hive_bitmap.rebuild(spark, "many"))
+    contenders = {
+        "nothing": rebuild,
+        "one new": Contender(rebuild.run, lambda: append_small_file(many, SMALL_ROWS)),
+        "alone": Contender(
+            lambda: hive_bitmap.build(spark, "alone", [column]),
+            lambda: hive_bitmap.drop(spark, "alone", column, if_exists=True),
+        ),
+    }
+    found = race(contenders, repeats, lambda reports: sum(report.files_read for report in reports))
+    if list(found.answers.values()) != [0, 1, 1]:
+        raise AssertionError(f"files read: {found.answers}")
+    return Refreshed(SMALL_FILES, SMALL_ROWS, *(found.seconds[name] for name in contenders))
 
 
 def sizes(spark: SparkSession, column: str, rows: int) -> dict[str, int]:

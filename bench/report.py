@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -18,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.data import KEYS, Data, summary
-from bench.measure import DUCKDB, OURS, SPARK, Asked, Built, Results
+from bench.measure import DUCKDB, OURS, SPARK, Asked, Built, Refreshed, Results
 from bench.targets import BUILD_RATIO, PAIMON_BITMAP_BYTES, PAIMON_RANGE_BITMAP_BYTES, PAIMON_SOURCE, Target, ratio
 from hive_bitmap.query.measures import percent, seconds, size
 
@@ -46,6 +47,7 @@ def show(console: Console, found: Mapping[str, Any], results: Results, reached: 
     _show_conditions(console, found)
     rows = found["data"]["rows"]
     console.print(_builds(results))
+    console.print(_refreshed(results.refreshed))
     console.print(_sizes(results, rows))
     console.print(_counts([asked for asked in results.asked if asked.count]))
     console.print(_fetches([asked for asked in results.asked if not asked.count]))
@@ -99,6 +101,15 @@ def _built(built: Built) -> list[str | Text]:
     times = _marked(f"{ours / theirs:.2f}x", ours <= BUILD_RATIO * theirs)
     figures = (size(built.size), f"{built.index_rows:,}")
     return [built.column, f"{built.keys:,}", seconds(theirs), seconds(ours), times, *figures]
+
+
+def _refreshed(found: Refreshed) -> Table:
+    table = _table(f"Rebuild of an index of {found.files:,} files of {found.rows:,} rows")
+    _columns(table, [""], ["seconds"])
+    table.add_row("nothing new (the fixed cost)", seconds(median(found.nothing)))
+    table.add_row("one new file", seconds(median(found.one_new)))
+    table.add_row("build of such a file alone", seconds(median(found.alone)))
+    return table
 
 
 def _sizes(results: Results, rows: int) -> Table:
