@@ -23,9 +23,7 @@ from hive_bitmap.index.manifest import FILES, Manifest
 from hive_bitmap.index.shard import cardinalities_path
 
 Flags = npt.NDArray[np.bool_]
-MANY_SHARDS = (
-    16  # small ones: a lookup opens each of them, and a merge in 16 refreshes writes a row again but once in 16
-)
+MANY_SHARDS = 16  # small ones of a partition: a lookup opens each of them, a merge in each refresh would cost more
 STORED_BYTES = 64 << 20  # of a merged shard at most: what is merged has to fit into a task's memory, uncompressed
 
 
@@ -85,10 +83,9 @@ def refresh(
         else:
             read.append(file)
     linked, carried = _shards(held, stays, shard_bytes, compact)
-    visible = {
-        path for path in present if path.rpartition("/")[0] == held.folder and is_visible(path.rpartition("/")[2])
-    }
-    as_said = visible == {held.shard_path(shard) for shard in linked}  # nothing of strangers, which SQL users would see
+    places = (path.rpartition("/") for path in present)
+    visible = {name for folder, _, name in places if folder == held.folder and is_visible(name)}
+    as_said = visible == set(linked)  # without files of strangers, whose rows SQL users would see
     idle = not read and not carried and bool(stays.all()) and as_said
     return Refresh(held.files.filter(pa.array(stays)), tuple(read), linked, carried, idle)
 
@@ -128,8 +125,8 @@ def _merges(small: npt.NDArray[np.int64], share: npt.NDArray[np.float64]) -> lis
 
     Two that are left beside each other would fit together, so what was merged is not merged again in vain.
     """
-    merges: list[list[int]] = []
-    filled = 1.0
+    merges: list[list[int]] = [[]]
+    filled = 0.0
     for shard in small.tolist():
         if filled + share[shard] > 1:
             merges.append([])
