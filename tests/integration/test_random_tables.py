@@ -19,6 +19,7 @@ import hive_bitmap
 from hive_bitmap.errors import FileChanged, InvalidPredicate, Unsupported
 from hive_bitmap.formats import FORMATS
 from hive_bitmap.index import catalog
+from hive_bitmap.query import prepare
 from hive_bitmap.query.planner import STRATEGIES, Plan
 from tests.integration import random_tables as making
 from tests.integration.random_tables import Table
@@ -46,7 +47,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("seed", range(USUAL + metafunc.config.getoption("--long")))
 
 
-def test_answers_are_sparks_whatever_happened(calm: SparkSession, database: str, tmp_path: Path, seed: int) -> None:
+def test_answers_are_sparks_whatever_happened(
+    calm: SparkSession, database: str, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if seed % 3 == 1:  # every third index is one that is too large for the driver
+        monkeypatch.setattr(prepare, "DRIVER_INDEX_BYTES", -1)
     check_seed(calm, database, tmp_path, seed)
 
 
