@@ -20,6 +20,7 @@ from hive_bitmap.errors import CorruptBitmap
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.group import key_fields
 from hive_bitmap.index.problems import Problems
+from hive_bitmap.index.shard import CARDINALITY
 
 Longs = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
@@ -30,13 +31,15 @@ def compare_block(definition: Definition, keys: pa.Table, stored: pa.Table) -> P
     """What is wrong with the stored rows of one block.
 
     `keys` holds the indexed columns of the block, a row a row; `stored` the block's rows of the index table: the
-    indexed columns and, for BITMAP, those of the bitmaps.
+    indexed columns and, for BITMAP, those of the bitmaps, and the cardinalities where they are known.
     """
     names = definition.column_names
     fields = [pa.field(name, field.type) for name, field in zip(names, key_fields(definition), strict=True)]
     base, held = _numbers([keys[name] for name in names], [stored[name] for name in names], fields)
     problems = Problems()
     _compare_keys(problems, base, held, keys, stored.select(names))
+    if CARDINALITY.name in stored.column_names:
+        _compare_cardinalities(problems, base, held, stored[CARDINALITY.name], stored.select(names))
     if definition.type == "BITMAP":
         columns = [stored[field.name].combine_chunks() for field in definition.bitmap_fields]
         try:
@@ -81,6 +84,21 @@ def _compare_keys(problems: Problems, base: Longs, held: Longs, keys: pa.Table, 
     double = np.flatnonzero(copies > 1)
     problems.add_many(
         len(double), lambda i: f"key ({_key(stored, at[double[i]])}) has {copies[double[i]]} rows instead of one"
+    )
+
+
+def _compare_cardinalities(
+    problems: Problems, base: Longs, held: Longs, said: pa.ChunkedArray, stored: pa.Table
+) -> None:
+    """Counts are answered from them alone, so each must be the number of the rows of its key."""
+    rows = np.bincount(base, minlength=int(held.max(initial=-1)) + 1)[held]
+    wrong = np.flatnonzero((said.fill_null(-1).to_numpy() != rows) & (rows > 0))
+    problems.add_many(
+        len(wrong),
+        lambda i: (
+            f"key ({_key(stored, wrong[i])}) has cardinality {said[int(wrong[i])].as_py()}, "
+            f"but {rows[wrong[i]]} rows of the block hold it"
+        ),
     )
 
 

@@ -21,14 +21,17 @@ from hive_bitmap.formats import storage
 from hive_bitmap.formats.blocks import Blocks
 from hive_bitmap.formats.storage import FileStatus
 from hive_bitmap.index import catalog, checksums, manifest, metastore
-from hive_bitmap.index.audit import KnownFile, ShardAudit, ShardItem, audit_shard
+from hive_bitmap.index.audit import ShardAudit, ShardItem, audit_shard
+from hive_bitmap.index.basefile import KnownFile
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.definition import Definition, schema_crc
 from hive_bitmap.index.listing import format_of, is_visible
 from hive_bitmap.index.manifest import Manifest
 from hive_bitmap.index.metastore import Table
 from hive_bitmap.index.problems import Problems
+from hive_bitmap.index.shard import cardinalities_path
 from hive_bitmap.index.sources import sources
+from hive_bitmap.index.stored import StoredShard
 from hive_bitmap.index.tasks import distribute
 
 if TYPE_CHECKING:
@@ -166,19 +169,32 @@ def _check_manifest(problems: Problems, held: Manifest) -> None:
                 problems.add(f"manifest of {held.folder} lists {what} {name} {times} times")
     for name in sorted({shard for shard in held.shard_of if shard is not None} - set(held.sizes)):
         problems.add(f"manifest of {held.folder} says that shard {name} covers files, but does not list it")
+    for name in sorted(set(checksums.read(held.folder)) - _summed(held)):
+        problems.add(f"the checksums of {held.folder} are of a file that the manifest does not name: {name}")
     for file in storage.list_folder(held.folder):
-        name = file.path.rpartition("/")[2]
+        name = _name(file.path)
         if is_visible(name) and name not in held.sizes:
             problems.add(f"{file.path} is not in the manifest, but readers of the index table see its rows")
+
+
+def _summed(held: Manifest) -> set[str]:
+    """The names of the files that checksums stand over."""
+    beside = {_name(cardinalities_path(held.shard_path(shard))) for shard in held.sizes}
+    return {"files.parquet", "shards.parquet", *held.sizes, *beside}
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def _item(
     base: Table, number: int, definition: Definition, held: Manifest, row: int, listed: dict[str, FileStatus], zone: str
 ) -> ShardItem:
-    shard, size, rows = (held.shards[name][row].as_py() for name in ("shard", "size", "rows"))
     crc = schema_crc(base.columns, zone)
+    listing = held.shards.slice(row, 1).to_pylist()[0]
+    covered = pc.equal(held.files["shard"], listing["shard"]).fill_null(False)
     files = []
-    for at in np.flatnonzero(pc.equal(held.files["shard"], shard).fill_null(False).to_numpy(zero_copy_only=False)):
+    for at in np.flatnonzero(covered.to_numpy(zero_copy_only=False)):
         known = held.files.slice(at, 1).to_pylist()[0]
         now = listed.get(known["path"])
         files.append(
@@ -189,6 +205,14 @@ def _item(
                 now is not None and held.fingerprints[at].matches(now),
             )
         )
-    path = held.shard_path(shard)
-    sums = checksums.read(held.folder).get(shard)
-    return ShardItem(number, definition, path, size, rows, sums, tuple(files), format_of(base), base.columns, zone)
+    path, sums = held.shard_path(listing["shard"]), checksums.read(held.folder)
+    stored = StoredShard(
+        definition,
+        path,
+        listing["size"],
+        listing["rows"],
+        listing["cardinality_size"],
+        sums.get(listing["shard"]),
+        sums.get(_name(cardinalities_path(path))),
+    )
+    return ShardItem(number, stored, tuple(files), format_of(base), base.columns, zone)

@@ -18,6 +18,7 @@ from hive_bitmap.index.compare import compare_block
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.group import index_rows
 from hive_bitmap.index.problems import MOST_TOLD
+from hive_bitmap.index.shard import CARDINALITY
 
 Stored = list[tuple[int, frozenset[int]]]  # key, rows of its bitmap
 
@@ -75,6 +76,23 @@ def test_every_fault_is_counted(encoding: str, block: tuple[list[int], Stored]) 
     found = compare_block(definition(encoding), base, stored_table(encoding, stored, len(keys)))
     assert found.count == faults(keys, stored)
     assert len(found.told) == min(found.count, MOST_TOLD)
+
+
+@given(
+    keys=st.lists(st.integers(0, 6), min_size=1, max_size=40),
+    change=st.lists(st.one_of(st.just(0), st.none(), st.integers(-3, 3)), min_size=7, max_size=7),
+)
+@settings(max_examples=100, deadline=None)
+def test_every_wrong_cardinality_is_counted(keys: list[int], change: list[int | None]) -> None:
+    stored: Stored = [(key, frozenset(row for row, k in enumerate(keys) if k == key)) for key in sorted(set(keys))]
+    said = [None if more is None else keys.count(key) + more for (key, _), more in zip(stored, change, strict=False)]
+    table = stored_table("gap", stored, len(keys)).append_column(CARDINALITY, pa.array(said, CARDINALITY.type))
+    found = compare_block(definition("gap"), pa.table({"k": pa.array(keys, pa.int32())}), table)
+    assert sorted(found.told) == sorted(
+        f"key (k={key}) has cardinality {count}, but {len(held)} rows of the block hold it"
+        for (key, held), count in zip(stored, said, strict=True)
+        if count != len(held)
+    )
 
 
 @pytest.mark.parametrize("encoding", list(ENCODINGS))

@@ -18,12 +18,15 @@ from hive_bitmap.errors import NotFound
 from hive_bitmap.formats.storage import local_path
 from hive_bitmap.index import catalog
 from hive_bitmap.index.build import build, rebuild
+from hive_bitmap.index.manifest import SHARDS
+from hive_bitmap.index.shard import cardinalities_path
 from hive_bitmap.index.verify import Verification, verify
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROWS = 3000
+FLIPS = 12
 
 
 def make_base(spark: SparkSession, name: str, format: str = "parquet") -> None:
@@ -107,6 +110,11 @@ def nowhere(rows: pa.Table) -> pa.Table:
     return set_cell("_bucketname", 2, "file:/w/elsewhere")(rows)
 
 
+def neighbours(rows: pa.Table) -> pa.Table:
+    counts = rows["_cardinality"].to_pylist()
+    return rows.set_column(rows.num_columns - 1, "_cardinality", pa.array(counts[1:] + counts[:1], pa.int32()))
+
+
 WRONG_ROWS: dict[str, tuple[str, Callable[[pa.Table], pa.Table], str]] = {
     "a flipped bit": ("plain", flip_a_bit, "is in"),
     "a missing row": ("gap", without(3), "has no row"),
@@ -121,6 +129,9 @@ WRONG_ROWS: dict[str, tuple[str, Callable[[pa.Table], pa.Table], str]] = {
     "no bitmap": ("ewah", set_cell("_bitmaps", 1, None), "NULL"),
     "words that end early": ("ewah", set_cell("_bitmaps", 1, [1, 2, 4]), "bitmap 0 of"),
     "no roaring at all": ("roaring", set_cell("_bitmaps", 1, b"abc"), "shortest header"),
+    "a wrong cardinality": ("gap", set_cell("_cardinality", 3, 9_999), "has cardinality 9999, but"),
+    "no cardinality": ("roaring", set_cell("_cardinality", 3, None), "has cardinality None, but"),
+    "cardinalities of their neighbours": ("ewah", neighbours, "has cardinality"),
     "an offset too few": ("compact", set_cell("_offsets", 3, []), "has no row"),
     "an offset too many": ("compact", set_cell("_offsets", 3, [4, 7, 11]), "knows no block"),
     "a column too few": ("gap", lambda rows: rows.drop_columns(["_gap_lengths"]), "has columns"),
@@ -154,19 +165,40 @@ def verify_damaged(spark: SparkSession, table: str, index: str, damage: Callable
         kept.rename(folder)
 
 
+def beside(path: Path) -> Path:
+    """The file of the cardinalities of a shard."""
+    return Path(cardinalities_path(str(path)))
+
+
+def read_back(path: Path) -> pa.Table:
+    """The rows of a shard; the last column is their cardinalities, if it has any."""
+    rows = pq.read_table(path)
+    return rows.append_column("_cardinality", pq.read_table(beside(path))[0]) if beside(path).exists() else rows
+
+
 def write_back(path: Path, rows: pa.Table) -> None:
-    """Rows for a shard, as a faulty build would have published them: whole file, manifest that fits, no checksums."""
-    pq.write_table(rows, path, store_schema=False)
-    listed = pa.table({"shard": [path.name], "size": [path.stat().st_size], "rows": [rows.num_rows]})
+    """Rows for a shard, as a faulty build would have published them: whole files, manifest that fits, no checksums."""
+    counted = "_cardinality" in rows.column_names
+    pq.write_table(rows.drop_columns(["_cardinality"]) if counted else rows, path, store_schema=False)
+    if counted:
+        pq.write_table(rows.select(["_cardinality"]), beside(path), store_schema=False)
+    relist(path)
+
+
+def relist(path: Path) -> None:
+    """A manifest that goes with the files of its one shard as they are, and no checksums."""
+    sizes = path.stat().st_size, beside(path).stat().st_size if beside(path).exists() else 0
+    row = (path.name, sizes[0], pq.read_metadata(path).num_rows, sizes[1])
+    listed = pa.Table.from_pylist([dict(zip(SHARDS.names, row, strict=True))], SHARDS)
     pq.write_table(listed, path.parent / "_manifest" / "shards.parquet")
-    (path.parent / "_manifest" / "checksums").unlink()
+    (path.parent / "_manifest" / "checksums").unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize("what", list(WRONG_ROWS))
 def test_wrong_rows_are_found(spark: SparkSession, indexed: str, what: str) -> None:
     index, change, words = WRONG_ROWS[what]
     shard = shard_of(folder_of(spark, indexed, index))
-    rows = pq.read_table(shard)
+    rows = read_back(shard)
     found = verify_damaged(spark, indexed, index, lambda folder: write_back(folder / shard.name, change(rows)))
     assert not found.ok
     assert any(words in problem for problem in found.problems), found.problems
@@ -174,13 +206,13 @@ def test_wrong_rows_are_found(spark: SparkSession, indexed: str, what: str) -> N
 
 def test_rows_written_back_unchanged_are_right(spark: SparkSession, indexed: str) -> None:
     shard = shard_of(folder_of(spark, indexed, "gap"))
-    rows = pq.read_table(shard)
+    rows = read_back(shard)
     assert verify_damaged(spark, indexed, "gap", lambda folder: write_back(folder / shard.name, rows)).ok
 
 
 def test_all_problems_are_counted_and_the_first_are_told(spark: SparkSession, indexed: str) -> None:
     shard = shard_of(folder_of(spark, indexed, "gap"))
-    rows = pq.read_table(shard)
+    rows = read_back(shard)
     found = verify_damaged(spark, indexed, "gap", lambda folder: write_back(folder / shard.name, rows.slice(0, 0)))
     assert found.problem_count == rows.num_rows
     assert len(found.problems) == 20
@@ -213,11 +245,39 @@ def forget_a_file(folder: Path) -> None:
     (folder / "_manifest" / "checksums").unlink()
 
 
+def too_few(folder: Path) -> None:
+    """A file of cardinalities that lacks the last, listed as it is."""
+    path = beside(shard_of(folder))
+    pq.write_table(pq.read_table(path).slice(1), path)
+    relist(shard_of(folder))
+
+
+def under_another_name(folder: Path) -> None:
+    """A checksum that nothing is compared with."""
+    path = folder / "_manifest" / "checksums"
+    path.write_text(path.read_text().replace(".cardinalities", ".cardinalitier"))
+
+
+def unchecked(folder: Path) -> None:
+    """A flipped bit in the last byte of the values, with no checksums that would tell."""
+    path = beside(shard_of(folder))
+    pq.write_table(pq.read_table(path), path, use_dictionary=False, compression="none")
+    column = pq.read_metadata(path).row_group(0).column(0)
+    flip_in(path, column.data_page_offset + column.total_compressed_size - 4)
+    relist(shard_of(folder))
+
+
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "no shard": (lambda folder: shard_of(folder).unlink(), "cannot be read"),
     "a shard that is cut": (lambda folder: cut_short(shard_of(folder)), "bytes instead of"),
     "a bit of a page": (lambda folder: flip_in(shard_of(folder), 60), "checksum"),
     "a bit of a footer": (lambda folder: flip_in(shard_of(folder), -40), "checksum"),
+    "no cardinalities": (lambda folder: beside(shard_of(folder)).unlink(), ".cardinalities cannot be read"),
+    "cut cardinalities": (lambda folder: cut_short(beside(shard_of(folder))), "bytes instead of"),
+    "a bit of a cardinality": (lambda folder: flip_in(beside(shard_of(folder)), 30), "cardinalities cannot be read"),
+    "a bit of a cardinality, unchecked": (unchecked, "has cardinality"),
+    "cardinalities too few": (too_few, "rows of its shard"),
+    "a checksum of nothing": (under_another_name, "that the manifest does not name"),
     "no manifest": (lambda folder: shutil.rmtree(folder / "_manifest"), "manifest"),
     "a bit of the manifest": (lambda folder: flip_in(folder / "_manifest" / "files.parquet", 70), "checksum"),
     "other offsets": (lambda folder: change_manifest(folder, "offsets"), "offset ["),
@@ -234,6 +294,27 @@ def test_damage_is_told_and_no_crash(spark: SparkSession, indexed: str, what: st
     found = verify_damaged(spark, indexed, "gap", lambda folder: damage(folder) and None)
     assert not found.ok
     assert any(words in problem for problem in found.problems), found.problems
+
+
+def test_any_flipped_bit_is_found(spark: SparkSession, indexed: str) -> None:
+    """One bit in one of the files that are read of a generation, of each of five indexes at a time."""
+    folders = [folder_of(spark, indexed, each.definition.name) for each in verify(spark, indexed)]
+    random = np.random.default_rng(11)
+    for _ in range(FLIPS):
+        flipped = []
+        for folder in folders:
+            files = [shard_of(folder), *sorted((folder / "_manifest").iterdir())]
+            path = files[random.integers(len(files))]
+            content = path.read_bytes()
+            at, bit = int(random.integers(len(content))), 1 << int(random.integers(8))
+            path.write_bytes(content[:at] + bytes([content[at] ^ bit]) + content[at + 1 :])
+            flipped.append((path, content, at, bit))
+        found = verify(spark, indexed)
+        for path, content, _, _ in flipped:
+            path.write_bytes(content)
+        blind = [flip for flip, each in zip(flipped, found, strict=True) if each.ok]
+        assert not blind, [(path.name, at, bit) for path, _, at, bit in blind]
+    assert all(each.ok for each in verify(spark, indexed))
 
 
 def test_files_that_changed_came_or_went_are_counted(spark: SparkSession, database: str) -> None:
@@ -285,7 +366,6 @@ def test_statistics_that_leave_keys_out_are_found(spark: SparkSession, indexed: 
 
     def lie(folder: Path) -> None:
         path = folder / shard.name
-        write_back(path, rows)
         pq.write_table(rows, path, use_dictionary=False, compression="none", store_schema=False)
         start = pq.read_metadata(path).serialized_size + 8
         content = path.read_bytes()
@@ -293,8 +373,7 @@ def test_statistics_that_leave_keys_out_are_found(spark: SparkSession, indexed: 
         footer = content[-start:]
         assert eleven in footer
         path.write_bytes(content[:-start] + footer.replace(eleven, ten))
-        listed = pa.table({"shard": [path.name], "size": [path.stat().st_size], "rows": [rows.num_rows]})
-        pq.write_table(listed, folder / "_manifest" / "shards.parquet")
+        relist(path)
 
     found = verify_damaged(spark, indexed, "gap", lie)
     (problem,) = found.problems
