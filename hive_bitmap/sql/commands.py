@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from hive_bitmap.errors import InvalidStatement, NotFound, Unsupported
 from hive_bitmap.index import alter, build, catalog, drop, metastore
-from hive_bitmap.index.definition import from_table
+from hive_bitmap.index.coverage import covered
+from hive_bitmap.index.definition import Definition, from_table
 from hive_bitmap.index.metastore import Table, quote
 from hive_bitmap.sql.create import create, require_partition_columns
 from hive_bitmap.sql.listing import hive_listing, openlookeng_listing
@@ -23,6 +24,7 @@ from hive_bitmap.sql.statements import (
     Spec,
     Statement,
     TableName,
+    Where,
 )
 
 if TYPE_CHECKING:
@@ -101,9 +103,27 @@ def _drop(spark: SparkSession, statement: DropIndex) -> None:
     table = _table_of(spark, statement)
     if table is None:
         return
-    if statement.where:
-        require_partition_columns(metastore.describe(spark, table), statement.where)
+    base, indexes = catalog.find(spark, table)
+    if statement.where and base is not None:
+        require_partition_columns(base, statement.where)
+        _require_covered(spark, base, catalog.named(base, indexes, statement.name).definition, statement.where)
     drop.drop(spark, table, statement.name, where=statement.where.sql if statement.where else None)
+
+
+def _require_covered(spark: SparkSession, base: Table, definition: Definition, where: Where) -> None:
+    """Raise NotFound if an index that was made for some partitions is to lose others; as there, all of them or none."""
+    if not definition.where:
+        return
+    known = [partition.values for partition in metastore.partitions(spark, base)]
+    held, lost = (covered(spark, base, text, known) for text in (definition.where, where.sql))
+    names = [column.name for column in base.partition_columns]
+    strange = [
+        "/".join(f"{name}={'NULL' if value is None else value}" for name, value in zip(names, values, strict=True))
+        for values, holds, loses in zip(known, held, lost, strict=True)
+        if loses and not holds
+    ]
+    if strange:
+        raise NotFound(f"Index '{definition.name}' does not contain partitions: {', '.join(strange)}")
 
 
 def _table_of(spark: SparkSession, statement: RebuildIndex | SetProperties | RenameIndex | DropIndex) -> str | None:
