@@ -90,6 +90,28 @@ def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArr
     return segment_sums(np.bitwise_count(stored.data), stored.offsets) + 8 * repeated
 
 
+def shared(
+    bits: NDArray[np.uint8], columns: Sequence[pa.Array], starts: NDArray[np.int64], rows: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """How many rows of each of the m stored bitmaps `bits` holds too; quick where most of their bytes are runs.
+
+    Raises CorruptBitmap as `decode_into` does.
+    """
+    stored = _Stored(*binary_values(columns[0]), *list_values(columns[1]))
+    _require_tails(stored, rows)
+    nbytes, before = byte_lengths(rows), np.zeros(0, np.int64)
+    counts = np.zeros(len(rows), np.int64)
+    for some, part in _parts(stored):
+        placed = _unpack(part, starts[some], nbytes[some])
+        counts[some] = segment_sums(np.bitwise_count(placed.value & bits[placed.at]), placed.first)
+        if len(placed.full):
+            before = before if len(before) else offsets_of(np.bitwise_count(bits).astype(np.int64))
+            begin = placed.at[placed.full]
+            held = before[begin + placed.run] - before[begin + 1]
+            counts[some] += segment_sums(held, np.searchsorted(placed.full, placed.first))
+    return counts
+
+
 @dataclass(frozen=True)
 class _Stored:
     """m bitmaps as they are stored, end to end. A mark is a byte that stands for a run: 0x00 or 0xFF."""
@@ -106,8 +128,9 @@ class _Placed:
 
     at: NDArray[np.int64]
     value: NDArray[np.uint8]
+    first: NDArray[np.int64]  # m + 1: bitmap i has the bytes [first[i], first[i+1])
     apart: NDArray[np.int64]  # no two of the bytes [apart[i], apart[i+1]) lie in one place
-    full: NDArray[np.int64]  # where runs of 0xFF begin that are longer than a byte
+    full: NDArray[np.int64]  # the bytes that begin runs of 0xFF longer than one
     run: NDArray[np.int64]  # their lengths
 
 
@@ -206,7 +229,7 @@ def _unpack(stored: _Stored, starts: NDArray[np.int64], nbytes: NDArray[np.int64
     meets = np.flatnonzero(starts[1:] <= starts[:-1]) + 1
     run = stored.lengths[marks_before[full]].astype(np.int64)
     long = run > 1
-    return _Placed(at, value, first[np.concatenate(([0], meets, [len(starts)]))], at[full[long]], run[long])
+    return _Placed(at, value, first, first[np.concatenate(([0], meets, [len(starts)]))], full[long], run[long])
 
 
 def _or_placed(bits: NDArray[np.uint8], placed: _Placed) -> None:
@@ -215,4 +238,4 @@ def _or_placed(bits: NDArray[np.uint8], placed: _Placed) -> None:
     else:
         for begin, end in pairwise(placed.apart.tolist()):
             bits[placed.at[begin:end]] |= placed.value[begin:end]
-    fill(bits, placed.full, placed.run)
+    fill(bits, placed.at[placed.full], placed.run)

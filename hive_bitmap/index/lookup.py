@@ -78,6 +78,21 @@ def find(
                 yield _entries(group, rows if len(hits) == rows.num_rows else rows.take(pa.array(hits)), hits, compact)
 
 
+def keyed(
+    path: str, size: int, keys: Sequence[pa.Field], wanted: Callable[[KeyStats], bool]
+) -> Iterator[tuple[list[pa.DictionaryArray], Entries]]:
+    """All entries of a shard of bitmaps with the values of these fields, a row group at a time.
+
+    `wanted` says by the statistics of the first field which row groups to look at. Raises CorruptIndex.
+    """
+    with _reading(path):
+        groups = [group for group, stats in enumerate(_statistics(path, size, keys[0].name)) if wanted(stats)]
+        for columns in zip(*(_row_groups(path, size, groups, key, False) for key in keys), strict=True):
+            group, rows = columns[0]
+            values = [_array(held[key.name]) for key, (_, held) in zip(keys, columns, strict=True)]
+            yield values, _entries(group, rows, np.arange(rows.num_rows), False)
+
+
 def bitmaps(path: str, size: int, group: int, fields: Sequence[str]) -> pa.Table:
     """The stored bitmaps of one row group of a shard, a row a key and block. Raises CorruptIndex."""
     with _reading(path):

@@ -252,13 +252,13 @@ class _Evaluation:
         blocks = hits.blocks[mine]
         encoding = ENCODINGS[part.encoding]
         stored = lookup.bitmaps(*hits.shard, hits.group, [field.name for field in encoding.FIELDS])
-        stored = _taken(stored, hits.rows[mine])
+        stored = taken(stored, hits.rows[mine])
         self.index_bytes += stored.nbytes
         columns = [stored[field.name].combine_chunks() for field in encoding.FIELDS]
         encoding.decode_into(bits, columns, self.layout.starts[blocks], self.layout.rows[blocks])
 
 
-def _taken(rows: pa.Table, numbers: Longs) -> pa.Table:
+def taken(rows: pa.Table, numbers: Longs) -> pa.Table:
     """The rows with these ascending numbers; neighbours are not copied."""
     first, count = int(numbers[0]), len(numbers)
     return rows.slice(first, count) if int(numbers[-1]) - first + 1 == count else rows.take(pa.array(numbers))

@@ -28,12 +28,18 @@ KEYS, TEXTS = [None, -1, 0, 1, 2, 3], [None, "", "a", "ab", "b", "é", "\U0010ff
 Row = dict[str, Any]
 
 
-def unit_of(folder: Path, files: Sequence[list[Row]], kinds: dict[str, str], known: dict[str, list[int]]) -> Unit:
-    """A unit of files with blocks of 5 rows, and an index of each of `kinds`, which knows the files `known`."""
+def unit_of(
+    folder: Path,
+    files: Sequence[list[Row]],
+    kinds: dict[str, str],
+    known: dict[str, list[int]],
+    block_rows: int = 5,
+) -> Unit:
+    """A unit of files with such blocks, and an index of each of `kinds`, which knows the files `known`."""
     schema = pa.schema([("k", pa.int32()), ("s", pa.string()), ("f", pa.float64())])
     paths = []
     for number, rows in enumerate(files):
-        pq.write_table(pa.Table.from_pylist(rows, schema), folder / f"{number}.parquet", row_group_size=5)
+        pq.write_table(pa.Table.from_pylist(rows, schema), folder / f"{number}.parquet", row_group_size=block_rows)
         paths.append(f"file:{folder}/{number}.parquet")
     parts, described = {}, None
     for name, kind in kinds.items():
