@@ -1,0 +1,73 @@
+"""`hive-bitmap rebuild` says what it would do, does it, and says what it did."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hive_bitmap.cli import main
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*argv: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        return (main(argv), *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def by_month(spark: SparkSession, database: str) -> str:
+    """A table with a partition for each of three months and two regions, an index on k, and then a new file."""
+    spark.sql("CREATE TABLE by_month (id bigint, k string) PARTITIONED BY (month int, region string) STORED AS PARQUET")
+    frame = spark.range(60).selectExpr("id", "CAST(id % 5 AS string)", "CAST(id % 3 AS int)", "IF(id < 30, NULL, 'a')")
+    frame.coalesce(1).write.insertInto("by_month")
+    return "by_month"
+
+
+def test_a_rebuild_does_what_its_dry_run_says(spark: SparkSession, by_month: str, run: Run) -> None:
+    assert run("create", by_month, "k", "id", "--where", "month > 0")[0] == 0
+    status, out, err = run("rebuild", by_month, "--dry-run")
+    assert (status, out, err) == (0, "", "nothing to do: the indexes of by_month are up to date\n")
+    spark.sql("INSERT INTO by_month VALUES (60, 'x', 1, NULL), (61, 'x', 0, 'a')")
+    spark.sql("ALTER TABLE by_month DROP PARTITION (month=2, region='a')")
+    status, out, err = run("rebuild", by_month, "k", "--dry-run", "--format", "json")
+    assert (status, err) == (0, "")
+    told = [(r["index"], r["partition"], r["what"], r["files_read"], r["shards_kept"]) for r in json.loads(out)]
+    assert told == [("k", "month=1/region=NULL", "refresh", 1, 1), ("k", "month=2/region=a", "drop", 0, 0)]
+    assert [line.split()[0] for line in run("rebuild", by_month, "--dry-run")[1].splitlines()[2:]] == ["id"] * 2 + [
+        "k"
+    ] * 2
+
+    status, out, err = run("rebuild", by_month, "k", "--format", "json", "--partition", "month=1")
+    [built] = json.loads(out)
+    assert (status, err) == (0, "")
+    assert (built["files_read"], built["shards_kept"], built["base_rows"], built["changed_meanwhile"]) == (1, 2, 21, 0)
+    assert [
+        record["what"] for record in json.loads(run("rebuild", by_month, "k", "--dry-run", "--format", "json")[1])
+    ] == ["drop"]
+    for options in ([], ["--compact"]):
+        status, out, err = run("rebuild", by_month, *options)
+        assert (status, err) == (0, "") and len(out.splitlines()) == 4
+    assert run("rebuild", by_month, "--dry-run", "--compact")[1:] == (
+        "",
+        "nothing to do: the indexes of by_month are up to date\n",
+    )
+    full = json.loads(run("rebuild", by_month, "k", "--full", "--dry-run", "--format", "json")[1])
+    assert {record["what"] for record in full} == {"build"} and sum(record["files_read"] for record in full) == 4
+
+
+def test_partitions_that_are_not_there(by_month: str, run: Run) -> None:
+    run("create", by_month, "k")
+    for spec, said in (("month=9", "(month=9) does not exist"), ("k=1", "no partition column 'k'")):
+        status, out, err = run("rebuild", by_month, "--partition", spec)
+        assert (status, out) == (1, "") and said in err
