@@ -90,7 +90,7 @@ def parse(text: str, columns: Sequence[Column], table: str | None = None) -> Pre
         return Unknown(text, f"{text[tokens[-1].start :][:2]!r} may be read in several ways")
     if names.hides_structure(tokens):
         return Unknown(text, "a column is named like a keyword")
-    return _Splitter(text, tokens, names, _closers(text, tokens)).split()
+    return _Splitter(text, tokens, names, closers(text, tokens)).split()
 
 
 @dataclass
@@ -200,7 +200,7 @@ class _Splitter:
         groups[-1].alternatives[-1].append(node)
 
 
-def _closers(text: str, tokens: Sequence[Token]) -> dict[int, int]:
+def closers(text: str, tokens: Sequence[Token]) -> dict[int, int]:
     """The closing bracket of each opening one; raises InvalidPredicate where they do not match."""
     closers: dict[int, int] = {}
     opened: list[int] = []

@@ -1,0 +1,1 @@
+"""SELECT through the index: the scans of a query are narrowed, its text stays as it is."""

@@ -1,0 +1,188 @@
+"""What a query demands of the rows of each of its scans: conditions that every row satisfies which matters to it.
+
+A scan may be narrowed to the rows that satisfy them; the conditions stay in the query. They are those of WHERE where a
+row of the scan is a row of the FROM clause, and those of ON where a row that fails them joins nothing. Behind an outer
+join a condition only counts if it is never TRUE of NULLs (`strict`), since narrowing makes more of these.
+
+A name in a condition means the scan that has such a column: if two sources in sight had it, Spark would refuse.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from hive_bitmap.query.names import path_at
+from hive_bitmap.query.rewrite.tree import (
+    NAMES_OF_ALL,
+    Block,
+    Cte,
+    CteUse,
+    Derived,
+    Join,
+    Opaque,
+    Query,
+    Scan,
+    Source,
+)
+from hive_bitmap.query.tokens import Token, tokenize
+
+_KEPT_LEFT = ("INNER", "LEFT", "SEMI", "ANTI")
+_NO_NAMES = {"AND", "OR", "NOT", "IN", "IS", "NULL", "TRUE", "FALSE", "LIKE", "BETWEEN"}
+_LITERAL_WORDS = {"DATE", "TIMESTAMP"}  # where a string follows
+
+
+@dataclass(frozen=True)
+class Demand:
+    """A condition on the rows of a source; a `strict` one only counts if it is never TRUE of a row of NULLs."""
+
+    text: str
+    strict: bool = False
+
+
+@dataclass(frozen=True)
+class ScanDemands:
+    """A scan, what is demanded of its rows, and whether a star asks for all of its columns."""
+
+    scan: Scan
+    demands: tuple[Demand, ...]
+    star: bool
+
+
+@dataclass
+class _Visible:
+    """A source of a block; `nullable` if rows of NULLs may stand for it, `first` if it is the leftmost of its item."""
+
+    source: Source
+    first: bool
+    nullable: bool = False
+
+
+_Found = dict[Source, list[Demand]]
+_Uses = dict[Cte, list[Demand]]
+
+
+def scans(query: Query, demands: Sequence[Demand] = ()) -> Iterator[ScanDemands]:
+    """Every scan of a query, wherever it stands; `demands` are those on the rows of the query itself, in its names."""
+    yield from _query(query, demands, defaultdict(list))
+
+
+def through(demands: Sequence[Demand], query: Query, alias: str) -> list[Demand]:
+    """What demands on the rows of a query of that alias mean inside it: those on columns that it passes on as they are.
+
+    Rows that share LIMIT, groups or windows are left alone, and so are set operations.
+    """
+    block = query.arms[0]
+    if len(query.arms) > 1 or query.cut or not isinstance(block, Block) or not block.plain:
+        return []
+    texts = ((demand, _inside(demand.text, block.outputs, alias)) for demand in demands)
+    return [Demand(text, demand.strict) for demand, text in texts if text]
+
+
+def _query(query: Query, outer: Sequence[Demand], uses: _Uses) -> Iterator[ScanDemands]:
+    for arm in query.arms:
+        if isinstance(arm, Block):
+            yield from _block(arm, outer, uses)
+        else:
+            yield from _query(arm, (), uses)
+    for inside in query.inside:
+        yield from _query(inside, (), uses)
+    for cte in reversed(query.ctes):  # each is used by those behind it
+        yield from _query(cte.query, uses[cte], uses)
+
+
+def _block(block: Block, outer: Sequence[Demand], uses: _Uses) -> Iterator[ScanDemands]:
+    star = block.star or any(NAMES_OF_ALL in join.merged for item in block.items for join in item)
+    found = _demanded(block, outer)
+    for join in (join for item in block.items for join in item):
+        demands = found[join.source]
+        match join.source:
+            case Scan() as scan:
+                yield ScanDemands(scan, tuple(demands), star)
+            case Derived(query, alias, renamed):
+                yield from _query(query, [] if renamed else through(demands, query, alias), uses)
+            case CteUse(cte, alias, renamed) if cte.once and not renamed and not cte.renamed:
+                uses[cte] += through(demands, cte.query, alias)
+            case CteUse() | Opaque():
+                pass
+    for inside in block.inside:
+        yield from _query(inside, (), uses)
+
+
+def _demanded(block: Block, outer: Sequence[Demand]) -> _Found:
+    found: _Found = defaultdict(list)
+    visible: list[_Visible] = []
+    merged: frozenset[str] = frozenset()
+    for item in block.items:
+        visible += _joined(item, found)
+        merged |= frozenset(name for join in item for name in join.merged)
+    if any(join.kind not in _KEPT_LEFT and join.merged for item in block.items for join in item):
+        for one in visible:
+            one.first = False
+    for demand in (*(Demand(conjunct.text) for conjunct in block.where), *outer):
+        _demand(found, visible, demand, merged)
+    return found
+
+
+def _joined(item: Sequence[Join], found: _Found) -> list[_Visible]:
+    """The sources of an item that are in sight behind its joins, after what ON demands of each is noted."""
+    visible: list[_Visible] = []
+    merged: frozenset[str] = frozenset()
+    for join in item:
+        right = _Visible(join.source, not visible)
+        reached = {"LEFT": [right], "ANTI": [right], "RIGHT": visible, "FULL": []}.get(join.kind, [*visible, right])
+        if join.kind not in _KEPT_LEFT and join.merged:
+            visible = [_Visible(one.source, False, one.nullable) for one in visible]
+        for conjunct in join.on:
+            _demand(found, reached, Demand(conjunct.text), merged)
+        merged |= join.merged
+        for one in visible:
+            one.nullable |= join.kind in ("RIGHT", "FULL")
+        right.nullable = join.kind in ("LEFT", "FULL")
+        if join.kind not in ("SEMI", "ANTI"):
+            visible = [*visible, right]
+    return visible
+
+
+def _demand(found: _Found, sources: Sequence[_Visible], demand: Demand, merged: frozenset[str]) -> None:
+    """Note a demand for each source whose columns its names may mean; a merged one is that of the leftmost source."""
+    of_first = bool(merged) and _names_merged(demand.text, merged)
+    for one in sources:
+        if one.first or not of_first:
+            found[one.source].append(Demand(demand.text, demand.strict or one.nullable))
+
+
+def _names_merged(text: str, merged: frozenset[str]) -> bool:
+    """Whether a bare word may be a column that USING or NATURAL merged."""
+    tokens = tokenize(text)
+    bare = (
+        path_at(tokens, at)[0]
+        for at, token in enumerate(tokens)
+        if token.kind in ("word", "name") and (not at or tokens[at - 1].key != ".")
+    )
+    return any(len(path) == 1 and (path[0] in merged or NAMES_OF_ALL in merged) for path in bare)
+
+
+def _inside(text: str, outputs: Mapping[str, str] | None, alias: str) -> str:
+    """A condition in the names that a query has inside; empty where a name is not one that it passes on."""
+    tokens = tokenize(text)
+    pieces, copied, at = [], 0, 0
+    while at < len(tokens):
+        path, after = path_at(tokens, at)
+        called = bool(path) and after < len(tokens) and tokens[after].key == "("
+        if path and not called and not (len(path) == 1 and _is_no_name(tokens[at].key, tokens, after)):
+            if len(path) > 2 or (len(path) == 2 and path[0] != alias):
+                return ""
+            source = tokens[after - 1].text if outputs is None else outputs.get(path[-1], "")
+            if not source:
+                return ""
+            pieces += [text[copied : tokens[at].start], source]
+            copied = tokens[after - 1].end
+        at = max(after, at + 1)
+    return "".join([*pieces, text[copied:]])
+
+
+def _is_no_name(key: str, tokens: Sequence[Token], after: int) -> bool:
+    follows = tokens[after].kind if after < len(tokens) else ""
+    return key in _NO_NAMES or (key in _LITERAL_WORDS and follows == "string")

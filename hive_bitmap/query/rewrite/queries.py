@@ -1,0 +1,174 @@
+"""From words to the tree of a query: its blocks and clauses, cut by Spark's keywords outside brackets.
+
+Spark lets most keywords be names too. What does not fit in the order of clauses, or is not known here, is Unsupported,
+and the query runs as it is; a keyword that was a name leaves an operator without operand, which no predicate can have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from itertools import pairwise
+
+from hive_bitmap.errors import Unsupported
+from hive_bitmap.query.rewrite.conditions import conjuncts
+from hive_bitmap.query.rewrite.relations import from_items
+from hive_bitmap.query.rewrite.selected import has_star, outputs
+from hive_bitmap.query.rewrite.tree import Block, Cte, Query
+from hive_bitmap.query.rewrite.words import QUERY_WORDS, Words
+
+Scope = Mapping[str, Cte]
+_SET_WORDS = ("UNION", "EXCEPT", "INTERSECT", "MINUS", "SETMINUS")
+_BY_WORDS = ("GROUP", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE")
+_TAIL_WORDS = ("ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET", "WINDOW")
+_CLAUSES = ("SELECT", "FROM", "WHERE", "GROUP", "HAVING")
+_STRANGE = ("LATERAL", "PIVOT", "UNPIVOT", "QUALIFY", "TABLESAMPLE", "MATCH_RECOGNIZE", "INTO")
+
+
+def statement(words: Words) -> Query:
+    """The query of a statement: SELECT or WITH, INSERT INTO .. or CREATE TABLE .. AS. Raises Unsupported for others."""
+    first, second = words.key(0), words.key(1)
+    if first in QUERY_WORDS or words.opens_query(0):
+        return query(words, 0, words.end, {})
+    if (first, second) in (("INSERT", "INTO"), ("CREATE", "TABLE")):
+        for at in words.outer(2, words.end):
+            begins = words.key(at) in QUERY_WORDS or words.opens_query(at)
+            if begins and (first == "INSERT" or words.key(at - 1) == "AS"):
+                return query(words, at, words.end, {})
+    raise Unsupported(f"a statement that begins with {first} {second} is left to Spark")
+
+
+def query(words: Words, at: int, end: int, scope: Scope) -> Query:
+    """The query between two places, with these common table expressions in sight."""
+    ctes: list[Cte] = []
+    if words.key(at) == "WITH":
+        at = _read_ctes(words, at, scope, ctes)
+        scope = {**scope, **{cte.name: cte for cte in ctes}}
+    arms: list[Block | Query] = []
+    while True:
+        arm, at = _arm(words, at, end, scope)
+        arms.append(arm)
+        if at == end or words.key(at) not in _SET_WORDS:
+            break
+        at += 1
+        at += words.key(at) in ("ALL", "DISTINCT")
+        at += 2 if (words.key(at), words.key(at + 1)) == ("BY", "NAME") else 0
+    _check_tail(words, at, end)
+    cut = any(words.key(place) in ("LIMIT", "OFFSET") for place in words.outer(at, end))
+    return Query(tuple(ctes), tuple(arms), cut, tuple(subqueries(words, at, end, scope)))
+
+
+def subqueries(words: Words, at: int, end: int, scope: Scope) -> Iterator[Query]:
+    """The queries in brackets between two places, the outermost ones."""
+    while at < end:
+        if words.key(at) == "(" and words.key(at + 1) in QUERY_WORDS:
+            yield query(words, at + 1, words.closers[at], scope)
+            at = words.closers[at]
+        at += 1
+
+
+def _read_ctes(words: Words, at: int, scope: Scope, ctes: list[Cte]) -> int:
+    """Read `WITH name [(columns)] [AS] (query), ..`; each sees those before it."""
+    while True:
+        at += 1
+        name, at = words.name(at), at + 1
+        renamed = words.key(at) == "(" and not words.opens_query(at)
+        if renamed:
+            at = words.closers[at] + 1
+        at += words.key(at) == "AS"
+        if not name or not words.opens_query(at):
+            raise Unsupported("a common table expression that is not understood")
+        close = words.closers[at]
+        inner = query(words, at + 1, close, {**scope, **{cte.name: cte for cte in ctes}})
+        ctes.append(Cte(name, inner, renamed, _is_used_once(words, name)))
+        at = close + 1
+        if words.key(at) != ",":
+            return at
+
+
+def _is_used_once(words: Words, name: str) -> bool:
+    """Whether the text names it but twice: where it is defined and where it is used."""
+    named = [
+        at
+        for at in range(words.end)
+        if words.name(at) == name and words.key(at + 1) != "." and words.key(at - 1) not in (".", "AS")
+    ]
+    return len(named) == 2
+
+
+def _arm(words: Words, at: int, end: int, scope: Scope) -> tuple[Block | Query, int]:
+    if words.opens_query(at):
+        close = words.closers[at]
+        return query(words, at + 1, close, scope), close + 1
+    if words.key(at) == "SELECT":
+        return _block(words, at, end, scope)
+    raise Unsupported(f"a query that begins with {words.key(at) or 'nothing'} is not understood")
+
+
+def _block(words: Words, start: int, end: int, scope: Scope) -> tuple[Block, int]:
+    clauses, end = _clauses(words, start, end)
+    stops = [*sorted(clauses.values()), end]
+    spans = {clause: (place + 1, stops[stops.index(place) + 1]) for clause, place in clauses.items()}
+    first, last = spans["SELECT"]
+    items = from_items(words, *spans["FROM"], scope, partial(query, words, scope=scope)) if "FROM" in spans else ()
+    where = conjuncts(words, *spans["WHERE"]) if "WHERE" in spans else ()
+    plain = not {"GROUP", "HAVING"} & set(clauses) and not any(words.key(p) == "OVER" for p in range(first, last))
+    block = Block(
+        items,
+        where,
+        has_star(words, start, end),
+        outputs(words, first, last),
+        plain and words.key(first) not in ("DISTINCT", "ALL"),
+        tuple(subquery for span in _expressions(words, spans) for subquery in subqueries(words, *span, scope)),
+    )
+    return block, end
+
+
+def _expressions(words: Words, spans: Mapping[str, tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The spans of a block that hold expressions: of FROM only what stands behind ON."""
+    for clause, (at, end) in spans.items():
+        if clause != "FROM":
+            yield at, end
+            continue
+        starts = [place for place in words.outer(at, end) if words.key(place) == "ON"]
+        yield from pairwise([*starts, end])
+
+
+def _clauses(words: Words, start: int, end: int) -> tuple[dict[str, int], int]:
+    """Where each clause of a SELECT begins, and where the block ends."""
+    found = {"SELECT": start}
+    for at in words.outer(start + 1, end):
+        key = words.key(at)
+        if key in _STRANGE:
+            raise Unsupported(f"{key} is not understood")
+        if _is_set_operation(words, at) or (key in _TAIL_WORDS and _is_clause(words, at)):
+            return found, at
+        if key in _CLAUSES and _is_clause(words, at):
+            if _CLAUSES.index(key) <= _CLAUSES.index(list(found)[-1]):
+                raise Unsupported(f"{key} stands where it should not")
+            found[key] = at
+    return found, end
+
+
+def _is_clause(words: Words, at: int) -> bool:
+    key = words.key(at)
+    if key in _BY_WORDS:
+        return words.key(at + 1) == "BY"
+    # `a IS DISTINCT FROM b`
+    return not (key == "FROM" and words.key(at - 1) == "DISTINCT" and words.key(at - 2) in ("IS", "NOT"))
+
+
+def _is_set_operation(words: Words, at: int) -> bool:
+    """Whether a query follows; `* EXCEPT (a)` is none."""
+    after = at + 1 + (words.key(at + 1) in ("ALL", "DISTINCT"))
+    after += 2 if (words.key(after), words.key(after + 1)) == ("BY", "NAME") else 0
+    begins = words.key(after) in (*QUERY_WORDS, "VALUES", "TABLE", "FROM") or words.opens_query(after)
+    return words.key(at) in _SET_WORDS and begins
+
+
+def _check_tail(words: Words, at: int, end: int) -> None:
+    if at == end:
+        return
+    strange = [p for p in words.outer(at, end) if words.key(p) in ("FROM", "WHERE", "SELECT", "JOIN", *_SET_WORDS)]
+    if words.key(at) not in _TAIL_WORDS or any(_is_clause(words, place) for place in strange):
+        raise Unsupported(f"{words.tokens[at].text} is not understood there")

@@ -1,0 +1,101 @@
+"""What a query is made of, as far as its scans are concerned: blocks, their sources, and how these are joined."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+NAMES_OF_ALL = "*"  # what NATURAL JOIN merges: any name
+
+
+@dataclass(frozen=True)
+class Conjunct:
+    """A condition that a clause demands, as text, with the scope's names in it."""
+
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """A table, or view, that FROM names: the name's parts in lower case, where it stands, and its name in the block."""
+
+    name: tuple[str, ...]
+    start: int  # offsets of the name in the text
+    end: int
+    alias: str
+    aliased: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Derived:
+    """A query in parentheses that FROM holds; `renamed` if the alias gives its columns other names."""
+
+    query: Query
+    alias: str
+    renamed: bool
+
+
+@dataclass(frozen=True, eq=False)
+class CteUse:
+    """A common table expression that FROM names."""
+
+    cte: Cte
+    alias: str
+    renamed: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Opaque:
+    """What else FROM may hold: its rows are left to Spark."""
+
+
+Source = Scan | Derived | CteUse | Opaque
+
+
+@dataclass(frozen=True)
+class Join:
+    """A source and how it joins what stands left of it in the same item of FROM.
+
+    `kind` is INNER (the first source too), LEFT, RIGHT, FULL, SEMI or ANTI. `merged` are the columns of USING.
+    """
+
+    kind: str
+    source: Source
+    on: tuple[Conjunct, ...] = ()
+    merged: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Block:
+    """One SELECT. `items` are the sources between the commas of FROM, each with its joins.
+
+    `outputs` are the plain columns among what it selects, by their name there, as text; None where a star selects all.
+    `plain` if each of its rows is one of the FROM clause, unchanged by the others.
+    """
+
+    items: tuple[tuple[Join, ...], ...]
+    where: tuple[Conjunct, ...]
+    star: bool
+    outputs: Mapping[str, str] | None
+    plain: bool
+    inside: tuple[Query, ...]  # subqueries of its expressions
+
+
+@dataclass(frozen=True)
+class Query:
+    """Blocks and queries put together by set operations; `cut` if LIMIT or OFFSET may leave rows out."""
+
+    ctes: tuple[Cte, ...]
+    arms: tuple[Block | Query, ...]
+    cut: bool
+    inside: tuple[Query, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Cte:
+    """A common table expression; `once` if nothing but one place of the text can mean it."""
+
+    name: str
+    query: Query
+    renamed: bool
+    once: bool = field(default=False)

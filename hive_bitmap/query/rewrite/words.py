@@ -1,0 +1,87 @@
+"""The words of a whole query: Spark's tokens, which bracket closes which, and what parameters stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hive_bitmap.errors import Unsupported
+from hive_bitmap.query.names import path_at
+from hive_bitmap.query.predicates import closers
+from hive_bitmap.query.tokens import Token, tokenize
+
+QUERY_WORDS = ("SELECT", "WITH")
+# What could make a query see that a scan was replaced, or names that stand in no token.
+_TELLTALE = {"_METADATA", "INPUT_FILE_NAME", "INPUT_FILE_BLOCK_START", "INPUT_FILE_BLOCK_LENGTH", "IDENTIFIER"}
+
+
+@dataclass(frozen=True)
+class Words:
+    """The tokens of a statement; places are numbers of tokens, and the place behind the last one is `end`.
+
+    `spelled` holds, by the offset of a parameter's first character, the literal that it stands for, with the offset
+    behind the parameter.
+    """
+
+    text: str
+    tokens: Sequence[Token]
+    closers: Mapping[int, int]
+    spelled: Mapping[int, tuple[int, str]] = field(default_factory=dict)
+
+    @property
+    def end(self) -> int:
+        return len(self.tokens)
+
+    def key(self, at: int) -> str:
+        """The word or symbol at a place, in upper case; empty for names, literals and behind the end."""
+        return self.tokens[at].key if 0 <= at < len(self.tokens) else ""
+
+    def name(self, at: int) -> str:
+        """The identifier at a place, unquoted and in lower case; empty if there is none."""
+        parts, _ = path_at(self.tokens[at : at + 1], 0)
+        return parts[0] if parts else ""
+
+    def outer(self, at: int, end: int) -> Iterator[int]:
+        """The places from one to another that lie in no brackets (but for the opening ones)."""
+        while at < end:
+            yield at
+            at = self.closers.get(at, at) + 1
+
+    def opens_query(self, at: int) -> bool:
+        """Whether the bracket at this place opens a query."""
+        while self.key(at) == "(":
+            at += 1
+            if self.key(at) in QUERY_WORDS:
+                return True
+        return False
+
+    def source(self, at: int, end: int) -> str:
+        """The text of these tokens, parameters as literals."""
+        first, last = self.tokens[at].start, self.tokens[end - 1].end
+        pieces, copied = [], first
+        for start in sorted(start for start in self.spelled if first <= start < last):
+            behind, literal = self.spelled[start]
+            pieces += [self.text[copied:start], literal]
+            copied = behind
+        return "".join([*pieces, self.text[copied:last]])
+
+
+def words(text: str, tokens: Sequence[Token], spelled: Mapping[int, tuple[int, str]]) -> Words:
+    """The words of a statement. Raises Unsupported, InvalidPredicate too, for one that is not to be looked into."""
+    if tokens and tokens[-1].key == ";":
+        tokens = tokens[:-1]
+    if not tokens or tokens[-1].kind == "odd" or "${" in text:
+        raise Unsupported("it holds a hint, or words that settings change")
+    for at, token in enumerate(tokens):
+        if token.key in _TELLTALE or token.text.strip("`").upper() in _TELLTALE:
+            raise Unsupported(f"it asks for {token.text}")
+        if token.key == "|" and at + 1 < len(tokens) and tokens[at + 1].text == ">":
+            raise Unsupported("it is a pipe")
+        if token.key == ";":
+            raise Unsupported("it is several statements")
+    return Words(text, tokens, closers(text, tokens), spelled)
+
+
+def read(text: str) -> Words:
+    """The words of a text without parameters."""
+    return words(text, tokenize(text), {})
