@@ -1,28 +1,51 @@
-"""Answers from the index alone: COUNT(*) of a predicate. Files that the index does not know are read and added."""
+"""Answers from the index alone: counts of a predicate's rows, in all or by key.
+
+Files that the index does not know as they are now are read and added. Fingerprints are compared at this moment.
+"""
 
 from __future__ import annotations
 
 import logging
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
-from hive_bitmap.query.candidates import Found, Lookup, restrict
+from hive_bitmap.columns import find
+from hive_bitmap.errors import CorruptBitmap, CorruptIndex
+from hive_bitmap.formats.columns import KeyColumn, arrow_type
+from hive_bitmap.index.metastore import quote
+from hive_bitmap.index.tasks import distribute
+from hive_bitmap.query.candidates import Lookup, restrict
+from hive_bitmap.query.keys import Answers
 from hive_bitmap.query.planner import INDEX_ONLY, needs_file
-from hive_bitmap.query.prepare import Prepared, Reading, Request, analysed, prepare
-from hive_bitmap.query.reading import ReadTask
+from hive_bitmap.query.prepare import DRIVER_INDEX_BYTES, Prepared, Reading, Request, analysed, prepare
 from hive_bitmap.query.scan import direct_rows, narrowed, task
+from hive_bitmap.query.tally import COUNT, added, tally
+from hive_bitmap.query.units import Flags
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
+PIECE_ROWS = 16 << 20  # rows of base files whose keys are counted at a time: bounds what their bits take in memory
+
+
+@dataclass(frozen=True)
+class _Tallied:
+    """The keys of a lookup; None where its index is damaged, or where they are too many for this way of counting."""
+
+    keys: pa.Table | None
+    damaged: bool = False
 
 
 def count(spark: SparkSession, table: str, predicate: str | None = None, *, strategy: str | None = None) -> int:
     """How many rows of the table satisfy the predicate; no Spark job runs where the index holds the answer.
 
-    The fingerprints of the files are compared at this moment. Raises what `plan` raises.
+    Raises what `plan` raises.
     """
     request = Request(table, predicate, None, True, strategy)
     prepared = prepare(spark, request)
@@ -30,33 +53,142 @@ def count(spark: SparkSession, table: str, predicate: str | None = None, *, stra
     return count_prepared(spark, request, prepared)
 
 
+def group_counts(
+    spark: SparkSession,
+    table: str,
+    predicate: str | None = None,
+    columns: Sequence[str] = (),
+    *,
+    strategy: str | None = None,
+) -> pa.Table:
+    """The distinct values of these columns among the rows that satisfy the predicate, and how often each occurs.
+
+    A table of the columns, under the table's names for them, and `count`; the order of its rows means nothing. The
+    index counts keys of one index, or of two where one of them has few keys, and partition columns; else Spark does.
+    Raises what `plan` raises.
+    """
+    request = Request(table, predicate, None, True, strategy, keys=tuple(columns))
+    prepared = prepare(spark, request)
+    plan = prepared.plan
+    log.info("counts of %s by %s where %s: %s (%s)", table, columns, predicate, plan.strategy, plan.reason)
+    found = counts_by_key(spark, request, prepared)
+    return by_spark(analysed(spark, request), columns) if found is None else found
+
+
 def count_prepared(spark: SparkSession, request: Request, prepared: Prepared) -> int:
-    """The count of a prepared request."""
+    """The count of a prepared request without keys."""
+    found = counts_by_key(spark, request, prepared)
+    return analysed(spark, request).count() if found is None else int(found[COUNT].to_numpy().sum())
+
+
+def counts_by_key(spark: SparkSession, request: Request, prepared: Prepared) -> pa.Table | None:
+    """The counts of a prepared request: its keys and COUNT, no row for what does not occur; None where Spark has to."""
     reading = prepared.reading
     if reading is None or prepared.plan.strategy != INDEX_ONLY:
         if reading is not None and (reading.work.whole or reading.work.vanished):
             spark.catalog.refreshTable(request.table)
-        return analysed(spark, request).count()
-    known, tasks = 0, [task(reading, None, [file]) for file in reading.work.whole]
+        return None
+    schema = _schema(reading, request.keys)
+    if schema is None:
+        return None
+    lookups: list[Lookup] = []
+    tables, tasks = [schema.empty_table()], [task(reading, None, [file]) for file in reading.work.whole]
+    data = [column.name.lower() for column in reading.base.columns if column.name in schema.names]
     for lookup, found in zip(reading.work.lookups, reading.work.found, strict=True):
-        sure = found.exact & _confirmed(lookup)
-        known += int(found.counts[sure[lookup.unit.file]].sum())
-        tasks += _rest(reading, lookup, found, sure)
+        confirmed, needed = _confirmed(lookup), needs_file(found, lookup)
+        known = found.exact & confirmed
+        tasks += [task(reading, restrict(lookup, files), ()) for files in _listed(~known & (needed | ~confirmed))]
+        if data:
+            lookups += [restrict(lookup, files) for files in _listed(known & needed)]
+        else:
+            rows = int(found.counts[known[lookup.unit.file]].sum())
+            tables += [_complete(pa.table({COUNT: [rows]}), reading, lookup, schema)] if rows else []
+    for lookup, tallied in zip(lookups, _tally_all(spark, lookups, reading.answers, data), strict=True):
+        if tallied.keys is not None:
+            tables.append(_complete(tallied.keys, reading, lookup, schema))
+        elif tallied.damaged:
+            tasks.append(task(reading, lookup, ()))
+        else:
+            return None
     rest = direct_rows(spark, request, reading, tasks)
-    if rest is None:
-        return known
-    matching = narrowed(rest, request, reading, rest.columns)
-    return known + matching.count() if matching is not None else analysed(spark, request).count()
+    if rest is not None:
+        matching = narrowed(rest, request, reading, rest.columns)
+        if matching is None:
+            return None
+        tables.append(by_spark(matching, request.keys).rename_columns(schema.names).cast(schema))
+    return added(tables)
 
 
-def _confirmed(lookup: Lookup) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def by_spark(frame: DataFrame, columns: Sequence[str]) -> pa.Table:
+    """The same counts of a DataFrame's rows, by Spark."""
+    return frame.groupBy(*map(quote, columns)).count().toArrow()
+
+
+def tally_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The body of a counting job: rows of pickled (number, Lookup, Answers, keys) in, pickled (number, result) out."""
+    for batch in batches:
+        for item in batch.column(0):
+            number, *work = pickle.loads(item.as_py())
+            yield pa.record_batch([pa.array([pickle.dumps((number, _tally(*work)))], pa.binary())], ["tallied"])
+
+
+def _schema(reading: Reading, keys: Sequence[str]) -> pa.Schema | None:
+    """The columns of the answer; None for a key named like COUNT, or a partition column that only Spark can type."""
+    base = reading.base
+    columns = [find((*base.columns, *base.partition_columns), key, f"table {base.full_name}") for key in keys]
+    data = {column.name for column in base.columns}
+    if COUNT in {key.lower() for key in keys}:
+        return None
+    if any(column.name not in data and column.name not in reading.constants.column_names for column in columns):
+        return None
+    fields = [pa.field(column.name, arrow_type(KeyColumn(column.name, column.type))) for column in columns]
+    return pa.schema([*fields, pa.field(COUNT, pa.int64())])
+
+
+def _confirmed(lookup: Lookup) -> Flags:
     """Which files are still those of the index; where the store has tags, the listing of a moment ago has said so."""
     return np.array([bool(f.etag) or f.confirmed() for f in lookup.fingerprints], bool)
 
 
-def _rest(
-    reading: Reading, lookup: Lookup, found: Found, sure: np.ndarray[tuple[int], np.dtype[np.bool_]]
-) -> list[ReadTask]:
-    """Tasks for the files of which the index only knows rows that may match."""
-    wanted = np.flatnonzero(~sure & (needs_file(found, lookup) | ~_confirmed(lookup)))
-    return [task(reading, restrict(lookup, wanted.tolist()), ())] if len(wanted) else []
+def _listed(files: Flags) -> list[list[int]]:
+    """The numbers of the files, in a list if there are any."""
+    return [np.flatnonzero(files).tolist()] if files.any() else []
+
+
+def _complete(keys: pa.Table, reading: Reading, lookup: Lookup, schema: pa.Schema) -> pa.Table:
+    """Keys that lie in files, with those that the partition gives, as the answer has them."""
+    found = keys.rename_columns([name.lower() for name in keys.column_names])
+    values = [
+        found[field.name.lower()]
+        if field.name.lower() in found.column_names
+        else pa.chunked_array([pa.repeat(reading.constants[field.name][lookup.partition], found.num_rows)])
+        for field in schema
+    ]
+    return pa.table(values, schema.names).cast(schema)
+
+
+def _tally_all(spark: SparkSession, lookups: Sequence[Lookup], answers: Answers, keys: Sequence[str]) -> list[_Tallied]:
+    """The keys of each lookup, counted here where little index has to be read, else in tasks."""
+    shards = {shard for lookup in lookups for part in lookup.unit.parts.values() for shard in part.shards}
+    if sum(size for _, size in shards) <= DRIVER_INDEX_BYTES:
+        return [_tally(lookup, answers, keys) for lookup in lookups]
+    items = [(number, lookup, answers, keys) for number, lookup in enumerate(lookups)]
+    found = distribute(spark, items).mapInArrow(tally_batches, "tallied binary").collect()
+    return [tallied for _, tallied in sorted((pickle.loads(row[0]) for row in found), key=lambda pair: pair[0])]
+
+
+def _tally(lookup: Lookup, answers: Answers, keys: Sequence[str]) -> _Tallied:
+    unit = lookup.unit
+    rows = np.bincount(unit.file, unit.rows, len(unit.paths))
+    piece = np.cumsum(rows) // PIECE_ROWS
+    tables = []
+    for files in (np.flatnonzero(piece == number).tolist() for number in np.unique(piece)):
+        try:
+            found = tally(restrict(lookup, files).unit, lookup.predicate, answers, keys)
+        except (CorruptIndex, CorruptBitmap) as e:
+            log.warning("an index is damaged, its files are read whole: %s", e)
+            return _Tallied(None, damaged=True)
+        if found is None:
+            return _Tallied(None)
+        tables.append(found)
+    return _Tallied(added(tables))

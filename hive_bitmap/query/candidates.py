@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -100,21 +100,45 @@ def look_up(lookup: Lookup, answers: Answers) -> Found:
     return Found(counts, selected.exact, dict(selected.damaged), selected.index_bytes)
 
 
-def choose_indexes(definitions: Sequence[Definition], predicate: Predicate) -> dict[str, Definition]:
+def choose_indexes(
+    definitions: Sequence[Definition], predicate: Predicate, keys: Sequence[str] = ()
+) -> dict[str, Definition]:
     """The index that serves each tested column, by lower-case name: BITMAP before COMPACT, fewest columns first.
 
-    Where no column is tested, the first index stands under the name "": it still knows how many rows there are.
+    So for `keys` (lower-case names), which only BITMAP serves; one index of them all, and best of the tested columns
+    too, goes before others, for it needs no bitmaps to count them. Where no column is tested, and there are no keys,
+    the first index stands under the name "": it still knows how many rows there are.
     """
     wanted = {column.lower() for column in columns_of(predicate)}
-    chosen: dict[str, Definition] = {}
     ordered = sorted(definitions, key=lambda d: (d.type != "BITMAP", len(d.columns), d.name))
-    if predicate == TRUE and ordered:
-        return {"": ordered[0]}
-    for definition in ordered:
-        for column in definition.column_names:
-            if column.lower() in wanted:
-                chosen.setdefault(column.lower(), definition)
+    if predicate == TRUE and not keys:
+        return {"": ordered[0]} if ordered else {}
+    holding = [({column.lower() for column in d.column_names}, d) for d in ordered]
+    chosen: dict[str, Definition] = {}
+    for together in (wanted.union(keys), set(keys)) if keys else ():
+        whole = next((d for columns, d in holding if together <= columns and d.type == "BITMAP"), None)
+        if whole is not None and not chosen:
+            chosen = dict.fromkeys(together, whole)
+    for columns, definition in holding:
+        served = columns & (wanted.union(keys) if definition.type == "BITMAP" else wanted)
+        chosen = {**dict.fromkeys(served, definition), **chosen}
     return chosen
+
+
+def knowing(work: Candidates, keys: Sequence[str]) -> Candidates:
+    """The candidates, exact only in files that the indexes of these keys know."""
+    if not keys:
+        return work
+    found = []
+    for lookup, one in zip(work.lookups, work.found, strict=True):
+        exact = one.exact.copy()
+        for key in keys:
+            part = lookup.unit.parts.get(key)
+            known = np.zeros(len(exact), bool)
+            known[[] if part is None else part.files] = True
+            exact &= known
+        found.append(replace(one, exact=exact))
+    return replace(work, found=tuple(found))
 
 
 def residuals(predicate: Predicate, columns: Sequence[Column], values: pa.Table) -> list[Predicate]:

@@ -21,7 +21,7 @@ from hive_bitmap.index.group import key_columns
 from hive_bitmap.index.metastore import Table, quote
 from hive_bitmap.index.tasks import distribute, parallelism
 from hive_bitmap.query import answers as spark_answers
-from hive_bitmap.query import state
+from hive_bitmap.query import settings, state
 from hive_bitmap.query.candidates import (
     Candidates,
     Found,
@@ -31,6 +31,7 @@ from hive_bitmap.query.candidates import (
     candidates,
     choose_indexes,
     evaluate_here,
+    knowing,
 )
 from hive_bitmap.query.keys import Answers
 from hive_bitmap.query.nodes import TRUE, Predicate, Unknown
@@ -42,6 +43,7 @@ from hive_bitmap.query.planner import (
     explain_indexes,
     full_scan,
     make_plan,
+    share_of_bytes,
     too_small,
 )
 from hive_bitmap.query.predicates import parse
@@ -58,7 +60,11 @@ MOST_WHOLE_FILES = 500  # more files to be read whole than this are not opened o
 
 @dataclass(frozen=True)
 class Request:
-    """What a caller asked for; `columns` of None are all. In a `hurry` nothing is looked up that cannot pay."""
+    """What a caller asked for; `columns` of None are all. In a `hurry` nothing is looked up that cannot pay.
+
+    With `count`, rows are counted by `keys`, columns of the table. `alias` is what stands before columns in the
+    predicate, where it is not the table's name.
+    """
 
     table: str
     predicate: str | None
@@ -66,6 +72,8 @@ class Request:
     count: bool = False
     strategy: str | None = None
     hurry: bool = False
+    keys: tuple[str, ...] = ()
+    alias: str | None = None
 
 
 @dataclass(frozen=True)
@@ -114,12 +122,15 @@ def prepare(spark: SparkSession, request: Request) -> Prepared:
     """Plan a request. Raises NotFound for unknown names and InvalidPredicate for a predicate that Spark refuses."""
     if request.strategy is not None and request.strategy not in STRATEGIES:
         raise NotFound.of("strategy", request.strategy, STRATEGIES)
+    said = settings.read(metastore.settings(spark))
     try:
         target, why_not = _target(spark, request)
+        why_not = said.why_off or why_not
     except Unsupported as e:
         return Prepared(full_scan(request.table, request.predicate, str(e)))
     uses = explain_indexes([(i.definition, i.why_not) for i in target.indexes], target.chosen, target.tree)
-    if why_not or request.strategy == FULL_SCAN:
+    wanted = request.strategy or said.strategy
+    if why_not or wanted == FULL_SCAN:
         unused = tuple(
             replace(use, used=False, reason=use.reason if not use.used else why_not or "not wanted") for use in uses
         )
@@ -129,13 +140,15 @@ def prepare(spark: SparkSession, request: Request) -> Prepared:
     except Unsupported as e:
         return Prepared(full_scan(target.base.full_name, request.predicate, str(e), uses))
     size = sum(file.size for partition in scope.partitions for file in partition.files)
-    if request.hurry and request.strategy is None and too_small(size, parallelism(spark)):
+    share = share_of_bytes(_needed(target.base, request), (*target.base.columns, *target.base.partition_columns))
+    if request.hurry and wanted is None and too_small(int(size * share), parallelism(spark)):
         why_not = f"all of its {size:,} bytes are read in less time than reading through an index takes to start"
         return Prepared(full_scan(target.base.full_name, request.predicate, why_not, uses))
     reading, question = _look_up(spark, request, target, scope)
+    question = replace(question, share=share, engine_reads_only=said.engine_reads_only)
     found = make_plan(question, uses, reading.work)
-    if request.strategy is not None:
-        found = _forced(found, request.strategy)
+    if request.strategy is not None or wanted in found.costs:
+        found = _forced(found, str(wanted))
     return Prepared(found, reading)
 
 
@@ -162,12 +175,15 @@ def _target(spark: SparkSession, request: Request) -> tuple[_Target, str]:
     format = listing.format_of(base)
     tree = _parsed(spark, request, base)
     usable = [index.definition for index in indexes if not index.why_not]
-    chosen = choose_indexes(usable, tree)
+    keys = _data_keys(request, base)
+    chosen = choose_indexes(usable, tree, keys)
     if not request.count:
         chosen.pop("", None)
     target = _Target(base, format, tree, tuple(indexes), chosen)
     if not indexes:
         return target, "the table has no index"
+    if missing := [key for key in keys if key not in chosen]:
+        return target, f"no index of type BITMAP has the key {missing[0]}"
     if not chosen:
         unusable = "".join(f"; {index.why_not}" for index in indexes if index.why_not)
         return target, f"no index has a column that the predicate tests{unusable}"
@@ -180,7 +196,7 @@ def _parsed(spark: SparkSession, request: Request, base: Table) -> Predicate:
     if request.predicate is None:
         return TRUE
     try:
-        return parse(request.predicate, (*base.columns, *base.partition_columns), base.name)
+        return parse(request.predicate, (*base.columns, *base.partition_columns), request.alias or base.name)
     except InvalidPredicate as e:
         analysed(spark, request)  # Spark has the last word on what is SQL
         return Unknown(request.predicate, str(e))
@@ -203,6 +219,7 @@ def _look_up(spark: SparkSession, request: Request, target: _Target, scope: _Sco
     base, typed = target.base, scope.values
     answers = spark_answers.ask(spark, base.name, target.tree, target.chosen, scope.partitions)
     work = candidates(scope.partitions, scope.predicates, target.chosen, _evaluation(spark, answers))
+    work = knowing(work, _data_keys(request, base))
     columns = _needed(base, request)
     read = tuple(key_columns([c for c in columns if c in base.columns], base.columns, scope.zone))
     constants = [c.name for c in columns if c not in base.columns]
@@ -221,17 +238,18 @@ def _look_up(spark: SparkSession, request: Request, target: _Target, scope: _Sco
     return Reading(base, target.format, read, typed.select(kept), answers, work), question
 
 
+def _data_keys(request: Request, base: Table) -> list[str]:
+    """The lower-case names of the keys of a request that lie in the files."""
+    columns = {column.name.lower() for column in base.columns}
+    return [key.lower() for key in request.keys if key.lower() in columns]
+
+
 def _needed(base: Table, request: Request) -> list[Column]:
     """The columns that the request returns or its predicate may mention, in table order; at least one of the files'."""
     schema = (*base.columns, *base.partition_columns)
     text = (request.predicate or "").lower()
-    wanted = (
-        []
-        if request.count
-        else schema
-        if request.columns is None
-        else [find(schema, name, f"table {base.full_name}") for name in request.columns]
-    )
+    names = request.keys if request.count else request.columns
+    wanted = schema if names is None else [find(schema, name, f"table {base.full_name}") for name in names]
     mentioned = [c for c in schema if c.name.lower().replace("`", "``") in text or "*" in text]
     chosen = [column for column in schema if column in wanted or column in mentioned]
     return chosen if any(c in base.columns for c in chosen) else [base.columns[0], *chosen]

@@ -81,6 +81,8 @@ def tally(unit: Unit, predicate: Predicate, answers: Answers, keys: Sequence[str
 def added(tables: Sequence[pa.Table]) -> pa.Table:
     """Tables of keys and counts, with the columns of the first, as one with each key once; NaN is one key."""
     schema = tables[0].schema
+    if len(schema) == 1:
+        return pa.table({COUNT: [sum(table[COUNT][0].as_py() for table in tables if table.num_rows)]}, schema=schema)
     together = pa.concat_tables(table.select(schema.names) for table in tables)
     for place, field in enumerate(schema):  # as the bits that they are: NaN differs from itself
         if pa.types.is_floating(field.type):
