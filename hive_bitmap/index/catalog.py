@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from hive_bitmap.errors import AlreadyExists, NotFound, Unsupported
 from hive_bitmap.formats import storage
-from hive_bitmap.index import generation, metastore, metastore_alter
+from hive_bitmap.index import drift, generation, metastore, metastore_alter
 from hive_bitmap.index.definition import PREFIX, VERSION, Definition, from_table, to_properties
 from hive_bitmap.index.metastore import Table, hadoop_path
 
@@ -25,6 +25,7 @@ POINTER = PREFIX + "index_tables"  # on a base table: names that IN TABLE gave, 
 NEXT = PREFIX + "next_encoding"
 TABLES_AT_ONCE = 500  # described in one call to the metastore
 _remembered: dict[tuple[int, str, str], tuple[float, list[Table]]] = {}  # the index tables of a session's base tables
+_without_index: dict[tuple[int, str, str], float] = {}  # tables that had none, and when that was seen
 Values = tuple[str | None, ...]  # of the partition columns; () for the one state of an unpartitioned table
 
 
@@ -65,7 +66,19 @@ def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tup
     known = {table.name for table in tables}
     named = [other for other in base.properties.get(POINTER, "").split(",") if other and other not in known]
     tables += metastore.describe_many(spark, base.database, named)
-    return base, [replace(index, problem=index.problem or _problem(base, index)) for index in among(tables, base.name)]
+    indexes = [
+        replace(index, problem=index.problem or drift.problem(base, index.table, index.definition))
+        for index in among(tables, base.name)
+    ]
+    if not indexes:
+        _without_index[where] = time.monotonic()
+    return base, indexes
+
+
+def had_no_index(spark: SparkSession, name: str, seconds: float) -> bool:
+    """Whether a table was looked at in the last `seconds`, and had no index then."""
+    when = _without_index.get((id(spark), *metastore.split_name(spark, name)))
+    return when is not None and time.monotonic() - when < seconds
 
 
 def find(spark: SparkSession, name: str) -> tuple[Table | None, list[Index]]:
@@ -121,7 +134,7 @@ def require_distinct(definitions: Sequence[Definition]) -> None:
 
 def require_same_table(base: Table, index: Index) -> None:
     """Raise Unsupported if an indexed or partition column is not what it was when the index was created."""
-    problem = _problem(base, index)
+    problem = drift.problem(base, index.table, index.definition)
     if problem:
         raise Unsupported(problem)
 
@@ -151,10 +164,20 @@ def home(spark: SparkSession, database: str) -> str:
 
 
 def states(spark: SparkSession, index: Index) -> dict[Values, str]:
-    """The published generation of each partition; of an unpartitioned table under the key ()."""
+    """The published generation of each partition; of an unpartitioned table under the key ().
+
+    An index that another process has dropped since has none.
+    """
+    from pyspark.errors import PySparkException
+
     if not index.table.partition_columns:
         return {(): index.table.location}
-    return {partition.values: partition.location for partition in metastore.partitions(spark, index.table)}
+    try:
+        return {partition.values: partition.location for partition in metastore.partitions(spark, index.table)}
+    except PySparkException:
+        if metastore.describe_many(spark, index.table.database, [index.table.name]):
+            raise
+        return {}
 
 
 def alter(spark: SparkSession, index: Index, changed: Definition) -> None:
@@ -176,6 +199,7 @@ def alter(spark: SparkSession, index: Index, changed: Definition) -> None:
 def forget() -> None:
     """Remember nothing of where index tables pointed: they are about to change."""
     _remembered.clear()
+    _without_index.clear()
 
 
 def generation_parent(base: Table, definition: Definition, values: Values) -> str:
@@ -212,42 +236,8 @@ def _index(table: Table) -> Index | None:
     said = {key for key in table.properties if key.startswith(PREFIX) and key != POINTER}
     if not said or table.properties.get(PREFIX + "version", VERSION) != VERSION:
         return None
-    written = _written_definition(table)
+    written = drift.written_definition(table)
     if written is None:
         return None
     edited = f"the TBLPROPERTIES or columns of index table {table.full_name} are not what a build wrote"
     return Index(written, table, f"{edited}: rebuild the index, or drop it and create it anew")
-
-
-def _written_definition(table: Table) -> Definition | None:
-    if not table.location:
-        return None
-    depth = len(table.partition_columns)
-    folders = generation.below(table.location, depth) if depth else [table.location]
-    newest = max(filter(generation.is_generation, folders), key=generation.built, default="")
-    written = generation.definition_of(newest) if newest else None
-    if written is None or written.database != table.database:
-        return None
-    return replace(written, index_table=table.name)
-
-
-def _problem(base: Table, index: Index) -> str:
-    changed = _changed_column(base, index.definition)
-    if changed:
-        return changed
-    before, now = ([(c.name.lower(), c.type) for c in table.partition_columns] for table in (index.table, base))
-    if before != now:
-        by = ", ".join(name for name, _ in now) or "nothing"
-        return f"table {base.full_name} is partitioned by {by} now: drop the index and create it anew"
-    return ""
-
-
-def _changed_column(base: Table, definition: Definition) -> str:
-    for column in definition.columns:
-        if column not in base.columns:
-            now = next((f"is {c.type}" for c in base.columns if c.name.lower() == column.name.lower()), "is gone")
-            return (
-                f"index {definition.name} is on {column.name} {column.type}, but in table {base.full_name} it {now}"
-                ": drop the index and create it anew"
-            )
-    return ""

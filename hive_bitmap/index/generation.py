@@ -26,6 +26,7 @@ from hive_bitmap.index.parallel import each
 MARKER = "_built_by"  # who builds, or built, this generation, since when, and of which index
 RETIRED = "_retired"  # when it was replaced
 GRACE_SECONDS = 24 * 3600  # readers in flight may still hold a plan of a generation that is this young
+DELETIONS = 5  # tries at a folder that another process deletes too
 _NAME = re.compile(r"generation-\d{8}T\d{6}-[0-9a-f]{8}")
 
 
@@ -145,10 +146,13 @@ def remove_empty(root: str, partition_columns: int) -> None:
 
 
 def _delete(folder: str) -> None:
-    try:
-        storage.delete_folder(folder)
-    except (FileNotFoundError, NotADirectoryError):  # by another build, or never made
-        return
+    for _ in range(DELETIONS):
+        try:
+            storage.delete_folder(folder)
+            return
+        except (FileNotFoundError, NotADirectoryError):  # in part by another process, or never made
+            if not storage.exists(folder):
+                return
 
 
 def _partitions(path: str) -> list[str]:

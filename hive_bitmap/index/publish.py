@@ -16,6 +16,7 @@ from hive_bitmap.index import catalog, generation, metastore, metastore_alter
 from hive_bitmap.index.catalog import Index, Values
 from hive_bitmap.index.definition import Definition, from_table, stored_columns, to_properties
 from hive_bitmap.index.metastore import Table, literal, quote
+from hive_bitmap.index.parallel import each
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,20 +47,26 @@ def publish(spark: SparkSession, base: Table, switches: Sequence[Switch]) -> Non
         try:
             _publish(spark, base, switch)
         except Exception as e:  # py4j's errors have no parent that is there without py4j
-            kept = _discard(spark, switch)
+            switched = _discard(spark, switch)
             generation.delete(folder for later in switches[done + 1 :] for folder in later.folders.values())
-            raise BuildFailed(_told(switches, done, kept, e)) from e
+            raise BuildFailed(_told(switches, done, switched, e)) from e
 
 
 def drop(spark: SparkSession, base: Table | None, index: Index) -> None:
-    """Drop an index table and delete the generations, and nothing else; `base` is None where it is gone itself."""
+    """Drop an index table and delete its generations, and nothing else; `base` is None where it is gone itself.
+
+    Those on which a build is at work are left to it: it fails, or it makes the index anew.
+    """
     catalog.forget()
-    definition = index.definition
+    definition, depth = index.definition, len(index.table.partition_columns)
+    live = _live(spark, definition)
     spark.sql(f"DROP TABLE IF EXISTS {definition.sql_name}")
     if base is not None:
         catalog.point_to(spark, base, set(), {definition.index_table})
-    generation.delete(generation.below(definition.root, len(index.table.partition_columns)))
-    generation.remove_empty(definition.root, len(index.table.partition_columns))
+    found = generation.below(definition.root, depth)
+    generation.delete([folder for folder in found if folder in live])
+    generation.delete(generation.superseded([folder for folder in found if folder not in live], (), 0))
+    generation.remove_empty(definition.root, depth)
 
 
 def create_statement(base: Table, definition: Definition, location: str) -> str:
@@ -88,8 +95,7 @@ def _publish(spark: SparkSession, base: Table, switch: Switch) -> None:
     after = _live(spark, switch.definition)
     try:
         replaced = {*before.values(), *switch.folders.values()} - after  # our own where another build was later
-        for folder in replaced:
-            generation.retire(folder)
+        each(generation.retire, replaced)
         parents = {folder.rpartition("/")[0] for folder in (*switch.folders.values(), *replaced)}
         old = generation.superseded(generation.in_folders(sorted(parents)), after)
         for folder in old:
@@ -124,7 +130,7 @@ def _table(spark: SparkSession, base: Table, switch: Switch) -> Table:
 def _replace(spark: SparkSession, base: Table, table: Table, switch: Switch) -> Table:
     """The index table made anew, for another encoding has other columns: at every moment there is one of the two."""
     definition = switch.definition
-    new = replace(definition, index_table=f"{definition.index_table}next__")
+    new = replace(definition, index_table=_next_table(definition))
     spark.sql(f"DROP TABLE IF EXISTS {new.sql_name}")
     spark.sql(create_statement(base, new, switch.folders.get((), definition.root)))
     [made] = metastore.describe_many(spark, definition.database, [new.index_table])
@@ -132,39 +138,51 @@ def _replace(spark: SparkSession, base: Table, table: Table, switch: Switch) -> 
     before = catalog.states(spark, Index(definition, table))
     spark.sql(f"DROP TABLE IF EXISTS {definition.sql_name}")
     metastore_alter.rename(spark, made, definition.index_table)
-    for folder in before.values():
-        generation.retire(folder)
+    each(generation.retire, before.values())
     return replace(made, name=definition.index_table)
 
 
-def _discard(spark: SparkSession, switch: Switch) -> bool:
-    """Delete those of the new generations that the metastore does not reference; whether it could be asked."""
-    definition = switch.definition
+def _discard(spark: SparkSession, switch: Switch) -> int | None:
+    """Delete new generations that the metastore does not reference; returns how many it does, None if it is silent."""
+    definition, new = switch.definition, list(switch.folders.values())
     try:
         live = _live(spark, definition)
     except Exception as e:  # noqa: BLE001 - as above
-        log.warning(
-            "what was built of index %s is left to clean, the metastore does not answer: %s", definition.name, e
-        )
-        return False
-    generation.delete(folder for folder in switch.folders.values() if folder not in live)
-    return True
+        log.warning("what was built of index %s is left to clean, as nobody can be asked: %s", definition.name, e)
+        each(generation.retire, new)  # which is no harm to one that is published after all
+        return None
+    generation.delete(folder for folder in new if folder not in live)
+    return sum(folder in live for folder in new)
 
 
 def _live(spark: SparkSession, definition: Definition) -> set[str]:
     """The generations of an index that the metastore references now."""
-    found = metastore.describe_many(spark, definition.database, [definition.index_table])
+    names = [definition.index_table, _next_table(definition)]
+    found = metastore.describe_many(spark, definition.database, names)
     return {folder for table in found for folder in catalog.states(spark, Index(definition, table)).values()}
 
 
-def _told(switches: Sequence[Switch], done: int, tidy: bool, error: Exception) -> str:
+def _next_table(definition: Definition) -> str:
+    """The name of the table that takes the place of an index table; it is one of an index of the same base table."""
+    return f"{definition.index_table}next__"
+
+
+def _told(switches: Sequence[Switch], done: int, switched: int | None, error: Exception) -> str:
     """Which indexes are published and which are not, and why."""
     names = [switch.definition.name for switch in switches]
-    reason = str(error).partition("\n\nJVM stacktrace")[0].strip() or type(error).__name__
     published = f"; published before it: {', '.join(names[:done])}" if done else ""
     later = f"; not published: {', '.join(names[done + 1 :])}" if names[done + 1 :] else ""
-    left = "" if tidy else "; what was built of it is left to clean"
-    return f"index {names[done]} could not be published, its old state stays: {reason}{left}{published}{later}"
+    state = "its old state stays"
+    if switched:
+        state += f", but for {switched:,} of {len(switches[done].folders):,} partitions that are switched"
+    left = "; what was built of it is left to clean" if switched is None else ""
+    return f"index {names[done]} could not be published, {state}: {_cause(error)}{left}{published}{later}"
+
+
+def _cause(error: Exception) -> str:
+    """What went wrong, without the stack of the JVM, and without py4j's line about what was called."""
+    lines = [line.strip(": ") for line in str(error).splitlines() if not line.startswith(("\t", "An error occurred"))]
+    return next(filter(None, lines), type(error).__name__)
 
 
 def _columns(fields: Iterable[tuple[str, str]]) -> str:
