@@ -18,13 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.formats.storage import FileStatus
+from hive_bitmap.index.group import SHARD_BYTES
 from hive_bitmap.index.listing import is_visible
 from hive_bitmap.index.manifest import FILES, Manifest
-from hive_bitmap.index.shard import cardinalities_path
+from hive_bitmap.index.shard import ROW_BYTES, cardinalities_path
 
 Flags = npt.NDArray[np.bool_]
 MANY_SHARDS = 16  # small ones of a partition: a lookup opens each of them, a merge in each refresh would cost more
-STORED_BYTES = 64 << 20  # of a merged shard at most: what is merged has to fit into a task's memory, uncompressed
+COMPRESSION = 4  # of bitmaps in a shard, about; of plain ones it has no limit
 
 
 @dataclass(frozen=True)
@@ -64,12 +65,14 @@ def refresh(
     schema_crc: int,
     shard_bytes: int,
     compact: bool = False,
+    plain: bool = False,
 ) -> Refresh:
     """What brings a partition up to date whose generation has this manifest.
 
     `present` are the paths in the generation's folder and in its hidden one, with sizes, and `found` the base files.
     `schema_crc` tells the base table's columns: a file that was indexed under others is read again. Shards cover about
     `shard_bytes` of base files; smaller ones are merged with `compact`, or where there are more than MANY_SHARDS.
+    `plain` tells that bitmaps are stored as they are, so that their stored size does not tell what they take in memory.
     """
     whole = _whole(held, present)
     same_schema = pc.equal(held.files["schema_crc"], schema_crc).to_pylist()
@@ -82,7 +85,7 @@ def refresh(
             stays[row] = True
         else:
             read.append(file)
-    linked, carried = _shards(held, stays, shard_bytes, compact)
+    linked, carried = _shards(held, stays, shard_bytes, compact, plain)
     places = (path.rpartition("/") for path in present)
     visible = {name for folder, _, name in places if folder == held.folder and is_visible(name)}
     as_said = visible == set(linked)  # without files of strangers, whose rows SQL users would see
@@ -102,14 +105,14 @@ def _whole(held: Manifest, present: Mapping[str, int]) -> set[str]:
 
 
 def _shards(
-    held: Manifest, stays: Flags, shard_bytes: int, compact: bool
+    held: Manifest, stays: Flags, shard_bytes: int, compact: bool, plain: bool
 ) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     """The shards to take over, and those to write anew, together where they are merged."""
     names: list[str] = held.shards["shard"].to_pylist()
     of = pc.index_in(held.files["shard"], value_set=held.shards["shard"]).fill_null(len(names)).to_numpy()
     rows, staying = (np.bincount(some, minlength=len(names) + 1)[: len(names)] for some in (of, of[stays]))
     base = np.bincount(of, np.where(stays, held.files["size"].to_numpy(), 0), len(names) + 1)[: len(names)]
-    share = np.maximum(base / shard_bytes, held.shards["size"].to_numpy() / STORED_BYTES)
+    share = np.maximum(base / shard_bytes, _memory(held, plain) / SHARD_BYTES)
     small = np.flatnonzero((staying > 0) & (share < 1 / 2))
     first = np.full(len(names) + 1, len(of))
     np.minimum.at(first, of, np.arange(len(of)))
@@ -118,6 +121,15 @@ def _shards(
     linked = tuple(names[shard] for shard in left if staying[shard] == rows[shard])
     alone = [[shard] for shard in left if staying[shard] < rows[shard]]
     return linked, tuple(tuple(names[shard] for shard in some) for some in [*merged, *alone])
+
+
+def _memory(held: Manifest, plain: bool) -> npt.NDArray[np.float64]:
+    """About the bytes that each shard takes when it is read: a build, or a merge, writes no more than SHARD_BYTES."""
+    path = pc.max(pc.binary_length(held.files["path"])).as_py() or 0
+    bitmap = (pc.mean(pc.list_flatten(held.files["rows"])).as_py() or 0) / 8 if plain else 0
+    stored, rows = (held.shards[name].to_numpy() for name in ("size", "rows"))
+    memory: npt.NDArray[np.float64] = stored * COMPRESSION + rows * (ROW_BYTES + path + bitmap)
+    return memory
 
 
 def _merges(small: npt.NDArray[np.int64], share: npt.NDArray[np.float64]) -> list[list[int]]:

@@ -116,7 +116,8 @@ def _changes(
         held = None if scope.full else _held(scope.published.get(source.values))
         what = anew(source.files)
         if held is not None:
-            what = refresh(held, _present(held.folder), source.files, crc, target, compact)
+            plain = scope.definition.type == "BITMAP" and scope.definition.encoding == "plain"
+            what = refresh(held, _present(held.folder), source.files, crc, target, compact, plain)
         return Change(*place, scope.definition, source, held, what, folder)
 
     return each(change, [(index, number) for index, scope in enumerate(scopes) for number in scope.partitions])

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.formats.storage import FileStatus
+from hive_bitmap.index.group import SHARD_BYTES
 from hive_bitmap.index.manifest import FILES, SHARDS, Manifest
-from hive_bitmap.index.refresh import MANY_SHARDS, STORED_BYTES, Refresh, refresh
+from hive_bitmap.index.refresh import COMPRESSION, MANY_SHARDS, Refresh, refresh
 from hive_bitmap.index.shard import cardinalities_path
 
 FOLDER = "file:/i/generation"
@@ -160,8 +161,25 @@ def test_small_shards_are_merged_where_that_is_asked_for_or_there_are_many() -> 
 def test_large_shards_are_not_merged() -> None:
     files = many(40)
     assert planned(manifest(files), files, 2 * SIZE, compact=True).idle
-    stored = manifest(files, dict.fromkeys((f.shard for f in files if f.shard), STORED_BYTES // 2))
+    stored = manifest(files, dict.fromkeys((f.shard for f in files if f.shard), SHARD_BYTES // COMPRESSION // 2))
     assert planned(stored, files, 100 * SIZE, compact=True).idle
+
+
+def test_shards_that_take_much_memory_are_not_merged_however_small_they_are_on_disk() -> None:
+    files = many(40)
+    for rows, block_rows, plain, idle in (
+        (SHARD_BYTES // 50, 10, False, True),  # of each row the path alone
+        (SHARD_BYTES // 5000, 10, False, False),
+        (SHARD_BYTES // 5000, 1 << 20, True, True),
+        (SHARD_BYTES // 5000, 1 << 20, False, False),
+    ):
+        held = manifest(files)
+        shards = held.shards.set_column(2, "rows", pa.array([rows] * len(files)))
+        blocks = pa.array([[block_rows]] * len(files), FILES.field("rows").type)
+        held = Manifest(
+            FOLDER, held.files.set_column(FILES.get_field_index("rows"), FILES.field("rows"), blocks), shards
+        )
+        assert refresh(held, present(held), listed(*files), CRC, 100 * SIZE, True, plain).idle == idle
 
 
 def test_one_small_shard_has_nothing_to_be_merged_with() -> None:
