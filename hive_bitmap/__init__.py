@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hive_bitmap.index.preview import Preview, preview
     from hive_bitmap.index.show import IndexStatus, show
     from hive_bitmap.index.verify import Verification, verify
-    from hive_bitmap.query.aggregates import count
+    from hive_bitmap.query.aggregates import count, group_counts
     from hive_bitmap.query.planner import Plan
     from hive_bitmap.query.result_file import write_offsets
     from hive_bitmap.query.scan import plan, scan
@@ -48,6 +48,7 @@ _HOMES = {
     "drop_table": "index.drop",
     "estimate": "index.estimate",
     "extend": "index.alter",
+    "group_counts": "query.aggregates",
     "plan": "query.scan",
     "preview": "index.preview",
     "rebuild": "index.build",
@@ -73,6 +74,7 @@ __all__ = [
     "drop_table",
     "estimate",
     "extend",
+    "group_counts",
     "plan",
     "preview",
     "rebuild",

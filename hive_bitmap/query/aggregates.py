@@ -170,7 +170,7 @@ def _complete(keys: pa.Table, reading: Reading, lookup: Lookup, schema: pa.Schem
 def _tally_all(spark: SparkSession, lookups: Sequence[Lookup], answers: Answers, keys: Sequence[str]) -> list[_Tallied]:
     """The keys of each lookup, counted here where little index has to be read, else in tasks."""
     shards = {shard for lookup in lookups for part in lookup.unit.parts.values() for shard in part.shards}
-    if sum(size for _, size in shards) <= DRIVER_INDEX_BYTES:
+    if not lookups or sum(size for _, size in shards) <= DRIVER_INDEX_BYTES:
         return [_tally(lookup, answers, keys) for lookup in lookups]
     items = [(number, lookup, answers, keys) for number, lookup in enumerate(lookups)]
     found = distribute(spark, items).mapInArrow(tally_batches, "tallied binary").collect()
