@@ -1,0 +1,116 @@
+"""Publishing on the embedded metastore: odd partition values, several indexes of which one fails, readers in flight."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import hive_bitmap
+from hive_bitmap.errors import BuildFailed
+from hive_bitmap.index import catalog, metastore, metastore_alter, metastore_jvm
+from hive_bitmap.index.progress import Done
+from tests.index.life import flat_table, generations, index_table, live, parted_table, require_right, write
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ODD = ["a b", "x/y=z", "50%", "%20", "it's", 'say "hi"', "näß 日", "back\\slash", "a:b", "#?&", None, "x" * 100]
+
+
+@pytest.mark.parametrize("through_jvm", [True, False])
+def test_odd_partition_values_are_switched_together(
+    spark: SparkSession, database: str, tmp_path: Path, through_jvm: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In few calls or by SQL, one by one: what the metastore then says is what was asked for."""
+    spark.sql("CREATE TABLE odd (k int) PARTITIONED BY (p string, q int) STORED AS PARQUET")
+    table = metastore.describe(spark, "odd")
+    values = [(value, str(number)) for number, value in enumerate(ODD)]
+    first = {value: f"file:{tmp_path}/q=a b%2F{number}/é{number}" for number, value in enumerate(values)}
+    second = {value: f"{folder}/next #?" for value, folder in first.items()}
+    monkeypatch.setattr(metastore_alter, "AT_ONCE", 5)
+    monkeypatch.setattr(metastore_alter.metastore_jvm, "available", lambda _: through_jvm)
+    reading = metastore_jvm.partitions
+    metastore_alter.switch(spark, table, {}, first, ())
+    assert {one.values: one.location for one in reading(spark, table)} == first
+    described = spark.sql("SHOW TABLE EXTENDED LIKE 'odd' PARTITION (p='a b', q=0)").collect()[0].information
+    metastore_alter.switch(spark, table, first, second, values[:2])
+    assert {one.values: one.location for one in reading(spark, table)} == dict(list(second.items())[2:])
+    metastore_alter.switch(spark, table, {}, {values[0]: second[values[0]]}, ())
+    again = spark.sql("SHOW TABLE EXTENDED LIKE 'odd' PARTITION (p='a b', q=0)").collect()[0].information
+    unlike = [line for line in set(described.splitlines()) ^ set(again.splitlines()) if "InputFormat" in line]
+    assert unlike == [] and "MapredParquetInputFormat" in again
+
+
+def test_an_index_table_of_odd_partitions_is_read_by_all(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    spark.sql("CREATE TABLE odd (k int, id bigint) PARTITIONED BY (p string) STORED AS PARQUET")
+    rows = [(number % 5, number, value) for number, value in enumerate(ODD * 3)]
+    spark.createDataFrame(rows, "k int, id bigint, p string").coalesce(1).write.insertInto("odd")
+    hive_bitmap.build(spark, "odd", ["k"])
+    before = spark.table(index_table(spark, "odd")).groupBy("p").count().collect()
+    hive_bitmap.rebuild(spark, "odd", full=True)
+    assert sorted(spark.table(index_table(spark, "odd")).groupBy("p").count().collect(), key=str) == sorted(
+        before, key=str
+    )
+    assert hive_bitmap.show(spark, "odd")[0].fresh == len(ODD)
+    require_right(spark, "odd")
+
+
+def test_an_index_that_is_dropped_meanwhile(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    """Those before it are published, those behind it are not, and the error says so."""
+    flat = flat_table(spark, tmp_path / "t")
+    hive_bitmap.build(spark, flat, ["k", "id"])
+    hive_bitmap.build(spark, flat, [["k", "id"]], name="both")
+    before = {index.definition.name: index.table.location for index in catalog.table_and_indexes(spark, flat)[1]}
+    asked = []
+
+    def drop_one(done: Done) -> None:
+        if done.files == done.files_total and not asked:
+            asked.append(done)
+            spark.sql(f"DROP TABLE {database}__flat_id__")
+
+    said = r"index id could not be published, .* was dropped while it was built; published before it: k; not .*: both"
+    with pytest.raises(BuildFailed, match=said):
+        hive_bitmap.rebuild(spark, flat, ["k", "id", "both"], full=True, progress=drop_one)
+    after = {index.definition.name: index.table.location for index in catalog.table_and_indexes(spark, flat)[1]}
+    assert after["both"] == before["both"] and after["k"] != before["k"] and set(after) == {"both", "k"}
+    left = {*before.values(), *after.values()}
+    assert set(generations(spark, database)) == left, "what was not published is deleted"
+    require_right(spark, flat)
+
+
+def test_a_reader_in_flight_ends_right(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    parted = parted_table(spark, tmp_path / "t", 2)
+    hive_bitmap.build(spark, parted, ["k"])
+    planned = {name: hive_bitmap.scan(spark, parted, "k = 3", strategy=name) for name in ("rows", "files")}
+    rows = sorted(row.id for row in spark.table(parted).where("k = 3").collect())
+    hive_bitmap.rebuild(spark, parted, full=True)
+    assert {name: sorted(row.id for row in frame.collect()) for name, frame in planned.items()} == dict.fromkeys(
+        planned, rows
+    )
+    planned = {name: hive_bitmap.scan(spark, parted, "k = 3", strategy=name) for name in ("rows", "files")}
+    hive_bitmap.drop(spark, parted, "k")
+    assert all(sorted(row.id for row in frame.collect()) == rows for frame in planned.values())
+
+
+def test_the_later_of_two_builds_wins(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    """The other's generation is retired by whichever of the two sees it."""
+    flat = flat_table(spark, tmp_path / "t")
+    hive_bitmap.build(spark, flat, ["k"])
+    inner = []
+
+    def build_another(done: Done) -> None:
+        if done.files == done.files_total and not inner:
+            inner.append(done)
+            write(tmp_path / "t", files=1, first=2)
+            hive_bitmap.rebuild(spark, flat, full=True)
+            inner.extend(live(spark, flat))
+
+    hive_bitmap.rebuild(spark, flat, full=True, progress=build_another)
+    [won] = live(spark, flat)
+    assert won != inner[1] and [one.unindexed for one in hive_bitmap.show(spark, flat)] == [1]
+    require_right(spark, flat)
+    assert len(hive_bitmap.clean(spark, flat, grace_seconds=0)) == 2 and generations(spark, database) == [won]
+    hive_bitmap.rebuild(spark, flat)
+    assert [one.fresh for one in hive_bitmap.show(spark, flat)] == [3]
