@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -133,7 +134,7 @@ def _passes(weight: npt.NDArray[np.float64]) -> Iterator[tuple[int, int]]:
     """Runs of blocks whose index rows take about PASS_BYTES each."""
     part = (np.cumsum(weight) - weight) // PASS_BYTES
     starts = np.flatnonzero(np.diff(part, prepend=-1))
-    yield from zip(starts.tolist(), [*starts[1:].tolist(), len(weight)], strict=True)
+    yield from pairwise([*starts.tolist(), len(weight)])
 
 
 def _gather(shard: OpenShard, place: Callable[[pa.Table], Longs], start: int, end: int) -> Callable[[int], pa.Table]:
