@@ -1,0 +1,89 @@
+"""What passes for the same file: equal times and sizes do not where the store tells more, and clocks may be set."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hive_bitmap.errors import Undecodable
+from hive_bitmap.formats import storage
+from hive_bitmap.index import fingerprint
+
+OLD, NEW = b"a" * 100, b"b" * 100
+
+
+def in_place(path: Path) -> None:
+    path.write_bytes(NEW)
+
+
+def by_rename(path: Path) -> None:
+    path.with_name(".new").write_bytes(NEW)
+    path.with_name(".new").replace(path)
+
+
+def by_copy_and_back(path: Path) -> None:
+    by_rename(path)
+    path.with_name(".old").write_bytes(OLD)
+    path.with_name(".old").replace(path)
+
+
+@pytest.mark.parametrize("change", [in_place, by_rename, by_copy_and_back])
+@pytest.mark.parametrize("shift", [0, -3600, 3600])
+def test_a_replaced_file_is_never_the_same_though_size_and_time_are(
+    tmp_path: Path, change: Callable[[Path], None], shift: int
+) -> None:
+    """The clock may go wrong by an hour: the inode's time of change is not set by `utime`."""
+    path = tmp_path / "f"
+    path.write_bytes(OLD)
+    at = time.time_ns() + shift * 10**9
+    os.utime(path, ns=(at, at))
+    taken = fingerprint.take(f"file:{path}")
+    change(path)
+    os.utime(path, ns=(at, at))
+    status = storage.status(f"file:{path}")
+    assert (status.size, status.mtime_ms) == (taken.size, taken.mtime_ms)
+    assert not taken.matches(status) and not taken.confirmed()
+    [listed] = [file for file in storage.list_folder(f"file:{tmp_path}") if file.path.endswith("/f")]
+    assert not taken.matches(listed)
+
+
+def test_an_untouched_file_is_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(OLD)
+    taken = fingerprint.take(f"file:{path}")
+    assert taken.matches(storage.status(f"file:{path}")) and taken.confirmed()
+
+
+def test_a_store_without_tags_is_asked_for_the_tail(tmp_path: Path) -> None:
+    """Size and time let a file of another content pass; its last bytes do not."""
+    path = tmp_path / "f"
+    path.write_bytes(OLD)
+    taken = replace(fingerprint.take(f"file:{path}"), etag="")
+    before = path.stat().st_mtime_ns
+    assert taken.confirmed()
+    by_rename(path)
+    os.utime(path, ns=(before, before))
+    assert taken.matches(storage.status(f"file:{path}")) and not taken.confirmed()
+
+
+def test_rewrites_in_quick_succession_have_fingerprints_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    found = []
+    for number in range(20):
+        path.write_bytes(bytes([number]) * 100)
+        found.append(fingerprint.take(f"file:{path}"))
+        os.utime(path, ns=(10**18, 10**18))
+    assert len({(one.size, one.etag) for one in found}) == len(found)
+
+
+def test_a_file_from_the_future_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(OLD)
+    monkeypatch.setattr(fingerprint.time, "time", lambda now=time.time: now() - 10)
+    with pytest.raises(Undecodable, match="ahead of this machine's clock"):
+        fingerprint.take(f"file:{path}")
