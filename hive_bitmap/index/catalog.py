@@ -6,13 +6,14 @@ that of each of its partitions, points. What others did to table and properties 
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
-from hive_bitmap.errors import AlreadyExists, NotFound, Unsupported
+from hive_bitmap.errors import AlreadyExists, InvalidProperty, NotFound, Unsupported
 from hive_bitmap.formats import storage
 from hive_bitmap.index import drift, generation, metastore, metastore_alter
 from hive_bitmap.index.definition import PREFIX, VERSION, Definition, from_table, to_properties
@@ -25,7 +26,7 @@ POINTER = PREFIX + "index_tables"  # on a base table: names that IN TABLE gave, 
 NEXT = PREFIX + "next_encoding"
 TABLES_AT_ONCE = 500  # described in one call to the metastore
 _remembered: dict[tuple[int, str, str], tuple[float, list[Table]]] = {}  # the index tables of a session's base tables
-_without_index: dict[tuple[int, str, str], float] = {}  # tables that had none, and when that was seen
+_indexed_columns: dict[tuple[int, str, str], tuple[float, frozenset[str]]] = {}  # of these, and when they were seen
 Values = tuple[str | None, ...]  # of the partition columns; () for the one state of an unpartitioned table
 
 
@@ -70,15 +71,15 @@ def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tup
         replace(index, problem=index.problem or drift.problem(base, index.table, index.definition))
         for index in among(tables, base.name)
     ]
-    if not indexes:
-        _without_index[where] = time.monotonic()
+    columns = frozenset(name.lower() for index in indexes for name in index.definition.column_names)
+    _indexed_columns[where] = (time.monotonic(), columns)
     return base, indexes
 
 
-def had_no_index(spark: SparkSession, name: str, seconds: float) -> bool:
-    """Whether a table was looked at in the last `seconds`, and had no index then."""
-    when = _without_index.get((id(spark), *metastore.split_name(spark, name)))
-    return when is not None and time.monotonic() - when < seconds
+def indexed_columns(spark: SparkSession, name: str, seconds: float) -> frozenset[str] | None:
+    """The columns of a table's indexes, in lower case, as seen in the last `seconds`; None if they were not."""
+    when, columns = _indexed_columns.get((id(spark), *metastore.split_name(spark, name)), (0.0, None))
+    return columns if time.monotonic() - when < seconds else None
 
 
 def find(spark: SparkSession, name: str) -> tuple[Table | None, list[Index]]:
@@ -143,17 +144,20 @@ def place(spark: SparkSession, definition: Definition, location: str | None) -> 
     """The definition with the folder its generations go to: LOCATION, else one under the external warehouse root.
 
     No two indexes share one: AlreadyExists is raised for the LOCATION of another, and the default is then another name.
+    Raises InvalidProperty for a LOCATION without a host where its scheme has one.
     """
     root = hadoop_path(f"{home(spark, definition.database)}/{definition.index_table}")
     if location is not None:
         root = hadoop_path(location if ":" in location.partition("/")[0] else "file:" + storage.absolute(location))
+        if re.match(r"(?!file:)\w+:/(//|[^/])", root):
+            raise InvalidProperty(f"LOCATION {location} names no host or bucket: the metastore would add one")
     if storage.exists(root):
         for other in indexes_of_database(spark, definition.database):
             if other.definition.root == root and location is not None:
                 index = f"index {other.definition.name} on {other.definition.full_table}"
                 raise AlreadyExists(f"folder {root} is that of {index}: give another LOCATION")
-            if other.definition.root == root:
-                root = f"{root}-{token_hex(4)}"
+        if location is None and generation.anywhere(root):  # another's, or of a build at work
+            root = f"{root}-{token_hex(4)}"
     return replace(definition, root=root)
 
 
@@ -199,7 +203,7 @@ def alter(spark: SparkSession, index: Index, changed: Definition) -> None:
 def forget() -> None:
     """Remember nothing of where index tables pointed: they are about to change."""
     _remembered.clear()
-    _without_index.clear()
+    _indexed_columns.clear()
 
 
 def generation_parent(base: Table, definition: Definition, values: Values) -> str:

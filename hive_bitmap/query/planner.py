@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from hive_bitmap.columns import Column
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.query.candidates import FRESH, UNINDEXED, Candidates, Found, Lookup
 from hive_bitmap.query.nodes import Predicate, columns_of
@@ -20,6 +21,9 @@ INDEX_ONLY, ROWS, BLOCKS, FILES, FULL_SCAN = "index only", "rows", "blocks", "fi
 STRATEGIES = (INDEX_ONLY, ROWS, BLOCKS, FILES, FULL_SCAN)
 DIRECT_STRATEGY = {"parquet": ROWS, "orc": BLOCKS}
 CLEARLY_CHEAPER = 0.9  # of a full scan's price, else the full scan is taken
+WIDTHS = {"boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "float": 4, "date": 4}  # bytes of a value
+WIDTHS |= dict.fromkeys(("bigint", "double", "timestamp", "timestamp_ntz"), 8)
+WIDE = 16  # of other types
 
 FILES_SCHEMA = pa.schema(
     [
@@ -102,7 +106,8 @@ class Question:
     """What is asked: the table's names, the predicate's text, and what the reader will need.
 
     `columns` are lower-case names of data columns; `unreadable` are paths of files to be read whole that only the
-    engine can read, with the reason; `cores` is how many tasks run at once.
+    engine can read, with the reason; `cores` is how many tasks run at once; `share` is that of the files' bytes which
+    the columns take.
     """
 
     table: str
@@ -114,6 +119,8 @@ class Question:
     count: bool = False
     unreadable: Mapping[str, str] = field(default_factory=dict)
     engine_can_skip_files: bool = True
+    engine_reads_only: bool = False
+    share: float = 1.0
 
 
 def full_scan(table: str, predicate: str | None, reason: str, indexes: tuple[IndexUse, ...] = ()) -> Plan:
@@ -187,9 +194,18 @@ def too_small(bytes_total: int, cores: int, prices: Prices = Prices()) -> bool:
     return prices.spark_start + bytes_total * prices.spark_byte / cores < prices.direct_start
 
 
+def share_of_bytes(needed: Sequence[Column], columns: Sequence[Column]) -> float:
+    """Roughly, what of the bytes of a file some of its columns take."""
+    return sum(map(_width, needed)) / max(sum(map(_width, columns)), 1)
+
+
 def needs_file(found: Found, lookup: Lookup) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Of each file of a lookup, whether any row of it is selected."""
     return np.bincount(lookup.unit.file, found.counts, len(lookup.unit.paths)) > 0
+
+
+def _width(column: Column) -> int:
+    return WIDTHS.get(column.type, WIDE)
 
 
 def _tables(work: Candidates) -> tuple[pa.Table, pa.Table]:
@@ -244,14 +260,17 @@ def _costs(
     prices: Prices,
 ) -> tuple[dict[str, float], dict[str, str]]:
     """The price in seconds of each strategy that is possible, and why the others are not."""
-    total, selected = figures["bytes_total"] or 0, figures["bytes_selected"] or 0
+    total, selected, whole, needed = (
+        question.share * (size or 0)
+        for size in (figures["bytes_total"], figures["bytes_selected"], whole_bytes, needed_bytes)
+    )
     costs = {FULL_SCAN: prices.spark_start + total * prices.spark_byte / question.cores}
     impossible = {}
     direct = DIRECT_STRATEGY[question.format]
     indirect = _indirect(question, work)
     direct_price = (
         prices.direct_start
-        + (selected * prices.direct_byte[question.format] + whole_bytes * prices.spark_byte + kept * prices.direct_row)
+        + (selected * prices.direct_byte[question.format] + whole * prices.spark_byte + kept * prices.direct_row)
         / question.cores
     )
     if indirect:
@@ -262,7 +281,7 @@ def _costs(
         costs[direct] = direct_price
     if not question.count:
         if question.engine_can_skip_files:
-            costs[FILES] = prices.direct_start + needed_bytes * prices.spark_byte / question.cores
+            costs[FILES] = prices.direct_start + needed * prices.spark_byte / question.cores
         else:
             impossible[FILES] = "the session's reader cannot skip files"
     return costs, impossible
@@ -270,6 +289,8 @@ def _costs(
 
 def _indirect(question: Question, work: Candidates) -> str:
     """Why the files that must be opened cannot be read but through the engine; empty if they can."""
+    if question.engine_reads_only:
+        return "hive_bitmap.engine_reads_only is true"
     for lookup, found in zip(work.lookups, work.found, strict=True):
         opened = needs_file(found, lookup) & ~found.exact if question.count else needs_file(found, lookup)
         for file in np.flatnonzero(opened).tolist():

@@ -118,13 +118,16 @@ class _Scope:
     crc: int
 
 
-def prepare(spark: SparkSession, request: Request) -> Prepared:
-    """Plan a request. Raises NotFound for unknown names and InvalidPredicate for a predicate that Spark refuses."""
+def prepare(spark: SparkSession, request: Request, found: tuple[Table, list[Index]] | None = None) -> Prepared:
+    """Plan a request; `found` are its table and the indexes, if they were looked up a moment ago.
+
+    Raises NotFound for unknown names and InvalidPredicate for a predicate that Spark refuses.
+    """
     if request.strategy is not None and request.strategy not in STRATEGIES:
         raise NotFound.of("strategy", request.strategy, STRATEGIES)
     said = settings.read(metastore.settings(spark))
     try:
-        target, why_not = _target(spark, request)
+        target, why_not = _target(spark, request, found)
         why_not = said.why_off or why_not
     except Unsupported as e:
         return Prepared(full_scan(request.table, request.predicate, str(e)))
@@ -146,10 +149,10 @@ def prepare(spark: SparkSession, request: Request) -> Prepared:
         return Prepared(full_scan(target.base.full_name, request.predicate, why_not, uses))
     reading, question = _look_up(spark, request, target, scope)
     question = replace(question, share=share, engine_reads_only=said.engine_reads_only)
-    found = make_plan(question, uses, reading.work)
-    if request.strategy is not None or wanted in found.costs:
-        found = _forced(found, str(wanted))
-    return Prepared(found, reading)
+    plan = make_plan(question, uses, reading.work)
+    if request.strategy is not None or wanted in plan.costs:
+        plan = _forced(plan, str(wanted))
+    return Prepared(plan, reading)
 
 
 def analysed(spark: SparkSession, request: Request) -> DataFrame:
@@ -169,9 +172,11 @@ def analysed(spark: SparkSession, request: Request) -> DataFrame:
         raise InvalidPredicate(f"Spark refuses {request.predicate!r} on table {request.table}: {reason}") from e
 
 
-def _target(spark: SparkSession, request: Request) -> tuple[_Target, str]:
+def _target(
+    spark: SparkSession, request: Request, found: tuple[Table, list[Index]] | None
+) -> tuple[_Target, str]:
     """The table with its indexes, and why none of them can serve; empty if one can."""
-    base, indexes = catalog.table_and_indexes(spark, request.table, INDEXES_REMEMBERED)
+    base, indexes = found or catalog.table_and_indexes(spark, request.table, INDEXES_REMEMBERED)
     format = listing.format_of(base)
     tree = _parsed(spark, request, base)
     usable = [index.definition for index in indexes if not index.why_not]

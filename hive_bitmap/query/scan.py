@@ -68,17 +68,28 @@ def scan(
 def rows(spark: SparkSession, request: Request, prepared: Prepared) -> DataFrame:
     """The rows of a prepared request."""
     reading, strategy = prepared.reading, prepared.plan.strategy
-    if reading is not None and (strategy == FILES or reading.work.whole or reading.work.vanished):
-        spark.catalog.refreshTable(request.table)  # the session may remember files of another day
+    _refresh(spark, request, prepared)
     whole = analysed(spark, request)
     if reading is None or strategy in (FULL_SCAN, INDEX_ONLY):
         return whole
-    if strategy == FILES:
-        frame = _engine_rows(spark, request, reading)
-    else:
-        frame = direct_rows(spark, request, reading, _tasks(spark, reading))
+    frame = _read(spark, request, reading, strategy)
     found = None if frame is None else narrowed(frame, request, reading, whole.columns)
     return whole if found is None else found
+
+
+def narrow(spark: SparkSession, request: Request, prepared: Prepared) -> DataFrame | None:
+    """The requested columns of every row that satisfies the predicate, and maybe of others; None where all are read.
+
+    For a query that asks the predicate itself.
+    """
+    reading, strategy = prepared.reading, prepared.plan.strategy
+    if reading is None or strategy in (FULL_SCAN, INDEX_ONLY):
+        return None
+    _refresh(spark, request, prepared)
+    frame = _read(spark, request, reading, strategy)
+    if frame is None:
+        return None if strategy == FILES else _columns(spark.table(request.table).where("FALSE"), request)
+    return _columns(frame, request)
 
 
 def direct_rows(spark: SparkSession, request: Request, reading: Reading, tasks: Sequence[ReadTask]) -> DataFrame | None:
@@ -128,6 +139,24 @@ def _request(
     table: str, predicate: str | None, columns: Sequence[str] | None, count: bool, strategy: str | None
 ) -> Request:
     return Request(table, predicate, None if columns is None else tuple(columns), count, strategy)
+
+
+def _refresh(spark: SparkSession, request: Request, prepared: Prepared) -> None:
+    """Have the session list the files anew where it will read some: it may remember those of another day."""
+    reading = prepared.reading
+    if reading is not None and (prepared.plan.strategy == FILES or reading.work.whole or reading.work.vanished):
+        spark.catalog.refreshTable(request.table)
+
+
+def _read(spark: SparkSession, request: Request, reading: Reading, strategy: str) -> DataFrame | None:
+    """What the plan reads, before the predicate; None for no row, or by FILES for all."""
+    if strategy == FILES:
+        return _engine_rows(spark, request, reading)
+    return direct_rows(spark, request, reading, _tasks(spark, reading))
+
+
+def _columns(frame: DataFrame, request: Request) -> DataFrame:
+    return frame if request.columns is None else frame.select(*map(quote, request.columns))
 
 
 def _tasks(spark: SparkSession, reading: Reading) -> list[ReadTask]:

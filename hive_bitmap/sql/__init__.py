@@ -18,11 +18,14 @@ def sql(spark: SparkSession, text: str, args: dict[str, Any] | list[Any] | None 
     >>> sql(spark, "CREATE INDEX i ON TABLE sales (city) AS 'BITMAP'")  # doctest: +SKIP
     """
     from hive_bitmap.errors import Unsupported
+    from hive_bitmap.query.rewrite.running import run as run_query
     from hive_bitmap.sql.commands import is_elsewhere, run
     from hive_bitmap.sql.parse import parse
 
     statement = parse(text)
-    if statement is None or is_elsewhere(spark, statement):
+    if statement is None:
+        return run_query(spark, text, args)
+    if is_elsewhere(spark, statement):
         return spark.sql(text, args=args)
     if args:
         raise Unsupported("an index statement takes no parameters: write the values into the text")

@@ -44,4 +44,4 @@ def _ands(words: Words, at: int, end: int) -> list[int]:
 
 def _may_end(words: Words, at: int) -> bool:
     token = words.tokens[at]
-    return token.key in (")", "]") or (token.kind != "symbol" and token.key not in _DANGLING)
+    return token.key in (")", "]", "?") or (token.kind != "symbol" and token.key not in _DANGLING)

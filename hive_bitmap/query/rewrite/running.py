@@ -1,0 +1,35 @@
+"""Running a query: with narrowed scans where they pay, else as it was written."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from hive_bitmap.query.rewrite.rewriting import Rewriting, rewrite
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+
+def run(spark: SparkSession, text: str, args: dict[str, Any] | list[Any] | None = None) -> DataFrame:
+    """What `spark.sql(text, args)` answers, its scans of indexed tables narrowed where that pays.
+
+    Raises what Spark raises.
+    """
+    return perform(spark, rewrite(spark, text, args), args)
+
+
+def perform(spark: SparkSession, rewriting: Rewriting, args: dict[str, Any] | list[Any] | None = None) -> DataFrame:
+    """The answer of a query that was rewritten; of the text as it was, if Spark refuses the other."""
+    from pyspark.errors import AnalysisException
+
+    if rewriting.frames:
+        try:
+            found = spark.sql(rewriting.template, args=args, **rewriting.frames)
+            found.schema  # noqa: B018 - Spark Connect analyses when it is asked for the schema
+            return found
+        except AnalysisException as e:
+            log.info("with narrowed scans Spark refuses, so they are left out: %s", str(e).splitlines()[0])
+    return spark.sql(rewriting.text, args=args)
