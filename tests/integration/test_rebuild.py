@@ -293,3 +293,14 @@ def test_a_deferred_index_is_built_by_its_first_rebuild(spark: SparkSession, pla
     assert read(hive_bitmap.build(spark, "t", ["k"], deferred=True)) == (0, 0)
     assert read(hive_bitmap.rebuild(spark, "t")) == (3, 0)
     check(spark)
+
+
+def test_files_without_rows_are_known_too(spark: SparkSession, plain: Path) -> None:
+    hive_bitmap.build(spark, "t", ["k"])
+    schema = pq.read_schema(plain / "0.parquet")
+    for path in plain.glob("*.parquet"):
+        pq.write_table(schema.empty_table(), path)
+    assert read(hive_bitmap.rebuild(spark, "t")) == (3, 0)
+    assert [found.problems for found in hive_bitmap.verify(spark, "t")] == [()]
+    assert (hive_bitmap.show(spark, "t")[0].fresh, hive_bitmap.count(spark, "t", "k = 3")) == (3, 0)
+    assert read(hive_bitmap.rebuild(spark, "t", compact=True)) == (0, 0)
