@@ -18,6 +18,7 @@ from hive_bitmap.formats import storage
 from hive_bitmap.index import drift, generation, metastore, metastore_alter
 from hive_bitmap.index.definition import PREFIX, VERSION, Definition, from_table, to_properties
 from hive_bitmap.index.metastore import Table, hadoop_path
+from hive_bitmap.index.parallel import each
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -146,18 +147,18 @@ def place(spark: SparkSession, definition: Definition, location: str | None) -> 
     No two indexes share one: AlreadyExists is raised for the LOCATION of another, and the default is then another name.
     Raises InvalidProperty for a LOCATION without a host where its scheme has one.
     """
-    root = hadoop_path(f"{home(spark, definition.database)}/{definition.index_table}")
-    if location is not None:
-        root = hadoop_path(location if ":" in location.partition("/")[0] else "file:" + storage.absolute(location))
-        if re.match(r"(?!file:)\w+:/(//|[^/])", root):
-            raise InvalidProperty(f"LOCATION {location} names no host or bucket: the metastore would add one")
-    if storage.exists(root):
-        for other in indexes_of_database(spark, definition.database):
-            if other.definition.root == root and location is not None:
-                index = f"index {other.definition.name} on {other.definition.full_table}"
-                raise AlreadyExists(f"folder {root} is that of {index}: give another LOCATION")
-        if location is None and generation.anywhere(root):  # another's, or of a build at work
-            root = f"{root}-{token_hex(4)}"
+    if location is None:
+        root = hadoop_path(f"{home(spark, definition.database)}/{definition.index_table}")
+        found = generation.anywhere(root)  # of an index that was renamed, of one that was dropped, of a build at work
+        taken = any(age != generation.NEVER_NEEDED for age in each(generation.unused_for, found))
+        return replace(definition, root=f"{root}-{token_hex(4)}" if taken else root)
+    root = hadoop_path(location if ":" in location.partition("/")[0] else "file:" + storage.absolute(location))
+    if re.match(r"(?!file:)\w+:/(//|[^/])", root):
+        raise InvalidProperty(f"LOCATION {location} names no host or bucket: the metastore would add one")
+    for other in indexes_of_database(spark, definition.database) if storage.exists(root) else []:
+        if other.definition.root == root:
+            index = f"index {other.definition.name} on {other.definition.full_table}"
+            raise AlreadyExists(f"folder {root} is that of {index}: give another LOCATION")
     return replace(definition, root=root)
 
 

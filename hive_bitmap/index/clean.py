@@ -104,7 +104,7 @@ def _overlap(one: str, other: str) -> bool:
 def _leftover(found: _Found, age: float, grace_seconds: float) -> Leftover:
     if found.dropped:
         why = f"index {found.dropped} was dropped"
-    elif age == float("inf"):
+    elif age == generation.NEVER_NEEDED:
         why = "half-built: its build died"
     else:
         why = "another generation took its place"

@@ -150,7 +150,7 @@ def to_properties(definition: Definition) -> dict[str, str]:
     """The TBLPROPERTIES that hold a definition."""
     columns = [[column.name, column.type] for column in definition.columns]
     later = {PREFIX + "next_encoding": definition.next_encoding} if definition.next_encoding else {}
-    return {
+    properties = {
         PREFIX + "version": VERSION,
         PREFIX + "index": definition.name,
         PREFIX + "table": definition.full_table,
@@ -164,6 +164,7 @@ def to_properties(definition: Definition) -> dict[str, str]:
         PREFIX + "enabled": str(definition.enabled).lower(),
         **later,
     }
+    return {**properties, PREFIX + "crc32": str(zlib.crc32(json.dumps(sorted(properties.items())).encode()))}
 
 
 def from_table(table: Table) -> Definition | None:
@@ -178,13 +179,13 @@ def from_table(table: Table) -> Definition | None:
 
 
 def from_properties(properties: Mapping[str, str]) -> Definition | None:
-    """The definition that these TBLPROPERTIES hold; None where they hold none, or one of a later version."""
+    """The definition in these TBLPROPERTIES; None where there is none, one of a later version, or they were edited."""
     said = {key[len(PREFIX) :]: value for key, value in properties.items() if key.startswith(PREFIX)}
     try:
         if said["version"] != VERSION or said["type"] not in TYPES:
             return None
         database, _, base = said["table"].partition(".")
-        return Definition(
+        definition = Definition(
             said["index"],
             database,
             base,
@@ -200,6 +201,8 @@ def from_properties(properties: Mapping[str, str]) -> Definition | None:
         )
     except (KeyError, ValueError, TypeError, InvalidProperty):
         return None
+    crc32 = to_properties(definition)[PREFIX + "crc32"]
+    return definition if said.get("crc32", crc32) == crc32 else None
 
 
 def stored_columns(definition: Definition) -> list[Column]:

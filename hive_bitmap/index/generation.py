@@ -26,6 +26,7 @@ from hive_bitmap.index.parallel import each
 MARKER = "_built_by"  # who builds, or built, this generation, since when, and of which index
 RETIRED = "_retired"  # when it was replaced
 GRACE_SECONDS = 24 * 3600  # readers in flight may still hold a plan of a generation that is this young
+NEVER_NEEDED = float("inf")  # how long nobody has needed what was never finished
 DELETIONS = 5  # tries at a folder that another process deletes too
 _NAME = re.compile(r"generation-\d{8}T\d{6}-[0-9a-f]{8}")
 
@@ -62,6 +63,11 @@ def retire(folder: str) -> None:
 def is_generation(path: str) -> bool:
     """Whether the last part of a path is the name of a generation."""
     return bool(_NAME.fullmatch(path.rpartition("/")[2]))
+
+
+def is_of(folder: str, definition: Definition) -> bool:
+    """Whether a folder that a table points at is a generation of this index, and not of another, or of strangers."""
+    return is_generation(folder) and folder.startswith(f"{definition.root}/")
 
 
 def built(folder: str) -> float:
@@ -116,8 +122,9 @@ def superseded(folders: Iterable[str], live: Collection[str], grace_seconds: flo
 def unused_for(folder: str) -> float | None:
     """For how many seconds nobody can have needed a generation that no metastore entry references.
 
-    None where its builder may still be at work; 0 where it is complete and nobody has said that it was replaced. To
-    be asked before it is looked up what is referenced: a builder may publish, and end, between the two.
+    None where its builder may still be at work; 0 where it is complete and nobody has said that it was replaced;
+    NEVER_NEEDED for what a dead builder did not finish. To be asked before it is looked up what is referenced: a
+    builder may publish, and end, between the two.
     """
     who = _said(folder, MARKER)
     retired = _said(folder, RETIRED).get("retired")
@@ -128,7 +135,7 @@ def unused_for(folder: str) -> float | None:
     at_work = _alive(int(who["pid"])) and (young or not complete) if who.get("host") == socket.gethostname() else young
     if at_work:
         return None
-    return 0.0 if complete else float("inf")
+    return 0.0 if complete else NEVER_NEEDED
 
 
 def delete(folders: Iterable[str]) -> None:

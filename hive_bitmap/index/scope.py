@@ -113,7 +113,7 @@ def _changes(
     def change(place: tuple[int, int]) -> Change:
         scope, source = scopes[place[0]], found[place[1]]
         folder = f"{catalog.generation_parent(base, scope.definition, source.values)}/{name}"
-        held = None if scope.full else _held(scope.published.get(source.values))
+        held = None if scope.full else _held(scope.published.get(source.values), scope.definition)
         what = anew(source.files)
         if held is not None:
             plain = scope.definition.type == "BITMAP" and scope.definition.encoding == "plain"
@@ -123,10 +123,12 @@ def _changes(
     return each(change, [(index, number) for index, scope in enumerate(scopes) for number in scope.partitions])
 
 
-def _held(folder: str | None) -> Manifest | None:
-    """What a generation says of itself; None where it is damaged or gone."""
+def _held(folder: str | None, definition: Definition) -> Manifest | None:
+    """What a generation says of itself; None where it is damaged, gone or none of this index."""
+    if folder is None or not generation.is_of(folder, definition):
+        return None
     try:
-        return manifest.read(folder) if folder is not None else None
+        return manifest.read(folder)
     except CorruptIndex as e:
         log.warning("the index is built anew where it is damaged: %s", e)
         return None

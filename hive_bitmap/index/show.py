@@ -123,12 +123,12 @@ def _status(spark: SparkSession, base: Table | None, index: Index, found: list[S
     wanted = {source.values: source for source, covers in zip(found, flags, strict=True) if covers}
     wanted |= {values: Source(values, "", ()) for values in folders if values not in wanted}
     names = [column.name for column in index.table.partition_columns]
-    partitions = each(lambda source: _partition(names, source, folders.get(source.values)), wanted.values())
+    partitions = each(lambda one: _partition(names, index, one, folders.get(one.values)), wanted.values())
     return IndexStatus(index.definition, tuple(partitions), index.problem or _worst(partitions))
 
 
-def _partition(names: list[str], source: Source, folder: str | None) -> PartitionStatus:
-    held, problem = _read(folder)
+def _partition(names: list[str], index: Index, source: Source, folder: str | None) -> PartitionStatus:
+    held, problem = _read(index, folder)
     fresh = stale = stale_bytes = unindexed = 0
     for file in source.files:
         row = None if held is None else held.row_of.get(file.path)
@@ -156,15 +156,18 @@ def _partition(names: list[str], source: Source, folder: str | None) -> Partitio
     )
 
 
-def _read(folder: str | None) -> tuple[Manifest | None, str]:
+def _read(index: Index, folder: str | None) -> tuple[Manifest | None, str]:
     """What a generation says of itself, and what is wrong with it; a damaged one covers nothing."""
     if folder is None:
         return None, ""
+    spoilt = f"{folder} is damaged, gone or not of this index: rebuild the index"
+    if not generation.is_of(folder, index.definition):
+        return None, spoilt
     try:
         held = manifest.read(folder)
         visible = {file.path for file in storage.list_folder(folder) if is_visible(file.path.rpartition("/")[2])}
     except (CorruptIndex, FileNotFoundError):
-        return None, f"{folder} is damaged, gone or not of ours: rebuild the index"
+        return None, spoilt
     shards = {held.shard_path(shard) for shard in held.sizes}
     if shards - visible:
         return held, f"shards are missing in {folder}: rebuild the index"

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.formats.columns import KeyColumn, arrow_type, is_simple
-from hive_bitmap.index import catalog, manifest, metastore
+from hive_bitmap.index import catalog, generation, manifest, metastore
 from hive_bitmap.index.catalog import Index, Values
 from hive_bitmap.index.listing import base_files
 from hive_bitmap.index.manifest import Manifest
@@ -95,7 +95,7 @@ def _value(type: str, text: str) -> Any:
 
 
 def _add(held: dict[str, Manifest], index: Index, folder: str | None, schemas: Sequence[int] | None) -> None:
-    if folder is None:
+    if folder is None or not generation.is_of(folder, index.definition):
         return
     try:
         found = manifest.read(folder)

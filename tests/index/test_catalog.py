@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import hive_bitmap
@@ -117,6 +120,7 @@ def test_an_overwritten_index_table(spark: SparkSession, database: str, tmp_path
         "SET TBLPROPERTIES ('hive_bitmap.encoding'='ewah')",
         "SET TBLPROPERTIES ('hive_bitmap.table'='nowhere')",
         "SET TBLPROPERTIES ('hive_bitmap.type'='COMPACT')",
+        "SET TBLPROPERTIES ('hive_bitmap.where'='k = 1')",
     ],
 )
 def test_edited_properties(spark: SparkSession, database: str, tmp_path: Path, edit: str) -> None:
@@ -133,10 +137,37 @@ def test_edited_properties(spark: SparkSession, database: str, tmp_path: Path, e
 
 
 def test_an_encoding_that_is_not_that_of_the_shards(spark: SparkSession, database: str, tmp_path: Path) -> None:
-    """The columns of these two are the same, so that only the shards can tell."""
+    """The columns of these two are the same, and so is the size of a bitmap of one row among these 144."""
+    keys = pa.table({"k": pa.array([*range(100, 199), 3, *range(200, 244)], pa.int32()), "id": pa.array(range(144))})
+    (tmp_path / "t").mkdir()
+    pq.write_table(keys, tmp_path / "t" / "0.parquet")
+    spark.sql(f"CREATE EXTERNAL TABLE flat (k int, id bigint) STORED AS PARQUET LOCATION '{tmp_path / 't'}'")
+    hive_bitmap.build(spark, "flat", ["k"], encoding="roaring")
+    spark.sql(f"ALTER TABLE {index_table(spark, 'flat')} SET TBLPROPERTIES ('hive_bitmap.encoding'='plain')")
+    for strategy in ("rows", "files"):
+        with contextlib.suppress(Unsupported):
+            assert hive_bitmap.scan(spark, "flat", "k = 3", strategy=strategy).count() == 1
+    require_right(spark, "flat")
+    assert "are not what a build wrote" in status(spark, "flat").problem
+
+
+def test_an_index_table_that_points_at_the_generation_of_another(
+    spark: SparkSession, database: str, tmp_path: Path
+) -> None:
     flat = flat_table(spark, tmp_path / "t")
     hive_bitmap.build(spark, flat, ["k"], encoding="roaring")
-    spark.sql(f"ALTER TABLE {index_table(spark, flat)} SET TBLPROPERTIES ('hive_bitmap.encoding'='plain')")
+    hive_bitmap.build(spark, flat, ["k"], name="other", encoding="plain")
+    [first, second] = catalog.table_and_indexes(spark, flat)[1]
+    spark.sql(f"ALTER TABLE {first.definition.sql_name} SET LOCATION '{second.table.location}'")
+    require_right(spark, flat)
+    assert [("not of this index" in one.problem, one.unindexed) for one in hive_bitmap.show(spark, flat)] == [
+        (True, 2),
+        (False, 0),
+    ]
+    hive_bitmap.rebuild(spark, flat)
+    assert [(one.problem, one.fresh) for one in hive_bitmap.show(spark, flat)] == [("", 2)] * 2
+    assert Path(local_path(second.table.location)).exists()
+    assert len(hive_bitmap.clean(spark, flat, grace_seconds=0)) == 0 == len(hive_bitmap.clean(spark, grace_seconds=0))
     require_right(spark, flat)
 
 
@@ -153,4 +184,4 @@ def test_a_dropped_index_table_leaves_an_orphan(spark: SparkSession, database: s
     hive_bitmap.build(spark, flat, ["k"])
     assert status(spark, flat).fresh == 2
     hive_bitmap.drop(spark, flat, "k")
-    assert Path(local_path(folder)).exists() is False and stranger.exists()
+    assert generations(spark, database) == sorted([folder, f"file:{stranger}"]), "a clean may take the first of them"
