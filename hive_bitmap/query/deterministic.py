@@ -74,14 +74,14 @@ def judge(tokens: Sequence[Token], names: Names) -> Column | str:
             columns[column.name] = column
         else:
             before = tokens[at - 1].key if at else ""
-            reason = _sign(tokens[at]) if not parts else _word(tokens[at:after], before, called, names)
+            reason = sign_problem(tokens[at]) if not parts else word_problem(tokens[at:after], before, called, names)
             if reason is not None:
                 return reason
         at = after
     return _one_column(tokens, list(columns.values()))
 
 
-def _word(path: Sequence[Token], before: str, called: bool, names: Names) -> str | None:
+def word_problem(path: Sequence[Token], before: str, called: bool, names: Names) -> str | None:
     """The reason why a name that is no column forbids to ask; None if it may stand."""
     written = "".join(token.text for token in path)
     key = path[0].key if len(path) == 1 else ""
@@ -96,7 +96,8 @@ def _word(path: Sequence[Token], before: str, called: bool, names: Names) -> str
     return f"{written} is no column of the table"
 
 
-def _sign(token: Token) -> str | None:
+def sign_problem(token: Token) -> str | None:
+    """The reason why a literal or symbol forbids to ask; None if it may stand."""
     if token.kind in ("symbol", "word", "name"):
         return None if token.key in _SYMBOLS else f"{token.text} is not understood"
     if token.kind == "string" and _NOW.match(token.text[1:-1]):

@@ -59,7 +59,8 @@ def tally(unit: Unit, predicate: Predicate, answers: Answers, keys: Sequence[str
     """The distinct keys of the unit's rows of which the predicate is TRUE, each with how often it occurs.
 
     Every file must be known to the indexes of the keys, and of the predicate exactly. None where the keys lie in two
-    indexes and both have more than MOST_PARTS. Raises CorruptIndex or CorruptBitmap for a damaged index.
+    indexes and both have more than MOST_PARTS, or in more than two. Raises CorruptIndex or CorruptBitmap for a damaged
+    index.
     """
     columns = (*keys, *(column.lower() for column in columns_of(predicate)))
     nothing = pa.schema([*(unit.parts[key].key.with_name(key) for key in keys), (COUNT, pa.int64())]).empty_table()
@@ -69,12 +70,17 @@ def tally(unit: Unit, predicate: Predicate, answers: Answers, keys: Sequence[str
     if selected.damaged:
         raise CorruptIndex("; ".join(dict.fromkeys(selected.damaged.values())))
     bits = selection.everything(selected.layout) if selected.bits is None else selected.bits
-    if len({unit.parts[key].index for key in keys}) == 1:
-        return added([nothing, *_by_overlap(selected, [_Part(_NO_KEY, bits)], keys)])
-    for splitting, split in (keys, tuple(reversed(keys))):
-        parts = _parts(selected, bits, splitting)
-        if parts is not None:
-            return added([nothing, *_by_overlap(selected, parts, [split])])
+    together: dict[str, list[str]] = {}
+    for key in keys:
+        together.setdefault(unit.parts[key].index, []).append(key)
+    match list(together.values()):
+        case [first]:
+            return added([nothing, *_by_overlap(selected, [_Part(_NO_KEY, bits)], first)])
+        case [first, second]:
+            for splitting, split in ((first, second), (second, first)):
+                parts = _parts(selected, bits, splitting)
+                if parts is not None:
+                    return added([nothing, *_by_overlap(selected, parts, split)])
     return None
 
 
@@ -82,7 +88,8 @@ def added(tables: Sequence[pa.Table]) -> pa.Table:
     """Tables of keys and counts, with the columns of the first, as one with each key once; NaN is one key."""
     schema = tables[0].schema
     if len(schema) == 1:
-        return pa.table({COUNT: [sum(table[COUNT][0].as_py() for table in tables if table.num_rows)]}, schema=schema)
+        total = sum(table[COUNT][0].as_py() for table in tables if table.num_rows)
+        return pa.table({COUNT: [total] if total else []}, schema=schema)
     together = pa.concat_tables(table.select(schema.names) for table in tables)
     for place, field in enumerate(schema):  # as the bits that they are: NaN differs from itself
         if pa.types.is_floating(field.type):
@@ -135,13 +142,13 @@ def _by_overlap(selected: Selection, parts: Sequence[_Part], keys: Sequence[str]
         raise CorruptIndex("its keys share rows, or some rows have none")
 
 
-def _parts(selected: Selection, bits: Bits, key: str) -> list[_Part] | None:
+def _parts(selected: Selection, bits: Bits, keys: Sequence[str]) -> list[_Part] | None:
     """The selected rows by their key in an index; None if there are more than MOST_PARTS keys."""
     unit, layout = selected.unit, selected.layout
-    encoding = unit.parts[key].encoding
-    found: dict[Any, _Part] = {}
-    for rows in _rows(unit, [key], TRUE, {}):
-        for run, value in enumerate(rows.keys[key].to_pylist()):
+    encoding = unit.parts[keys[0]].encoding
+    found: dict[tuple[Any, ...], _Part] = {}
+    for rows in _rows(unit, keys, TRUE, {}):
+        for run, value in enumerate(zip(*(column.to_pylist() for column in rows.keys.columns), strict=True)):
             if value not in found:
                 if len(found) == MOST_PARTS:
                     return None

@@ -51,7 +51,7 @@ class Shape:
     """A block; `clauses` are the words from each clause's own to the next, `groups` the plain columns of GROUP BY.
 
     `alias` is the name that the block has for its table, `keys` are the columns that it takes outside WHERE. `plain`
-    says that all of GROUP BY, and `bare` that all of the select list, are such columns.
+    says that all of GROUP BY, and `bare` that all of the select list, are such columns. `aliases` are the list's.
     """
 
     words: Words
@@ -63,10 +63,16 @@ class Shape:
     aggregates: tuple[Aggregate, ...]
     groups: tuple[Column, ...]
     plain: bool
+    aliases: frozenset[str]
 
     @property
     def bare(self) -> bool:
         return all(item.column is not None for item in self.items)
+
+    @property
+    def tests_aliases(self) -> bool:
+        """Whether HAVING names what the select list names."""
+        return any(self.words.name(at) in self.aliases for at in range(*self.clauses.get("HAVING", (0, 0))))
 
     @property
     def limited_to_one(self) -> bool:
@@ -110,7 +116,7 @@ def shape_of(words: Words, columns: Sequence[Column], names_shown: Sequence[str]
     """
     found = clauses(words)
     alias = alias_of(words, found)
-    reader = _Reader(words, columns, Names(columns, alias))
+    reader = _Reader(words, Names(columns, alias))
     start, end = found["SELECT"]
     distinct = words.key(1) == "DISTINCT"
     items = reader.items(start + 1 + (words.key(1) in ("DISTINCT", "ALL")), end, names_shown)
@@ -119,10 +125,23 @@ def shape_of(words: Words, columns: Sequence[Column], names_shown: Sequence[str]
         if name in found:
             reader.check(found[name][0], found[name][1])
     groups, plain = reader.groups(*found["GROUP"], items) if "GROUP" in found else ((), True)
-    shape = Shape(words, found, distinct, items, alias, tuple(reader.keys), tuple(reader.aggregates), groups, plain)
+    shape = Shape(
+        words,
+        found,
+        distinct,
+        items,
+        alias,
+        tuple(reader.keys),
+        tuple(reader.aggregates),
+        groups,
+        plain,
+        frozenset(reader.aliases),
+    )
     counted = shape.aggregates or "GROUP" in found or "HAVING" in found
     if not counted and not (distinct or shape.limited_to_one or single_row):
         raise Unsupported("it asks for the rows")
+    if any(column.type.startswith("char(") for column in shape.keys):
+        raise Unsupported("it compares CHAR, which Spark pads in the table's own columns only")
     if any(column.type in _FLOATS for column in shape.keys):
         _require_float_keys(shape, bool(counted))
     return shape
@@ -139,21 +158,17 @@ def _require_float_keys(shape: Shape, counted: bool) -> None:
         raise Unsupported("it may tell 0.0 from -0.0, of which the index keeps one")
 
 
-@dataclass
 class _Reader:
     """Reads expressions, and gathers the keys and aggregates in them."""
 
-    words: Words
-    columns: Sequence[Column]
-    names: Names
-
-    def __post_init__(self) -> None:
+    def __init__(self, words: Words, names: Names) -> None:
+        self.words, self.names = words, names
         self.keys: dict[Column, None] = {}
         self.aggregates: list[Aggregate] = []
         self.aliases: set[str] = set()
 
     def items(self, at: int, end: int, shown: Sequence[str]) -> tuple[Item, ...]:
-        """The expressions of the select list; what ends in its name in the result, and is no bare column, has an alias."""
+        """The expressions of the select list; one that ends in its name in the result has an alias."""
         spans = list(self._split(at, end))
         if len(spans) != len(shown):
             raise Unsupported("its select list is not understood")
@@ -179,6 +194,8 @@ class _Reader:
                 token = self.words.tokens[start]
                 number = int(token.text) if stop - start == 1 and token.text.isdigit() else 0
                 found.append(items[number - 1].column if 0 < number <= len(items) else self._column(start, stop))
+        if not found:
+            raise Unsupported("it groups by nothing")
         columns = tuple(dict.fromkeys(column for column in found if column is not None))
         return columns, None not in found
 
@@ -204,9 +221,10 @@ class _Reader:
 
     def _require_word(self, at: int, after: int, parts: Sequence[str]) -> None:
         tokens = self.words.tokens[at:after]
-        if len(parts) == 1 and (tokens[0].key in _AROUND or parts[0] in self.aliases):
-            return
         called = self.words.key(after) == "("
+        around = tokens[0].key in _AROUND and not (called and tokens[0].key in ("FIRST", "LAST"))
+        if len(parts) == 1 and (around or (parts[0] in self.aliases and not called)):
+            return
         problem = word_problem(tokens, self.words.key(at - 1), called, self.names)
         if problem or tokens[0].key == "OVER":
             raise Unsupported(problem or "it has a window")

@@ -1,0 +1,159 @@
+"""A SELECT over one indexed table, answered by the counts of its keys: Spark does the rest over a few rows.
+
+The block's own text is kept, but for its FROM, its WHERE and its aggregates. What Spark makes of it must have the names
+and types of the original; where that is not so, or anything is not understood, there is no answer.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from hive_bitmap.columns import Column
+from hive_bitmap.errors import HiveBitmapError, Unsupported
+from hive_bitmap.index import catalog
+from hive_bitmap.index.metastore import quote
+from hive_bitmap.query.aggregates import counts_by_key
+from hive_bitmap.query.names import Names
+from hive_bitmap.query.planner import INDEX_ONLY, Plan
+from hive_bitmap.query.prepare import INDEXES_REMEMBERED, Request, prepare
+from hive_bitmap.query.rewrite.shape import Aggregate, Shape, alias_of, clauses, shape_of
+from hive_bitmap.query.rewrite.weights import folded, single, weighted
+from hive_bitmap.query.rewrite.words import Words, read
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What takes the place of a block: `text` over the temporary view that was made for it, and the count's plan."""
+
+    text: str
+    plan: Plan
+
+
+def answer_block(
+    spark: SparkSession, block: str, table: str, view: str, *, single_row: bool = False, strategy: str | None = None
+) -> Answer | None:
+    """The block (one SELECT, from that word to the end, over nothing but `table`) by the index alone.
+
+    Makes the temporary view `view`, which the caller drops; None, without a view, where the index does not answer for
+    certain. `single_row`: nobody asks how often the block's rows occur, as inside EXISTS. INDEX_ONLY as
+    `strategy` takes that whatever it costs.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        words = read(block)
+        base, indexes = catalog.table_and_indexes(spark, table, INDEXES_REMEMBERED)
+        if not indexes:
+            return None
+        columns = (*base.columns, *base.partition_columns)
+        predicate = _predicate(words, columns)
+        schema = [(field.name, field.dataType) for field in spark.sql(block).schema.fields]
+        shape = shape_of(words, columns, [name for name, _ in schema], single_row)
+        request = Request(table, predicate, None, True, strategy, keys=tuple(column.name for column in shape.keys))
+        prepared = prepare(spark, request)
+        counts = counts_by_key(spark, request, prepared) if prepared.plan.strategy == INDEX_ONLY else None
+        if counts is None:
+            log.info("not answered by the index: %s (%s)", block, prepared.plan.reason)
+            return None
+        rows = weighted(_with_nothing(counts, shape), shape.aggregates)
+        text = _first_alike(spark, shape, rows, view, schema)
+    except (HiveBitmapError, PySparkException) as e:
+        log.info("not answered by the index: %s (%s)", block, str(e).partition("\n")[0])
+        return None
+    return None if text is None else Answer(text, prepared.plan)
+
+
+def _predicate(words: Words, columns: tuple[Column, ...]) -> str | None:
+    """The text of WHERE, its columns without the name that the block has for the table."""
+    found = clauses(words)
+    if "WHERE" not in found:
+        return None
+    at, end = found["WHERE"]
+    if at + 1 == end:
+        raise Unsupported("its WHERE is empty")
+    return Names(columns, alias_of(words, found)).unqualified(words.tokens[at + 1 : end], words.text)
+
+
+def _with_nothing(counts: pa.Table, shape: Shape) -> pa.Table:
+    """The counts; of no rows at all, where the block has no keys but aggregates, that there are 0 of them."""
+    if shape.keys or counts.num_rows or not shape.aggregates or "GROUP" in shape.clauses:
+        return counts
+    return pa.table([pa.array([0], pa.int64())], counts.schema)
+
+
+def _first_alike(
+    spark: SparkSession, shape: Shape, rows: pa.Table, view: str, schema: list[tuple[str, Any]]
+) -> str | None:
+    """The first text that Spark reads as a result of these names and types."""
+    from pyspark.errors import PySparkException
+
+    for text, alone in _texts(shape, view, [name for name, _ in schema]):
+        _make_view(spark, rows, view, alone)
+        try:
+            if [(field.name, field.dataType) for field in spark.sql(text).schema.fields] == schema:
+                return text
+        except PySparkException as e:
+            log.debug("%s is not Spark's: %s", text, e)
+        spark.catalog.dropTempView(view)
+    return None
+
+
+def _make_view(spark: SparkSession, rows: pa.Table, view: str, alone: bool) -> None:
+    """A view of these rows; not `alone`, they are to be grouped or sorted, which one partition does in one stage."""
+    frame: DataFrame = spark.createDataFrame(rows)
+    (frame if alone else frame.coalesce(1)).createOrReplaceTempView(view)
+
+
+def _texts(shape: Shape, view: str, names: list[str]) -> Iterator[tuple[str, bool]]:
+    """The block over the view: where each row is a group, without grouping; else, or if Spark refuses that, with it.
+
+    Each with whether Spark can answer it without a job.
+    """
+    grouped = "GROUP" in shape.clauses or bool(shape.aggregates)
+    keys = set(shape.groups) if grouped else {item.column for item in shape.items if shape.distinct and shape.bare}
+    if shape.plain and keys == set(shape.keys) and (grouped or keys) and not shape.tests_aliases:
+        calls = [single(aggregate) for aggregate in shape.aggregates]
+        if None not in calls:
+            replaced = dict(zip(shape.aggregates, calls, strict=True))
+            yield _text(shape, view, names, lambda one: str(replaced[one]), False), "ORDER" not in shape.clauses
+    yield _text(shape, view, names, folded, True), not (grouped or shape.distinct or "ORDER" in shape.clauses)
+
+
+def _text(shape: Shape, view: str, names: list[str], written: Callable[[Aggregate], str], grouping: bool) -> str:
+    distinct = "DISTINCT " * (shape.distinct and (grouping or bool(shape.aggregates)))
+    items = [
+        _source(shape, item.start, item.end, written) + f" AS {quote(name)}"
+        for item, name in zip(shape.items, names, strict=True)
+    ]
+    pieces = [f"SELECT {distinct}{', '.join(items)} FROM {quote(view)} AS {quote(shape.alias)}"]
+    for clause in ("GROUP", "HAVING", "ORDER", "LIMIT"):
+        at, end = shape.clauses.get(clause, (0, 0))
+        if clause == "HAVING" and not grouping and at < end:
+            pieces.append("WHERE " + _source(shape, at + 1, end, written))
+        elif at < end and (grouping or clause != "GROUP"):
+            pieces.append(_source(shape, at, end, written))
+    return " ".join(pieces)
+
+
+def _source(shape: Shape, at: int, end: int, written: Callable[[Aggregate], str]) -> str:
+    """The source of these words, its aggregates as they are written."""
+    pieces = []
+    for aggregate in shape.aggregates:
+        if at <= aggregate.start < end:
+            if at < aggregate.start:
+                pieces.append(shape.words.source(at, aggregate.start))
+            pieces.append(written(aggregate))
+            at = aggregate.end
+    if at < end:
+        pieces.append(shape.words.source(at, end))
+    return " ".join(pieces)

@@ -1,0 +1,184 @@
+"""Blocks that the index answers: rows, names and types are Spark's own, fresh files and stale ones alike."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import date, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hive_bitmap
+from hive_bitmap.errors import NotFound
+from hive_bitmap.index import catalog
+from hive_bitmap.query.planner import INDEX_ONLY
+from hive_bitmap.query.rewrite.answers import answer_block
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+COLUMNS = "k int, s string, d date, m decimal(7,2), b bigint, f double, flag boolean, other int"
+ROWS = 900
+
+ANSWERED = """
+SELECT count(*) FROM t
+SELECT count(*) AS n, count(1), count(k) FROM t WHERE k > 3
+SELECT COUNT(*) + 1 FROM t WHERE k = 12345
+SELECT count(k), count(DISTINCT k), min(k), max(k), sum(k), avg(k) FROM t
+SELECT sum(m), avg(m), min(m), max(m) FROM t WHERE s LIKE 'a%'
+SELECT sum(b), avg(k) a FROM t WHERE k IS NULL
+SELECT k, count(*) FROM t GROUP BY k
+SELECT k, count(*) n FROM t x WHERE x.s IN ('a', 'b') AND NOT x.flag GROUP BY x.k ORDER BY n DESC, k LIMIT 3
+SELECT k AS key, sum(k), avg(k), count(k), count(DISTINCT k), min(k) FROM t GROUP BY k HAVING count(*) > 40
+SELECT k AS key, count(*) n FROM t GROUP BY k HAVING n > 40 AND key > 1 ORDER BY 1
+SELECT s, max(k) FROM t GROUP BY 1 ORDER BY max(k) DESC, s
+SELECT s, d, count(*) FROM t GROUP BY s, d
+SELECT d, s, sum(m) FROM t WHERE d >= '2024-01-05' GROUP BY ALL
+SELECT flag, k, count(*) c FROM t WHERE s = 'a' OR m > 0 GROUP BY flag, k
+SELECT flag, avg(m), sum(m), count(m) FROM t GROUP BY flag
+SELECT year(d) * 100 + month(d) ym, count(*), min(d) FROM t GROUP BY year(d) * 100 + month(d)
+SELECT upper(s), count(*) FILTER (WHERE k > 2), sum(k) FILTER (WHERE k > 2) FROM t GROUP BY upper(s)
+SELECT count(DISTINCT k, s) FROM t
+SELECT p, count(*) FROM t GROUP BY p
+SELECT p, k, count(*) FROM t WHERE k < 3 GROUP BY p, k
+SELECT p, sum(k) FROM t WHERE p > 1 GROUP BY p
+SELECT f, count(*), count(f) FROM t GROUP BY f
+SELECT count(DISTINCT f) FROM t WHERE k = 1
+SELECT DISTINCT f FROM t
+SELECT DISTINCT k FROM t WHERE flag
+SELECT DISTINCT k, s FROM t ORDER BY k, s
+SELECT DISTINCT k % 2 FROM t
+SELECT 1 FROM t WHERE k = 3 LIMIT 1
+SELECT 1 one FROM t WHERE k = 2 LIMIT 1
+SELECT min(k) FROM t GROUP BY k % 3
+SELECT 'x', NULL, count(*) FROM t WHERE k > 100 GROUP BY s
+SELECT CASE WHEN k > 3 THEN 'many' ELSE 'few' END, count(*) FROM t GROUP BY CASE WHEN k > 3 THEN 'many' ELSE 'few' END
+SELECT sum(DISTINCT k), max(s) FROM t WHERE s > 'a'
+SELECT k, b, count(*) n FROM t GROUP BY k, b HAVING max(b) IS NOT NULL ORDER BY n, k, b LIMIT 5
+SELECT round(avg(k), 1), sum(k) / count(*) FROM t WHERE upper(s) = 'A'
+SELECT `K`, COUNT(*) FROM t GROUP BY t.k
+SELECT count(*) n FROM t HAVING n > 5
+""".strip().splitlines()
+
+REFUSED = """
+SELECT k, sum(other) FROM t GROUP BY k
+SELECT sum(f) FROM t
+SELECT max(f) FROM t
+SELECT count(*) FROM t WHERE other = 1
+SELECT k, s, d, count(*) FROM t GROUP BY k, s, d
+SELECT k FROM t WHERE k = 1
+SELECT * FROM t LIMIT 1
+SELECT count(*) FROM t WHERE k IN (SELECT 1)
+SELECT count(*) OVER () FROM t
+SELECT nowhere FROM t LIMIT 1
+""".strip().splitlines()
+
+
+@pytest.fixture(scope="module")
+def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A table of two partitions with indexes on all columns but one, and files of each that no index knows."""
+    name, folder = f"answers_{uuid4().hex[:6]}", tmp_path_factory.mktemp("answers")
+    spark.sql(f"CREATE EXTERNAL TABLE {name} ({COLUMNS}) PARTITIONED BY (p int) STORED AS PARQUET LOCATION '{folder}'")
+    for p in (1, 2):
+        write(folder / f"p={p}", p, 0)
+    spark.sql(f"MSCK REPAIR TABLE {name}")
+    hive_bitmap.build(spark, name, ["k", "m", "b", "f", "flag", ["s", "d"]])
+    yield name
+    hive_bitmap.drop_table(spark, name)
+
+
+def write(folder: Path, p: int, number: int) -> None:
+    folder.mkdir(exist_ok=True)
+    ids = range(p * 1000 + number * 100, p * 1000 + number * 100 + ROWS)
+    rows = pa.table(
+        {
+            "k": pa.array([None if i % 11 == 0 else i * i % 7 for i in ids], pa.int32()),
+            "s": pa.array([[None, "a", "b", "ab", "A", "é"][i * 7 % 13 % 6] for i in ids], pa.string()),
+            "d": pa.array([date(2024, 1, 1) + timedelta(days=i % 40) for i in ids]),
+            "m": pa.array([None if i % 5 == 0 else Decimal(i % 17 - 8) / 4 for i in ids], pa.decimal128(7, 2)),
+            "b": pa.array([(i % 3 - 1) * 2**40 if i % 4 else None for i in ids], pa.int64()),
+            "f": pa.array([[0.0, -0.0, float("nan"), 1.5, None][i % 5] for i in ids], pa.float64()),
+            "flag": pa.array([[True, False, None][i % 3] for i in ids]),
+            "other": pa.array(ids, pa.int32()),
+        }
+    )
+    pq.write_table(rows, folder / f"{number}.parquet", row_group_size=200)
+
+
+def answered(spark: SparkSession, query: str, table: str, strategy: str | None = None) -> DataFrame | None:
+    """What the index says."""
+    view = f"v_{uuid4().hex[:8]}"
+    found = answer_block(spark, query, table, view, strategy=strategy)
+    if found is None:
+        assert not spark.catalog.tableExists(view)
+        return None
+    assert found.plan.strategy == INDEX_ONLY
+    frame = spark.sql(found.text)
+    spark.catalog.dropTempView(view)
+    return frame
+
+
+def require_alike(query: str, found: DataFrame, expected: DataFrame) -> None:
+    assert [(f.name, f.dataType) for f in found.schema] == [(f.name, f.dataType) for f in expected.schema], query
+    ours, theirs = [repr(tuple(row)) for row in found.collect()], [repr(tuple(row)) for row in expected.collect()]
+    if "ORDER BY" in query:
+        assert ours == theirs, query
+    assert Counter(ours) == Counter(theirs), query
+
+
+def test_answers_are_sparks(spark: SparkSession, table: str) -> None:
+    for query in ANSWERED:
+        text = query.replace("FROM t", f"FROM {table}").replace("t.k", f"{table}.k")
+        found = answered(spark, text, table)
+        assert found is not None, query
+        require_alike(query, found, spark.sql(text))
+
+
+def test_what_is_not_certain_is_left_alone(spark: SparkSession, table: str) -> None:
+    for query in REFUSED:
+        assert answered(spark, query.replace("FROM t", f"FROM {table}"), table, INDEX_ONLY) is None, query
+
+
+def test_stale_new_and_gone_files_are_counted_as_they_are(spark: SparkSession, table: str) -> None:
+    folder = Path(
+        str(spark.sql(f"DESCRIBE EXTENDED {table} AS JSON").head()[0]).split('"location":"file:')[1].split('"')[0]
+    )
+    write(folder / "p=1", 3, 1)  # new
+    write(folder / "p=2", 5, 0)  # stale
+    catalog.forget()
+    spark.catalog.refreshTable(table)
+    for query in ANSWERED[::3]:
+        text = query.replace("FROM t", f"FROM {table}").replace("t.k", f"{table}.k")
+        found = answered(spark, text, table, INDEX_ONLY)
+        assert found is not None, query
+        require_alike(query, found, spark.sql(text))
+
+
+def test_no_job_runs_where_the_index_holds_the_answer(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    write(tmp_path / "files", 1, 0)
+    spark.sql(f"CREATE EXTERNAL TABLE quiet ({COLUMNS}) STORED AS PARQUET LOCATION '{tmp_path}/files'")
+    hive_bitmap.build(spark, "quiet", ["k", "s"])
+    queries = ("SELECT k, count(*), sum(k) FROM quiet GROUP BY k HAVING count(*) > 3", "SELECT count(*) FROM quiet")
+    for number, query in enumerate((*queries, "SELECT DISTINCT s FROM quiet")):
+        spark.sparkContext.setJobGroup(f"quiet {number}", query)
+        found = answered(spark, query, "quiet")
+        assert found is not None
+        found.collect()
+        assert not spark.sparkContext.statusTracker().getJobIdsForGroup(f"quiet {number}"), query
+        spark.sql(query).collect()
+        assert spark.sparkContext.statusTracker().getJobIdsForGroup(f"quiet {number}")
+    spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+
+
+def test_counts_by_key_name_columns_as_the_table_does(spark: SparkSession, table: str) -> None:
+    found = hive_bitmap.group_counts(spark, table, "k = 1", ["K", "p"])
+    assert found.column_names == ["k", "p", "count"]
+    assert found.schema.field("k").type == pa.int32()
+    with pytest.raises(NotFound, match="nowhere"):
+        hive_bitmap.group_counts(spark, table, None, ["nowhere"])
