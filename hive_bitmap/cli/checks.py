@@ -47,7 +47,7 @@ ESTIMATE_FIELDS = (
     type=click.FloatRange(0, 1, min_open=True),
     default=0.05,
     show_default=True,
-    help="Share of the blocks that are looked at, two at least.",
+    help="Share of the blocks that are looked at, four at least.",
 )
 @format_option
 @click.pass_obj

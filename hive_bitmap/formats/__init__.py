@@ -23,6 +23,9 @@ class Format(Protocol):
     def blocks(self, handle: Any) -> Blocks:
         """All blocks of the file, in file order; raises Undecodable."""
 
+    def column_bytes(self, handle: Any, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:
+        """About how many bytes these columns take in each block, at least 1, as the footer says; raises Undecodable."""
+
     def key_columns(self, handle: Any, block: int, columns: Sequence[KeyColumn]) -> pa.Table:
         """One block's columns as keys, exactly as Spark shows them; raises Undecodable where that is not sure."""
 

@@ -17,7 +17,7 @@ from hive_bitmap.formats.gates import GREGORIAN, require_from, require_whole_sec
 from hive_bitmap.formats.orc_file import OrcHandle, find, footer, open_file, root
 from hive_bitmap.formats.orc_types import Reading
 
-__all__ = ["OrcHandle", "blocks", "indirect_columns", "key_columns", "open_file", "read_rows"]
+__all__ = ["OrcHandle", "blocks", "column_bytes", "indirect_columns", "key_columns", "open_file", "read_rows"]
 
 _FIXED_ZONES = ("UTC", "GMT", "Etc/UTC", "Z")
 # From the end of the seconds that have no sign to that of 64-bit nanoseconds, less a day for the zones of the bounds.
@@ -38,6 +38,11 @@ def blocks(handle: OrcHandle) -> Blocks:
         [stripe.bytes_length for stripe in stripes],
         [len(stripe) for stripe in stripes],
     )
+
+
+def column_bytes(handle: OrcHandle, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:
+    """The bytes of each stripe, for the file's footer does not tell its columns apart."""
+    return np.maximum(blocks(handle).length, 1)
 
 
 def key_columns(handle: OrcHandle, block: int, columns: Sequence[KeyColumn]) -> pa.Table:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from hive_bitmap.errors import Undecodable
@@ -17,7 +19,7 @@ from hive_bitmap.formats.parquet_file import ParquetHandle, find, open_file
 from hive_bitmap.formats.parquet_rows import read_rows
 from hive_bitmap.formats.parquet_types import Reading
 
-__all__ = ["ParquetHandle", "blocks", "indirect_columns", "key_columns", "open_file", "read_rows"]
+__all__ = ["ParquetHandle", "blocks", "column_bytes", "indirect_columns", "key_columns", "open_file", "read_rows"]
 
 
 def blocks(handle: ParquetHandle) -> Blocks:
@@ -30,6 +32,13 @@ def blocks(handle: ParquetHandle) -> Blocks:
         [sum(group.column(c).total_compressed_size for c in range(group.num_columns)) for group in groups],
         [group.num_rows for group in groups],
     )
+
+
+def column_bytes(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:
+    """The compressed bytes of these columns in each row group."""
+    found = [handle.leaves[at[0]] for column in columns if (at := find(handle, column)) is not None]
+    groups = [handle.metadata.row_group(ordinal) for ordinal in range(handle.metadata.num_row_groups)]
+    return np.array([1 + sum(group.column(c).total_compressed_size for c in found) for group in groups], np.int64)
 
 
 def key_columns(handle: ParquetHandle, block: int, columns: Sequence[KeyColumn]) -> pa.Table:

@@ -1,48 +1,43 @@
 """Estimating an index before it is built: a few blocks are indexed as a build would, and what they took is scaled up.
 
-The sample is the same each time: blocks at even distances over all partitions and files, each shifted inside its
-stretch so that no rhythm of the files (the first row group of each, say) is caught. What is measured is a shard written
-as a build writes it. Its data grow with the rows of the table; what a shard or row group takes by itself (footer, page
-headers, the first value of each dictionary) is told apart by a shard of one row, and grows with their number.
+Each index has a sample of its own, for a block whose keys lie together takes less than one where they are scattered,
+and what is so for one column is not for another. The sample is scaled by the bytes that the key columns take in it and
+in all blocks, as far as the footers of the files tell.
 """
 
 from __future__ import annotations
 
+import math
 import pickle
-import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from hive_bitmap.columns import Column
-from hive_bitmap.errors import InvalidProperty, Undecodable
-from hive_bitmap.formats import FORMATS, storage
-from hive_bitmap.index import metastore, shard
+from hive_bitmap.errors import InvalidProperty
+from hive_bitmap.index import metastore
 from hive_bitmap.index.definition import Definition, define
-from hive_bitmap.index.group import index_rows, key_columns
+from hive_bitmap.index.extrapolate import Whole, build_seconds, index_bytes, usefulness
 from hive_bitmap.index.grouping import GROUP_BYTES, cuts
 from hive_bitmap.index.listing import format_of
-from hive_bitmap.index.sources import sources
+from hive_bitmap.index.sampling import Footer, Sample, SampleItem, choose, look, measure
+from hive_bitmap.index.sources import Source, sources
 from hive_bitmap.index.tasks import distribute, parallelism
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Longs = npt.NDArray[np.int64]
-FEWEST_BLOCKS = 2  # of a sample: one block does not tell how many blocks hold a key
-_GOLDEN = (5**0.5 - 1) / 2
+TASK_BLOCKS = 8  # sampled blocks of a task at least: the fewer, the less is seen of how often keys recur
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What an index would be: bytes of its shards, and seconds that the tasks of a build would take.
+    """What an index would be: bytes of shards with their cardinalities, and seconds that the tasks of a build take.
 
     `distinct_keys` is a lower bound. `usefulness` says in a sentence what an equality would skip.
     """
@@ -59,45 +54,18 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class _SampleItem:
-    """Sampled blocks, (path, block) each, that a task indexes together, as if they were the group of a shard."""
-
-    definitions: tuple[Definition, ...]
-    blocks: tuple[tuple[str, int], ...]
-    format: str
-    schema: tuple[Column, ...]
-    time_zone: str
-
-
-@dataclass(frozen=True)
-class _Sample:
-    """What a task measured for one definition: of `blocks` blocks with `rows` rows.
-
-    `pairs` is the number of (key, block, other block) where both blocks hold the key. Of the bytes written, `data` grow
-    with the rows; each row group takes another `frame`. `groups` is how many row groups the rows fill.
+class _Table:
+    """The base table: paths of its files, and their bytes; its blocks with rows, in order: file, number in the file,
+    rows, and for each index (a row each) the bytes of its columns; and how many shards a build would make.
     """
 
-    blocks: int
-    rows: int
-    index_rows: int
-    keys: int
-    pairs: int
-    data: float
-    frame: int
-    groups: float
-    seconds: float
-    reason: str = ""
-
-
-@dataclass(frozen=True)
-class _Table:
-    """The base table: its blocks with rows, their rows, bytes of its files, and shards that a build would make."""
-
-    blocks: int
-    rows: int
+    paths: tuple[str, ...]
     bytes: int
+    file: Longs
+    number: Longs
+    rows: Longs
+    size: Longs
     shards: int
-    workers: int
 
 
 def estimate(
@@ -112,48 +80,84 @@ def estimate(
 ) -> list[Estimate]:
     """What indexes on these columns would take and be good for; one estimate an item of `columns`, as in `build`.
 
-    Indexes at most the share `sample` of the blocks (but two, where there are two) and reads the footers of all files.
-    Raises NotFound, Unsupported or InvalidProperty as `build` does.
+    Indexes at most the share `sample` of the blocks (but four, where there are four) and reads the footers of all
+    files. Each index is taken to be built alone: beside large ones it may be cut into more shards. Raises NotFound,
+    Unsupported or InvalidProperty as `build` does.
     """
     if not 0 < sample <= 1:
         raise InvalidProperty(f"a sample is a share of the blocks between 0 and 1, not {sample}")
     base = metastore.describe(spark, table)
-    format = format_of(base)
     items = [[item] if isinstance(item, str) else list(item) for item in columns]
-    definitions = tuple(define(base, item, type=type, encoding=encoding, compression=compression) for item in items)
-    found = sources(spark, base)
-    paths = [file.path for source in found for file in source.files]
-    file, block, rows = _block_list(spark, format, paths)
-    size = sum(file.size for source in found for file in source.files)
-    groups = sum(1 for _ in cuts(spark, found))
-    whole = _Table(len(file), int(rows.sum()), size, groups, max(1, min(groups, parallelism(spark))))
-    chosen = _choose(len(file), sample)
-    tasks = _tasks(len(chosen), whole, parallelism(spark))
-    zone = metastore.time_zone(spark)
-    places = [tuple((paths[file[n]], int(block[n])) for n in chosen[task::tasks]) for task in range(tasks)]
-    work = [_SampleItem(definitions, blocks, format, base.columns, zone) for blocks in places]
-    measured = _in_tasks(spark, work, _measure)
-    return [_estimate(d, whole, [each[number] for each in measured]) for number, d in enumerate(definitions)]
+    definitions = [define(base, item, type=type, encoding=encoding, compression=compression) for item in items]
+    like = Footer("", format_of(base), tuple(d.columns for d in definitions), base.columns, metastore.time_zone(spark))
+    whole = _look_at(spark, sources(spark, base), like)
+    cores = parallelism(spark)
+    work = [
+        [_item(whole, like, definition, number, some) for some in _shares(whole, number, sample, cores)]
+        for number, definition in enumerate(definitions)
+    ]
+    measured = iter(_in_tasks(spark, [item for items in work for item in items], measure))
+    samples = [[next(measured) for _ in items] for items in work]
+    return [_estimate(d, number, whole, samples[number], cores) for number, d in enumerate(definitions)]
 
 
-def _block_list(spark: SparkSession, format: str, paths: Sequence[str]) -> tuple[Longs, Longs, Longs]:
-    """File, number in the file, and rows of all blocks that hold rows, in order; without files that cannot be read."""
-    counts = _in_tasks(spark, [(format, path) for path in paths], _rows_of_blocks)
-    blocks = [np.flatnonzero(rows) for rows in counts]
-    empty = [np.zeros(0, np.int64)]
-    return (
-        np.repeat(np.arange(len(paths)), [len(each) for each in blocks]),
-        np.concatenate(empty + blocks),
-        np.concatenate(empty + [rows[each] for rows, each in zip(counts, blocks, strict=True)]),
+def _look_at(spark: SparkSession, found: Sequence[Source], like: Footer) -> _Table:
+    """The table as the footers of its files tell it; without files that cannot be read."""
+    files = [file for source in found for file in source.files]
+    looked = _in_tasks(spark, [replace(like, path=file.path) for file in files], look)
+    filled = [np.flatnonzero(rows) for rows, _ in looked]
+    none = [np.zeros(0, np.int64)]
+    return _Table(
+        tuple(file.path for file in files),
+        sum(file.size for file in files),
+        np.repeat(np.arange(len(files)), [len(each) for each in filled]),
+        np.concatenate(none + filled),
+        np.concatenate(none + [rows[each] for (rows, _), each in zip(looked, filled, strict=True)]),
+        np.concatenate(
+            [np.zeros((len(like.columns), 0), np.int64)]
+            + [size[:, each] for (_, size), each in zip(looked, filled, strict=True)],
+            axis=1,
+        ),
+        sum(1 for _ in cuts(spark, found)),
     )
 
 
-def _rows_of_blocks(item: tuple[str, str]) -> Longs:
-    format, path = FORMATS[item[0]], item[1]
-    try:
-        return format.blocks(format.open_file(path)).rows
-    except (Undecodable, FileNotFoundError):  # a build leaves it unindexed
-        return np.zeros(0, np.int64)
+def _shares(whole: _Table, index: int, sample: float, cores: int) -> list[Longs]:
+    """The sampled blocks of an index, a part a task: as few as keep the cores busy, none larger than one of a build."""
+    chosen = choose(whole.rows, whole.size[index], sample)
+    read = whole.bytes * len(chosen) / max(1, len(whole.rows))
+    busy = min(cores // len(whole.size), len(chosen) // TASK_BLOCKS)
+    tasks = min(len(chosen), max(math.ceil(read / GROUP_BYTES), busy, 1))
+    return [chosen[task::tasks] for task in range(tasks)]
+
+
+def _item(whole: _Table, like: Footer, definition: Definition, index: int, blocks: Longs) -> SampleItem:
+    return SampleItem(
+        definition,
+        tuple((whole.paths[whole.file[n]], int(whole.number[n])) for n in blocks),
+        int(whole.size[index][blocks].sum()),
+        math.ceil(len(whole.rows) / whole.shards),
+        len(np.unique(whole.file)) / whole.shards,
+        like.format,
+        like.schema,
+        like.time_zone,
+    )
+
+
+def _estimate(definition: Definition, index: int, table: _Table, samples: Sequence[Sample], cores: int) -> Estimate:
+    workers = max(1, min(table.shards, cores))
+    whole = Whole(len(table.rows), int(table.size[index].sum()), table.shards, workers)
+    return Estimate(
+        definition.column_names,
+        definition.encoding,
+        sum(sample.blocks for sample in samples),
+        whole.blocks,
+        max((sample.keys for sample in samples), default=0),
+        index_bytes(whole, samples),
+        table.bytes,
+        build_seconds(whole, samples),
+        usefulness(whole, samples),
+    )
 
 
 def _in_tasks(spark: SparkSession, items: Sequence[Any], run: Callable[[Any], Any]) -> list[Any]:
@@ -170,101 +174,3 @@ def _run_batches(batches: Iterable[pa.RecordBatch], run: Callable[[Any], Any]) -
         for item in batch.column(0):
             number, work = pickle.loads(item.as_py())
             yield pa.record_batch([pa.array([pickle.dumps((number, run(work)))], pa.binary())], ["result"])
-
-
-def _choose(blocks: int, share: float) -> Longs:
-    """The numbers of the sampled blocks, ascending: one of each of the equal stretches that the blocks are cut in."""
-    count = min(blocks, max(FEWEST_BLOCKS, int(blocks * share)))
-    ends = np.arange(count + 1) * blocks // max(count, 1)
-    return ends[:-1] + ((np.arange(1, count + 1) * _GOLDEN % 1) * np.diff(ends)).astype(np.int64)
-
-
-def _tasks(chosen: int, whole: _Table, cores: int) -> int:
-    """As few tasks as keep the cores busy with two blocks each, and no task with more bytes than one of a build."""
-    size = whole.bytes * chosen / max(1, whole.blocks)
-    return min(chosen, max(int(np.ceil(size / GROUP_BYTES)), min(cores, chosen // 2), 1))
-
-
-def _measure(item: _SampleItem) -> list[_Sample]:
-    return [_measure_one(item, definition) for definition in item.definitions]
-
-
-def _measure_one(item: _SampleItem, definition: Definition) -> _Sample:
-    """Index the blocks as a build does, and write them as a shard into a folder that goes when it is measured."""
-    started = time.perf_counter()
-    format, columns = FORMATS[item.format], key_columns(definition.columns, item.schema, item.time_zone)
-    parts, base_rows = [], 0
-    try:
-        for path, block in item.blocks:
-            handle = format.open_file(path)
-            keys = format.key_columns(handle, block, columns)
-            base_rows += keys.num_rows
-            parts.append(index_rows(definition, keys, path, int(format.blocks(handle).offset[block])))
-    except (Undecodable, FileNotFoundError) as e:
-        return _Sample(0, 0, 0, 0, 0, 0.0, 0, 0.0, 0.0, str(e))
-    rows = shard.sort(pa.concat_tables(parts), definition.column_names)
-    held = _blocks_of_keys(rows, definition)
-    with tempfile.TemporaryDirectory() as folder:
-        path = f"file:{folder}/part.parquet"
-        size = _write(path, rows, definition)
-        seconds = time.perf_counter() - started
-        groups = _row_groups(path)
-        frame = _write(path, index_rows(definition, keys.slice(0, 1), *item.blocks[0]), definition)
-    pairs, data = int((held * (held - 1)).sum()), max(size - groups * frame, 0)
-    filled = rows.nbytes / shard.ROW_GROUP_BYTES
-    return _Sample(len(parts), base_rows, int(held.sum()), len(held), pairs, data, frame, filled, seconds)
-
-
-def _write(path: str, rows: pa.Table, definition: Definition) -> int:
-    compact = definition.type == "COMPACT"
-    return shard.write(path, shard.compact(rows, definition.column_names) if compact else rows, definition).size
-
-
-def _blocks_of_keys(rows: pa.Table, definition: Definition) -> Longs:
-    """In how many of the sampled blocks each key occurs."""
-    names = list(definition.column_names)
-    return rows.select(names).group_by(names).aggregate([([], "count_all")])["count_all"].to_numpy()
-
-
-def _row_groups(path: str) -> int:
-    with storage.open_input(path) as source:
-        groups: int = pq.read_metadata(source).num_row_groups
-        return groups
-
-
-def _estimate(definition: Definition, whole: _Table, samples: Sequence[_Sample]) -> Estimate:
-    good = [sample for sample in samples if sample.rows]
-    blocks, rows = sum(sample.blocks for sample in good), sum(sample.rows for sample in good)
-    scale = whole.rows / max(1, rows)
-    frame = max((sample.frame for sample in good), default=0)
-    groups = whole.shards + int(scale * sum(sample.groups for sample in good))
-    return Estimate(
-        definition.column_names,
-        definition.encoding,
-        blocks,
-        whole.blocks,
-        max((sample.keys for sample in good), default=0),
-        round(sum(sample.data for sample in good) * scale + groups * frame),
-        whole.bytes,
-        sum(sample.seconds for sample in good) * scale / whole.workers,
-        _usefulness(whole, samples, good),
-    )
-
-
-def _usefulness(whole: _Table, samples: Sequence[_Sample], good: Sequence[_Sample]) -> str:
-    if not whole.blocks:
-        return "the table has no rows that can be indexed"
-    if not good:
-        return f"no sampled block can be indexed: {samples[0].reason}"
-    per_block = sum(sample.index_rows for sample in good) / sum(sample.blocks for sample in good)
-    if whole.blocks == 1:
-        return f"there is one block, with {per_block:,.0f} keys: an equality skips rows, not blocks"
-    others = sum(sample.index_rows * (sample.blocks - 1) for sample in good)
-    # How likely a key of one block is in another one, and so in what share of all blocks a key is on average.
-    again = sum(sample.pairs for sample in good) / max(1, others)
-    share = (1 + again * (whole.blocks - 1)) / whole.blocks
-    keys = max(per_block / share, *(sample.keys for sample in good), 1)
-    return (
-        f"on average a key is in {share:.0%} of the blocks and selects {100 / keys:.2g} % of the rows: "
-        f"an equality skips about {1 - share:.0%} of the blocks"
-    )
