@@ -113,15 +113,9 @@ def write(folder: Path, p: int, number: int) -> None:
 
 def answered(spark: SparkSession, query: str, table: str, strategy: str | None = None) -> DataFrame | None:
     """What the index says."""
-    view = f"v_{uuid4().hex[:8]}"
-    found = answer_block(spark, query, table, view, strategy=strategy)
-    if found is None:
-        assert not spark.catalog.tableExists(view)
-        return None
-    assert found.plan.strategy == INDEX_ONLY
-    frame = spark.sql(found.text)
-    spark.catalog.dropTempView(view)
-    return frame
+    found = answer_block(spark, query, table, strategy=strategy)
+    assert found is None or found.plan.strategy == INDEX_ONLY
+    return None if found is None else spark.sql(found.template("rows"), rows=found.frame)
 
 
 def require_alike(query: str, found: DataFrame, expected: DataFrame) -> None:

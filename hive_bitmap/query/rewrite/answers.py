@@ -33,20 +33,30 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Answer:
-    """What takes the place of a block: `text` over the temporary view that was made for it, and the count's plan."""
+    """What takes the place of a block: `head`, a name for the rows of `frame`, `tail`; and the plan of the count."""
 
-    text: str
+    head: str
+    tail: str
+    frame: DataFrame
     plan: Plan
+
+    def template(self, name: str) -> str:
+        """The text with a placeholder of this name for the rows, as `spark.sql` takes it with keyword arguments."""
+        return f"{braced(self.head)}{{{name}}}{braced(self.tail)}"
+
+
+def braced(text: str) -> str:
+    """Text that `spark.sql` with keyword arguments takes as it is."""
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 def answer_block(
-    spark: SparkSession, block: str, table: str, view: str, *, single_row: bool = False, strategy: str | None = None
+    spark: SparkSession, block: str, table: str, *, single_row: bool = False, strategy: str | None = None
 ) -> Answer | None:
     """The block (one SELECT, from that word to the end, over nothing but `table`) by the index alone.
 
-    Makes the temporary view `view`, which the caller drops; None, without a view, where the index does not answer for
-    certain. `single_row`: nobody asks how often the block's rows occur, as inside EXISTS. INDEX_ONLY as
-    `strategy` takes that whatever it costs.
+    The rows are counted now. None where the index does not answer for certain, or Spark is as quick. `single_row`:
+    nobody asks how often the block's rows occur, as inside EXISTS. `strategy` may be INDEX_ONLY, whatever it costs.
     """
     from pyspark.errors import PySparkException
 
@@ -66,11 +76,10 @@ def answer_block(
             log.info("not answered by the index: %s (%s)", block, prepared.plan.reason)
             return None
         rows = weighted(_with_nothing(counts, shape), shape.aggregates)
-        text = _first_alike(spark, shape, rows, view, schema)
+        return _first_alike(spark, shape, rows, prepared.plan, schema)
     except (HiveBitmapError, PySparkException) as e:
         log.info("not answered by the index: %s (%s)", block, str(e).partition("\n")[0])
         return None
-    return None if text is None else Answer(text, prepared.plan)
 
 
 def _predicate(words: Words, columns: tuple[Column, ...]) -> str | None:
@@ -92,30 +101,27 @@ def _with_nothing(counts: pa.Table, shape: Shape) -> pa.Table:
 
 
 def _first_alike(
-    spark: SparkSession, shape: Shape, rows: pa.Table, view: str, schema: list[tuple[str, Any]]
-) -> str | None:
+    spark: SparkSession, shape: Shape, rows: pa.Table, plan: Plan, schema: list[tuple[str, Any]]
+) -> Answer | None:
     """The first text that Spark reads as a result of these names and types."""
     from pyspark.errors import PySparkException
 
-    for text, alone in _texts(shape, view, [name for name, _ in schema]):
-        _make_view(spark, rows, view, alone)
+    frame = spark.createDataFrame(rows)
+    for items, rest, alone in _texts(shape, [name for name, _ in schema]):
+        # rows that are to be grouped or sorted lie in one partition, which does that in one stage
+        answer = Answer(f"SELECT {items} FROM ", rest, frame if alone else frame.coalesce(1), plan)
         try:
-            if [(field.name, field.dataType) for field in spark.sql(text).schema.fields] == schema:
-                return text
+            found = spark.sql(answer.template("rows"), rows=answer.frame).schema.fields
         except PySparkException as e:
-            log.debug("%s is not Spark's: %s", text, e)
-        spark.catalog.dropTempView(view)
+            log.debug("%s is not Spark's: %s", items, e)
+            continue
+        if [(field.name, field.dataType) for field in found] == schema:
+            return answer
     return None
 
 
-def _make_view(spark: SparkSession, rows: pa.Table, view: str, alone: bool) -> None:
-    """A view of these rows; not `alone`, they are to be grouped or sorted, which one partition does in one stage."""
-    frame: DataFrame = spark.createDataFrame(rows)
-    (frame if alone else frame.coalesce(1)).createOrReplaceTempView(view)
-
-
-def _texts(shape: Shape, view: str, names: list[str]) -> Iterator[tuple[str, bool]]:
-    """The block over the view: where each row is a group, without grouping; else, or if Spark refuses that, with it.
+def _texts(shape: Shape, names: list[str]) -> Iterator[tuple[str, str, bool]]:
+    """What is selected, and what follows the rows: where each of them is a group, without grouping; else with it.
 
     Each with whether Spark can answer it without a job.
     """
@@ -125,24 +131,24 @@ def _texts(shape: Shape, view: str, names: list[str]) -> Iterator[tuple[str, boo
         calls = [single(aggregate) for aggregate in shape.aggregates]
         if None not in calls:
             replaced = dict(zip(shape.aggregates, calls, strict=True))
-            yield _text(shape, view, names, lambda one: str(replaced[one]), False), "ORDER" not in shape.clauses
-    yield _text(shape, view, names, folded, True), not (grouped or shape.distinct or "ORDER" in shape.clauses)
+            yield *_text(shape, names, lambda one: str(replaced[one]), False), "ORDER" not in shape.clauses
+    yield *_text(shape, names, folded, True), not (grouped or shape.distinct or "ORDER" in shape.clauses)
 
 
-def _text(shape: Shape, view: str, names: list[str], written: Callable[[Aggregate], str], grouping: bool) -> str:
+def _text(shape: Shape, names: list[str], written: Callable[[Aggregate], str], grouping: bool) -> tuple[str, str]:
     distinct = "DISTINCT " * (shape.distinct and (grouping or bool(shape.aggregates)))
     items = [
         _source(shape, item.start, item.end, written) + f" AS {quote(name)}"
         for item, name in zip(shape.items, names, strict=True)
     ]
-    pieces = [f"SELECT {distinct}{', '.join(items)} FROM {quote(view)} AS {quote(shape.alias)}"]
+    pieces = [f" AS {quote(shape.alias)}"]
     for clause in ("GROUP", "HAVING", "ORDER", "LIMIT"):
         at, end = shape.clauses.get(clause, (0, 0))
         if clause == "HAVING" and not grouping and at < end:
             pieces.append("WHERE " + _source(shape, at + 1, end, written))
         elif at < end and (grouping or clause != "GROUP"):
             pieces.append(_source(shape, at, end, written))
-    return " ".join(pieces)
+    return distinct + ", ".join(items), " ".join(pieces)
 
 
 def _source(shape: Shape, at: int, end: int, written: Callable[[Aggregate], str]) -> str:
