@@ -132,7 +132,7 @@ def prepare(spark: SparkSession, request: Request, found: tuple[Table, list[Inde
     except Unsupported as e:
         return Prepared(full_scan(request.table, request.predicate, str(e)))
     uses = explain_indexes([(i.definition, i.why_not) for i in target.indexes], target.chosen, target.tree)
-    wanted = request.strategy or said.strategy
+    wanted = request.strategy or said.strategy_for(target.format)
     if why_not or wanted == FULL_SCAN:
         unused = tuple(
             replace(use, used=False, reason=use.reason if not use.used else why_not or "not wanted") for use in uses

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hive_bitmap.errors import InvalidProperty
-from hive_bitmap.query.planner import STRATEGIES
+from hive_bitmap.query.planner import DIRECT_STRATEGY, STRATEGIES
 
 PREFIX = "hive_bitmap."
 
@@ -27,6 +27,10 @@ class Settings:
     def why_off(self) -> str:
         """Why no index is used; empty where they are."""
         return "" if self.enabled else f"{PREFIX}enabled is false"
+
+    def strategy_for(self, format: str) -> str | None:
+        """The wanted strategy over files of a format: `rows` of Parquet are `blocks` of ORC."""
+        return DIRECT_STRATEGY[format] if self.strategy in DIRECT_STRATEGY.values() else self.strategy
 
 
 def read(conf: Mapping[str, str]) -> Settings:

@@ -52,7 +52,6 @@ def query(words: Words, at: int, end: int, scope: Scope) -> Query:
             break
         at += 1
         at += words.key(at) in ("ALL", "DISTINCT")
-        at += 2 if (words.key(at), words.key(at + 1)) == ("BY", "NAME") else 0
     _check_tail(words, at, end)
     cut = any(words.key(place) in ("LIMIT", "OFFSET") for place in words.outer(at, end))
     return Query(tuple(ctes), tuple(arms), cut, tuple(subqueries(words, at, end, scope)))
@@ -161,7 +160,6 @@ def _is_clause(words: Words, at: int) -> bool:
 def _is_set_operation(words: Words, at: int) -> bool:
     """Whether a query follows; `* EXCEPT (a)` is none."""
     after = at + 1 + (words.key(at + 1) in ("ALL", "DISTINCT"))
-    after += 2 if (words.key(after), words.key(after + 1)) == ("BY", "NAME") else 0
     begins = words.key(after) in (*QUERY_WORDS, "VALUES", "TABLE", "FROM") or words.opens_query(after)
     return words.key(at) in _SET_WORDS and begins
 

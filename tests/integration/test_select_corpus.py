@@ -1,0 +1,97 @@
+"""Queries over a star schema, with and without the indexes: the rows, their order where it is total, and the schema.
+
+The queries are in tests/sql/select/*.sql; `/* total */` marks those whose ORDER BY leaves no two rows equal.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+
+import hive_bitmap
+from hive_bitmap.query.rewrite.rewriting import rewrite
+from hive_bitmap.sql.script import split
+from tests.integration import star
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+CORPUS = sorted(
+    (f"{path.stem}:{part.line}", part.text)
+    for path in (Path(__file__).parents[1] / "sql" / "select").glob("*.sql")
+    for part in split(path.read_text())
+)
+STRATEGIES = ("rows", "files")  # of ORC files, `rows` are `blocks`
+SETTINGS = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}  # quicker for little data
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """In the usual run each query goes one way, the long one tries all of them."""
+    if "strategy" in metafunc.fixturenames:
+        everything = metafunc.config.getoption("--long")
+        ways: list[tuple[str, str, str]] = []
+        for number, (name, text) in enumerate(CORPUS):
+            chosen = STRATEGIES if everything else (STRATEGIES[number % 2],)
+            ways += [(name, text, strategy) for strategy in chosen]
+        metafunc.parametrize(("text", "strategy"), [way[1:] for way in ways], ids=[f"{w[0]}-{w[2]}" for w in ways])
+
+
+@pytest.fixture(scope="module")
+def schema(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session whose current database holds the star schema."""
+    name, before = f"star_{uuid4().hex[:8]}", spark.catalog.currentDatabase()
+    spark.sql(f"CREATE DATABASE {name}")
+    spark.catalog.setCurrentDatabase(name)
+    star.make(spark, tmp_path_factory.mktemp("star"))
+    for setting, value in SETTINGS.items():
+        spark.conf.set(setting, value)
+    yield spark
+    spark.conf.unset("hive_bitmap.strategy")
+    for setting in ("spark.sql.adaptive.enabled",):
+        spark.conf.unset(setting)
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    spark.catalog.setCurrentDatabase(before)
+    spark.sql(f"DROP DATABASE {name} CASCADE")
+
+
+@lru_cache(maxsize=None)
+def expected(spark: SparkSession, text: str) -> tuple[Any, list[str]]:
+    return answer(spark.sql(text))
+
+
+def answer(frame: DataFrame) -> tuple[Any, list[str]]:
+    """Schema and rows."""
+    return frame.schema, [repr(row) for row in frame.collect()]
+
+
+def test_the_corpus_is_what_it_claims_to_be() -> None:
+    assert len(CORPUS) >= 300
+    assert len({text for _, text in CORPUS}) == len(CORPUS)
+
+
+def test_rows_are_sparks(schema: SparkSession, text: str, strategy: str) -> None:
+    schema.conf.set("hive_bitmap.strategy", strategy)
+    wanted_schema, wanted = expected(schema, text)
+    found_schema, found = answer(hive_bitmap.sql(schema, text))
+    assert found_schema == wanted_schema
+    assert Counter(found) == Counter(wanted)
+    if "/* total */" in text:
+        assert found == wanted
+
+
+def test_most_of_the_corpus_goes_through_an_index(schema: SparkSession) -> None:
+    """Else the comparison above would compare nothing."""
+    schema.conf.set("hive_bitmap.strategy", "rows")
+    used = [name for name, text in CORPUS if rewrite(schema, text).frames]
+    assert len(used) > 0.8 * len(CORPUS)
+
+
+def test_tables_so_small_are_read_whole_by_default(schema: SparkSession) -> None:
+    schema.conf.unset("hive_bitmap.strategy")
+    assert not any(rewrite(schema, text).frames for _, text in CORPUS[::20])
