@@ -49,8 +49,19 @@ def right(keys):
             assert sorted(row.id for row in found.collect()) == expected, f"{key} {strategy}"
         assert hive_bitmap.count(spark, "t", f"k = {key}") == len(expected), key
 """
+CREATE = """
+base = folder / "base"
+for p in (1, 2):
+    (base / f"p={p}").mkdir(parents=True)
+    rows = {"k": pa.array([9, 8, 7] * 100, pa.int32()), "id": pa.array(range(300), pa.int64())}
+    pq.write_table(pa.table(rows), base / f"p={p}" / "0.parquet")
+spark.sql(f"CREATE EXTERNAL TABLE t (k int, id bigint) PARTITIONED BY (p int) STORED AS PARQUET LOCATION '{base}'")
+spark.sql("ALTER TABLE t ADD PARTITION (p=1) PARTITION (p=2)")
+hive_bitmap.build(spark, "t", ["k"])
+(folder / "created").touch()
+"""
 AT_ONCE = """
-STEPS, SECONDS = 60, 40
+STEPS, SECONDS = 60, 30
 # Keys are this process's own, so that it knows what an answer has to be whatever the others append.
 rng, mine, done = random.Random(number), 0, {}
 parts = ["k", "id"]
@@ -125,25 +136,12 @@ def end(child: subprocess.Popen[str]) -> str:
     return said
 
 
-def create(server: MetastoreServer, folder: Path) -> None:
-    code = """
-base = folder / "base"
-for p in (1, 2):
-    (base / f"p={p}").mkdir(parents=True)
-    rows = {"k": pa.array([9, 8, 7] * 100, pa.int32()), "id": pa.array(range(300), pa.int64())}
-    pq.write_table(pa.table(rows), base / f"p={p}" / "0.parquet")
-spark.sql(f"CREATE EXTERNAL TABLE t (k int, id bigint) PARTITIONED BY (p int) STORED AS PARQUET LOCATION '{base}'")
-spark.sql("ALTER TABLE t ADD PARTITION (p=1) PARTITION (p=2)")
-hive_bitmap.build(spark, "t", ["k"])
-"""
-    end(begin(server, folder, code, 0))
-
-
 def test_two_processes_at_once(server: MetastoreServer, tmp_path: Path) -> None:
     """Every answer is right whatever the other does, and when both have ended nothing half is left."""
     folder = tmp_path / "shared"
-    create(server, folder)
-    children = [begin(server, folder, AT_ONCE, number) for number in (1, 2)]
+    children = [begin(server, folder, CREATE + AT_ONCE, 1)]
+    wait_for(children[0], folder / "created")
+    children.append(begin(server, folder, AT_ONCE, 2))
     said = [end(child) for child in children]
     assert all("'ask'" in words for words in said), said
     assert "nothing left" in end(begin(server, folder, AFTER, 0))
@@ -151,7 +149,6 @@ def test_two_processes_at_once(server: MetastoreServer, tmp_path: Path) -> None:
 
 def test_a_metastore_that_dies_before_the_switch(server: MetastoreServer, tmp_path: Path) -> None:
     folder = tmp_path / "shared"
-    create(server, folder)
     code = """
 before = live()
 
@@ -177,7 +174,7 @@ assert len(left) == 2, left
 assert generations() == before
 right([9, 1])
 """
-    child = begin(server, folder, code, 0)
+    child = begin(server, folder, CREATE + code, 0)
     wait_for(child, folder / "built")
     server.kill()
     (folder / "dead").touch()
