@@ -22,6 +22,7 @@ from hive_bitmap.index.metastore import Table, quote
 from hive_bitmap.index.tasks import distribute, parallelism
 from hive_bitmap.query import answers as spark_answers
 from hive_bitmap.query import settings, state
+from hive_bitmap.query.budget import over_budget
 from hive_bitmap.query.candidates import (
     Candidates,
     Found,
@@ -147,7 +148,10 @@ def prepare(spark: SparkSession, request: Request, found: tuple[Table, list[Inde
     if request.hurry and wanted is None and too_small(int(size * share), parallelism(spark)):
         why_not = f"all of its {size:,} bytes are read in less time than reading through an index takes to start"
         return Prepared(full_scan(target.base.full_name, request.predicate, why_not, uses))
-    reading, question = _look_up(spark, request, target, scope)
+    try:
+        reading, question = _look_up(spark, request, target, scope)
+    except Unsupported as e:
+        return Prepared(full_scan(target.base.full_name, request.predicate, str(e), uses))
     question = replace(question, share=share, engine_reads_only=said.engine_reads_only)
     plan = make_plan(question, uses, reading.work)
     if request.strategy is not None or wanted in plan.costs:
@@ -223,8 +227,9 @@ def _scope(spark: SparkSession, target: _Target) -> _Scope:
 def _look_up(spark: SparkSession, request: Request, target: _Target, scope: _Scope) -> tuple[Reading, Question]:
     base, typed = target.base, scope.values
     answers = spark_answers.ask(spark, base.name, target.tree, target.chosen, scope.partitions)
-    work = candidates(scope.partitions, scope.predicates, target.chosen, _evaluation(spark, answers))
-    work = knowing(work, _data_keys(request, base))
+    keys = _data_keys(request, base)
+    evaluate = _evaluation(spark, answers, keys if request.count and request.strategy is None else None)
+    work = knowing(candidates(scope.partitions, scope.predicates, target.chosen, evaluate), keys)
     columns = _needed(base, request)
     read = tuple(key_columns([c for c in columns if c in base.columns], base.columns, scope.zone))
     constants = [c.name for c in columns if c not in base.columns]
@@ -260,10 +265,17 @@ def _needed(base: Table, request: Request) -> list[Column]:
     return chosen if any(c in base.columns for c in chosen) else [base.columns[0], *chosen]
 
 
-def _evaluation(spark: SparkSession, answers: Answers) -> Callable[[Sequence[Lookup]], list[Found]]:
-    """Look up in this process where little index has to be read, else in tasks."""
+def _evaluation(
+    spark: SparkSession, answers: Answers, counted: Sequence[str] | None
+) -> Callable[[Sequence[Lookup]], list[Found]]:
+    """Look up in this process where little index has to be read, else in tasks.
+
+    Where keys are to be `counted`, Unsupported is raised if Spark is quicker at it.
+    """
 
     def evaluate(lookups: Sequence[Lookup]) -> list[Found]:
+        if counted is not None and (slower := over_budget(lookups, answers, counted, parallelism(spark))):
+            raise Unsupported(slower)
         shards = {shard for lookup in lookups for part in lookup.unit.parts.values() for shard in part.shards}
         if sum(size for _, size in shards) <= DRIVER_INDEX_BYTES:
             return evaluate_here(answers)(lookups)

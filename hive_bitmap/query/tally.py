@@ -28,7 +28,7 @@ from hive_bitmap.query.select import Selection, select, taken
 from hive_bitmap.query.units import BlockMap, Flags, Longs, Unit
 
 COUNT = "count"  # the last column of a tally; those of the keys are lower-case names
-MOST_PARTS = 64  # keys of the index that splits a selection
+MOST_PARTS = 16  # keys of the index that splits a selection
 Bits = npt.NDArray[np.uint8]
 _NO_KEY = pa.table({"": [0]}).select([])
 
@@ -66,22 +66,18 @@ def tally(unit: Unit, predicate: Predicate, answers: Answers, keys: Sequence[str
     nothing = pa.schema([*(unit.parts[key].key.with_name(key) for key in keys), (COUNT, pa.int64())]).empty_table()
     if len({unit.parts[column].index for column in columns}) == 1:
         return added([nothing, *_by_cardinality(unit, predicate, answers, keys)])
+    together: dict[str, list[str]] = {}
+    for key in keys:
+        together.setdefault(unit.parts[key].index, []).append(key)
+    groups = sorted(together.values(), key=lambda group: len(together) == 2 and not _few(unit, group))
+    if len(groups) > 2 or (len(groups) == 2 and not _few(unit, groups[0])):
+        return None
     selected = select(unit, predicate, answers)
     if selected.damaged:
         raise CorruptIndex("; ".join(dict.fromkeys(selected.damaged.values())))
     bits = selection.everything(selected.layout) if selected.bits is None else selected.bits
-    together: dict[str, list[str]] = {}
-    for key in keys:
-        together.setdefault(unit.parts[key].index, []).append(key)
-    match list(together.values()):
-        case [first]:
-            return added([nothing, *_by_overlap(selected, [_Part(_NO_KEY, bits)], first)])
-        case [first, second]:
-            for splitting, split in ((first, second), (second, first)):
-                parts = _parts(selected, bits, splitting)
-                if parts is not None:
-                    return added([nothing, *_by_overlap(selected, parts, split)])
-    return None
+    parts = [_Part(_NO_KEY, bits)] if len(groups) == 1 else _parts(selected, bits, groups[0])
+    return added([nothing, *_by_overlap(selected, parts, groups[-1])])
 
 
 def added(tables: Sequence[pa.Table]) -> pa.Table:
@@ -142,29 +138,40 @@ def _by_overlap(selected: Selection, parts: Sequence[_Part], keys: Sequence[str]
         raise CorruptIndex("its keys share rows, or some rows have none")
 
 
-def _parts(selected: Selection, bits: Bits, keys: Sequence[str]) -> list[_Part] | None:
-    """The selected rows by their key in an index; None if there are more than MOST_PARTS keys."""
+def _few(unit: Unit, keys: Sequence[str]) -> bool:
+    """Whether an index has no more than MOST_PARTS of these keys."""
+    found: set[tuple[Any, ...]] = set()
+    for rows in _rows(unit, keys, TRUE, {}):
+        found.update(_values_of(rows))
+        if len(found) > MOST_PARTS:
+            return False
+    return True
+
+
+def _parts(selected: Selection, bits: Bits, keys: Sequence[str]) -> list[_Part]:
+    """The selected rows by their key in an index."""
     unit, layout = selected.unit, selected.layout
     encoding = unit.parts[keys[0]].encoding
     found: dict[tuple[Any, ...], _Part] = {}
     for rows in _rows(unit, keys, TRUE, {}):
-        for run, value in enumerate(zip(*(column.to_pylist() for column in rows.keys.columns), strict=True)):
-            if value not in found:
-                if len(found) == MOST_PARTS:
-                    return None
-                found[value] = _Part(rows.keys.slice(run, 1), selection.nothing(layout))
+        for run, value in enumerate(_values_of(rows)):
+            part = found.setdefault(value, _Part(rows.keys.slice(run, 1), selection.nothing(layout)))
             mine = np.flatnonzero(rows.run == run)
             blocks = rows.block[mine]
-            if len(mine):
-                ENCODINGS[encoding].decode_into(
-                    found[value].bits, _bitmaps(rows, mine, encoding), layout.starts[blocks], layout.rows[blocks]
-                )
+            ENCODINGS[encoding].decode_into(
+                part.bits, _bitmaps(rows, mine, encoding), layout.starts[blocks], layout.rows[blocks]
+            )
     for part in found.values():
         np.bitwise_and(part.bits, bits, out=part.bits)
     held = sum((selection.counts(part.bits, layout) for part in found.values()), np.zeros(len(unit.rows), np.int64))
     if (held != selection.counts(bits, layout)).any():
         raise CorruptIndex("its keys share rows, or some rows have none")
     return list(found.values())
+
+
+def _values_of(rows: _Rows) -> Iterator[tuple[Any, ...]]:
+    """The keys as Python's values, a tuple a run."""
+    return zip(*(column.to_pylist() for column in rows.keys.columns), strict=True)
 
 
 def _rows(unit: Unit, keys: Sequence[str], predicate: Predicate, answers: Answers) -> Iterator[_Rows]:
