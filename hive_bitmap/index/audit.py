@@ -27,7 +27,7 @@ from hive_bitmap.index.problems import Problems
 from hive_bitmap.index.stored import OpenShard, StoredShard, opened
 
 Longs = npt.NDArray[np.int64]
-PASS_BYTES = 256 << 20  # of index rows held at a time
+PASS_BYTES = 128 << 20  # of index rows gathered at a time; a task holds up to three copies of them
 
 
 @dataclass(frozen=True)
