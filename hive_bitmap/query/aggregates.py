@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from hive_bitmap.columns import find
+from hive_bitmap.columns import Column, find
 from hive_bitmap.errors import CorruptBitmap, CorruptIndex
 from hive_bitmap.formats.columns import KeyColumn, arrow_type
 from hive_bitmap.index.metastore import quote
@@ -72,7 +72,12 @@ def group_counts(
     plan = prepared.plan
     log.info("counts of %s by %s where %s: %s (%s)", table, columns, predicate, plan.strategy, plan.reason)
     found = counts_by_key(spark, request, prepared)
-    return by_spark(analysed(spark, request), columns) if found is None else found
+    if found is not None:
+        return found
+    frame = analysed(spark, request)
+    for column in columns:
+        find([Column(name, "") for name in frame.columns], column, f"table {table}")
+    return by_spark(frame, columns)
 
 
 def count_prepared(spark: SparkSession, request: Request, prepared: Prepared) -> int:
@@ -121,7 +126,8 @@ def counts_by_key(spark: SparkSession, request: Request, prepared: Prepared) -> 
 
 def by_spark(frame: DataFrame, columns: Sequence[str]) -> pa.Table:
     """The same counts of a DataFrame's rows, by Spark."""
-    return frame.groupBy(*map(quote, columns)).count().toArrow()
+    names = {name.lower(): name for name in frame.columns}
+    return frame.groupBy(*(quote(names.get(column.lower(), column)) for column in columns)).count().toArrow()
 
 
 def tally_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

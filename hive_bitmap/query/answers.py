@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hive_bitmap.columns import Column, find
 from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.index import lookup
 from hive_bitmap.index.definition import Definition
@@ -42,7 +43,8 @@ def ask(
         if definition is None:
             continue
         keys = _distinct(definition, leaf.column, states)
-        answer = None if keys is None else _true_keys(spark, table, leaf, definition, keys)
+        column = find(definition.columns, leaf.column, f"index {definition.name}")
+        answer = None if keys is None else true_keys(spark, table, leaf, column, keys)
         if answer is not None:
             answers[leaf] = answer
     return answers
@@ -68,13 +70,11 @@ def _distinct(definition: Definition, column: str, states: Sequence[PartitionSta
     return keys
 
 
-def _true_keys(
-    spark: SparkSession, table: str, leaf: SparkLeaf, definition: Definition, keys: pa.Array
-) -> pa.Array | None:
+def true_keys(spark: SparkSession, table: str, leaf: SparkLeaf, column: Column, keys: pa.Array) -> pa.Array | None:
+    """The keys, of a column of a table, of which Spark says that the leaf is TRUE; None if it cannot say."""
     from pyspark.errors import PySparkException
     from pyspark.sql.types import BooleanType
 
-    column = next(column for column in definition.columns if column.name.lower() == leaf.column.lower())
     if not len(keys):
         return keys
     try:

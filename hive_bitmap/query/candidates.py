@@ -20,8 +20,7 @@ from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.index.group import key_fields
 from hive_bitmap.index.manifest import Manifest
-from hive_bitmap.query.keys import Answers
-from hive_bitmap.query.matching import matches
+from hive_bitmap.query.keys import Answers, key_matches
 from hive_bitmap.query.nodes import (
     TRUE,
     And,
@@ -141,7 +140,7 @@ def knowing(work: Candidates, keys: Sequence[str]) -> Candidates:
     return replace(work, found=tuple(found))
 
 
-def residuals(predicate: Predicate, columns: Sequence[Column], values: pa.Table) -> list[Predicate]:
+def residuals(predicate: Predicate, columns: Sequence[Column], values: pa.Table, answers: Answers) -> list[Predicate]:
     """What is left of the predicate in each partition; `values` has a typed column for each partition column.
 
     A partition that is left with Constant(False) or Constant(None) holds no row that matches. Partition columns whose
@@ -154,8 +153,8 @@ def residuals(predicate: Predicate, columns: Sequence[Column], values: pa.Table)
         name = names.get(leaf.column.lower())
         if name is None:
             continue
-        known = None if isinstance(leaf, SparkLeaf) or name not in values.column_names else leaf
-        truths[leaf] = None if known is None else matches(known, values[name].combine_chunks())
+        unknown = name not in values.column_names or (isinstance(leaf, SparkLeaf) and leaf not in answers)
+        truths[leaf] = None if unknown else key_matches(leaf, values[name].combine_chunks(), answers)
     if not truths:
         return [predicate] * values.num_rows
     rows: dict[tuple[bool | None, ...], Predicate] = {}
@@ -174,15 +173,9 @@ def _substitute(node: Predicate, truths: Mapping[Predicate, bool | None]) -> Pre
             return And(tuple(_substitute(child, truths) for child in children))
         case Or(children):
             return Or(tuple(_substitute(child, truths) for child in children))
-        case SparkLeaf() if node in truths:
-            return Unknown(node.text, "a function of a partition column")
         case _ if node in truths:
-            truth = truths[node]
-            return (
-                Unknown(str(node), "partition values of this type are left to Spark")
-                if truth is None
-                else Constant(truth)
-            )
+            truth, text = truths[node], node.text if isinstance(node, SparkLeaf) else str(node)
+            return Unknown(text, "the partition values are left to Spark") if truth is None else Constant(truth)
         case _:
             return node
 

@@ -28,14 +28,14 @@ def key_matches(node: Predicate, keys: pa.Array, answers: Answers) -> Flags:
         case Or(children):
             return reduce(np.logical_or, (key_matches(child, keys, answers) for child in children))
         case SparkLeaf():
-            return _among(keys, answers[node]) if node in answers else np.ones(len(keys), bool)
+            return among(keys, answers[node]) if node in answers else np.ones(len(keys), bool)
         case Unknown():
             return np.ones(len(keys), bool)
         case _:
             return matches(node, keys)
 
 
-def _among(keys: pa.Array, wanted: pa.Array) -> Flags:
+def among(keys: pa.Array, wanted: pa.Array) -> Flags:
     """Which keys are among those wanted, NULL and NaN included."""
     if pa.types.is_floating(keys.type):
         bits = pa.int32() if keys.type.bit_width == 32 else pa.int64()

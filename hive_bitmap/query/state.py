@@ -19,8 +19,10 @@ from hive_bitmap.index.catalog import Index, Values
 from hive_bitmap.index.listing import base_files
 from hive_bitmap.index.manifest import Manifest
 from hive_bitmap.index.metastore import Partition, Table
+from hive_bitmap.query.answers import true_keys
 from hive_bitmap.query.candidates import PartitionState, residuals
-from hive_bitmap.query.nodes import Constant, Predicate
+from hive_bitmap.query.keys import Answers
+from hive_bitmap.query.nodes import Constant, Predicate, SparkLeaf, leaves_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,9 +38,21 @@ def partitions_left(
         return [Partition((), base.location)], [predicate], pa.table({"": [0]})
     found = metastore.partitions(spark, base)
     typed = typed_values(base.partition_columns, [partition.values for partition in found])
-    left = residuals(predicate, base.partition_columns, typed)
+    left = residuals(predicate, base.partition_columns, typed, _asked(spark, base, predicate, typed))
     kept = [number for number, rest in enumerate(left) if not isinstance(rest, Constant) or rest.value is True]
     return [found[number] for number in kept], [left[number] for number in kept], typed.take(pa.array(kept, pa.int64()))
+
+
+def _asked(spark: SparkSession, base: Table, predicate: Predicate, typed: pa.Table) -> Answers:
+    """What Spark says of the functions of one partition column, over the values that there are."""
+    columns = {column.name.lower(): column for column in base.partition_columns if column.name in typed.column_names}
+    answers = {}
+    for leaf in leaves_of(predicate):
+        column = columns.get(leaf.column.lower()) if isinstance(leaf, SparkLeaf) else None
+        if isinstance(leaf, SparkLeaf) and column is not None and leaf not in answers:
+            found = true_keys(spark, base.name, leaf, column, pc.unique(typed[column.name]))
+            answers.update({} if found is None else {leaf: found})
+    return answers
 
 
 def states(

@@ -21,7 +21,8 @@ from hive_bitmap.query.aggregates import counts_by_key
 from hive_bitmap.query.names import Names
 from hive_bitmap.query.planner import INDEX_ONLY, Plan
 from hive_bitmap.query.prepare import INDEXES_REMEMBERED, Request, prepare
-from hive_bitmap.query.rewrite.shape import Aggregate, Shape, alias_of, clauses, shape_of
+from hive_bitmap.query.rewrite.expressions import Aggregate
+from hive_bitmap.query.rewrite.shape import Shape, alias_of, clauses, may_be_counted, shape_of
 from hive_bitmap.query.rewrite.weights import folded, single, weighted
 from hive_bitmap.query.rewrite.words import Words, read
 
@@ -62,6 +63,8 @@ def answer_block(
 
     try:
         words = read(block)
+        if not (single_row or may_be_counted(words)):
+            return None
         base, indexes = catalog.table_and_indexes(spark, table, INDEXES_REMEMBERED)
         if not indexes:
             return None

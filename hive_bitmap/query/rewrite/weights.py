@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.index.metastore import quote
-from hive_bitmap.query.rewrite.shape import Aggregate
+from hive_bitmap.query.rewrite.expressions import Aggregate
 from hive_bitmap.query.tally import COUNT
 
 WEIGHT, PRODUCT = "hive_bitmap_weight", "hive_bitmap_product_"
@@ -28,7 +28,8 @@ _MEANS = ("AVG", "MEAN")
 
 def weighted(counts: pa.Table, aggregates: Sequence[Aggregate]) -> pa.Table:
     """The view's rows. Raises Unsupported where a sum might not be exact, or overflow another way than Spark's."""
-    view = counts.rename_columns([*counts.column_names[:-1], WEIGHT])
+    weight = pa.field(WEIGHT, pa.int64(), nullable=False)  # as count(*) is
+    view = counts.drop_columns([COUNT]).append_column(weight, counts[COUNT])
     total = int(pc.sum(counts[COUNT]).as_py() or 0)
     for aggregate in aggregates:
         column = aggregate.column

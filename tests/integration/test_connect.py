@@ -1,0 +1,83 @@
+"""Spark Connect: build, plan, scan, count and sql through `remote("local")`, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from hive_bitmap.session import session
+
+NEEDED = ("grpc", "grpc_status", "google.rpc", "zstandard", "pandas")
+SCRIPT = """
+import json, sys, warnings
+warnings.simplefilter("ignore")  # settings that only the server's start may set
+from pyspark.sql import SparkSession
+import hive_bitmap
+builder = SparkSession.builder.remote("local[2]")
+for name, value in json.loads(sys.argv[1]).items():
+    builder = builder.config(name, value)
+spark = builder.getOrCreate()
+said = {"connect": "connect" in type(spark).__module__}
+spark.sql("CREATE TABLE t (k int, s string) STORED AS PARQUET")
+spark.sql("INSERT INTO t SELECT id % 7, concat('x', id % 3) FROM range(1000)")
+[report] = hive_bitmap.build(spark, "t", ["k"])
+hive_bitmap.sql(spark, "CREATE INDEX i ON TABLE t (s) AS 'BITMAP'")
+spark.sql("INSERT INTO t SELECT id % 9, 'x1' FROM range(50)")
+where = "k = 3 AND s = 'x1'"
+rows = lambda frame: sorted(map(str, frame.collect()))
+said["built"] = report.base_rows
+said["plan"] = hive_bitmap.plan(spark, "t", where).rows_total
+said["count"] = hive_bitmap.count(spark, "t", where, strategy="index only")
+said["expected"] = spark.table("t").where(where).count()
+said["scan"] = rows(hive_bitmap.scan(spark, "t", where, strategy="rows")) == rows(spark.table("t").where(where))
+query = "SELECT k, count(*) FROM t GROUP BY k"
+said["counted"] = hive_bitmap.group_counts(spark, "t", None, ["k"], strategy="index only").num_rows
+said["sql"] = rows(hive_bitmap.sql(spark, query)) == rows(spark.sql(query))
+query = f"SELECT a.k, b.s FROM t a JOIN t b ON a.k = b.k AND b.s = 'x2' WHERE a.k = 3"
+said["join"] = rows(hive_bitmap.sql(spark, query)) == rows(spark.sql(query))
+print(json.dumps(said))
+spark.stop()
+"""
+
+
+def test_everything_works_without_a_jvm_at_hand(tmp_path: Path) -> None:
+    missing = [name for name in NEEDED if find_spec(name.partition(".")[0]) is None]
+    if missing:
+        pytest.skip(f"Spark Connect needs {', '.join(missing)}: install hive_bitmap[connect]")
+    warehouse = tmp_path / "warehouse"
+    conf = {
+        "spark.sql.warehouse.dir": str(warehouse),
+        "spark.sql.catalogImplementation": "hive",
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={tmp_path}/derby;create=true",
+        "spark.hadoop.datanucleus.schema.autoCreateAll": "true",
+        "spark.hadoop.hive.metastore.schema.verification": "false",
+        "spark.driver.extraJavaOptions": f"-Dderby.stream.error.file={tmp_path}/derby.log",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    environment = {
+        **os.environ,
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": str(Path(session.__code__.co_filename).parents[1]),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, json.dumps(conf)],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    said = json.loads(done.stdout.splitlines()[-1])
+    assert said["count"] == said.pop("expected") > 0 and said["counted"] == 9
+    assert said["connect"] and said["scan"] and said["sql"] and said["join"]
+    assert (said["built"], said["plan"]) == (1000, None)
