@@ -30,22 +30,31 @@ FEW_CELLS = 24
 
 def to_html(plan: Plan) -> str:
     """The plan as a complete HTML document."""
+    return page(f"{plan.table}: {plan.predicate or 'all rows'}", body(plan))
+
+
+def page(title: str, lines: Iterable[str]) -> str:
+    """A complete HTML document with these lines of HTML for its body."""
     style = Path(__file__).with_name("explain.css").read_text(encoding="utf-8")
-    title = escape(f"{plan.table}: {plan.predicate or 'all rows'}")
     return "\n".join(
         [
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>",
-            *_header(plan),
-            *_tiles(plan),
-            *_indexes(plan),
-            *_costs(plan),
-            *_map(plan),
-            f'<p class="soft">{vanished(plan.vanished)}</p>' if plan.vanished else "",
+            f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>",
+            *lines,
             "</body>\n</html>\n",
         ]
     )
+
+
+def body(plan: Plan) -> Iterator[str]:
+    """The lines of HTML that show a plan."""
+    yield from _header(plan)
+    yield from _tiles(plan)
+    yield from _indexes(plan)
+    yield from _costs(plan)
+    yield from _map(plan)
+    yield f'<p class="soft">{vanished(plan.vanished)}</p>' if plan.vanished else ""
 
 
 def _header(plan: Plan) -> Iterator[str]:

@@ -63,8 +63,8 @@ MOST_WHOLE_FILES = 500  # more files to be read whole than this are not opened o
 class Request:
     """What a caller asked for; `columns` of None are all. In a `hurry` nothing is looked up that cannot pay.
 
-    With `count`, rows are counted by `keys`, columns of the table. `alias` is what stands before columns in the
-    predicate, where it is not the table's name.
+    With `count`, rows are counted by `keys`, columns of the table. `alias` is what the predicate calls the table where
+    it is part of a query, of which `columns` are all that it names.
     """
 
     table: str
@@ -260,7 +260,8 @@ def _needed(base: Table, request: Request) -> list[Column]:
     text = (request.predicate or "").lower()
     names = request.keys if request.count else request.columns
     wanted = schema if names is None else [find(schema, name, f"table {base.full_name}") for name in names]
-    mentioned = [c for c in schema if c.name.lower().replace("`", "``") in text or "*" in text]
+    told = request.alias is not None and request.columns is not None  # then these hold what the predicate mentions
+    mentioned = [c for c in schema if not told and (c.name.lower().replace("`", "``") in text or "*" in text)]
     chosen = [column for column in schema if column in wanted or column in mentioned]
     return chosen if any(c in base.columns for c in chosen) else [base.columns[0], *chosen]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -60,7 +60,7 @@ def schema(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
     spark.sql(f"DROP DATABASE {name} CASCADE")
 
 
-@lru_cache(maxsize=None)
+@cache
 def expected(spark: SparkSession, text: str) -> tuple[Any, list[str]]:
     return answer(spark.sql(text))
 

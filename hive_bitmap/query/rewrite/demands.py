@@ -43,9 +43,10 @@ class Demand:
 
 @dataclass(frozen=True)
 class ScanDemands:
-    """A scan, what is demanded of its rows, and whether a star asks for all of its columns."""
+    """A scan, the block that it stands in, what is demanded of its rows, and whether a star asks for all columns."""
 
     scan: Scan
+    block: Block
     demands: tuple[Demand, ...]
     star: bool
 
@@ -99,7 +100,7 @@ def _block(block: Block, outer: Sequence[Demand], uses: _Uses) -> Iterator[ScanD
         demands = found[join.source]
         match join.source:
             case Scan() as scan:
-                yield ScanDemands(scan, tuple(demands), star)
+                yield ScanDemands(scan, block, tuple(demands), star)
             case Derived(query, alias, renamed):
                 yield from _query(query, [] if renamed else through(demands, query, alias), uses)
             case CteUse(cte, alias, renamed) if cte.once and not renamed and not cte.renamed:

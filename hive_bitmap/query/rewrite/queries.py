@@ -7,6 +7,7 @@ and the query runs as it is; a keyword that was a name leaves an operator withou
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
@@ -22,6 +23,7 @@ _SET_WORDS = ("UNION", "EXCEPT", "INTERSECT", "MINUS", "SETMINUS")
 _BY_WORDS = ("GROUP", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE")
 _TAIL_WORDS = ("ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET", "WINDOW")
 _CLAUSES = ("SELECT", "FROM", "WHERE", "GROUP", "HAVING")
+_COUNTING = ("COUNT", "SUM", "AVG", "MEAN", "MIN", "MAX", "DISTINCT")
 _STRANGE = ("LATERAL", "PIVOT", "UNPIVOT", "QUALIFY", "TABLESAMPLE", "MATCH_RECOGNIZE", "INTO")
 
 
@@ -53,6 +55,8 @@ def query(words: Words, at: int, end: int, scope: Scope) -> Query:
         at += 1
         at += words.key(at) in ("ALL", "DISTINCT")
     _check_tail(words, at, end)
+    if len(arms) == 1 and isinstance(arms[0], Block):
+        arms = [_with_tail(words, arms[0], at, end)]
     cut = any(words.key(place) in ("LIMIT", "OFFSET") for place in words.outer(at, end))
     return Query(tuple(ctes), tuple(arms), cut, tuple(subqueries(words, at, end, scope)))
 
@@ -118,9 +122,17 @@ def _block(words: Words, start: int, end: int, scope: Scope) -> tuple[Block, int
         has_star(words, start, end),
         outputs(words, first, last),
         plain and words.key(first) not in ("DISTINCT", "ALL"),
+        not plain or any(words.key(place) in _COUNTING for place in range(first, last)),
+        start,
+        end,
         tuple(subquery for span in _expressions(words, spans) for subquery in subqueries(words, *span, scope)),
     )
     return block, end
+
+
+def _with_tail(words: Words, block: Block, at: int, end: int) -> Block:
+    limited = any(words.key(place) == "LIMIT" for place in words.outer(at, end))
+    return replace(block, end=end, counts=block.counts or limited)
 
 
 def _expressions(words: Words, spans: Mapping[str, tuple[int, int]]) -> Iterator[tuple[int, int]]:

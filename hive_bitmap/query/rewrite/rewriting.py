@@ -23,6 +23,7 @@ from hive_bitmap.query.nodes import Compare, Constant, In, IsNull, Predicate, Pr
 from hive_bitmap.query.planner import FULL_SCAN, Plan
 from hive_bitmap.query.predicates import parse
 from hive_bitmap.query.prepare import INDEXES_REMEMBERED, Request, prepare
+from hive_bitmap.query.rewrite.answers import answer_block, braced
 from hive_bitmap.query.rewrite.demands import Demand, ScanDemands, scans
 from hive_bitmap.query.rewrite.parameters import Arguments, spelled
 from hive_bitmap.query.rewrite.queries import statement
@@ -38,18 +39,22 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Choice:
-    """What became of the scan of an indexed table: its plan, and the rows it is narrowed to, None if it is not.
+    """What became of the scan of an indexed table: its plan, and the rows to put in its place, None if it stays.
 
-    `start` and `end` are the offsets of what is replaced in the text by the placeholder and `suffix`; `seconds` is what
-    planning took.
+    `start` and `end` are the offsets of what is replaced in the text, by a placeholder between `head` and `tail`: the
+    table's name, or, where the index alone answers, a block. `alias` is what the block calls the table, `seconds` is
+    what planning took, and `why_not` tells why a plan that would pay is not followed.
     """
 
     plan: Plan
     start: int
     end: int
-    suffix: str
+    head: str
+    tail: str
     seconds: float
     frame: DataFrame | None = None
+    alias: str = ""
+    why_not: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,7 @@ class Rewriting:
     why_not: str = ""
 
     @property
-    def narrowed(self) -> list[Choice]:
+    def replaced(self) -> list[Choice]:
         """The choices that change the query."""
         return [choice for choice in self.choices if choice.frame is not None]
 
@@ -69,15 +74,16 @@ class Rewriting:
     def template(self) -> str:
         """The text with placeholders, its own braces doubled, as `spark.sql` takes it with keyword arguments."""
         pieces, copied = [], 0
-        for number, choice in enumerate(self.narrowed):
-            pieces += [_braced(self.text[copied : choice.start]), f"{{{_placeholder(number)}}}{choice.suffix}"]
+        for number, choice in enumerate(self.replaced):
+            pieces.append(braced(self.text[copied : choice.start] + choice.head))
+            pieces.append(f"{{{_placeholder(number)}}}{braced(choice.tail)}")
             copied = choice.end
-        return "".join([*pieces, _braced(self.text[copied:])])
+        return "".join([*pieces, braced(self.text[copied:])])
 
     @property
     def frames(self) -> dict[str, DataFrame]:
         """What the placeholders stand for."""
-        return {_placeholder(n): choice.frame for n, choice in enumerate(self.narrowed) if choice.frame is not None}
+        return {_placeholder(n): choice.frame for n, choice in enumerate(self.replaced) if choice.frame is not None}
 
 
 def rewrite(spark: SparkSession, text: str, arguments: Arguments = None, *, thorough: bool = False) -> Rewriting:
@@ -95,7 +101,7 @@ def rewrite(spark: SparkSession, text: str, arguments: Arguments = None, *, thor
     for one in sorted(found, key=lambda one: one.scan.start):
         indexed = _indexed(spark, one, thorough)
         if indexed is not None:
-            choices.append(_choice(spark, read, one, *indexed))
+            choices.append(_answered(spark, read, one, arguments) or _choice(spark, read, one, *indexed))
     return Rewriting(text, tuple(choices))
 
 
@@ -103,6 +109,7 @@ def _indexed(spark: SparkSession, one: ScanDemands, thorough: bool) -> tuple[Tab
     """The table of a scan and its indexes; None if none can serve, or it is not one of the session's own catalog."""
     name = one.scan.name
     sql_name = ".".join(map(quote, name))
+    thorough |= one.block.counts and _is_alone(one)
     if len(name) > 3 or not (one.demands or thorough):
         return None
     try:
@@ -137,8 +144,36 @@ def _choice(spark: SparkSession, read: Words, one: ScanDemands, base: Table, ind
     why_not = _why_not(spark, read, one, base, conf) if pays else ""
     frame = narrow(spark, request, prepared) if pays and not why_not else None
     log.info("%s where %s: %s (%s)", base.full_name, predicate, prepared.plan.strategy, prepared.plan.reason)
-    suffix = "" if one.scan.aliased else f" AS {quote(one.scan.alias)}"
-    return Choice(prepared.plan, one.scan.start, one.scan.end, suffix, time.monotonic() - started, frame)
+    tail = "" if one.scan.aliased else f" AS {quote(one.scan.alias)}"
+    return Choice(
+        prepared.plan,
+        one.scan.start,
+        one.scan.end,
+        "",
+        tail,
+        time.monotonic() - started,
+        frame,
+        one.scan.alias,
+        why_not,
+    )
+
+
+def _answered(spark: SparkSession, read: Words, one: ScanDemands, arguments: Arguments) -> Choice | None:
+    """The block of a scan by the index alone; None if that cannot answer it."""
+    block, started = one.block, time.monotonic()
+    if not (block.counts and _is_alone(one)) or (arguments and not read.is_spelled(block.start, block.end)):
+        return None
+    text = read.source(block.start, block.end)
+    answer = answer_block(spark, text, ".".join(map(quote, one.scan.name)))
+    if answer is None:
+        return None
+    start, end = read.tokens[block.start].start, read.tokens[block.end - 1].end
+    return Choice(answer.plan, start, end, answer.head, answer.tail, time.monotonic() - started, answer.frame)
+
+
+def _is_alone(one: ScanDemands) -> bool:
+    """Whether its block reads nothing else."""
+    return [join.source for item in one.block.items for join in item] == [one.scan] and not one.block.inside
 
 
 def _why_not(spark: SparkSession, read: Words, one: ScanDemands, base: Table, conf: Mapping[str, str]) -> str:
@@ -194,7 +229,3 @@ def _rejects_nulls(leaf: Predicate) -> bool:
 
 def _placeholder(number: int) -> str:
     return f"hive_bitmap_scan_{number}"
-
-
-def _braced(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")

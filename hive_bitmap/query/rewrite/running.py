@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from hive_bitmap.query.rewrite.explaining import explained
 from hive_bitmap.query.rewrite.rewriting import Rewriting, rewrite
 
 if TYPE_CHECKING:
@@ -16,9 +17,10 @@ log = logging.getLogger(__name__)
 def run(spark: SparkSession, text: str, args: dict[str, Any] | list[Any] | None = None) -> DataFrame:
     """What `spark.sql(text, args)` answers, its scans of indexed tables narrowed where that pays.
 
-    Raises what Spark raises.
+    EXPLAIN [ANALYZE] tells how. Raises what Spark raises.
     """
-    return perform(spark, rewrite(spark, text, args), args)
+    explanation = explained(spark, text, args)
+    return perform(spark, rewrite(spark, text, args), args) if explanation is None else explanation
 
 
 def perform(spark: SparkSession, rewriting: Rewriting, args: dict[str, Any] | list[Any] | None = None) -> DataFrame:

@@ -70,7 +70,8 @@ class Block:
     """One SELECT. `items` are the sources between the commas of FROM, each with its joins.
 
     `outputs` are the plain columns among what it selects, by their name there, as text; None where a star selects all.
-    `plain` if each of its rows is one of the FROM clause, unchanged by the others.
+    `plain` if each of its rows is one of the FROM clause, unchanged by the others; `counts` if it may hold aggregates,
+    or ask for few rows. `start` and `end` are the places of its words, ORDER BY and LIMIT included.
     """
 
     items: tuple[tuple[Join, ...], ...]
@@ -78,6 +79,9 @@ class Block:
     star: bool
     outputs: Mapping[str, str] | None
     plain: bool
+    counts: bool
+    start: int
+    end: int
     inside: tuple[Query, ...]  # subqueries of its expressions
 
 

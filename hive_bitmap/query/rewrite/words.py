@@ -55,6 +55,11 @@ class Words:
                 return True
         return False
 
+    def is_spelled(self, at: int, end: int) -> bool:
+        """Whether no `?` stands there, and of named parameters none whose value is not spelled."""
+        tokens = self.tokens[at:end]
+        return not any(token.key == "?" or (token.key == ":" and token.start not in self.spelled) for token in tokens)
+
     def source(self, at: int, end: int) -> str:
         """The text of these tokens, parameters as literals."""
         first, last = self.tokens[at].start, self.tokens[end - 1].end
