@@ -48,9 +48,13 @@ def read_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The body of `mapInArrow`: rows of pickled ReadTasks in, rows of the table out."""
     for batch in batches:
         for item in batch.column(0):
-            task: ReadTask = pickle.loads(item.as_py())
-            for read in _read(task):
-                yield _complete(task, read)
+            yield from read_task(pickle.loads(item.as_py()))
+
+
+def read_task(task: ReadTask) -> Iterator[pa.RecordBatch]:
+    """The rows of a task, which still have to be asked the predicate."""
+    for read in _read(task):
+        yield _complete(task, read)
 
 
 def find_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

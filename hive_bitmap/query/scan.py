@@ -152,14 +152,14 @@ def _read(spark: SparkSession, request: Request, reading: Reading, strategy: str
     """What the plan reads, before the predicate; None for no row, or by FILES for all."""
     if strategy == FILES:
         return _engine_rows(spark, request, reading)
-    return direct_rows(spark, request, reading, _tasks(spark, reading))
+    return direct_rows(spark, request, reading, tasks_of(spark, reading))
 
 
 def _columns(frame: DataFrame, request: Request) -> DataFrame:
     return frame if request.columns is None else frame.select(*map(quote, request.columns))
 
 
-def _tasks(spark: SparkSession, reading: Reading) -> list[ReadTask]:
+def tasks_of(spark: SparkSession, reading: Reading) -> list[ReadTask]:
     """All lookups, in pieces enough for the cluster, and the files to be read whole."""
     work = reading.work
     pieces = -(-parallelism(spark) // max(len(work.lookups), 1))
