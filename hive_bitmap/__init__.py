@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from hive_bitmap.query.planner import Plan
     from hive_bitmap.query.result_file import write_offsets
     from hive_bitmap.query.scan import plan, scan
+    from hive_bitmap.sql.datasource import register
 
 __version__ = "0.1.0"
 _HOMES = {
@@ -52,6 +53,7 @@ _HOMES = {
     "plan": "query.scan",
     "preview": "index.preview",
     "rebuild": "index.build",
+    "register": "sql.datasource",
     "rename": "index.alter",
     "scan": "query.scan",
     "set_properties": "index.alter",
@@ -78,6 +80,7 @@ __all__ = [
     "plan",
     "preview",
     "rebuild",
+    "register",
     "rename",
     "scan",
     "session",

@@ -54,6 +54,9 @@ def session(
     spark = builder.getOrCreate()
     if warehouse is not None:
         _open_metastore(spark, Path(warehouse).absolute())
+    from hive_bitmap.sql.datasource import register
+
+    register(spark)
     return spark
 
 

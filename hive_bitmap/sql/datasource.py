@@ -1,0 +1,170 @@
+"""The pure-SQL door: `CREATE TEMPORARY VIEW v USING hive_bitmap OPTIONS (table 'db.t', predicate '..')`.
+
+The predicate is an option, for all of the view: `pushFilters` is not overridden, since Spark (4.1 to 4.3) keeps what
+was pushed once for other scans of the same view. The rows that are read are asked the predicate again, by Arrow, so
+only predicates that need no Spark for that are taken. As with a view over a path, the files are those that were there
+when the view was first read; if any came, went or changed since, reading fails rather than show other rows.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from hive_bitmap.errors import FileChanged, InvalidProperty, Unsupported
+from hive_bitmap.formats import storage
+from hive_bitmap.formats.storage import FileStatus
+from hive_bitmap.index.listing import base_files, is_visible
+from hive_bitmap.query.matching import matches
+from hive_bitmap.query.nodes import TRUE, And, Constant, Or, Predicate, SparkLeaf, Unknown, leaves_of
+from hive_bitmap.query.planner import DIRECT_STRATEGY
+from hive_bitmap.query.predicates import parse
+from hive_bitmap.query.prepare import Request, analysed, prepare
+from hive_bitmap.query.reading import read_task
+from hive_bitmap.query.scan import tasks_of
+from hive_bitmap.query.units import Flags
+from hive_bitmap.sql import planning
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NAME = "hive_bitmap"
+OPTIONS = ("table", "predicate")
+
+
+@dataclass(frozen=True)
+class Piece(InputPartition):
+    """What a task does: read a pickled ReadTask, or, without one, see that the files are still these.
+
+    Those in `folders`; and that `depth` levels below the table's folder there are no others than `below`.
+    """
+
+    task: bytes | None
+    tree: Predicate = TRUE
+    folders: tuple[str, ...] = ()
+    files: frozenset[FileStatus] = frozenset()
+    home: str = ""
+    depth: int = 0
+    below: frozenset[str] = frozenset()
+
+
+def register(spark: SparkSession) -> None:
+    """Let SQL text of this session read tables through their indexes: `USING hive_bitmap OPTIONS (table, predicate)`.
+
+    Plans are made in this process, which has to live as long as the views are used.
+    """
+    address, secret = planning.serve(lambda *question: _answer(spark, *question))
+    spark.dataSource.register(type("Registered", (BitmapSource,), {"address": address, "secret": secret}))
+
+
+class BitmapSource(DataSource):
+    """The rows of a table of which a predicate is TRUE, through its indexes."""
+
+    address: planning.Address
+    secret: bytes
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> StructType:
+        return StructType.fromJson(planning.ask(self.address, self.secret, "schema", *self._wanted()))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return BitmapReader(schema, self.address, self.secret, *self._wanted())
+
+    def _wanted(self) -> tuple[str, str]:
+        unknown = sorted(set(self.options) - set(OPTIONS))
+        if unknown or not all(self.options.get(name) for name in OPTIONS):
+            raise InvalidProperty(f"USING {NAME} takes the options table and predicate; got {', '.join(self.options)}")
+        return self.options["table"], self.options["predicate"]
+
+
+class BitmapReader(DataSourceReader):
+    """Reads what the driver planned."""
+
+    def __init__(
+        self, schema: StructType, address: planning.Address, secret: bytes, table: str, predicate: str
+    ) -> None:
+        self.schema, self.address, self.secret = schema, address, secret
+        self.table, self.predicate = table, predicate
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return list(planning.ask(self.address, self.secret, "pieces", self.table, self.predicate))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        assert isinstance(partition, Piece)
+        if partition.task is None:
+            _require_same_files(self.table, partition)
+            return
+        schema = to_arrow_schema(self.schema, timezone="UTC")
+        for batch in read_task(pickle.loads(partition.task)):
+            found = batch.filter(pa.array(_true(partition.tree, batch)))
+            yield pa.RecordBatch.from_arrays(
+                [column.cast(field.type) for column, field in zip(found.columns, schema, strict=True)], schema=schema
+            )
+
+
+def _answer(spark: SparkSession, what: str, table: str, predicate: str) -> Any:
+    """What the session knows: the table's schema, or the pieces to read."""
+    request = Request(table, predicate)
+    schema = analysed(spark, request).schema
+    return schema.jsonValue() if what == "schema" else _pieces(spark, request)
+
+
+def _pieces(spark: SparkSession, request: Request) -> list[Piece]:
+    prepared = prepare(spark, request)
+    reading, hint = prepared.reading, f"use SELECT .. FROM {request.table} WHERE {request.predicate}"
+    if reading is None:
+        raise Unsupported(f"{request.table} cannot be read through its indexes ({prepared.plan.reason}): {hint}")
+    if DIRECT_STRATEGY[reading.format] not in prepared.plan.costs:
+        raise Unsupported(f"only Spark's own reader can read files of {request.table} ({prepared.plan.reason}): {hint}")
+    base = reading.base
+    tree = parse(str(request.predicate), (*base.columns, *base.partition_columns), base.name)
+    if any(isinstance(leaf, (Unknown, SparkLeaf)) for leaf in leaves_of(tree)):
+        raise Unsupported(f"only Spark can evaluate {request.predicate!r}: {hint}")
+    files = frozenset(file for partition in reading.work.partitions for file in partition.files)
+    folders, depth = {file.path.rpartition("/")[0] for file in files}, len(base.partition_columns)
+    folders |= set() if depth else {base.location}
+    checks = Piece(
+        None, TRUE, tuple(sorted(folders)), files, base.location, depth, frozenset(_below(base.location, depth))
+    )
+    return [checks, *(Piece(pickle.dumps(task), tree) for task in tasks_of(spark, reading))]
+
+
+def _require_same_files(table: str, piece: Piece) -> None:
+    now = {file for folder in piece.folders for file in base_files(folder)}
+    if now != piece.files or _below(piece.home, piece.depth) != piece.below:
+        raise FileChanged(f"files of {table} changed since the view was first read: CREATE OR REPLACE the view")
+
+
+def _below(folder: str, depth: int) -> set[str]:
+    """The visible folders that lie so many levels below, where partitions are made by default."""
+    if not depth or not storage.exists(folder):
+        return {folder}
+    names = [name for name in storage.subfolders(folder) if is_visible(name)]
+    return set().union(*(_below(f"{folder}/{name}", depth - 1) for name in names))
+
+
+def _true(node: Predicate, rows: pa.RecordBatch) -> Flags:
+    """Of which rows the predicate is TRUE."""
+    match node:
+        case Constant(value):
+            return np.full(rows.num_rows, value is True)
+        case And(children):
+            return reduce(np.logical_and, (_true(child, rows) for child in children))
+        case Or(children):
+            return reduce(np.logical_or, (_true(child, rows) for child in children))
+        case Unknown() | SparkLeaf():
+            raise TypeError(f"only Spark can evaluate {node.text}")
+    return matches(node, rows.column(node.column))

@@ -1,0 +1,42 @@
+"""What is left to Spark because it would be quicker: by prices that make bitmaps dear, over real shards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hive_bitmap.query.budget import CountPrices, over_budget
+from hive_bitmap.query.candidates import Lookup
+from hive_bitmap.query.nodes import TRUE, And, Compare, Or, Predicate
+from tests.query.test_select import unit_of
+
+DEAR_BITMAPS = CountPrices(key_byte=0.0, bitmap_byte=1.0)
+K, RARE, HALF = Compare("k", "=", 1), Compare("s", "=", "nowhere"), Compare("s", "=", "a")
+
+
+@pytest.mark.parametrize(
+    ("keys", "predicate", "left_to_spark"),
+    [
+        ((), K, False),  # cardinalities of one index add up
+        (("k",), TRUE, False),
+        (("k",), K, False),
+        (("k",), HALF, True),  # the bitmaps of all keys
+        (("k", "s"), TRUE, True),
+        ((), And((K, HALF)), True),
+        ((), Or((Compare("k", "=", 9), RARE)), False),  # no key matches: nothing is decoded
+    ],
+)
+def test_only_what_decodes_bitmaps_may_be_dear(
+    tmp_path: Path, keys: tuple[str, ...], predicate: Predicate, left_to_spark: bool
+) -> None:
+    rows = [{"k": n % 3, "s": "ab"[n % 2], "f": 0.0} for n in range(40)]
+    unit = unit_of(tmp_path, [rows], {"k": "gap", "s": "gap"}, {"k": [0], "s": [0]})
+    lookups = [Lookup(0, unit, predicate, (), (), ())]
+    assert bool(over_budget(lookups, {}, keys, 2, DEAR_BITMAPS)) == left_to_spark
+    assert over_budget(lookups, {}, keys, 2) == ""
+
+
+def test_an_index_of_large_keys_is_dearer_than_a_column(tmp_path: Path) -> None:
+    unit = unit_of(tmp_path, [[{"k": 1, "s": "a", "f": 0.0}]], {"k": "gap"}, {"k": [0]})
+    assert over_budget([Lookup(0, unit, TRUE, (), (), ())], {}, ["k"], 2, CountPrices(key_byte=1.0)) != ""
