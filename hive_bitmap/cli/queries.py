@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 
 import click
 
@@ -16,6 +17,8 @@ from hive_bitmap.cli.output import format_option, print_count
 from hive_bitmap.query import explain as explaining
 from hive_bitmap.query.measures import measures
 from hive_bitmap.query.planner import INDEX_ONLY, STRATEGIES, Plan
+from hive_bitmap.query.rewrite import explaining as querying
+from hive_bitmap.sql.script import first_words
 
 log = logging.getLogger(__name__)
 columns_option = click.option("--columns", type=split_names, metavar="NAME[,...]", help="These columns only.")
@@ -84,6 +87,9 @@ def query(
 @columns_option
 @count_option
 @strategy_option
+@click.option(
+    "--analyze", is_flag=True, help="Of a query: run it, and tell what was read, found, and how long it took."
+)
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write the plan as a page to this file.")
 @click.option("--width", type=click.IntRange(min=40), help="Characters of a line; default: the terminal's, else 100.")
 @click.option(
@@ -102,27 +108,33 @@ def explain(
     columns: Sequence[str] | None,
     count: bool,
     strategy: str | None,
+    analyze: bool,
     html: Path | None,
     width: int | None,
     format_: str,
 ) -> None:
     """Show how a query would be answered, and why: indexes, what is read of all, and a map of the blocks.
 
+    In place of TABLE and WHERE may stand a whole query: then each of its indexed tables is shown, and Spark's own plan.
+
     \b
     Example:
       hive-bitmap explain flights "carrier = 'UA' AND dest = 'ANC'" --html plan.html
+      hive-bitmap explain "SELECT origin, count(*) FROM flights WHERE dest = 'ANC' GROUP BY origin" --analyze
     """
     from hive_bitmap.query.scan import plan as make_plan
 
+    is_query = bool({"SELECT", "WITH"} & set(first_words(table, 1)))
+    if is_query and (where is not None or columns is not None or count or strategy is not None):
+        raise click.UsageError("a query goes with neither WHERE, --columns, --count nor --strategy")
+    if analyze and not is_query:
+        raise click.UsageError("--analyze goes with a query")
     with door.session() as spark:
-        plan = make_plan(spark, table, where, columns, count=count, strategy=strategy)
-    if html is not None:
-        html.write_text(explaining.to_html(plan), encoding="utf-8")
-        messages().print(f"wrote {html}", soft_wrap=True, markup=False)
-    if format_ == "json":
-        sys.stdout.write(json.dumps(explaining.to_json(plan), ensure_ascii=False, indent=2) + "\n")
-    else:
-        sys.stdout.write(explaining.to_text(plan, width, sys.stdout.isatty()) + "\n")
+        if is_query:
+            _show(querying, querying.explain(spark, table, analyze=analyze), html, width, format_)
+        else:
+            plan = make_plan(spark, table, where, columns, count=count, strategy=strategy)
+            _show(explaining, plan, html, width, format_)
 
 
 @click.command()
@@ -144,6 +156,17 @@ def offsets(door: Door, table: str, where: str, out: str) -> None:
     with door.session() as spark:
         plan = write_offsets(spark, table, where, out)
     messages().print(f"wrote {out}: {_kept(plan)}", soft_wrap=True, markup=False)
+
+
+def _show(shown: ModuleType, plan: object, html: Path | None, width: int | None, format_: str) -> None:
+    """Print a plan, and write it as a page; `shown` has its to_text, to_json and to_html."""
+    if html is not None:
+        html.write_text(shown.to_html(plan), encoding="utf-8")
+        messages().print(f"wrote {html}", soft_wrap=True, markup=False)
+    if format_ == "json":
+        sys.stdout.write(json.dumps(shown.to_json(plan), ensure_ascii=False, indent=2) + "\n")
+    else:
+        sys.stdout.write(shown.to_text(plan, width, sys.stdout.isatty()) + "\n")
 
 
 def _kept(plan: Plan) -> str:
