@@ -58,7 +58,7 @@ def main(rows: int, repeats: int, cores: int, orc: bool, json_file: Path | None)
     report.show(Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH), found, results, reached)
     if json_file is not None:
         report.write_json(json_file, found, results, reached)
-    if not all(asked.equal for asked in results.asked):
+    if not (all(one.equal for one in results.asked) and all(one.equal for one in results.grouped)):
         sys.exit("an answer differs from Spark's or DuckDB's: a bug, and the times mean nothing")
 
 
@@ -98,6 +98,7 @@ def _measure(spark: SparkSession, table: data.Data, cores: int, repeats: int, or
             measure.ask_count(spark, duck, question, repeats)
             for question in each("counting", (q for q in data.QUESTIONS if q.count), lambda q: q.name)
         ]
+        grouped = [measure.ask_grouped(spark, duck, sql, repeats) for sql in each("asking", data.GROUPINGS, str)]
         tables = [data.TABLE]
         if orc:
             status.update("copying to ORC")
@@ -109,7 +110,7 @@ def _measure(spark: SparkSession, table: data.Data, cores: int, repeats: int, or
                 measure.ask_fetch(spark, duck, question, name, repeats)
                 for question in each(f"fetching from {name}", (q for q in data.QUESTIONS if q.fetch), lambda q: q.name)
             ]
-    return Results(builds, together, refreshed, sizes, asked)
+    return Results(builds, together, refreshed, sizes, asked, grouped)
 
 
 if __name__ == "__main__":

@@ -73,6 +73,13 @@ QUESTIONS = (
     Question("range", "ten ages of 52", "age BETWEEN 30 AND 39", True, False),
 )
 
+GROUPINGS = (
+    "SELECT age, count(*) FROM bench GROUP BY age",
+    "SELECT store, count(*) AS n FROM bench GROUP BY store ORDER BY n DESC, store LIMIT 10",
+    "SELECT type, count(*) FROM bench WHERE gender = 'F' GROUP BY type",
+    "SELECT min(age), max(age), avg(age), count(DISTINCT store) FROM bench",
+)
+
 
 @dataclass(frozen=True)
 class Data:

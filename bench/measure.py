@@ -6,6 +6,7 @@ include planning; what is reported is the median.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -107,6 +108,16 @@ class Asked:
 
 
 @dataclass(frozen=True)
+class Grouped:
+    """One aggregating query to all engines, and how many rows it answers."""
+
+    sql: str
+    race: Race
+    rows: int
+    equal: bool
+
+
+@dataclass(frozen=True)
 class Results:
     """Everything that was measured; `sizes` is bytes by column and encoding, without those that were not tried."""
 
@@ -115,6 +126,7 @@ class Results:
     refreshed: Refreshed
     sizes: Mapping[str, Mapping[str, int]]
     asked: Sequence[Asked]
+    grouped: Sequence[Grouped]
 
 
 def race(contenders: Mapping[str, Contender], repeats: int, digest: Callable[[Any], Any]) -> Race:
@@ -217,6 +229,17 @@ def ask_fetch(
     return _asked(question, table, finished, finished.answers[SPARK][0], hive_bitmap.plan(spark, table, where))
 
 
+def ask_grouped(spark: SparkSession, duck: duckdb.DuckDBPyConnection, sql: str, repeats: int) -> Grouped:
+    """A query as it is typed, its rows collected."""
+    contenders = {
+        SPARK: Contender(lambda: spark.sql(sql).collect()),
+        OURS: Contender(lambda: hive_bitmap.sql(spark, sql).collect()),
+        DUCKDB: Contender(lambda: duck.execute(sql).fetchall()),
+    }
+    finished = race(contenders, repeats, lambda rows: tuple(sorted(map(tuple, rows))))
+    return Grouped(sql, finished, len(finished.answers[SPARK]), _alike(list(finished.answers.values())))
+
+
 def connect_duckdb(data: Data, cores: int) -> duckdb.DuckDBPyConnection:
     """DuckDB over the very files, on as many threads as Spark has tasks."""
     duck = duckdb.connect(config={"threads": cores})
@@ -262,6 +285,20 @@ def _asked(question: Question, table: str, finished: Race, rows: int, plan: Plan
         (blocks, plan.blocks_total),
         (read, plan.bytes_total),
         plan.index_bytes,
+    )
+
+
+def _alike(answers: Sequence[Sequence[tuple[Any, ...]]]) -> bool:
+    """Whether all engines gave the same rows; averages may differ in the last digits."""
+    first = answers[0]
+    return all(
+        len(other) == len(first)
+        and all(
+            a == b or (isinstance(a, float) and math.isclose(a, b, rel_tol=1e-12))
+            for row, same in zip(first, other, strict=True)
+            for a, b in zip(row, same, strict=True)
+        )
+        for other in answers
     )
 
 

@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.data import KEYS, Data, summary
-from bench.measure import DUCKDB, OURS, SPARK, Asked, Built, Refreshed, Results
+from bench.measure import DUCKDB, OURS, SPARK, Asked, Built, Grouped, Refreshed, Results
 from bench.targets import BUILD_RATIO, PAIMON_BITMAP_BYTES, PAIMON_RANGE_BITMAP_BYTES, PAIMON_SOURCE, Target, ratio
 from hive_bitmap.query.measures import percent, seconds, size
 
@@ -50,6 +50,7 @@ def show(console: Console, found: Mapping[str, Any], results: Results, reached: 
     console.print(_refreshed(results.refreshed))
     console.print(_sizes(results, rows))
     console.print(_counts([asked for asked in results.asked if asked.count]))
+    console.print(_grouped(results.grouped))
     console.print(_fetches([asked for asked in results.asked if not asked.count]))
     console.print(_targets(reached))
     console.print(
@@ -62,7 +63,7 @@ def write_json(path: Path, found: Mapping[str, Any], results: Results, reached: 
     raw = {**found, **asdict(results), "targets": [asdict(target) for target in reached]}
     for built in raw["builds"]:
         del built["race"]["answers"]
-    for asked in raw["asked"]:
+    for asked in (*raw["asked"], *raw["grouped"]):
         del asked["race"]["answers"]
     path.write_text(json.dumps(raw, indent=1) + "\n")
 
@@ -139,6 +140,18 @@ def _counts(asked: Sequence[Asked]) -> Table:
     return table
 
 
+def _grouped(found: Sequence[Grouped]) -> Table:
+    table = _table("Aggregates, through SQL")
+    _columns(table, ["query"], ["rows", "Spark", "hive_bitmap", "DuckDB", "to Spark", "to DuckDB", "equal"])
+    for each in found:
+        times = [seconds(each.race.median(name)) for name in (SPARK, OURS, DUCKDB)]
+        faster = [each.race.median(name) / each.race.median(OURS) for name in (SPARK, DUCKDB)]
+        table.add_row(
+            each.sql, f"{each.rows:,}", *times, *(_marked(f"{one:.1f}x", one >= 1) for one in faster), _equal(each)
+        )
+    return table
+
+
 def _fetches(asked: Sequence[Asked]) -> Table:
     table = _table("All columns of the rows, as an Arrow table")
     _columns(table, ["question"], ["rows", "Spark", "hive_bitmap", "DuckDB", "to Spark", "to DuckDB"])
@@ -189,5 +202,5 @@ def _of(blocks: tuple[int, int]) -> str:
     return f"{blocks[0]:,} of {blocks[1]:,}"
 
 
-def _equal(asked: Asked) -> Text:
+def _equal(asked: Asked | Grouped) -> Text:
     return Text("✓", "green") if asked.equal else Text("DIFFERS", "bold red")

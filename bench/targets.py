@@ -36,6 +36,10 @@ def targets(results: Results, rows: int) -> list[Target]:
     found = [*_builds(results), _refresh(results), *_sizes(results, rows)]
     for asked in results.asked:
         found += _counts(asked) if asked.count else _fetches(asked)
+    for number, each in enumerate(results.grouped, 1):
+        faster = each.race.median(SPARK) / each.race.median(OURS)
+        aim = f"aggregates, query {number} >= {COUNT_RATIO:.0f}x faster than Spark"
+        found.append(Target(aim, f"{faster:.1f}x", faster >= COUNT_RATIO, later=True))
     return sorted(found, key=lambda target: target.later)
 
 
