@@ -1,10 +1,11 @@
-"""Queries over a star schema, with and without the indexes: the rows, their order where it is total, and the schema.
+"""Queries over a star schema, with and without the indexes: rows, their order where it is total, and columns.
 
 The queries are in tests/sql/select/*.sql; `/* total */` marks those whose ORDER BY leaves no two rows equal.
 """
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -17,7 +18,7 @@ import pytest
 import hive_bitmap
 from hive_bitmap.query.rewrite.rewriting import rewrite
 from hive_bitmap.sql.script import split
-from tests.integration import star
+from tests.integration import random_queries, star
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,11 +29,14 @@ CORPUS = sorted(
     for part in split(path.read_text())
 )
 STRATEGIES = ("rows", "files")  # of ORC files, `rows` are `blocks`
+RANDOM = 30  # random queries; more of them with --long
 SETTINGS = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}  # quicker for little data
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """In the usual run each query goes one way, the long one tries all of them."""
+    if "seed" in metafunc.fixturenames:
+        metafunc.parametrize("seed", range(RANDOM + metafunc.config.getoption("--long")))
     if "strategy" in metafunc.fixturenames:
         everything = metafunc.config.getoption("--long")
         ways: list[tuple[str, str, str]] = []
@@ -66,8 +70,9 @@ def expected(spark: SparkSession, text: str) -> tuple[Any, list[str]]:
 
 
 def answer(frame: DataFrame) -> tuple[Any, list[str]]:
-    """Schema and rows."""
-    return frame.schema, [repr(row) for row in frame.collect()]
+    """Names, types and nullability of the columns, and rows."""
+    columns = [(field.name, field.dataType, field.nullable) for field in frame.schema.fields]
+    return columns, [repr(row) for row in frame.collect()]
 
 
 def test_the_corpus_is_what_it_claims_to_be() -> None:
@@ -77,12 +82,22 @@ def test_the_corpus_is_what_it_claims_to_be() -> None:
 
 def test_rows_are_sparks(schema: SparkSession, text: str, strategy: str) -> None:
     schema.conf.set("hive_bitmap.strategy", strategy)
-    wanted_schema, wanted = expected(schema, text)
-    found_schema, found = answer(hive_bitmap.sql(schema, text))
-    assert found_schema == wanted_schema
+    wanted_columns, wanted = expected(schema, text)
+    found_columns, found = answer(hive_bitmap.sql(schema, text))
+    assert found_columns == wanted_columns
     assert Counter(found) == Counter(wanted)
     if "/* total */" in text:
         assert found == wanted
+
+
+def test_random_queries(schema: SparkSession, seed: int) -> None:
+    rng = random.Random(seed)
+    text = random_queries.query(rng)
+    strategy = rng.choice(STRATEGIES)
+    schema.conf.set("hive_bitmap.strategy", strategy)
+    wanted_columns, wanted = answer(schema.sql(text))
+    found_columns, found = answer(hive_bitmap.sql(schema, text))
+    assert (found_columns, Counter(found)) == (wanted_columns, Counter(wanted)), f"{strategy}: {text}"
 
 
 def test_most_of_the_corpus_goes_through_an_index(schema: SparkSession) -> None:
@@ -92,6 +107,8 @@ def test_most_of_the_corpus_goes_through_an_index(schema: SparkSession) -> None:
     assert len(used) > 0.8 * len(CORPUS)
 
 
-def test_tables_so_small_are_read_whole_by_default(schema: SparkSession) -> None:
+def test_scans_of_tables_so_small_are_not_narrowed_by_default(schema: SparkSession) -> None:
+    """Reading them whole is quicker, but for what the index alone answers."""
     schema.conf.unset("hive_bitmap.strategy")
-    assert not any(rewrite(schema, text).frames for _, text in CORPUS[::20])
+    replaced = [choice for _, text in CORPUS[::10] for choice in rewrite(schema, text).replaced]
+    assert {choice.plan.strategy for choice in replaced} <= {"index only"}

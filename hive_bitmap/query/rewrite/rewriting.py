@@ -101,7 +101,9 @@ def rewrite(spark: SparkSession, text: str, arguments: Arguments = None, *, thor
     for one in sorted(found, key=lambda one: one.scan.start):
         indexed = _indexed(spark, one, thorough)
         if indexed is not None:
-            choices.append(_answered(spark, read, one, arguments) or _choice(spark, read, one, *indexed))
+            choices.append(
+                _answered(spark, read, one, arguments) or _choice(spark, read, one, *indexed, hurry=not thorough)
+            )
     return Rewriting(text, tuple(choices))
 
 
@@ -131,14 +133,16 @@ def _names(demands: Sequence[Demand]) -> set[str]:
     return {part for token in tokens for part in path_at([token], 0)[0]}
 
 
-def _choice(spark: SparkSession, read: Words, one: ScanDemands, base: Table, indexes: Sequence[Index]) -> Choice:
+def _choice(
+    spark: SparkSession, read: Words, one: ScanDemands, base: Table, indexes: Sequence[Index], *, hurry: bool
+) -> Choice:
     started = time.monotonic()
     conf = metastore.settings(spark)
     columns = (*base.columns, *base.partition_columns)
     predicate = _predicate(one.demands, columns, one.scan.alias)
     whole = one.star or conf.get("spark.sql.parser.quotedRegexColumnNames", "false").lower() == "true"
     wanted = None if whole else _mentioned(read, columns)
-    request = Request(base.sql_name, predicate, wanted, hurry=True, alias=one.scan.alias)
+    request = Request(base.sql_name, predicate, wanted, hurry=hurry, alias=one.scan.alias)
     prepared = prepare(spark, request, (base, list(indexes)))
     pays = prepared.plan.strategy != FULL_SCAN
     why_not = _why_not(spark, read, one, base, conf) if pays else ""
