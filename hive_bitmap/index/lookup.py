@@ -93,6 +93,13 @@ def keyed(
             yield values, _entries(group, rows, np.arange(rows.num_rows), False)
 
 
+def share(path: str, size: int, key: pa.Field, wanted: Callable[[KeyStats], bool]) -> float:
+    """Which share of the row groups of a shard `find` would read. Raises CorruptIndex."""
+    with _reading(path):
+        groups = [wanted(stats) for stats in _statistics(path, size, key.name)]
+        return sum(groups) / max(len(groups), 1)
+
+
 def bitmaps(path: str, size: int, group: int, fields: Sequence[str]) -> pa.Table:
     """The stored bitmaps of one row group of a shard, a row a key and block. Raises CorruptIndex."""
     with _reading(path):

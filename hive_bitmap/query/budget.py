@@ -1,17 +1,20 @@
 """Whether counting through the index may take longer than Spark takes to read the columns: never slower.
 
-Sizes settle it where the index is small. Else the keys that match are looked up, without their bitmaps, and say how
-many bytes of bitmaps would be decoded. Seconds, measured on one core of a small machine; only their ratios matter.
+Sizes and statistics settle it where the index is small, or much of it is passed over. Else the keys that match are
+looked up, without their bitmaps, and say how many bytes of bitmaps would be decoded. Seconds, measured on one core of a
+small machine; only their ratios matter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from hive_bitmap.errors import CorruptIndex
+from hive_bitmap.index import lookup as shards
 from hive_bitmap.query.candidates import Lookup
-from hive_bitmap.query.keys import Answers
-from hive_bitmap.query.nodes import columns_of
+from hive_bitmap.query.keys import Answers, may_hold
+from hive_bitmap.query.nodes import Constant, Or, Predicate, Unknown, leaves_of
 from hive_bitmap.query.planner import CLEARLY_CHEAPER
 from hive_bitmap.query.select import matching_share
 from hive_bitmap.query.units import Part
@@ -31,33 +34,60 @@ def over_budget(
     lookups: Sequence[Lookup], answers: Answers, keys: Sequence[str], cores: int, prices: CountPrices = CountPrices()
 ) -> str:
     """Why Spark is quicker at counting these, by lower-case keys in the files; empty where it is not."""
-    tested = {column.lower() for lookup in lookups for column in columns_of(lookup.predicate)}
-    rows = sum(int(lookup.unit.rows.sum()) for lookup in lookups)
-    spark = prices.spark_start + rows * len(tested.union(keys)) * prices.spark_value / cores
-    most = sum(_seconds(lookup, keys, prices, dict.fromkeys(tested, 1.0)) for lookup in lookups)
-    if most <= CLEARLY_CHEAPER * spark:
-        return ""
-    likely = 0.0
+    work = []
     for lookup in lookups:
-        shares = {column: matching_share(lookup.unit, lookup.predicate, answers, column) for column in tested}
-        likely += _seconds(lookup, keys, prices, shares)
-        if likely > CLEARLY_CHEAPER * spark:
-            return f"its {len(tested.union(keys))} columns are read in less time than the bitmaps take to be decoded"
-    return ""
+        nodes = _by_column(lookup.predicate)
+        work.append((lookup, nodes, {column: _share_of_groups(lookup, column, nodes[column]) for column in nodes}))
+    columns = {*keys, *(column for _, nodes, _ in work for column in nodes)}
+    rows = sum(int(lookup.unit.rows.sum()) for lookup in lookups)
+    budget = CLEARLY_CHEAPER * (prices.spark_start + rows * len(columns) * prices.spark_value / cores)
+    if sum(_seconds(lookup, keys, read, read, prices) for lookup, _, read in work) <= budget:
+        return ""
+    seconds = sum(_seconds(lookup, keys, read, dict.fromkeys(read, 0.0), prices) for lookup, _, read in work)
+    for lookup, nodes, read in work:
+        if seconds <= budget:
+            found = {column: matching_share(lookup.unit, node, answers) for column, node in nodes.items()}
+            seconds += _seconds(lookup, keys, read, found, prices)
+            seconds -= _seconds(lookup, keys, read, dict.fromkeys(read, 0.0), prices)
+    if seconds <= budget:
+        return ""
+    return f"Spark reads {len(columns)} column{'s' * (len(columns) > 1)} in less time than these indexes are decoded"
 
 
-def _seconds(lookup: Lookup, keys: Sequence[str], prices: CountPrices, shares: dict[str, float]) -> float:
-    """What counting takes, if these shares of the bitmaps of each tested column are decoded."""
+def _by_column(predicate: Predicate) -> dict[str, Predicate]:
+    """For each tested column what holds of every key that can matter: any of its leaves."""
+    leaves: dict[str, list[Predicate]] = {}
+    for leaf in leaves_of(predicate):
+        if not isinstance(leaf, (Unknown, Constant)):
+            leaves.setdefault(leaf.column.lower(), []).append(leaf)
+    return {column: Or(tuple(mine)) for column, mine in leaves.items()}
+
+
+def _share_of_groups(lookup: Lookup, column: str, node: Predicate) -> float:
+    """Which share of its index has to be looked at, by statistics alone."""
+    part = lookup.unit.parts.get(column)
+    if part is None:
+        return 0.0
+    try:
+        found = [size * shards.share(path, size, part.key, lambda s: may_hold(node, s)) for path, size in part.shards]
+    except CorruptIndex:
+        return 0.0  # its files are read whole
+    return sum(found) / max(_bytes(part), 1)
+
+
+def _seconds(
+    lookup: Lookup, keys: Sequence[str], read: Mapping[str, float], decoded: Mapping[str, float], prices: CountPrices
+) -> float:
+    """What counting takes, if these shares of the tested columns' indexes are read, and decoded."""
     parts = lookup.unit.parts
-    tested = [column.lower() for column in columns_of(lookup.predicate)]
-    used = {parts[column].index: parts[column] for column in (*keys, *tested) if column in parts}
-    seconds = sum(_bytes(part) for part in used.values()) * prices.key_byte
-    if len({parts[key].index for key in keys if key in parts}.union(used)) > 1 or (not keys and len(tested) > 1):
-        decoded = {parts[key].index: _bytes(parts[key]) * 1.0 for key in keys if key in parts}
-        for column in tested:
-            if column in parts and parts[column].index not in decoded:
-                decoded[parts[column].index] = _bytes(parts[column]) * shares[column]
-        seconds += sum(decoded.values()) * prices.bitmap_byte
+    tested = [column for column in read if column in parts]
+    counted = {parts[key].index: parts[key] for key in keys if key in parts}
+    others = {parts[column].index: column for column in tested if parts[column].index not in counted}
+    seconds = sum(_bytes(part) for part in counted.values()) * prices.key_byte
+    seconds += sum(_bytes(parts[column]) * read[column] for column in others.values()) * prices.key_byte
+    if len(counted) + len(others) > 1:
+        seconds += sum(_bytes(part) for part in counted.values()) * prices.bitmap_byte
+        seconds += sum(_bytes(parts[column]) * decoded[column] for column in others.values()) * prices.bitmap_byte
     return seconds
 
 

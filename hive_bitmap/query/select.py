@@ -66,19 +66,17 @@ def count(unit: Unit, predicate: Predicate, answers: Answers) -> tuple[Longs, Se
     return counts, evaluation.selection(None)
 
 
-def matching_share(unit: Unit, predicate: Predicate, answers: Answers, column: str) -> float:
-    """Which share of an index's bitmaps a predicate would have decoded: of the keys of this column, or of the others.
+def matching_share(unit: Unit, node: Predicate, answers: Answers) -> float:
+    """Which share of an index's bitmaps a predicate over its column would have decoded; only keys are read.
 
-    Only keys are read. An index that does not know the unit, or is damaged, has none to decode.
+    Of the bitmaps of the other keys, where these are fewer. A damaged index has none to decode.
     """
-    mine = [leaf for leaf in leaves_of(predicate) if not isinstance(leaf, (Unknown, Constant))]
-    node = Or(tuple(leaf for leaf in mine if leaf.column.lower() == column))
-    if column not in unit.parts or not node.children:
+    column = _only_column(node)
+    if column is None or column not in unit.parts:
         return 0.0
-    evaluation = _Evaluation(unit, answers, np.zeros(len(unit.paths), bool))
-    counts = evaluation.most_rows(column, node)
-    share = int(counts.sum()) / max(int(unit.rows.sum()), 1)
-    return min(share, 1 - share)
+    counts = _Evaluation(unit, answers, np.zeros(len(unit.paths), bool)).most_rows(column, node)
+    held = int(counts.sum()) / max(int(unit.rows.sum()), 1)
+    return min(held, 1 - held)
 
 
 def is_understood(predicate: Predicate, columns: Mapping[str, object], answers: Answers) -> bool:

@@ -16,13 +16,14 @@ import pyarrow as pa
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import HiveBitmapError, Unsupported
 from hive_bitmap.index import catalog
-from hive_bitmap.index.metastore import quote
+from hive_bitmap.index.catalog import Index
+from hive_bitmap.index.metastore import Table, quote
 from hive_bitmap.query.aggregates import counts_by_key
 from hive_bitmap.query.names import Names
 from hive_bitmap.query.planner import INDEX_ONLY, Plan
 from hive_bitmap.query.prepare import INDEXES_REMEMBERED, Request, prepare
 from hive_bitmap.query.rewrite.expressions import Aggregate
-from hive_bitmap.query.rewrite.shape import Shape, alias_of, clauses, may_be_counted, shape_of
+from hive_bitmap.query.rewrite.shape import Shape, alias_of, clauses, keys_in, may_be_counted, shape_of
 from hive_bitmap.query.rewrite.weights import folded, single, weighted
 from hive_bitmap.query.rewrite.words import Words, read
 
@@ -52,12 +53,19 @@ def braced(text: str) -> str:
 
 
 def answer_block(
-    spark: SparkSession, block: str, table: str, *, single_row: bool = False, strategy: str | None = None
+    spark: SparkSession,
+    block: str,
+    table: str,
+    *,
+    single_row: bool = False,
+    strategy: str | None = None,
+    found: tuple[Table, list[Index]] | None = None,
 ) -> Answer | None:
     """The block (one SELECT, from that word to the end, over nothing but `table`) by the index alone.
 
     The rows are counted now. None where the index does not answer for certain, or Spark is as quick. `single_row`:
     nobody asks how often the block's rows occur, as inside EXISTS. `strategy` may be INDEX_ONLY, whatever it costs.
+    `found` are the table and its indexes, if they were looked up a moment ago.
     """
     from pyspark.errors import PySparkException
 
@@ -65,19 +73,20 @@ def answer_block(
         words = read(block)
         if not (single_row or may_be_counted(words)):
             return None
-        base, indexes = catalog.table_and_indexes(spark, table, INDEXES_REMEMBERED)
-        if not indexes:
+        base, indexes = found or catalog.table_and_indexes(spark, table, INDEXES_REMEMBERED)
+        if not indexes or spark.catalog.isCached(table):
             return None
         columns = (*base.columns, *base.partition_columns)
-        predicate = _predicate(words, columns)
+        keys = keys_in(words, columns)
+        request = Request(table, _predicate(words, columns), None, True, strategy, keys=tuple(k.name for k in keys))
+        prepared = prepare(spark, request, (base, indexes))
+        if prepared.plan.strategy != INDEX_ONLY:
+            raise Unsupported(prepared.plan.reason)
         schema = [(field.name, field.dataType) for field in spark.sql(block).schema.fields]
         shape = shape_of(words, columns, [name for name, _ in schema], single_row)
-        request = Request(table, predicate, None, True, strategy, keys=tuple(column.name for column in shape.keys))
-        prepared = prepare(spark, request)
-        counts = counts_by_key(spark, request, prepared) if prepared.plan.strategy == INDEX_ONLY else None
-        if counts is None:
-            log.info("not answered by the index: %s (%s)", block, prepared.plan.reason)
-            return None
+        counts = counts_by_key(spark, request, prepared)
+        if set(shape.keys) != set(keys) or counts is None:
+            raise Unsupported("its keys cannot be counted")
         rows = weighted(_with_nothing(counts, shape), shape.aggregates)
         return _first_alike(spark, shape, rows, prepared.plan, schema)
     except (HiveBitmapError, PySparkException) as e:

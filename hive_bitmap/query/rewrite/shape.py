@@ -55,6 +55,20 @@ def may_be_counted(words: Words) -> bool:
     return first or any(words.key(at) in (*AGGREGATES, "GROUP") for at in range(words.end))
 
 
+def keys_in(words: Words, columns: Sequence[Column]) -> tuple[Column, ...]:
+    """The columns that a block names outside WHERE, at a glance: not before `shape_of` is it certain that they are."""
+    found = clauses(words)
+    names = Names(columns, alias_of(words, found))
+    keys: dict[Column, None] = {}
+    for clause, (at, end) in found.items():
+        while at < end and clause not in ("FROM", "WHERE"):
+            parts, after = path_at(words.tokens, at)
+            column = None if words.key(after) == "(" else names.resolve(parts)
+            keys.update({} if column is None else {column: None})
+            at = max(after, at + 1)
+    return tuple(keys)
+
+
 def clauses(words: Words) -> dict[str, tuple[int, int]]:
     """Where SELECT and the clauses of a block begin and end; raises Unsupported for anything else on that level."""
     if words.key(0) != "SELECT":
