@@ -102,7 +102,8 @@ def rewrite(spark: SparkSession, text: str, arguments: Arguments = None, *, thor
         indexed = _indexed(spark, one, thorough)
         if indexed is not None:
             choices.append(
-                _answered(spark, read, one, arguments) or _choice(spark, read, one, *indexed, hurry=not thorough)
+                _answered(spark, read, one, arguments, indexed)
+                or _choice(spark, read, one, *indexed, hurry=not thorough)
             )
     return Rewriting(text, tuple(choices))
 
@@ -162,13 +163,15 @@ def _choice(
     )
 
 
-def _answered(spark: SparkSession, read: Words, one: ScanDemands, arguments: Arguments) -> Choice | None:
+def _answered(
+    spark: SparkSession, read: Words, one: ScanDemands, arguments: Arguments, indexed: tuple[Table, list[Index]]
+) -> Choice | None:
     """The block of a scan by the index alone; None if that cannot answer it."""
     block, started = one.block, time.monotonic()
     if not (block.counts and _is_alone(one)) or (arguments and not read.is_spelled(block.start, block.end)):
         return None
     text = read.source(block.start, block.end)
-    answer = answer_block(spark, text, ".".join(map(quote, one.scan.name)))
+    answer = answer_block(spark, text, ".".join(map(quote, one.scan.name)), found=indexed)
     if answer is None:
         return None
     start, end = read.tokens[block.start].start, read.tokens[block.end - 1].end
