@@ -68,7 +68,7 @@ def united(rng: random.Random) -> str:
     key = rng.choice(list(KEYS))
     sides = []
     for name in rng.choices(KEYS[key], k=2):
-        part = Part(f"{name} x", "x", tuple(TABLES[name].columns))
+        part = Part(f"{name} x", "x", _columns(name))
         sides.append(f"SELECT x.{key} AS c FROM {part.text}{_where(rng, [part], 1)}")
     return f" {word} ".join(sides)
 
@@ -76,15 +76,15 @@ def united(rng: random.Random) -> str:
 def with_cte(rng: random.Random) -> str:
     """A common table expression, used once or twice, that may have the name of a table."""
     name = rng.choice(["w", "w", "sales", "stores"])
-    inner = Part("sales s", "s", tuple(TABLES["sales"].columns))
+    inner = Part("sales s", "s", _columns("sales"))
     body = f"SELECT s.sale_id, s.store_id, s.channel AS kind, s.item_id FROM {inner.text}{_where(rng, [inner], 1)}"
     used = Part(f"{name} u", "u", ("sale_id", "store_id", "item_id"))
     second = Part(f"{name} v", "v", used.columns)
-    where = _where(rng, [used], 2)
     if rng.random() < 0.4:
         joined = f"{used.text} {rng.choice(JOINS[:5])} {second.text} ON u.sale_id = v.sale_id AND v.store_id < 4"
+        where = _where(rng, [used, second], 2)
         return f"WITH {name} AS ({body}) SELECT u.sale_id, v.item_id FROM {joined}{where}"
-    return f"WITH {name} AS ({body}) SELECT u.sale_id, u.kind FROM {used.text}{where}"
+    return f"WITH {name} AS ({body}) SELECT u.sale_id, u.kind FROM {used.text}{_where(rng, [used], 2)}"
 
 
 def _from(rng: random.Random, depth: int) -> tuple[str, list[Part]]:
@@ -106,7 +106,7 @@ def _from(rng: random.Random, depth: int) -> tuple[str, list[Part]]:
 
 
 def _part(rng: random.Random, name: str, alias: str, key: str, depth: int) -> Part:
-    columns = tuple(TABLES[name].columns)
+    columns = _columns(name)
     if depth or rng.random() < 0.75:
         return Part(f"{name} {alias}", alias, columns)
     inner = Part(f"{name} i", "i", columns)
@@ -117,6 +117,11 @@ def _part(rng: random.Random, name: str, alias: str, key: str, depth: int) -> Pa
     if word:
         tail = ""
     return Part(f"(SELECT {word}{items} FROM {inner.text}{_where(rng, [inner], 1)}{tail}) {alias}", alias, chosen)
+
+
+def _columns(name: str) -> tuple[str, ...]:
+    """The columns of a table; without the one that is a date elsewhere and a number here."""
+    return tuple(column for column in TABLES[name].columns if (name, column) != ("flights", "day"))
 
 
 def _where(rng: random.Random, parts: list[Part], depth: int) -> str:
@@ -132,7 +137,7 @@ def _subquery(rng: random.Random, part: Part) -> str:
         return "true"
     key = rng.choice(keys)
     other = rng.choice(KEYS[key])
-    inner = Part(f"{other} z", "z", tuple(TABLES[other].columns))
+    inner = Part(f"{other} z", "z", _columns(other))
     word = rng.choice(["", "NOT "])
     tested = condition(rng, [inner])
     if rng.random() < 0.5:
