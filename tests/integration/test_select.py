@@ -115,6 +115,7 @@ def test_a_cached_table_is_read_from_the_cache(forced: SparkSession) -> None:
     forced.catalog.cacheTable("sales")
     try:
         check(forced, "SELECT id FROM sales WHERE store = 3", narrowed=0)
+        check(forced, "SELECT count(*) AS n FROM sales WHERE store = 3", narrowed=0)
     finally:
         forced.catalog.uncacheTable("sales")
 

@@ -148,7 +148,8 @@ def _choice(
     pays = prepared.plan.strategy != FULL_SCAN
     why_not = _why_not(spark, read, one, base, conf) if pays else ""
     frame = narrow(spark, request, prepared) if pays and not why_not else None
-    log.info("%s where %s: %s (%s)", base.full_name, predicate, prepared.plan.strategy, prepared.plan.reason)
+    said = f"left alone, {why_not}" if why_not else f"{prepared.plan.strategy} ({prepared.plan.reason})"
+    log.info("%s where %s: %s", base.full_name, predicate, said)
     tail = "" if one.scan.aliased else f" AS {quote(one.scan.alias)}"
     return Choice(
         prepared.plan,
@@ -172,8 +173,9 @@ def _answered(
         return None
     text = read.source(block.start, block.end)
     answer = answer_block(spark, text, ".".join(map(quote, one.scan.name)), found=indexed)
-    if answer is None:
+    if answer is None or _why_not(spark, read, one, indexed[0], metastore.settings(spark)):
         return None
+    log.info("%s is answered by the index alone (%s)", text, answer.plan.reason)
     start, end = read.tokens[block.start].start, read.tokens[block.end - 1].end
     return Choice(answer.plan, start, end, answer.head, answer.tail, time.monotonic() - started, answer.frame)
 
