@@ -39,9 +39,7 @@ def test_counts_by_key_are_sparks_whatever_happened(
     assert sum(answered) >= USUAL
 
 
-def check_seed(
-    spark: SparkSession, database: str, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> int:
+def check_seed(spark: SparkSession, database: str, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> int:
     """How many of the questions the index answered."""
     rng = random.Random(seed + 7000)
     for module in (prepare, aggregates):  # every third index is one that is too large for the driver
