@@ -65,9 +65,15 @@ def subqueries(words: Words, at: int, end: int, scope: Scope) -> Iterator[Query]
     """The queries in brackets between two places, the outermost ones."""
     while at < end:
         if words.key(at) == "(" and words.key(at + 1) in QUERY_WORDS:
-            yield query(words, at + 1, words.closers[at], scope)
+            found = query(words, at + 1, words.closers[at], scope)
+            yield _of_exists(found) if words.key(at - 1) == "EXISTS" else found
             at = words.closers[at]
         at += 1
+
+
+def _of_exists(found: Query) -> Query:
+    arms = (replace(arm, exists=True) if isinstance(arm, Block) else arm for arm in found.arms)
+    return replace(found, arms=tuple(arms))
 
 
 def _read_ctes(words: Words, at: int, scope: Scope, ctes: list[Cte]) -> int:

@@ -112,7 +112,7 @@ def _indexed(spark: SparkSession, one: ScanDemands, thorough: bool) -> tuple[Tab
     """The table of a scan and its indexes; None if none can serve, or it is not one of the session's own catalog."""
     name = one.scan.name
     sql_name = ".".join(map(quote, name))
-    thorough |= one.block.counts and _is_alone(one)
+    thorough |= _may_be_answered(one)
     if len(name) > 3 or not (one.demands or thorough):
         return None
     try:
@@ -168,21 +168,27 @@ def _answered(
     spark: SparkSession, read: Words, one: ScanDemands, arguments: Arguments, indexed: tuple[Table, list[Index]]
 ) -> Choice | None:
     """The block of a scan by the index alone; None if that cannot answer it."""
-    block, started = one.block, time.monotonic()
-    if not (block.counts and _is_alone(one)) or (arguments and not read.is_spelled(block.start, block.end)):
+    block, base, started = one.block, indexed[0], time.monotonic()
+    if not _may_be_answered(one) or (arguments and not read.is_spelled(block.start, block.end)):
         return None
-    text = read.source(block.start, block.end)
-    answer = answer_block(spark, text, ".".join(map(quote, one.scan.name)), found=indexed)
-    if answer is None or _why_not(spark, read, one, indexed[0], metastore.settings(spark)):
+    columns = (*base.columns, *base.partition_columns)
+    if not all(_serves(Demand(conjunct.text), columns, one.scan.alias) for conjunct in block.where):
+        return None
+    text, table = read.source(block.start, block.end), ".".join(map(quote, one.scan.name))
+    answer = answer_block(spark, text, table, single_row=block.exists, found=indexed)
+    if answer is None or _why_not(spark, read, one, base, metastore.settings(spark)):
         return None
     log.info("%s is answered by the index alone (%s)", text, answer.plan.reason)
     start, end = read.tokens[block.start].start, read.tokens[block.end - 1].end
     return Choice(answer.plan, start, end, answer.head, answer.tail, time.monotonic() - started, answer.frame)
 
 
-def _is_alone(one: ScanDemands) -> bool:
-    """Whether its block reads nothing else."""
-    return [join.source for item in one.block.items for join in item] == [one.scan] and not one.block.inside
+def _may_be_answered(one: ScanDemands) -> bool:
+    """Whether its block reads nothing else, and asks for less than the rows."""
+    asks_less = one.block.counts or one.block.exists
+    return (
+        asks_less and [join.source for item in one.block.items for join in item] == [one.scan] and not one.block.inside
+    )
 
 
 def _why_not(spark: SparkSession, read: Words, one: ScanDemands, base: Table, conf: Mapping[str, str]) -> str:

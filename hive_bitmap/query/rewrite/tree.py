@@ -71,7 +71,8 @@ class Block:
 
     `outputs` are the plain columns among what it selects, by their name there, as text; None where a star selects all.
     `plain` if each of its rows is one of the FROM clause, unchanged by the others; `counts` if it may hold aggregates,
-    or ask for few rows. `start` and `end` are the places of its words, ORDER BY and LIMIT included.
+    or ask for few rows. `start` and `end` are the places of its words, ORDER BY and LIMIT included. `exists` if it is
+    only asked whether it has a row.
     """
 
     items: tuple[tuple[Join, ...], ...]
@@ -83,6 +84,7 @@ class Block:
     start: int
     end: int
     inside: tuple[Query, ...]  # subqueries of its expressions
+    exists: bool = False
 
 
 @dataclass(frozen=True)

@@ -67,3 +67,7 @@ SELECT x.carrier, x.n FROM (SELECT carrier, count(*) AS n FROM flights WHERE dep
 SELECT * FROM (SELECT carrier, month, day FROM flights) x WHERE month = 6 AND carrier = 'DL';
 WITH late AS (SELECT * FROM flights WHERE arr_delay > 150), rare AS (SELECT * FROM carriers WHERE carrier IN ('HA', 'DL')) SELECT late.flight, rare.name FROM late JOIN rare ON late.carrier = rare.carrier WHERE late.month = 8;
 WITH m AS (SELECT month, count(*) AS n FROM flights WHERE carrier = 'HA' GROUP BY month) SELECT a.month, a.n, b.n AS before FROM m a LEFT JOIN m b ON a.month = b.month + 1 ORDER BY a.month /* total */;
+SELECT sale_id FROM sales WHERE item_id = 17 AND EXISTS (SELECT 1 FROM stores WHERE state = 'IL');
+SELECT sale_id FROM sales WHERE item_id = 18 AND NOT EXISTS (SELECT * FROM stores WHERE state = 'ZZ');
+SELECT sale_id FROM sales WHERE item_id = 19 AND EXISTS (SELECT 1 FROM refunds WHERE reason = 'late' AND year = 1999);
+SELECT 1 AS one FROM sales WHERE channel = 'phone' LIMIT 1;
