@@ -176,9 +176,7 @@ def analysed(spark: SparkSession, request: Request) -> DataFrame:
         raise InvalidPredicate(f"Spark refuses {request.predicate!r} on table {request.table}: {reason}") from e
 
 
-def _target(
-    spark: SparkSession, request: Request, found: tuple[Table, list[Index]] | None
-) -> tuple[_Target, str]:
+def _target(spark: SparkSession, request: Request, found: tuple[Table, list[Index]] | None) -> tuple[_Target, str]:
     """The table with its indexes, and why none of them can serve; empty if one can."""
     base, indexes = found or catalog.table_and_indexes(spark, request.table, INDEXES_REMEMBERED)
     format = listing.format_of(base)

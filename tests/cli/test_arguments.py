@@ -20,7 +20,21 @@ from hive_bitmap.cli.names import split_names, split_pairs
 from hive_bitmap.cli.output import csv_line, printable, write_json
 from hive_bitmap.cli.rows import _csv_value, _values
 
-COMMANDS = "clean create drop estimate explain offsets query rebuild rename set show sql verify".split()
+COMMANDS = [
+    "clean",
+    "create",
+    "drop",
+    "estimate",
+    "explain",
+    "offsets",
+    "query",
+    "rebuild",
+    "rename",
+    "set",
+    "show",
+    "sql",
+    "verify",
+]
 NAMES = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1)
 
 

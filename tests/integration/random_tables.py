@@ -75,8 +75,16 @@ FUNCTIONS = {
     "other": "{c}|NOT {c}|CAST({c} AS STRING) = 'true'",
     "binary": "length({c}) = 1|hex({c}) = '61'|{c} > X'61'",
 }
-KIND = {"string": "text", "varchar": "text", "char": "text", "date": "time", "timestamp": "time",
-        "timestamp_ntz": "time", "boolean": "other", "binary": "binary"}
+KIND = {
+    "string": "text",
+    "varchar": "text",
+    "char": "text",
+    "date": "time",
+    "timestamp": "time",
+    "timestamp_ntz": "time",
+    "boolean": "other",
+    "binary": "binary",
+}
 PARTITION_VALUES = {
     "string": ["a", "b c", "x=y/z", "100%", "é日本", "__x", "a'b"],
     "int": ["0", "1", "-7", "2000"],
@@ -139,8 +147,10 @@ def add_partition(spark: SparkSession, rng: random.Random, table: Table) -> None
     )
     if values in table.folders:
         return
-    folder = table.root / f"f{uuid4().hex[:6]}" if rng.random() < 0.9 or not table.folders else rng.choice(
-        list(table.folders.values())
+    folder = (
+        table.root / f"f{uuid4().hex[:6]}"
+        if rng.random() < 0.9 or not table.folders
+        else rng.choice(list(table.folders.values()))
     )
     folder.mkdir(parents=True, exist_ok=True)
     spark.sql(f"ALTER TABLE {table.name} ADD PARTITION ({spec(table, values)}) LOCATION '{folder}'")
@@ -177,8 +187,9 @@ def write_file(spark: SparkSession, rng: random.Random, table: Table, folder: Pa
     if count and (noted or rng.random() < 0.4):
         _by_spark(spark, table, rows, fresh)
     elif table.format == "parquet":
-        pq.write_table(rows, fresh, row_group_size=rng.choice([7, 64, 1000]),
-                       use_deprecated_int96_timestamps=rng.random() < 0.3)
+        pq.write_table(
+            rows, fresh, row_group_size=rng.choice([7, 64, 1000]), use_deprecated_int96_timestamps=rng.random() < 0.3
+        )
     else:
         orc.write_table(rows, fresh, stripe_size=1, batch_size=64)
     os.replace(fresh, path)
@@ -189,8 +200,14 @@ def write_file(spark: SparkSession, rng: random.Random, table: Table, folder: Pa
 def _by_spark(spark: SparkSession, table: Table, rows: pa.Table, target: Path) -> None:
     folder = target.with_name(target.name + ".d")
     frame = spark.createDataFrame(rows).coalesce(1)
-    options = {"parquet.block.size": "700", "parquet.block.size.row.check.min": "5", "parquet.page.size": "128",
-               "parquet.page.size.row.check.min": "5", "orc.stripe.size": "1", "orc.rows.between.memory.checks": "1"}
+    options = {
+        "parquet.block.size": "700",
+        "parquet.block.size.row.check.min": "5",
+        "parquet.page.size": "128",
+        "parquet.page.size.row.check.min": "5",
+        "orc.stripe.size": "1",
+        "orc.rows.between.memory.checks": "1",
+    }
     frame.write.options(**options).format(table.format).save(str(folder))
     written = [path for path in folder.iterdir() if path.name.startswith("part-")]
     os.replace(written[0], target)
@@ -337,5 +354,13 @@ def recreate(spark: SparkSession, rng: random.Random, table: Table, index_folder
 
 
 HARMS: list[Callable[[SparkSession, random.Random, Table, Sequence[Path]], None]] = [
-    harm_file, harm_file, harm_listing, harm_listing, harm_partitions, harm_index, harm_index, harm_columns, recreate,
+    harm_file,
+    harm_file,
+    harm_listing,
+    harm_listing,
+    harm_partitions,
+    harm_index,
+    harm_index,
+    harm_columns,
+    recreate,
 ]

@@ -216,7 +216,9 @@ def test_default_values_of_columns_that_old_files_lack(spark: SparkSession, data
 
 
 CHAR_SETTINGS: list[Mapping[str, str]] = [
-    {}, {"readSideCharPadding": "false"}, {"legacy_charVarcharAsString": "true"},
+    {},
+    {"readSideCharPadding": "false"},
+    {"legacy_charVarcharAsString": "true"},
     {"legacy_noCharPaddingForPredicate": "true"},
 ]
 
@@ -270,10 +272,16 @@ def test_a_dialect_without_ansi(spark: SparkSession, database: str) -> None:
 
 
 SETTINGS: list[Mapping[str, str]] = [
-    {"caseSensitive": "true"}, {"caseSensitive": "TRUE"}, {"parser_escapedStringLiterals": "true"},
-    {"parquet_enableVectorizedReader": "false"}, {"hive_manageFilesourcePartitions": "false"},
-    {"hive_convertMetastoreParquet": "false"}, {"ansi_doubleQuotedIdentifiers": "true"},
-    {"files_ignoreCorruptFiles": "true"}, {"parquet_mergeSchema": "true"}, {"parquet_fieldId_read_enabled": "true"},
+    {"caseSensitive": "true"},
+    {"caseSensitive": "TRUE"},
+    {"parser_escapedStringLiterals": "true"},
+    {"parquet_enableVectorizedReader": "false"},
+    {"hive_manageFilesourcePartitions": "false"},
+    {"hive_convertMetastoreParquet": "false"},
+    {"ansi_doubleQuotedIdentifiers": "true"},
+    {"files_ignoreCorruptFiles": "true"},
+    {"parquet_mergeSchema": "true"},
+    {"parquet_fieldId_read_enabled": "true"},
 ]
 
 
