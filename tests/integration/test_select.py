@@ -144,8 +144,12 @@ def test_writes_of_queries(forced: SparkSession, caplog: pytest.LogCaptureFixtur
 
 
 def test_nothing_is_left_behind(forced: SparkSession) -> None:
+    def views() -> set[str]:
+        return {table.name for table in forced.catalog.listTables() if table.isTemporary}
+
+    before = views()
     found = hive_bitmap.sql(forced, "SELECT id FROM sales WHERE store = 3")
-    assert not [table.name for table in forced.catalog.listTables() if table.isTemporary]
+    assert views() == before
     assert found.count() == found.count() == 300
 
 
