@@ -133,8 +133,9 @@ def race(contenders: Mapping[str, Contender], repeats: int, digest: Callable[[An
     """Let the contenders take turns, one that is not timed and `repeats` that are."""
     answers = {name: digest(_timed(contender)[1]) for name, contender in contenders.items()}
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
-    for _ in range(repeats):
-        for name, contender in contenders.items():
+    for turn in range(repeats):
+        order = list(contenders.items())
+        for name, contender in order if turn % 2 else reversed(order):  # none always pays for the one before it
             seconds[name].append(_timed(contender)[0])
     return Race(seconds, answers)
 

@@ -217,7 +217,7 @@ def _unpack(stored: _Stored, starts: NDArray[np.int64], nbytes: NDArray[np.int64
     full = np.flatnonzero(value == 0xFF)
     marks_before = at - np.arange(len(at))  # the bytes 0x00; those 0xFF are added
     if len(full):
-        marks_before += np.searchsorted(full, np.arange(len(at)))
+        marks_before += np.repeat(np.arange(len(full) + 1), np.diff(full + 1, prepend=0, append=len(at)))
     longer = np.zeros(len(stored.lengths) + 1, np.int64)
     longer[1:] = stored.lengths
     longer[1:] -= 1

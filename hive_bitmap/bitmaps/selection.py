@@ -64,6 +64,15 @@ def counts(bits: NDArray[np.uint8], where: Layout) -> NDArray[np.int64]:
     return segment_sums(np.bitwise_count(bits), where.starts)
 
 
+def any_in(bits: NDArray[np.uint8], where: Layout) -> NDArray[np.bool_]:
+    """Which blocks have a selected row."""
+    found = np.zeros(len(where.rows), bool)
+    filled = np.flatnonzero(where.rows)
+    if len(filled):
+        found[filled] = np.bitwise_or.reduceat(bits, where.starts[filled]) != 0
+    return found
+
+
 def rows(bits: NDArray[np.uint8], where: Layout, block: int) -> NDArray[np.int64]:
     """The selected rows of one block, 0-based and ascending."""
     return np.flatnonzero(np.unpackbits(bits[where.starts[block] : where.starts[block + 1]], bitorder="little"))

@@ -181,7 +181,7 @@ class _Evaluation:
             if more is None:
                 continue
             bits = more if bits is None else np.bitwise_and(bits, more, out=bits)
-            alive = alive & (selection.counts(bits, self.layout) > 0)
+            alive = alive & selection.any_in(bits, self.layout)
         return bits
 
     def _bound(self, node: Predicate) -> Longs:
@@ -267,7 +267,7 @@ class _Evaluation:
         stored = lookup.bitmaps(*hits.shard, hits.group, [field.name for field in encoding.FIELDS])
         stored = taken(stored, hits.rows[mine])
         self.index_bytes += stored.nbytes
-        columns = [stored[field.name].combine_chunks() for field in encoding.FIELDS]
+        columns = [_array(stored[field.name]) for field in encoding.FIELDS]
         encoding.decode_into(bits, columns, self.layout.starts[blocks], self.layout.rows[blocks])
 
 
@@ -275,6 +275,11 @@ def taken(rows: pa.Table, numbers: Longs) -> pa.Table:
     """The rows with these ascending numbers; neighbours are not copied."""
     first, count = int(numbers[0]), len(numbers)
     return rows.slice(first, count) if int(numbers[-1]) - first + 1 == count else rows.take(pa.array(numbers))
+
+
+def _array(column: pa.ChunkedArray) -> pa.Array:
+    """The column as one array, copied only where it is in pieces."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _known(unit: Unit, part: Part) -> Flags:
