@@ -36,14 +36,12 @@ def run(spark: SparkSession, jobs: Sequence[Job], progress: Callable[[Done], Non
     """What the tasks wrote, by the numbers of the indexes in the build. Raises BuildFailed."""
     if not jobs:
         return []
-    from pyspark.errors import PySparkException
-
     files = sum(len(job.work.paths) for job in jobs if isinstance(job.work, Group))
     with watched(spark, files, progress) as counter:
         tasks = partial(_batches, counter=counter)
         try:
             rows = distribute(spark, _dealt(spark, jobs)).mapInArrow(tasks, "report binary").collect()
-        except PySparkException as e:
+        except Exception as e:  # py4j's errors, of a worker that died, have no parent that is there without py4j
             raise BuildFailed(f"the build failed, the published index is untouched: {_cause(e)}") from e
     return [pickle.loads(row[0]) for row in rows]
 
@@ -85,7 +83,8 @@ def _batches(batches: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.Rec
 
 
 def _cause(error: Exception) -> str:
-    """The last line that names an error: what a Spark task's Python traceback ends in."""
+    """The last line that names an error, what a Spark task's Python traceback ends in; else what Java says first."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     named = [line for line in lines if "Error" in line.partition(":")[0] and not line.startswith("at ")]
-    return (named or lines or [type(error).__name__])[-1]
+    java = [line.partition("Exception: ")[2] for line in lines if "Exception: " in line]
+    return (named or java[:1] or lines or [type(error).__name__])[-1]

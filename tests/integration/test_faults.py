@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import signal
@@ -191,6 +192,46 @@ def test_a_full_disk_fails_the_build_and_leaves_nothing(
         hive_bitmap.build(spark, "t", ["id"], location=str(tmp_path / "j"))
     assert (live(spark), generations(tmp_path / "i"), generations(tmp_path / "j")) == (published, before, [])
     require_right(spark)
+
+
+def test_killed_python_workers_fail_the_build_and_leave_nothing(
+    spark: SparkSession, database: str, tmp_path: Path
+) -> None:
+    files = base(tmp_path / "t")
+    create(spark, tmp_path / "t")
+    hive_bitmap.build(spark, "t", ["k"], location=str(tmp_path / "i"))
+    published, before = live(spark), generations(tmp_path / "i")
+    write(files[0], np.random.default_rng(6))
+    stop = threading.Event()
+
+    def kill() -> None:
+        while not stop.is_set():
+            for pid in python_workers(spark):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        with pytest.raises(BuildFailed, match="published index is untouched"):
+            hive_bitmap.rebuild(spark, "t")
+    finally:
+        stop.set()
+        thread.join()
+    assert (live(spark), generations(tmp_path / "i")) == (published, before)
+    require_right(spark)
+    hive_bitmap.rebuild(spark, "t")
+    assert [index.stale for index in hive_bitmap.show(spark, "t")] == [0]
+    require_right(spark)
+
+
+def python_workers(spark: SparkSession) -> list[int]:
+    """The processes below Spark's Java that run its Python tasks."""
+    told = subprocess.run(["ps", "-Ao", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    processes = [line.split(None, 2) for line in told.splitlines()]
+    java = int(spark._jvm.java.lang.ProcessHandle.current().pid())
+    daemons = {pid for pid, parent, args in processes if int(parent) == java and "pyspark.daemon" in args}
+    return [int(pid) for pid, parent, _ in processes if parent in daemons or pid in daemons]
 
 
 def test_a_folder_that_vanishes_under_a_build_fails_it(spark: SparkSession, database: str, tmp_path: Path) -> None:
