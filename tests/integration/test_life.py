@@ -20,7 +20,7 @@ from hive_bitmap.index import changes, metastore_alter, tasks
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-STEPS = 120
+STEPS = 200
 PREDICATES = ("k = {}", "k <> {}", "k IN ({}, 3)", "k IS NULL OR k = {}", "k > {} AND p = 'a'", "k < {} AND id % 2 = 0")
 
 
