@@ -5,6 +5,8 @@ VENV = .venv
 BIN = $(VENV)/bin
 INSTALLED = $(VENV)/.installed
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# All tests: a worker a core, four at most, for each has a Spark of its own. A choice of them: no workers.
+WORKERS = --numprocesses auto --maxprocesses 4
 # Spark runs on the Java that this finds or gets.
 WITH_JAVA = JAVA_HOME=$$(sh scripts/java.sh $(BIN)/python) && export JAVA_HOME &&
 
@@ -35,7 +37,7 @@ demo: $(INSTALLED) ## index the flights of New York in 2013, and ask them a few 
 	@$(WITH_JAVA) $(BIN)/python -m demo
 
 test: $(INSTALLED) ## run the tests; T="tests/query -k name" runs some
-	@$(WITH_JAVA) $(BIN)/python -m pytest $(T)
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(or $(T),$(WORKERS))
 
 check: $(INSTALLED) ## lint, and check the types
 	@$(BIN)/ruff check .

@@ -1,4 +1,8 @@
-"""One Spark for the whole run, in a warehouse of its own; a fresh database for each test that asks for one."""
+"""One Spark for the whole run, in a warehouse of its own; a fresh database for each test that asks for one.
+
+With workers (pytest-xdist, as `make test` starts them) each has its own Spark. The tests of a file stay together, and
+those of an `xdist_group`: the users of one server.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,40 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
+from xdist.scheduler import LoadGroupScheduling
 
 from hive_bitmap.session import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from xdist.remote import Producer
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", type=int, default=0, metavar="N", help="try N random tables more than usual")
+
+
+class _FilesAndGroups(LoadGroupScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        scope = super()._split_scope(nodeid)
+        return nodeid.partition("::")[0] if scope == nodeid else scope
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadGroupScheduling:
+    return _FilesAndGroups(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Workers begin with what takes longest, so that they end together."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=_haste)
+
+
+def _haste(item: pytest.Item) -> int:
+    if item.get_closest_marker("xdist_group"):
+        return 0
+    return 1 if "integration" in item.path.parts else 2
 
 
 def pytest_report_header(config: pytest.Config) -> str:
