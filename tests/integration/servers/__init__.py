@@ -1,0 +1,1 @@
+"""Real servers for the tests, as plain processes: their jars, their start and their end."""
