@@ -1,12 +1,15 @@
 """What a generation covers: its shards, and each base file with its fingerprint and blocks.
 
-Two Parquet files in the generation's hidden folder `_manifest`. What they do not name does not exist.
+Two Parquet files in the generation's hidden folder `_manifest`, and for those who have no access to files and have a
+server print them (`dfs -text`), the same as lines of JSON. What they do not name does not exist.
 """
 
 from __future__ import annotations
 
+import gzip
+import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -44,6 +47,8 @@ SHARDS = pa.schema(
         ("cardinality_size", pa.int64()),  # bytes of the file that holds the cardinalities of its bitmaps
     ]
 )
+
+LINES = "manifest.json.gz"
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,11 @@ def write(folder: str, files: Sequence[pa.Table], shards: pa.Table, sums: Mappin
     """Write the manifest of a generation whose shards are all there; `sums` are theirs, by name (`checksums`)."""
     storage.make_folder(f"{folder}/{FOLDER}")
     ordered = pa.concat_tables([FILES.empty_table(), *files]).sort_by("path")
-    contents = {f"{name}.parquet": _serialised(table) for name, table in (("files", ordered), ("shards", shards))}
+    contents: dict[str, pa.Buffer | bytes] = {
+        "files.parquet": _serialised(ordered),
+        LINES: _to_lines(ordered, shards),
+        "shards.parquet": _serialised(shards),  # the last: where it is, the manifest is complete
+    }
     checksums.write(folder, {**sums, **{name: [zlib.crc32(content)] for name, content in contents.items()}})
     for name, content in contents.items():
         with storage.open_output(f"{folder}/{FOLDER}/{name}") as sink:
@@ -106,6 +115,24 @@ def read(folder: str) -> Manifest:
         except (OSError, pa.ArrowException, KeyError, ValueError) as e:
             raise CorruptIndex(f"manifest {path} cannot be read: {e}") from e
     return Manifest(folder, *tables)
+
+
+def from_lines(folder: str, lines: Iterable[str]) -> Manifest:
+    """The manifest of a generation whose LINES a server printed. Raises CorruptIndex for what is not a manifest."""
+    rows: dict[str, list[dict[str, object]]] = {"file": [], "shard": []}
+    try:
+        for line in lines:
+            for kind, row in json.loads(line).items():
+                rows[kind].append(row)
+        tables = [pa.Table.from_pylist(rows[kind], schema) for kind, schema in (("file", FILES), ("shard", SHARDS))]
+    except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as e:
+        raise CorruptIndex(f"the manifest of {folder} cannot be read: {e}") from e
+    return Manifest(folder, *tables)
+
+
+def _to_lines(files: pa.Table, shards: pa.Table) -> bytes:
+    rows = [{kind: row} for kind, table in (("file", files), ("shard", shards)) for row in table.to_pylist()]
+    return gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode(), mtime=0)
 
 
 def _serialised(table: pa.Table) -> pa.Buffer:

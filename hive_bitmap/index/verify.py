@@ -171,16 +171,30 @@ def _check_manifest(problems: Problems, held: Manifest) -> None:
         problems.add(f"manifest of {held.folder} says that shard {name} covers files, but does not list it")
     for name in sorted(set(checksums.read(held.folder)) - _summed(held)):
         problems.add(f"the checksums of {held.folder} are of a file that the manifest does not name: {name}")
+    _check_lines(problems, held)
     for file in storage.list_folder(held.folder):
         name = _name(file.path)
         if is_visible(name) and name not in held.sizes:
             problems.add(f"{file.path} is not in the manifest, but readers of the index table see its rows")
 
 
+def _check_lines(problems: Problems, held: Manifest) -> None:
+    """The manifest's copy for those who cannot read Parquet; generations of old have none."""
+    sums = checksums.read(held.folder).get(manifest.LINES)
+    if sums is None:
+        return
+    path = f"{held.folder}/{checksums.FOLDER}/{manifest.LINES}"
+    try:
+        with storage.open_input(path) as source:
+            checksums.require(source.read_buffer(), sums)
+    except OSError as e:
+        problems.add(f"manifest {path} cannot be read: {e}")
+
+
 def _summed(held: Manifest) -> set[str]:
     """The names of the files that checksums stand over."""
     beside = {_name(cardinalities_path(held.shard_path(shard))) for shard in held.sizes}
-    return {"files.parquet", "shards.parquet", *held.sizes, *beside}
+    return {"files.parquet", "shards.parquet", manifest.LINES, *held.sizes, *beside}
 
 
 def _name(path: str) -> str:
