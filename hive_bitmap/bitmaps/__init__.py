@@ -4,6 +4,7 @@ Each encoding is a module that keeps this contract:
 
 * `encode` takes the non-zero bytes of the bitmaps of all k keys of a block (`keybytes`) and gives the stored columns.
 * `decode_into` ORs m stored bitmaps, of any blocks, into a selection (`selection`); several may fall into one block.
+* `hold` gives the form (`held`) in which stored bitmaps are kept in memory between queries.
 * `cardinalities` counts their rows without a selection.
 * What does not fit its block raises CorruptBitmap before a bit is written: a bitmap is never cut, padded or guessed.
 * An encoding's name stands for its bytes: whoever wrote them (Hive, CRoaring, an earlier version), they read alike.
@@ -19,6 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hive_bitmap.bitmaps import ewah, gap, plain, roaring
+from hive_bitmap.bitmaps.held import Held
 from hive_bitmap.bitmaps.keybytes import KeyBytes
 
 
@@ -35,6 +37,9 @@ class Encoding(Protocol):
         self, bits: NDArray[np.uint8], columns: Sequence[pa.Array], starts: NDArray[np.int64], rows: NDArray[np.int64]
     ) -> None:
         """OR m stored bitmaps into `bits`: bitmap i belongs to a block of rows[i] rows, from bits[starts[i]] on."""
+
+    def hold(self, columns: Sequence[pa.Array]) -> Held:
+        """m stored bitmaps, to be asked for by number; what a block says of them is compared when they are."""
 
     def cardinalities(self, columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """How many bits each of the m stored bitmaps has set."""

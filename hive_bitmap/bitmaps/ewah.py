@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hive_bitmap.bitmaps.held import AsStored, Held
 from hive_bitmap.bitmaps.keybytes import KeyBytes, join_full
 from hive_bitmap.bitmaps.ragged import list_array, list_values, offsets_of, require, segment_sums, spans
 from hive_bitmap.bitmaps.writing import byte_lengths, fill, or_slices
@@ -72,6 +73,11 @@ def decode_into(
     begin = 8 * (stored.marker[held] + 1)
     data = stored.numbers.astype("<i8", copy=False).view(np.uint8)
     or_slices(bits, (start + 8 * stored.run)[held], data, begin, length)
+
+
+def hold(columns: Sequence[pa.Array]) -> Held:
+    """The bitmaps as they are best kept in memory: as they are stored."""
+    return AsStored(columns, decode_into)
 
 
 def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hive_bitmap.bitmaps.held import BYTES_OF_ONE, Held, Sparse, Whole
 from hive_bitmap.bitmaps.keybytes import KeyBytes, join_full
 from hive_bitmap.bitmaps.ragged import (
     binary_array,
@@ -27,12 +27,11 @@ from hive_bitmap.bitmaps.ragged import (
     require,
     segment_sums,
 )
-from hive_bitmap.bitmaps.writing import byte_lengths, fill, or_bytes, or_slices, tail_bits
+from hive_bitmap.bitmaps.writing import byte_lengths, tail_bits
 
 NAME = "gap"
 FIELDS = (pa.field("_bitmaps", pa.binary()), pa.field("_gap_lengths", pa.list_(pa.int32())))
 
-_SHORT = 256  # mean bytes that lie apart: below, one by one they take longer than a look for those that meet
 _CHUNK = 1 << 17  # stored bytes unpacked at a time, so that what they need stays in the processor's cache
 
 
@@ -70,46 +69,25 @@ def decode_into(
 
     Raises CorruptBitmap, before `bits` is touched, for a bitmap that does not fit its block.
     """
-    stored = _Stored(*binary_values(columns[0]), *list_values(columns[1]))
-    nbytes = byte_lengths(rows)
-    _require_tails(stored, rows)
-    if _mostly_single(stored, int(nbytes.sum())):
-        or_slices(bits, starts, _plain(stored, nbytes), offsets_of(nbytes)[:-1], nbytes)
-        return
-    for placed in [_unpack(part, starts[some], nbytes[some]) for some, part in _parts(stored)]:
-        _or_placed(bits, placed)
+    stored = _stored(columns)
+    _require_fit(stored, rows)
+    for some, held in [(some, _held(part)) for some, part in _parts(stored)]:
+        held.or_into(bits, np.arange(some.stop - some.start), starts[some], rows[some])
+
+
+def hold(columns: Sequence[pa.Array]) -> Held:
+    """The bitmaps as they are best kept in memory. Raises CorruptBitmap where gap lengths do not fit their bytes."""
+    return _held(_stored(columns))
 
 
 def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """How many bits each of the m stored bitmaps has set. Raises CorruptBitmap as `decode_into` does."""
-    stored = _Stored(*binary_values(columns[0]), *list_values(columns[1]))
-    _require_tails(stored, rows)
-    marks = _checked_marks(stored, byte_lengths(rows))
+    stored = _stored(columns)
+    _require_fit(stored, rows)
+    marks = _checked_marks(stored)
     full = np.flatnonzero(stored.data[marks] == 0xFF)
     repeated = segment_sums(stored.lengths[full] - 1, np.searchsorted(full, stored.mark_offsets))
     return segment_sums(np.bitwise_count(stored.data), stored.offsets) + 8 * repeated
-
-
-def shared(
-    bits: NDArray[np.uint8], columns: Sequence[pa.Array], starts: NDArray[np.int64], rows: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """How many rows of each of the m stored bitmaps `bits` holds too; quick where most of their bytes are runs.
-
-    Raises CorruptBitmap as `decode_into` does.
-    """
-    stored = _Stored(*binary_values(columns[0]), *list_values(columns[1]))
-    _require_tails(stored, rows)
-    nbytes, before = byte_lengths(rows), np.zeros(0, np.int64)
-    counts = np.zeros(len(rows), np.int64)
-    for some, part in _parts(stored):
-        placed = _unpack(part, starts[some], nbytes[some])
-        counts[some] = segment_sums(np.bitwise_count(placed.value & bits[placed.at]), placed.first)
-        if len(placed.full):
-            before = before if len(before) else offsets_of(np.bitwise_count(bits).astype(np.int64))
-            begin = placed.at[placed.full]
-            held = before[begin + placed.run] - before[begin + 1]
-            counts[some] += segment_sums(held, np.searchsorted(placed.full, placed.first))
-    return counts
 
 
 @dataclass(frozen=True)
@@ -121,27 +99,27 @@ class _Stored:
     lengths: NDArray[np.int32]  # the run of each mark, in bytes
     mark_offsets: NDArray[np.int64]  # m + 1, into lengths
 
+    def decoded(self) -> NDArray[np.int64]:
+        """The bytes of each whole bitmap."""
+        longer = segment_sums(self.lengths, self.mark_offsets) - np.diff(self.mark_offsets)
+        return np.diff(self.offsets) + longer
 
-@dataclass(frozen=True)
-class _Placed:
-    """The non-zero bytes of some bitmaps, and where in a selection they lie."""
 
-    at: NDArray[np.int64]
-    value: NDArray[np.uint8]
-    first: NDArray[np.int64]  # m + 1: bitmap i has the bytes [first[i], first[i+1])
-    apart: NDArray[np.int64]  # no two of the bytes [apart[i], apart[i+1]) lie in one place
-    full: NDArray[np.int64]  # the bytes that begin runs of 0xFF longer than one
-    run: NDArray[np.int64]  # their lengths
+def _stored(columns: Sequence[pa.Array]) -> _Stored:
+    return _Stored(*binary_values(columns[0]), *list_values(columns[1]))
 
 
 def _merged(many: NDArray[np.int64], few: NDArray[np.int64], before: NDArray[np.int64]) -> NDArray[np.int32]:
     """`many` with few[i] put in behind the first before[i] of them (ascending)."""
     merged = np.empty(len(many) + len(few), np.int32)
     merged[before + np.arange(len(few))] = few
-    place = np.arange(len(many))
-    place += np.repeat(np.arange(len(few) + 1), np.diff(before, prepend=0, append=len(many)))
-    merged[place] = many
+    merged[np.arange(len(many)) + _passed(before, len(many))] = many
     return merged
+
+
+def _passed(marks: NDArray[np.int64], places: int) -> NDArray[np.int64]:
+    """For each of the places 0, 1, .. how many of the ascending `marks` are not behind it."""
+    return np.repeat(np.arange(len(marks) + 1), np.diff(marks, prepend=0, append=places))
 
 
 def _marks(data: NDArray[np.uint8]) -> NDArray[np.int64]:
@@ -149,42 +127,26 @@ def _marks(data: NDArray[np.uint8]) -> NDArray[np.int64]:
     return np.flatnonzero((data + np.uint8(1)) < 2)
 
 
-def _require_tails(stored: _Stored, rows: NDArray[np.int64]) -> None:
-    """No bitmap has a bit behind the last row, as far as its last byte tells; what has no rows stores nothing."""
-    filled = (rows > 0) & (np.diff(stored.offsets) > 0)
-    last = stored.data[stored.offsets[1:][filled] - 1]
-    require((last & ~tail_bits(rows[filled])) == 0, "it has bits behind the last row")
+def _require_fit(stored: _Stored, rows: NDArray[np.int64]) -> None:
+    """Each bitmap has the bytes of its block, and no bit behind the last row as far as its last byte tells."""
+    require(stored.decoded() == byte_lengths(rows), "its decoded bytes are not ceil(rows / 8)")
+    filled = np.diff(stored.offsets) > 0
+    beyond = np.zeros(len(rows), np.uint8)
+    beyond[filled] = stored.data[stored.offsets[1:][filled] - 1] & ~tail_bits(rows[filled])
+    require(beyond == 0, "it has bits behind the last row")
 
 
-def _require_lengths(
-    stored: _Stored, marks: NDArray[np.int64], longer: NDArray[np.int64], nbytes: NDArray[np.int64]
-) -> None:
-    """Bitmap i has marks[i] marks, whose runs make it longer[i] bytes longer: is that what its gap lengths say?"""
+def _require_marks(stored: _Stored, marks: NDArray[np.int64]) -> None:
+    """Bitmap i has marks[i] marks: has it as many gap lengths, none below 1?"""
     require(marks == np.diff(stored.mark_offsets), "it has not one gap length a byte 0x00 or 0xFF")
     if len(stored.lengths) and stored.lengths.min() < 1:
         require(segment_sums(stored.lengths < 1, stored.mark_offsets) == 0, "it has a gap length below 1")
-    require(np.diff(stored.offsets) + longer == nbytes, "its decoded bytes are not ceil(rows / 8)")
 
 
-def _checked_marks(stored: _Stored, nbytes: NDArray[np.int64]) -> NDArray[np.int64]:
+def _checked_marks(stored: _Stored) -> NDArray[np.int64]:
     marks = _marks(stored.data)
-    owned = np.diff(np.searchsorted(marks, stored.offsets))
-    longer = segment_sums(stored.lengths, stored.mark_offsets) - np.diff(stored.mark_offsets)
-    _require_lengths(stored, owned, longer, nbytes)
+    _require_marks(stored, np.diff(np.searchsorted(marks, stored.offsets)))
     return marks
-
-
-def _mostly_single(stored: _Stored, whole: int) -> bool:
-    """Whether most stored bytes stand for themselves, in bitmaps long enough to be copied: that is quickest."""
-    mean = whole / max(1, len(stored.offsets) - 1)
-    return mean >= 256 and 8 * len(stored.lengths) <= len(stored.data) and whole <= 4 * len(stored.data)
-
-
-def _plain(stored: _Stored, nbytes: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """The bytes of the bitmaps, end to end."""
-    repeats = np.ones(len(stored.data), np.int64)
-    repeats[_checked_marks(stored, nbytes)] = stored.lengths
-    return np.repeat(stored.data, repeats)
 
 
 def _parts(stored: _Stored) -> Iterator[tuple[slice, _Stored]]:
@@ -205,37 +167,37 @@ def _parts(stored: _Stored) -> Iterator[tuple[slice, _Stored]]:
         begin = end
 
 
-def _unpack(stored: _Stored, starts: NDArray[np.int64], nbytes: NDArray[np.int64]) -> _Placed:
-    """Where the non-zero bytes of bitmaps lie that begin at `starts`.
+def _held(stored: _Stored) -> Held:
+    """All bytes where they take no more than twice the memory of the non-zero ones: they are copied in long slices."""
+    decoded = stored.decoded()
+    if decoded.sum() > 2 * BYTES_OF_ONE * np.count_nonzero(stored.data):
+        return _sparse(stored)
+    repeats = np.ones(len(stored.data), np.int64)
+    repeats[_checked_marks(stored)] = stored.lengths
+    return Whole(np.repeat(stored.data, repeats), offsets_of(decoded))
 
-    Each stored byte lies as many bytes behind its bitmap's start as it is stored behind its begin, and as the marks
-    before it are longer than one byte.
-    """
+
+def _sparse(stored: _Stored) -> Sparse:
+    """Each stored byte lies as many bytes behind its bitmap's start as it is stored behind its begin, and as the marks
+    before it are longer than one byte."""
     at = np.flatnonzero(stored.data != 0)
     value = stored.data[at]
     first = np.searchsorted(at, stored.offsets)
     full = np.flatnonzero(value == 0xFF)
     marks_before = at - np.arange(len(at))  # the bytes 0x00; those 0xFF are added
     if len(full):
-        marks_before += np.repeat(np.arange(len(full) + 1), np.diff(full + 1, prepend=0, append=len(at)))
+        marks_before += _passed(full + 1, len(at))
+    sizes = np.diff(stored.offsets)
+    _require_marks(stored, sizes - np.diff(first) + np.diff(np.searchsorted(full, first)))
     longer = np.zeros(len(stored.lengths) + 1, np.int64)
     longer[1:] = stored.lengths
     longer[1:] -= 1
     np.cumsum(longer, out=longer)
-    marks = np.diff(stored.offsets) - np.diff(first) + np.diff(np.searchsorted(full, first))
-    _require_lengths(stored, marks, np.diff(longer[stored.mark_offsets]), nbytes)
+    owned = longer[stored.mark_offsets]
     at += longer[marks_before]
-    at += np.repeat(starts - stored.offsets[:-1] - longer[stored.mark_offsets[:-1]], np.diff(first))
-    meets = np.flatnonzero(starts[1:] <= starts[:-1]) + 1
-    run = stored.lengths[marks_before[full]].astype(np.int64)
-    long = run > 1
-    return _Placed(at, value, first, first[np.concatenate(([0], meets, [len(starts)]))], full[long], run[long])
-
-
-def _or_placed(bits: NDArray[np.uint8], placed: _Placed) -> None:
-    if len(placed.at) < _SHORT * len(placed.apart):
-        or_bytes(bits, placed.at, placed.value)
-    else:
-        for begin, end in pairwise(placed.apart.tolist()):
-            bits[placed.at[begin:end]] |= placed.value[begin:end]
-    fill(bits, placed.at[placed.full], placed.run)
+    at -= np.repeat(stored.offsets[:-1] + owned[:-1], np.diff(first))
+    run = stored.lengths[marks_before[full]]
+    last = np.zeros(len(sizes), np.uint8)
+    filled = sizes > 0
+    last[filled] = stored.data[stored.offsets[1:][filled] - 1]
+    return Sparse(first, at.astype(np.int32), value, full[run > 1], run[run > 1], sizes + np.diff(owned), last)

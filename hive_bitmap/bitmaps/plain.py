@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hive_bitmap.bitmaps.held import Whole
 from hive_bitmap.bitmaps.keybytes import KeyBytes
-from hive_bitmap.bitmaps.ragged import binary_array, binary_values, require, segment_sums
-from hive_bitmap.bitmaps.writing import byte_lengths, or_slices, tail_bits
+from hive_bitmap.bitmaps.ragged import binary_array, binary_values, segment_sums
 
 NAME = "plain"
 FIELDS = (pa.field("_bitmaps", pa.binary()),)
@@ -34,21 +34,16 @@ def decode_into(
 
     Raises CorruptBitmap, before `bits` is touched, for a bitmap that does not fit its block.
     """
-    data, offsets = _read(columns, rows)
-    or_slices(bits, starts, data, offsets[:-1], np.diff(offsets))
+    hold(columns).or_into(bits, np.arange(len(rows)), starts, rows)
+
+
+def hold(columns: Sequence[pa.Array]) -> Whole:
+    """The bitmaps as they are best kept in memory: as they are. Raises CorruptBitmap where one is NULL."""
+    return Whole(*binary_values(columns[0]))
 
 
 def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """How many bits each of the m stored bitmaps has set. Raises CorruptBitmap as `decode_into` does."""
-    data, offsets = _read(columns, rows)
-    return segment_sums(np.bitwise_count(data), offsets)
-
-
-def _read(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The bytes of all bitmaps, end to end, with their offsets: checked."""
-    data, offsets = binary_values(columns[0])
-    nbytes = byte_lengths(rows)
-    require(np.diff(offsets) == nbytes, "its bytes are not ceil(rows / 8)")
-    last = offsets[1:][nbytes > 0] - 1
-    require((data[last] & ~tail_bits(rows[nbytes > 0])) == 0, "it has bits behind the last row")
-    return data, offsets
+    bitmaps = hold(columns)
+    bitmaps.require_fit(np.arange(len(rows)), rows)
+    return segment_sums(np.bitwise_count(bitmaps.data), bitmaps.offsets)

@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hive_bitmap.bitmaps.containers import ARRAY, ARRAY_MAX, BITS, BITS_SIZE, RUNS, parse
+from hive_bitmap.bitmaps.held import AsStored, Held
 from hive_bitmap.bitmaps.keybytes import KeyBytes
 from hive_bitmap.bitmaps.ragged import binary_array, binary_values, offsets_of, segment_sums, spans
 from hive_bitmap.bitmaps.writing import byte_lengths, fill_rows, or_rows, or_slices
@@ -67,6 +68,11 @@ def decode_into(
     fill_rows(bits, begin, begin + length)
     room = byte_lengths(rows[found.owner[dense]] - (found.key[dense] << 16))
     or_slices(bits, base[dense] >> 3, found.data, found.at[dense], np.minimum(room, BITS_SIZE))
+
+
+def hold(columns: Sequence[pa.Array]) -> Held:
+    """The bitmaps as they are best kept in memory: as they are stored."""
+    return AsStored(columns, decode_into)
 
 
 def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:

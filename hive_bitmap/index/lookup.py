@@ -19,6 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from cachetools import LRUCache
 
+from hive_bitmap.bitmaps import ENCODINGS
+from hive_bitmap.bitmaps.held import Held
 from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.formats import storage
 from hive_bitmap.index import checksums
@@ -28,7 +30,7 @@ from hive_bitmap.index.shard import CARDINALITY, cardinalities_path
 KEPT_BYTES = 256 << 20
 Flags = npt.NDArray[np.bool_]
 Longs = npt.NDArray[np.int64]
-_kept: LRUCache[tuple[Any, ...], pa.Table] = LRUCache(KEPT_BYTES, lambda rows: rows.nbytes + 1024)
+_kept: LRUCache[tuple[Any, ...], Any] = LRUCache(KEPT_BYTES, lambda rows: rows.nbytes + 1024)
 _lock = Lock()
 
 
@@ -100,10 +102,10 @@ def share(path: str, size: int, key: pa.Field, wanted: Callable[[KeyStats], bool
         return sum(groups) / max(len(groups), 1)
 
 
-def bitmaps(path: str, size: int, group: int, fields: Sequence[str]) -> pa.Table:
-    """The stored bitmaps of one row group of a shard, a row a key and block. Raises CorruptIndex."""
+def bitmaps(path: str, size: int, group: int, encoding: str) -> Held:
+    """The bitmaps of one row group of a shard, in the order of its rows. Raises CorruptIndex or CorruptBitmap."""
     with _reading(path):
-        return _remembered((path, group, *fields), lambda: _read(path, size, group, fields))
+        return _remembered((path, group, encoding), lambda: _read(path, size, group, encoding))
 
 
 def distinct(path: str, size: int, key: pa.Field) -> pa.Array:
@@ -195,24 +197,26 @@ def _array(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _keep(where: tuple[Any, ...], rows: pa.Table) -> None:
+def _keep(where: tuple[Any, ...], rows: pa.Table | Held) -> None:
     with _lock:
         if rows.nbytes < _kept.maxsize // 4:
             _kept[where] = rows
 
 
-def _remembered(where: tuple[Any, ...], read: Callable[[], pa.Table]) -> pa.Table:
+def _remembered(where: tuple[Any, ...], read: Callable[[], Held]) -> Held:
     with _lock:
-        rows = _kept.get(where)
-    if rows is None:
-        rows = read()
-        _keep(where, rows)
-    return rows
+        held: Held | None = _kept.get(where)
+    if held is None:
+        held = read()
+        _keep(where, held)
+    return held
 
 
-def _read(path: str, size: int, group: int, fields: Sequence[str]) -> pa.Table:
+def _read(path: str, size: int, group: int, encoding: str) -> Held:
+    names = [field.name for field in ENCODINGS[encoding].FIELDS]
     with _open(path, size) as file:
-        return file.read_row_group(group, list(fields)).combine_chunks()
+        rows = file.read_row_group(group, names)
+    return ENCODINGS[encoding].hold([_array(rows[name]) for name in names])
 
 
 @lru_cache(maxsize=4096)

@@ -12,15 +12,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from hive_bitmap.bitmaps import ENCODINGS, selection
+from hive_bitmap.bitmaps import selection
 from hive_bitmap.bitmaps.selection import Layout
 from hive_bitmap.errors import CorruptBitmap, CorruptIndex
 from hive_bitmap.index import lookup
 from hive_bitmap.query.keys import Answers, key_matches, may_hold
 from hive_bitmap.query.nodes import And, Constant, Or, Predicate, SparkLeaf, Unknown, columns_of, leaves_of
-from hive_bitmap.query.units import BlockMap, Flags, Longs, Part, Unit
+from hive_bitmap.query.units import BlockMap, Flags, Longs, Unit
 
 log = logging.getLogger(__name__)
 Bits = npt.NDArray[np.uint8]
@@ -93,10 +92,7 @@ def _exact_files(unit: Unit, predicate: Predicate, answers: Answers) -> Flags:
     exact = np.full(len(unit.paths), is_understood(predicate, unit.parts, answers))
     for column in columns_of(predicate):
         part = unit.parts.get(column.lower())
-        known = np.zeros(len(unit.paths), bool)
-        if part is not None and part.encoding:
-            known[part.files] = True
-        exact &= known
+        exact &= unit.known(part) if part is not None and part.encoding else False
     return exact
 
 
@@ -127,7 +123,7 @@ class _Evaluation:
 
     def __post_init__(self) -> None:
         self.layout = selection.layout(self.unit.rows)
-        self.known = {column: _known(self.unit, part) for column, part in self.unit.parts.items()}
+        self.known = {column: self.unit.known(part) for column, part in self.unit.parts.items()}
         self.hits: dict[tuple[str, Predicate, bool], list[_Hits]] = {}
         self.maps: dict[str, BlockMap] = {}
 
@@ -136,8 +132,11 @@ class _Evaluation:
             self.exact[file] = False
         return Selection(self.unit, self.layout, bits, self.exact, self.damaged, self.index_bytes)
 
-    def rows_of(self, node: Predicate, alive: Flags) -> Bits | None:
-        """The rows that may match, none of blocks that are not alive (unless it is all rows)."""
+    def rows_of(self, node: Predicate, alive: Flags, within: Bits | None = None) -> Bits | None:
+        """The rows that may match, none of blocks that are not alive (unless it is all rows).
+
+        Matching rows that are not `within` may be left out: the caller keeps no others.
+        """
         column = _only_column(node)
         match node:
             case Constant(True) | Unknown():
@@ -145,11 +144,11 @@ class _Evaluation:
             case Constant():
                 return selection.nothing(self.layout)
             case _ if column is not None:
-                return self._key_rows(column, node, alive)
+                return self._key_rows(column, node, alive, within)
             case And(children):
-                return self._all(_by_column(And, children), alive)
+                return self._all(_by_column(And, children), alive, within)
             case Or(children):
-                return self._any(_by_column(Or, children), alive)
+                return self._any(_by_column(Or, children), alive, within)
         raise TypeError(f"no predicate: {node!r}")
 
     def most_rows(self, column: str, node: Predicate) -> Longs:
@@ -165,7 +164,7 @@ class _Evaluation:
             counts = np.minimum(counts, self.unit.rows)
         return np.where(self.known[column][self.unit.file], counts, self.unit.rows)
 
-    def _all(self, children: Sequence[Predicate], alive: Flags) -> Bits | None:
+    def _all(self, children: Sequence[Predicate], alive: Flags, within: Bits | None) -> Bits | None:
         """The predicates over one column come first, the one with the fewest rows before the others."""
         bounds = [self._bound(child) for child in children]
         for bound in bounds:
@@ -177,7 +176,7 @@ class _Evaluation:
         for place in order:
             if not alive.any():
                 return selection.nothing(self.layout)
-            more = self.rows_of(children[place], alive)
+            more = self.rows_of(children[place], alive, within if bits is None else bits)
             if more is None:
                 continue
             bits = more if bits is None else np.bitwise_and(bits, more, out=bits)
@@ -189,16 +188,16 @@ class _Evaluation:
         column = _only_column(node)
         return self.unit.rows if column is None else self.most_rows(column, node)
 
-    def _any(self, children: Sequence[Predicate], alive: Flags) -> Bits | None:
+    def _any(self, children: Sequence[Predicate], alive: Flags, within: Bits | None) -> Bits | None:
         bits = selection.nothing(self.layout)
         for child in children:
-            more = self.rows_of(child, alive)
+            more = self.rows_of(child, alive, within)
             if more is None:
                 return None
             np.bitwise_or(bits, more, out=bits)
         return bits
 
-    def _key_rows(self, column: str, node: Predicate, alive: Flags) -> Bits | None:
+    def _key_rows(self, column: str, node: Predicate, alive: Flags, within: Bits | None) -> Bits | None:
         """The rows whose key satisfies a predicate over one column; all rows of files that its index does not know.
 
         Where more than half of the rows match, the bitmaps of the other keys are fewer: every row has one key.
@@ -211,7 +210,7 @@ class _Evaluation:
         bits = selection.nothing(self.layout)
         try:
             for hits in self._matching(column, node, negated):
-                self._decode(column, hits, part, bits)
+                self._decode(column, hits, part, within, bits)
         except (CorruptIndex, CorruptBitmap) as e:
             self._damage(column, e)
             return selection.everything_in(self.layout, np.flatnonzero(alive))
@@ -233,7 +232,9 @@ class _Evaluation:
 
     def _find(self, column: str, node: Predicate, negated: bool) -> Iterator[_Hits]:
         part = self.unit.parts[column]
-        blocks = self.maps.setdefault(column, BlockMap(self.unit, self.known[column]))
+        if column not in self.maps:
+            self.maps[column] = BlockMap(self.unit, self.known[column])
+        blocks = self.maps[column]
         for path, size in part.shards:
             for entries in lookup.find(
                 path,
@@ -256,37 +257,17 @@ class _Evaluation:
             if where[0] == column:
                 self.hits[where] = []
 
-    def _decode(self, column: str, hits: _Hits, wanted: Flags, bits: Bits) -> None:
-        """OR the bitmaps of the wanted blocks into `bits`."""
+    def _decode(self, column: str, hits: _Hits, wanted: Flags, within: Bits | None, bits: Bits) -> None:
+        """OR the bitmaps of the wanted blocks into `bits`; rows that are not `within` may be left out."""
         part = self.unit.parts[column]
         mine = np.flatnonzero(wanted[hits.blocks])
         if not len(mine):
             return
         blocks = hits.blocks[mine]
-        encoding = ENCODINGS[part.encoding]
-        stored = lookup.bitmaps(*hits.shard, hits.group, [field.name for field in encoding.FIELDS])
-        stored = taken(stored, hits.rows[mine])
-        self.index_bytes += stored.nbytes
-        columns = [_array(stored[field.name]) for field in encoding.FIELDS]
-        encoding.decode_into(bits, columns, self.layout.starts[blocks], self.layout.rows[blocks])
-
-
-def taken(rows: pa.Table, numbers: Longs) -> pa.Table:
-    """The rows with these ascending numbers; neighbours are not copied."""
-    first, count = int(numbers[0]), len(numbers)
-    return rows.slice(first, count) if int(numbers[-1]) - first + 1 == count else rows.take(pa.array(numbers))
-
-
-def _array(column: pa.ChunkedArray) -> pa.Array:
-    """The column as one array, copied only where it is in pieces."""
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
-def _known(unit: Unit, part: Part) -> Flags:
-    """Which files of the unit an index knows."""
-    known = np.zeros(len(unit.paths), bool)
-    known[part.files] = True
-    return known
+        bitmaps = lookup.bitmaps(*hits.shard, hits.group, part.encoding)
+        self.index_bytes += bitmaps.or_into(
+            bits, hits.rows[mine], self.layout.starts[blocks], self.layout.rows[blocks], within
+        )
 
 
 def _by_column(kind: type[And] | type[Or], children: Sequence[Predicate]) -> list[Predicate]:

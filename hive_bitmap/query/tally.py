@@ -19,12 +19,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hive_bitmap.bitmaps import ENCODINGS, overlap, selection
+from hive_bitmap.bitmaps import selection
 from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.index import lookup
 from hive_bitmap.query.keys import Answers, key_matches, may_hold
 from hive_bitmap.query.nodes import TRUE, And, Constant, Or, Predicate, columns_of
-from hive_bitmap.query.select import Selection, select, taken
+from hive_bitmap.query.select import Selection, select
 from hive_bitmap.query.units import BlockMap, Flags, Longs, Unit
 
 COUNT = "count"  # the last column of a tally; those of the keys are lower-case names
@@ -122,9 +122,8 @@ def _by_overlap(selected: Selection, parts: Sequence[_Part], keys: Sequence[str]
         if not len(mine):
             continue
         blocks = rows.block[mine]
-        columns = _bitmaps(rows, mine, encoding)
-        found = overlap.shared(
-            encoding, [part.bits for part in parts], columns, layout.starts[blocks], layout.rows[blocks]
+        found = lookup.bitmaps(*rows.shard, rows.group, encoding).shared(
+            [part.bits for part in parts], rows.number[mine], layout.starts[blocks], layout.rows[blocks]
         )
         for number, part in enumerate(parts):
             held[number] += np.bincount(blocks, found[number], held.shape[1]).astype(np.int64)
@@ -158,8 +157,8 @@ def _parts(selected: Selection, bits: Bits, keys: Sequence[str]) -> list[_Part]:
             part = found.setdefault(value, _Part(rows.keys.slice(run, 1), selection.nothing(layout)))
             mine = np.flatnonzero(rows.run == run)
             blocks = rows.block[mine]
-            ENCODINGS[encoding].decode_into(
-                part.bits, _bitmaps(rows, mine, encoding), layout.starts[blocks], layout.rows[blocks]
+            lookup.bitmaps(*rows.shard, rows.group, encoding).or_into(
+                part.bits, rows.number[mine], layout.starts[blocks], layout.rows[blocks], bits
             )
     for part in found.values():
         np.bitwise_and(part.bits, bits, out=part.bits)
@@ -177,9 +176,7 @@ def _values_of(rows: _Rows) -> Iterator[tuple[Any, ...]]:
 def _rows(unit: Unit, keys: Sequence[str], predicate: Predicate, answers: Answers) -> Iterator[_Rows]:
     """The rows of the index of these keys, which also holds what the predicate tests."""
     part = unit.parts[keys[0]]
-    known = np.zeros(len(unit.paths), bool)
-    known[part.files] = True
-    blocks = BlockMap(unit, known)
+    blocks = BlockMap(unit, unit.known(part))
     tested = [column.lower() for column in columns_of(predicate)]
     names = list(dict.fromkeys((*tested, *keys)))
     fields = [unit.parts[name].key for name in names]
@@ -224,13 +221,6 @@ def _true(node: Predicate, columns: Mapping[str, pa.DictionaryArray], answers: A
     [name] = columns_of(node)
     column = columns[name.lower()]
     return key_matches(node, column.dictionary, answers)[column.indices.to_numpy(zero_copy_only=False)]
-
-
-def _bitmaps(rows: _Rows, mine: Longs, encoding: str) -> list[pa.Array]:
-    """The stored bitmaps of some of the rows."""
-    fields = [field.name for field in ENCODINGS[encoding].FIELDS]
-    stored = taken(lookup.bitmaps(*rows.shard, rows.group, fields), rows.number[mine])
-    return [stored[name].combine_chunks() for name in fields]
 
 
 def _summed(rows: _Rows, counts: Longs) -> pa.Table:

@@ -41,6 +41,12 @@ class Unit:
     rows: Longs
     parts: Mapping[str, Part]
 
+    def known(self, part: Part) -> Flags:
+        """Which files an index knows."""
+        known = np.zeros(len(self.paths), bool)
+        known[part.files] = True
+        return known
+
 
 class BlockMap:
     """From (bucket, offset) to the number of a block, whole columns at once; `known` may change later on."""
