@@ -175,6 +175,25 @@ def columns_of(predicate: Predicate) -> set[str]:
     return {leaf.column for leaf in leaves_of(predicate) if not isinstance(leaf, (Unknown, Constant))}
 
 
+def only_column(predicate: Predicate) -> str | None:
+    """The one column, in lower case, that every leaf tests; None where there are several, or leaves without one."""
+    columns = {None if isinstance(leaf, (Unknown, Constant)) else leaf.column.lower() for leaf in leaves_of(predicate)}
+    return columns.pop() if len(columns) == 1 else None
+
+
+def by_column(kind: type[And] | type[Or], children: Sequence[Predicate]) -> list[Predicate]:
+    """The children of one AND or OR with those of one column put together, so that its index is looked up once."""
+    alone: dict[str, list[Predicate]] = {}
+    mixed: list[Predicate] = []
+    for child in children:
+        column = only_column(child)
+        if column is None:
+            mixed.append(child)
+        else:
+            alone.setdefault(column, []).append(child)
+    return [kind(tuple(nodes)) if len(nodes) > 1 else nodes[0] for nodes in alone.values()] + mixed
+
+
 def _flat(kind: type[And] | type[Or], children: Iterable[Predicate]) -> Iterator[Predicate]:
     for child in children:
         if isinstance(child, kind):

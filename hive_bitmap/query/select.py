@@ -18,7 +18,18 @@ from hive_bitmap.bitmaps.selection import Layout
 from hive_bitmap.errors import CorruptBitmap, CorruptIndex
 from hive_bitmap.index import lookup
 from hive_bitmap.query.keys import Answers, key_matches, may_hold
-from hive_bitmap.query.nodes import And, Constant, Or, Predicate, SparkLeaf, Unknown, columns_of, leaves_of
+from hive_bitmap.query.nodes import (
+    And,
+    Constant,
+    Or,
+    Predicate,
+    SparkLeaf,
+    Unknown,
+    by_column,
+    columns_of,
+    leaves_of,
+    only_column,
+)
 from hive_bitmap.query.units import BlockMap, Flags, Longs, Unit
 
 log = logging.getLogger(__name__)
@@ -56,7 +67,7 @@ def count(unit: Unit, predicate: Predicate, answers: Answers) -> tuple[Longs, Se
 
     A predicate over one column needs no bits: the keys of a block share no row, so their cardinalities add up.
     """
-    column = _only_column(predicate)
+    column = only_column(predicate)
     if column is None or column not in unit.parts:
         selected = select(unit, predicate, answers)
         return selected.counts(), selected
@@ -70,7 +81,7 @@ def matching_share(unit: Unit, node: Predicate, answers: Answers) -> float:
 
     Of the bitmaps of the other keys, where these are fewer. A damaged index has none to decode.
     """
-    column = _only_column(node)
+    column = only_column(node)
     if column is None or column not in unit.parts:
         return 0.0
     counts = _Evaluation(unit, answers, np.zeros(len(unit.paths), bool)).most_rows(column, node)
@@ -137,7 +148,7 @@ class _Evaluation:
 
         Matching rows that are not `within` may be left out: the caller keeps no others.
         """
-        column = _only_column(node)
+        column = only_column(node)
         match node:
             case Constant(True) | Unknown():
                 return None
@@ -146,9 +157,9 @@ class _Evaluation:
             case _ if column is not None:
                 return self._key_rows(column, node, alive, within)
             case And(children):
-                return self._all(_by_column(And, children), alive, within)
+                return self._all(by_column(And, children), alive, within)
             case Or(children):
-                return self._any(_by_column(Or, children), alive, within)
+                return self._any(by_column(Or, children), alive, within)
         raise TypeError(f"no predicate: {node!r}")
 
     def most_rows(self, column: str, node: Predicate) -> Longs:
@@ -171,7 +182,7 @@ class _Evaluation:
             alive = alive & (bound > 0)
         bits: Bits | None = None
         order = sorted(
-            range(len(children)), key=lambda n: (_only_column(children[n]) is None, int(bounds[n][alive].sum()))
+            range(len(children)), key=lambda n: (only_column(children[n]) is None, int(bounds[n][alive].sum()))
         )
         for place in order:
             if not alive.any():
@@ -185,7 +196,7 @@ class _Evaluation:
 
     def _bound(self, node: Predicate) -> Longs:
         """Of each block, no fewer rows than can match."""
-        column = _only_column(node)
+        column = only_column(node)
         return self.unit.rows if column is None else self.most_rows(column, node)
 
     def _any(self, children: Sequence[Predicate], alive: Flags, within: Bits | None) -> Bits | None:
@@ -268,21 +279,3 @@ class _Evaluation:
         self.index_bytes += bitmaps.or_into(
             bits, hits.rows[mine], self.layout.starts[blocks], self.layout.rows[blocks], within
         )
-
-
-def _by_column(kind: type[And] | type[Or], children: Sequence[Predicate]) -> list[Predicate]:
-    """The children with those of one column put together, so that its index is looked up once."""
-    alone: dict[str, list[Predicate]] = {}
-    mixed: list[Predicate] = []
-    for child in children:
-        column = _only_column(child)
-        if column is None:
-            mixed.append(child)
-        else:
-            alone.setdefault(column, []).append(child)
-    return [kind(tuple(nodes)) if len(nodes) > 1 else nodes[0] for nodes in alone.values()] + mixed
-
-
-def _only_column(node: Predicate) -> str | None:
-    columns = {None if isinstance(leaf, (Unknown, Constant)) else leaf.column.lower() for leaf in leaves_of(node)}
-    return columns.pop() if len(columns) == 1 else None
