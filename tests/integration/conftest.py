@@ -10,8 +10,12 @@ from typing import TypeVar
 import pytest
 
 from tests.integration.servers import hive2 as hive2_server
+from tests.integration.servers import hive4 as hive4_server
+from tests.integration.servers import metastore4 as metastore4_server
+from tests.integration.servers import thriftserver
 from tests.integration.servers.hiveserver import HiveServer
 from tests.integration.servers.jars import Unavailable
+from tests.integration.servers.metastore import Metastore
 
 T = TypeVar("T")
 
@@ -38,4 +42,39 @@ def hive2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveServer]:
 def hive2_database(hive2: HiveServer) -> Iterator[str]:
     """The name of a new database of `hive2`, dropped with all its tables after the test."""
     with hive2.new_database() as name:
+        yield name
+
+
+@pytest.fixture(scope="session")
+def metastore4(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Metastore]:
+    """Hive's metastore 4.0.1; its users are in the xdist_group "hive4"."""
+    with started(metastore4_server.serving(tmp_path_factory.mktemp("metastore4"))) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def hive4(tmp_path_factory: pytest.TempPathFactory, metastore4: Metastore) -> Iterator[HiveServer]:
+    """HiveServer2 4.0.1 (Tez) on `metastore4`."""
+    with started(hive4_server.serving(tmp_path_factory.mktemp("hive4"), metastore4)) as server:
+        yield server
+
+
+@pytest.fixture
+def hive4_database(hive4: HiveServer) -> Iterator[str]:
+    """The name of a new database of `hive4`, dropped with all its tables after the test."""
+    with hive4.new_database() as name:
+        yield name
+
+
+@pytest.fixture(scope="session")
+def thrift_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveServer]:
+    """Spark's Thrift Server."""
+    with started(thriftserver.serving(tmp_path_factory.mktemp("thrift_server"))) as server:
+        yield server
+
+
+@pytest.fixture
+def thrift_server_database(thrift_server: HiveServer) -> Iterator[str]:
+    """The name of a new database of `thrift_server`, dropped with all its tables after the test."""
+    with thrift_server.new_database() as name:
         yield name
