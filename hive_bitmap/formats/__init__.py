@@ -9,9 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hive_bitmap.formats import orc, parquet
+from hive_bitmap.formats import avro, orc, parquet, rcfile, sequencefile, text
 from hive_bitmap.formats.blocks import Blocks
 from hive_bitmap.formats.columns import KeyColumn
+from hive_bitmap.formats.engine import EngineFormat
+from hive_bitmap.formats.units import Layout
 
 
 class Format(Protocol):
@@ -43,4 +45,9 @@ class Format(Protocol):
         """
 
 
-FORMATS: Mapping[str, Format] = {"parquet": parquet, "orc": orc}
+LAYOUTS: Mapping[str, Layout] = {"text": text, "avro": avro, "rcfile": rcfile, "sequencefile": sequencefile}
+FORMATS: Mapping[str, Format] = {
+    "parquet": parquet,
+    "orc": orc,
+    **{name: EngineFormat(name, layout) for name, layout in LAYOUTS.items()},
+}

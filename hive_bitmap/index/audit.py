@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.columns import Column
-from hive_bitmap.errors import CorruptIndex, Undecodable
-from hive_bitmap.formats import FORMATS
+from hive_bitmap.errors import CorruptIndex, FileChanged, Undecodable
+from hive_bitmap.index import staged
 from hive_bitmap.index.basefile import COMPARED, DAMAGED, STALE, BaseFile, KnownFile, open_base
 from hive_bitmap.index.compare import compare_block
 from hive_bitmap.index.definition import BUCKET, OFFSET
@@ -33,7 +33,7 @@ PASS_BYTES = 128 << 20  # of index rows gathered at a time; a task holds up to t
 @dataclass(frozen=True)
 class ShardItem:
     """One shard and the files that the manifest says it covers; it travels to a task. `index` is a number in the run,
-    `schema` all data columns of the base table.
+    `schema` all data columns of the base table, `staging` the folder of the values that Spark has read, if so.
     """
 
     index: int
@@ -42,6 +42,7 @@ class ShardItem:
     format: str
     schema: tuple[Column, ...]
     time_zone: str
+    staging: str = ""
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,8 @@ class ShardAudit:
 
 def audit_shard(item: ShardItem) -> ShardAudit:
     """Compare a shard with its base files. What is wrong, missing or damaged is told in the result, never raised."""
-    bases = [open_base(known, item.format, item.schema, item.time_zone) for known in item.files]
+    format = staged.reader(item.format, item.staging)
+    bases = [open_base(known, format, item.schema, item.time_zone) for known in item.files]
     problems = Problems()
     try:
         with opened(item.stored, problems) as shard:
@@ -155,12 +157,13 @@ def _gather(shard: OpenShard, place: Callable[[pa.Table], Longs], start: int, en
 def _compare_blocks(item: ShardItem, base: BaseFile, blocks: Sequence[tuple[int, pa.Table]]) -> None:
     columns = key_columns(item.stored.definition.columns, item.schema, item.time_zone)
     try:
-        handle = FORMATS[item.format].open_file(base.path)
+        format = staged.reader(item.format, item.staging)
+        handle = format.open_file(base.path)
         for block, stored in blocks:
-            keys = FORMATS[item.format].key_columns(handle, block, columns)
+            keys = format.key_columns(handle, block, columns)
             found = compare_block(item.stored.definition, keys, stored)
             base.problems.add_all(found, f"block at {base.blocks.offset[block]}: ")
     except Undecodable as e:
         base.problems.add(f"it is indexed, but cannot be read as Spark reads it: {e}")
-    except FileNotFoundError:
+    except (FileNotFoundError, FileChanged):
         base.state = STALE

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hive_bitmap.columns import Column
-from hive_bitmap.errors import Undecodable
-from hive_bitmap.formats import FORMATS
+from hive_bitmap.errors import FileChanged, Undecodable
+from hive_bitmap.formats import Format
 from hive_bitmap.formats.blocks import Blocks
 from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.index.group import key_columns
@@ -49,16 +49,16 @@ class BaseFile:
         return np.flatnonzero(self.blocks.rows)
 
 
-def open_base(known: KnownFile, format: str, schema: Sequence[Column], time_zone: str) -> BaseFile:
+def open_base(known: KnownFile, format: Format, schema: Sequence[Column], time_zone: str) -> BaseFile:
     """Look whether a file is still the one that was indexed, and whether its blocks lie where the manifest says."""
     problems = Problems()
     if not (known.fresh and known.fingerprint.confirmed()):
         return BaseFile(known, known.blocks, STALE, problems)
     try:
-        handle = FORMATS[format].open_file(known.fingerprint.path)
-        blocks = FORMATS[format].blocks(handle)
-        indirect = FORMATS[format].indirect_columns(handle, key_columns(schema, schema, time_zone))
-    except FileNotFoundError:
+        handle = format.open_file(known.fingerprint.path)
+        blocks = format.blocks(handle)
+        indirect = format.indirect_columns(handle, key_columns(schema, schema, time_zone))
+    except (FileNotFoundError, FileChanged):
         return BaseFile(known, known.blocks, STALE, problems)
     except Undecodable as e:
         problems.add(f"it is indexed, but cannot be read as Spark reads it: {e}")

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.errors import BuildFailed
-from hive_bitmap.index import catalog, changes, generation, sources, tasks
+from hive_bitmap.index import catalog, changes, generation, sources, staging, tasks
 from hive_bitmap.index.changes import Content
 from hive_bitmap.index.definition import Definition, define
 from hive_bitmap.index.grouping import jobs
@@ -145,9 +145,10 @@ def _run(
     base, busy = planned.base, [change for change in planned.changes if not change.refresh.idle]
     try:
         each(changes.start, busy)
-        reports = tasks.run(spark, jobs(spark, base, busy), progress)
+        with staging.for_build(spark, base, busy) as staged:
+            reports = tasks.run(spark, jobs(spark, base, busy, staged), progress)
         contents = changes.finish(planned.changes, reports)
-        changed = sources.changed(planned.found)
+        changed = sources.changed(base, planned.found)
     except OSError as e:
         generation.delete(change.folder for change in busy)
         raise BuildFailed(f"the build failed, the published index is untouched: {e}") from e

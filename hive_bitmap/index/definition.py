@@ -214,13 +214,15 @@ def stored_columns(definition: Definition) -> list[Column]:
     return [bucket, Column(OFFSET.name, "bigint"), *bitmaps]
 
 
-def schema_crc(columns: Sequence[Column], time_zone: str) -> int:
+def schema_crc(columns: Sequence[Column], time_zone: str, reading: Sequence[str] = ()) -> int:
     """A number that changes when a column of the base table is added, dropped, renamed, moved or changes its type.
 
-    It changes with the zone of the engine's JVM too, where that decides what a column holds (ORC's wall-clock times).
+    It changes with the zone of the engine's JVM too, where that decides what a column holds (ORC's wall-clock times),
+    and with `reading`, what else decides as what the files are read.
     """
     zone = time_zone if any(column.type == "timestamp" for column in columns) else ""
-    return zlib.crc32(json.dumps([zone, *([column.name.lower(), column.type] for column in columns)]).encode())
+    typed = ([column.name.lower(), column.type] for column in columns)
+    return zlib.crc32(json.dumps([zone, *reading, *typed]).encode())
 
 
 def one_of(kind: str, value: str, known: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hive_bitmap.errors import InvalidProperty
-from hive_bitmap.index import metastore
+from hive_bitmap.index import metastore, staging
 from hive_bitmap.index.definition import Definition, define
 from hive_bitmap.index.extrapolate import Whole, build_seconds, index_bytes, usefulness
 from hive_bitmap.index.grouping import GROUP_BYTES, cuts
@@ -90,7 +90,15 @@ def estimate(
     items = [[item] if isinstance(item, str) else list(item) for item in columns]
     definitions = [define(base, item, type=type, encoding=encoding, compression=compression) for item in items]
     like = Footer("", format_of(base), tuple(d.columns for d in definitions), base.columns, metastore.time_zone(spark))
-    whole = _look_at(spark, sources(spark, base), like)
+    found = sources(spark, base)
+    with staging.in_scratch(spark, base, found, definitions) as staged:
+        return _estimates(spark, found, definitions, replace(like, staging=staged), sample)
+
+
+def _estimates(
+    spark: SparkSession, found: Sequence[Source], definitions: Sequence[Definition], like: Footer, sample: float
+) -> list[Estimate]:
+    whole = _look_at(spark, found, like)
     cores = parallelism(spark)
     work = [
         [_item(whole, like, definition, number, some) for some in _shares(whole, number, sample, cores)]
@@ -141,6 +149,7 @@ def _item(whole: _Table, like: Footer, definition: Definition, index: int, block
         like.format,
         like.schema,
         like.time_zone,
+        like.staging,
     )
 
 

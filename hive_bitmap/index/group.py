@@ -19,11 +19,10 @@ import pyarrow.compute as pc
 from hive_bitmap.bitmaps import ENCODINGS
 from hive_bitmap.bitmaps.keybytes import KeyBytes, key_bytes
 from hive_bitmap.columns import Column
-from hive_bitmap.errors import Undecodable
-from hive_bitmap.formats import FORMATS
+from hive_bitmap.errors import FileChanged, Undecodable
 from hive_bitmap.formats.blocks import Blocks
 from hive_bitmap.formats.columns import KeyColumn, arrow_type
-from hive_bitmap.index import fingerprint, shard
+from hive_bitmap.index import fingerprint, shard, staged
 from hive_bitmap.index.definition import BUCKET, OFFSET, Definition
 from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.index.manifest import FILES
@@ -40,7 +39,8 @@ DENSE_CODES = 1 << 22  # combined codes below this are numbered through a table 
 class Group:
     """Base files of one partition that one shard of each index will cover; it travels to a task.
 
-    `folders` holds the generation of each of `definitions`; `schema` is all data columns of the base table.
+    `folders` holds the generation of each of `definitions`; `schema` is all data columns of the base table. `staging`
+    is the folder of the values that Spark has read, of a format that only it reads.
     """
 
     partition: int
@@ -51,6 +51,7 @@ class Group:
     time_zone: str
     definitions: tuple[Definition, ...]
     folders: tuple[str, ...]
+    staging: str = ""
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ def _look(group: Group, path: str) -> FileLook | None:
         return look if before.confirmed() else _unindexed(group, _unknown(path), "it changed while it was read")
     except FileNotFoundError:
         return None
-    except Undecodable as e:
+    except (Undecodable, FileChanged) as e:
         return _unindexed(group, _unknown(path), str(e))
 
 
@@ -148,7 +149,7 @@ def _unknown(path: str) -> Fingerprint:
 
 
 def _read(group: Group, found: Fingerprint) -> FileLook:
-    format = FORMATS[group.format]
+    format = staged.reader(group.format, group.staging)
     try:
         handle = format.open_file(found.path)
         blocks = format.blocks(handle)
@@ -165,7 +166,7 @@ def _index_file(group: Group, definition: Definition, path: str, handle: Any, bl
     rows = [built_schema(definition).empty_table()]
     try:
         for block in np.flatnonzero(blocks.rows).tolist():
-            keys = FORMATS[group.format].key_columns(handle, block, columns)
+            keys = staged.reader(group.format, group.staging).key_columns(handle, block, columns)
             rows.append(index_rows(definition, keys, path, int(blocks.offset[block])))
             if sum(part.nbytes for part in rows) > MOST_BYTES:
                 raise Undecodable(

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hive_bitmap.formats.storage import FileStatus
-from hive_bitmap.index import metastore
+from hive_bitmap.index import metastore, serde
 from hive_bitmap.index.carry import Carry
 from hive_bitmap.index.changes import Change
 from hive_bitmap.index.definition import schema_crc
@@ -58,10 +58,14 @@ def cut(files: Sequence[FileStatus], target: int) -> Iterator[Sequence[FileStatu
         yield group
 
 
-def jobs(spark: SparkSession, base: Table, changes: Sequence[Change]) -> list[Job]:
-    """The work of a build: base files to index, for all indexes that need them, and shards to write anew."""
+def jobs(spark: SparkSession, base: Table, changes: Sequence[Change], staging: str = "") -> list[Job]:
+    """The work of a build: base files to index, for all indexes that need them, and shards to write anew.
+
+    `staging` is where the values lie that Spark has read.
+    """
     zone = metastore.time_zone(spark)
-    like = Group(0, (), format_of(base), base.columns, schema_crc(base.columns, zone), zone, (), ())
+    crc = schema_crc(base.columns, zone, serde.reading(base))
+    like = Group(0, (), format_of(base), base.columns, crc, zone, (), (), staging)
     shared = _shared(changes)
     target = shard_bytes(spark, (file for files, _ in shared for file in files))
     made = [

@@ -10,9 +10,9 @@ import re
 from typing import TYPE_CHECKING
 
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.formats import storage
+from hive_bitmap.formats import FORMATS, storage
 from hive_bitmap.formats.storage import FileStatus
-from hive_bitmap.index import metastore
+from hive_bitmap.index import metastore, serde
 from hive_bitmap.index.metastore import Table
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ SETTINGS = {  # under any other value the session reads other files, columns or 
 
 
 def format_of(table: Table) -> str:
-    """The format of a table's files, `parquet` or `orc`; raises Unsupported, with the reason, for anything else."""
+    """The format of a table's files, a key of FORMATS; raises Unsupported, with the reason, for what is none."""
     if table.kind not in ("MANAGED", "EXTERNAL"):
         raise Unsupported(
             f"{table.full_name} is a {table.kind.lower()} view or table: only tables of files are indexed"
@@ -67,11 +67,18 @@ def format_of(table: Table) -> str:
             )
     if "storage_handler" in properties or not table.location:
         raise Unsupported(f"table {table.full_name} does not keep its rows in files")
-    found = table.provider if table.provider != "hive" else FORMAT_OF_INPUT.get(table.input_format, "")
-    if found.lower() not in FORMAT_OF_INPUT.values():
-        name = table.input_format.rpartition(".")[2] if table.provider == "hive" else table.provider
-        raise Unsupported(f"table {table.full_name} is stored as {name}; formats that are indexed: parquet, orc")
-    return found.lower()
+    if table.provider == "hive":
+        found = FORMAT_OF_INPUT.get(table.input_format, "") or serde.format_of(table)
+        if not found:
+            name, known = table.input_format.rpartition(".")[2], ", ".join(FORMATS)
+            raise Unsupported(f"table {table.full_name} is stored as {name}; formats that are indexed: {known}")
+        return found
+    if table.provider.lower() not in FORMAT_OF_INPUT.values():
+        raise Unsupported(
+            f"table {table.full_name} is USING {table.provider}; of such tables parquet and orc are indexed, "
+            "others where they are STORED AS a format"
+        )
+    return table.provider.lower()
 
 
 def doubt(spark: SparkSession, table: Table) -> str:
@@ -79,8 +86,15 @@ def doubt(spark: SparkSession, table: Table) -> str:
     for name, value in metastore.settings(spark).items():
         if SETTINGS.get(name, value).lower() != value.lower():
             return f"{name} is {value}"
+    if serde.reading(table):
+        return serde.doubt(metastore.settings(spark))
     strange = sorted(key for key in table.options if not HARMLESS_OPTIONS.fullmatch(key))
     return f"table option {strange[0]!r} may change what is read" if strange else ""
+
+
+def files_of(table: Table, folder: str) -> list[FileStatus]:
+    """The files that a reader of the table finds in one of its folders, by path; raises Unsupported in doubt."""
+    return serde.files(folder) if serde.reading(table) else base_files(folder)
 
 
 def base_files(folder: str) -> list[FileStatus]:

@@ -55,10 +55,15 @@ class Table:
 
 @dataclass(frozen=True)
 class Partition:
-    """One partition: its values in the order of the partition columns (None is SQL's NULL) and its folder."""
+    """One partition: its values in the order of the partition columns (None is SQL's NULL), its folder, and how its
+    files are read: the SerDe's properties and its own.
+    """
 
     values: tuple[str | None, ...]
     location: str
+    input_format: str = ""
+    serde: str = ""
+    properties: tuple[tuple[str, str], ...] = ()
 
 
 def quote(name: str) -> str:
@@ -211,8 +216,16 @@ class _Sql:
             pairs = [unquote(part.partition("=")[2]) for part in name.split("/")]
             values = tuple(None if value == NULL_PARTITION else value for value in pairs)
             sql = f"DESCRIBE TABLE EXTENDED {table.sql_name} PARTITION {partition_spec(table, values)} AS JSON"
-            location = json.loads(spark.sql(sql).collect()[0][0])["location"]
-            found.append(Partition(values, re.sub(r"^file:/+", "file:/", location)))
+            said = json.loads(spark.sql(sql).collect()[0][0])
+            found.append(
+                Partition(
+                    values,
+                    re.sub(r"^file:/+", "file:/", said["location"]),
+                    said.get("input_format", ""),
+                    said.get("serde_library", ""),
+                    (*said.get("partition_parameters", {}).items(), *said.get("storage_properties", {}).items()),
+                )
+            )
         return found
 
 

@@ -48,7 +48,13 @@ def names_like(spark: SparkSession, database: str, pattern: str) -> list[str]:
 def partitions(spark: SparkSession, table: Table) -> list[Partition]:
     """All partitions of a table."""
     return [
-        Partition(_values(table, partition), hadoop_path(partition["storage"]["locationUri"]))
+        Partition(
+            _values(table, partition),
+            hadoop_path(partition["storage"]["locationUri"]),
+            partition["storage"]["inputFormat"] or "",
+            partition["storage"]["serde"] or "",
+            (*partition["parameters"].items(), *partition["storage"]["properties"].items()),
+        )
         for partition in _partitions(spark, table)
     ]
 

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hive_bitmap.columns import Column
-from hive_bitmap.errors import Undecodable
-from hive_bitmap.formats import FORMATS, storage
-from hive_bitmap.index import shard
+from hive_bitmap.errors import FileChanged, Undecodable
+from hive_bitmap.formats import storage
+from hive_bitmap.index import shard, staged
 from hive_bitmap.index.definition import BUCKET, Definition
 from hive_bitmap.index.group import index_rows, key_columns
 from hive_bitmap.index.resample import resampled
@@ -38,6 +38,7 @@ class Footer:
     columns: tuple[tuple[Column, ...], ...]
     schema: tuple[Column, ...]
     time_zone: str
+    staging: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class SampleItem:
     format: str
     schema: tuple[Column, ...]
     time_zone: str
+    staging: str = ""
 
 
 @dataclass(frozen=True)
@@ -95,11 +97,11 @@ def look(footer: Footer) -> tuple[Longs, Longs]:
 
     No blocks where the file cannot be read, for then a build leaves it unindexed.
     """
-    format = FORMATS[footer.format]
+    format = staged.reader(footer.format, footer.staging)
     try:
         handle = format.open_file(footer.path)
         blocks = format.blocks(handle)
-    except (Undecodable, FileNotFoundError):
+    except (Undecodable, FileChanged, FileNotFoundError):
         return np.zeros(0, np.int64), np.zeros((len(footer.columns), 0), np.int64)
     size = np.empty((len(footer.columns), len(blocks)), np.int64)
     for index, columns in enumerate(footer.columns):
@@ -123,7 +125,7 @@ def measure(item: SampleItem) -> Sample:
     started = time.perf_counter()
     try:
         parts = list(_index_rows(item))
-    except (Undecodable, FileNotFoundError) as e:
+    except (Undecodable, FileChanged, FileNotFoundError) as e:
         return Sample(0, 0, 0, 0, 0, Took(), 0.0, str(e))
     rows = shard.sort(pa.concat_tables(parts), item.definition.column_names)
     seconds = time.perf_counter() - started
@@ -135,7 +137,7 @@ def measure(item: SampleItem) -> Sample:
 
 
 def _index_rows(item: SampleItem) -> Iterator[pa.Table]:
-    format = FORMATS[item.format]
+    format = staged.reader(item.format, item.staging)
     columns = key_columns(item.definition.columns, item.schema, item.time_zone)
     for path, block in item.blocks:
         handle = format.open_file(path)

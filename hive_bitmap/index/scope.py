@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hive_bitmap.errors import CorruptIndex, NotFound
 from hive_bitmap.formats import storage
-from hive_bitmap.index import catalog, checksums, generation, manifest, metastore, sources
+from hive_bitmap.index import catalog, checksums, generation, manifest, metastore, serde, sources
 from hive_bitmap.index.catalog import Values
 from hive_bitmap.index.changes import Change
 from hive_bitmap.index.coverage import covered
@@ -93,12 +93,12 @@ def _build(
     values = [one.values for one in partitions]
     covers = [covered(spark, base, scope.definition.where, values) for scope in scopes]
     needed = [number for number in range(len(values)) if any(flags[number] for flags in covers)]
-    found = sources.list_files([partitions[number] for number in needed])
+    found = sources.list_files(base, [partitions[number] for number in needed])
     placed = [
         replace(scope, partitions=tuple(place for place, number in enumerate(needed) if flags[number]))
         for scope, flags in zip(scopes, covers, strict=True)
     ]
-    crc = schema_crc(base.columns, metastore.time_zone(spark))
+    crc = schema_crc(base.columns, metastore.time_zone(spark), serde.reading(base))
     target = shard_bytes(spark, (file for source in found for file in source.files))
     return Build(base, tuple(found), tuple(placed), tuple(_changes(base, placed, found, crc, target, compact)))
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from hive_bitmap.errors import NotFound
 from hive_bitmap.formats.storage import FileStatus
-from hive_bitmap.index import metastore
+from hive_bitmap.index import metastore, serde
 from hive_bitmap.index.catalog import Values
-from hive_bitmap.index.listing import base_files
+from hive_bitmap.index.listing import files_of
 from hive_bitmap.index.metastore import Partition, Table
 from hive_bitmap.index.parallel import each
 
@@ -31,22 +31,24 @@ class Source:
 
 def sources(spark: SparkSession, base: Table) -> list[Source]:
     """The base files of each partition, or of the whole table under the key ()."""
-    return list_files(partitions(spark, base))
+    return list_files(base, partitions(spark, base))
 
 
 def partitions(spark: SparkSession, base: Table) -> list[Partition]:
-    """All partitions; an unpartitioned table is one, without values."""
-    return metastore.partitions(spark, base) if base.partition_columns else [Partition((), base.location)]
+    """All partitions; an unpartitioned table is one, without values. Raises Unsupported for one that is read apart."""
+    found = metastore.partitions(spark, base) if base.partition_columns else [Partition((), base.location)]
+    serde.require_alike(base, found)
+    return found
 
 
-def list_files(found: Sequence[Partition]) -> list[Source]:
+def list_files(base: Table, found: Sequence[Partition]) -> list[Source]:
     """The base files of partitions. Raises Unsupported for a folder whose layout leaves doubt."""
-    return each(lambda one: Source(one.values, one.location, tuple(base_files(one.location))), found)
+    return each(lambda one: Source(one.values, one.location, tuple(files_of(base, one.location))), found)
 
 
-def changed(found: Sequence[Source]) -> int:
+def changed(base: Table, found: Sequence[Source]) -> int:
     """How many base files have arrived, changed or vanished since they were listed."""
-    now = each(lambda source: replace(source, files=tuple(base_files(source.folder))), found)
+    now = each(lambda source: replace(source, files=tuple(files_of(base, source.folder))), found)
     differ = (set(one.files) ^ set(other.files) for one, other in zip(found, now, strict=True))
     return sum(len({file.path for file in files}) for files in differ)
 

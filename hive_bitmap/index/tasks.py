@@ -42,7 +42,7 @@ def run(spark: SparkSession, jobs: Sequence[Job], progress: Callable[[Done], Non
         try:
             rows = distribute(spark, _dealt(spark, jobs)).mapInArrow(tasks, "report binary").collect()
         except Exception as e:  # py4j's errors, of a worker that died, have no parent that is there without py4j
-            raise BuildFailed(f"the build failed, the published index is untouched: {_cause(e)}") from e
+            raise BuildFailed(f"the build failed, the published index is untouched: {cause(e)}") from e
     return [pickle.loads(row[0]) for row in rows]
 
 
@@ -82,7 +82,7 @@ def _batches(batches: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.Rec
             yield pa.record_batch([pa.array([pickle.dumps(report) for report in numbered], pa.binary())], ["report"])
 
 
-def _cause(error: Exception) -> str:
+def cause(error: Exception) -> str:
     """The last line that names an error, what a Spark task's Python traceback ends in; else what Java says first."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     named = [line for line in lines if "Error" in line.partition(":")[0] and not line.startswith("at ")]

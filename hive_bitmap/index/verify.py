@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +20,7 @@ from hive_bitmap.errors import CorruptIndex, Unsupported
 from hive_bitmap.formats import storage
 from hive_bitmap.formats.blocks import Blocks
 from hive_bitmap.formats.storage import FileStatus
-from hive_bitmap.index import catalog, checksums, manifest, metastore
+from hive_bitmap.index import catalog, checksums, manifest, metastore, serde, staging
 from hive_bitmap.index.audit import ShardAudit, ShardItem, audit_shard
 from hive_bitmap.index.basefile import KnownFile
 from hive_bitmap.index.catalog import Index
@@ -30,7 +30,7 @@ from hive_bitmap.index.manifest import Manifest
 from hive_bitmap.index.metastore import Table
 from hive_bitmap.index.problems import Problems
 from hive_bitmap.index.shard import cardinalities_path
-from hive_bitmap.index.sources import sources
+from hive_bitmap.index.sources import Source, sources
 from hive_bitmap.index.stored import StoredShard
 from hive_bitmap.index.tasks import distribute
 
@@ -86,11 +86,14 @@ def verify(spark: SparkSession, table: str, names: Sequence[str] = ()) -> list[V
     checksums.of_generation.cache_clear()
     base, indexes = catalog.table_and_indexes(spark, table)
     chosen = [catalog.named(base, indexes, name) for name in sorted({name.lower() for name in names})] or indexes
-    tallies = [_tally(spark, base, number, index) for number, index in enumerate(chosen)]
+    found = sources(spark, base)
+    tallies = [_tally(spark, base, number, index, found) for number, index in enumerate(chosen)]
     items = [item for tally in tallies for item in tally.items]
     audits: list[ShardAudit] = []
     if items:
-        rows = distribute(spark, items).mapInArrow(_audit_batches, "audit binary").collect()
+        with staging.in_scratch(spark, base, found, [index.definition for index in chosen]) as staged:
+            staged_items = [replace(item, staging=staged) for item in items]
+            rows = distribute(spark, staged_items).mapInArrow(_audit_batches, "audit binary").collect()
         audits = [pickle.loads(row[0]) for row in rows]
     return [_result(tally, [a for a in audits if a.index == number]) for number, tally in enumerate(tallies)]
 
@@ -120,11 +123,11 @@ def _result(tally: _Tally, audits: Sequence[ShardAudit]) -> Verification:
     )
 
 
-def _tally(spark: SparkSession, base: Table, number: int, index: Index) -> _Tally:
+def _tally(spark: SparkSession, base: Table, number: int, index: Index, now: Sequence[Source]) -> _Tally:
     """Compare what the manifests say with what the base table's folders hold."""
     tally = _Tally(index)
     folders = catalog.states(spark, index)
-    found = {source.values: source.files for source in sources(spark, base)}
+    found = {source.values: source.files for source in now}
     try:
         catalog.require_same_table(base, index)
     except Unsupported as e:  # planning leaves such an index alone
@@ -132,6 +135,7 @@ def _tally(spark: SparkSession, base: Table, number: int, index: Index) -> _Tall
         tally.unindexed = sum(len(files) for files in found.values())
         return tally
     zone = metastore.time_zone(spark)
+    crc = schema_crc(base.columns, zone, serde.reading(base))
     for values in [*found, *(values for values in folders if values not in found)]:
         files = found.get(values, ())
         try:
@@ -142,7 +146,7 @@ def _tally(spark: SparkSession, base: Table, number: int, index: Index) -> _Tall
         if held is None:
             tally.unindexed += len(files)
             continue
-        _count(tally, held, files)
+        _count(tally, held, files, crc if serde.reading(base) else None)
         _check_manifest(tally.problems, held)
         listed = {file.path: file for file in files}
         shards = range(held.shards.num_rows)
@@ -150,14 +154,16 @@ def _tally(spark: SparkSession, base: Table, number: int, index: Index) -> _Tall
     return tally
 
 
-def _count(tally: _Tally, held: Manifest, files: Sequence[FileStatus]) -> None:
+def _count(tally: _Tally, held: Manifest, files: Sequence[FileStatus], crc: int | None) -> None:
+    """Where a `crc` is given, files that were indexed under another hold other keys now."""
+    crcs = held.files["schema_crc"].to_pylist()
     present = {file.path: held.row_of.get(file.path) for file in files}
     tally.gone += sum(path not in present for path in held.row_of)
     for file in files:
         row = present[file.path]
         if row is None or held.shard_of[row] is None:
             tally.unindexed += 1
-        elif not held.fingerprints[row].matches(file):
+        elif not held.fingerprints[row].matches(file) or crc not in (None, crcs[row]):
             tally.stale += 1
 
 
@@ -204,7 +210,8 @@ def _name(path: str) -> str:
 def _item(
     base: Table, number: int, definition: Definition, held: Manifest, row: int, listed: dict[str, FileStatus], zone: str
 ) -> ShardItem:
-    crc = schema_crc(base.columns, zone)
+    reading = serde.reading(base)
+    crc = schema_crc(base.columns, zone, reading)
     listing = held.shards.slice(row, 1).to_pylist()[0]
     covered = pc.equal(held.files["shard"], listing["shard"]).fill_null(False)
     files = []
@@ -216,7 +223,7 @@ def _item(
                 held.fingerprints[at],
                 Blocks(*(np.array(known[name], np.int64) for name in ("offsets", "lengths", "rows"))),
                 frozenset(known["indirect"]) if known["schema_crc"] == crc else None,
-                now is not None and held.fingerprints[at].matches(now),
+                now is not None and held.fingerprints[at].matches(now) and (not reading or known["schema_crc"] == crc),
             )
         )
     path, sums = held.shard_path(listing["shard"]), checksums.read(held.folder)

@@ -266,12 +266,12 @@ def _costs(
     )
     costs = {FULL_SCAN: prices.spark_start + total * prices.spark_byte / question.cores}
     impossible = {}
-    direct = DIRECT_STRATEGY[question.format]
+    direct = DIRECT_STRATEGY.get(question.format, BLOCKS)
+    direct_byte = prices.direct_byte.get(question.format, prices.spark_byte)
     indirect = _indirect(question, work)
     direct_price = (
         prices.direct_start
-        + (selected * prices.direct_byte[question.format] + whole * prices.spark_byte + kept * prices.direct_row)
-        / question.cores
+        + (selected * direct_byte + whole * prices.spark_byte + kept * prices.direct_row) / question.cores
     )
     if indirect:
         impossible[INDEX_ONLY if question.count else direct] = indirect

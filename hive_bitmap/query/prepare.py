@@ -14,7 +14,7 @@ from hive_bitmap.columns import Column, find
 from hive_bitmap.errors import InvalidPredicate, NotFound, Undecodable, Unsupported
 from hive_bitmap.formats import FORMATS
 from hive_bitmap.formats.columns import KeyColumn
-from hive_bitmap.index import catalog, listing, metastore, metastore_jvm
+from hive_bitmap.index import catalog, listing, metastore, metastore_jvm, serde
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.definition import Definition, schema_crc
 from hive_bitmap.index.group import key_columns
@@ -215,10 +215,12 @@ def _scope(spark: SparkSession, target: _Target) -> _Scope:
     served = {definition.name for definition in target.chosen.values()}
     indexes = [index for index in target.indexes if index.definition.name in served]
     zone = metastore.time_zone(spark)
-    crc = schema_crc(base.columns, zone)
+    reading = serde.reading(base)
+    crc = schema_crc(base.columns, zone, reading)
     # ORC files may name no columns, and hold wall-clock times: their keys outlive only new columns behind the others
     schemas = [schema_crc(base.columns[: end + 1], zone) for end in range(len(base.columns))]
-    now = state.states(spark, partitions, base, indexes, schemas if target.format == "orc" else None)
+    known = schemas if target.format == "orc" else [crc] if reading else None
+    now = state.states(spark, partitions, base, indexes, known)
     return _Scope(now, left, typed, zone, crc)
 
 
@@ -240,7 +242,7 @@ def _look_up(spark: SparkSession, request: Request, target: _Target, scope: _Sco
         parallelism(spark),
         request.count,
         _unreadable(target.format, read, work.whole) | _untyped(constants, typed) | _defaulted(columns),
-        metastore_jvm.available(spark) or base.provider != "hive",
+        not serde.reading(base) and (metastore_jvm.available(spark) or base.provider != "hive"),
     )
     kept = [name for name in constants if name in typed.column_names]
     return Reading(base, target.format, read, typed.select(kept), answers, work), question

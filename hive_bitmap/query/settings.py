@@ -30,7 +30,8 @@ class Settings:
 
     def strategy_for(self, format: str) -> str | None:
         """The wanted strategy over files of a format: `rows` of Parquet are `blocks` of ORC."""
-        return DIRECT_STRATEGY[format] if self.strategy in DIRECT_STRATEGY.values() else self.strategy
+        direct = self.strategy in DIRECT_STRATEGY.values()
+        return DIRECT_STRATEGY.get(format) if direct else self.strategy
 
 
 def read(conf: Mapping[str, str]) -> Settings:

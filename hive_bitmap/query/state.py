@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.formats.columns import KeyColumn, arrow_type, is_simple
-from hive_bitmap.index import catalog, generation, manifest, metastore
+from hive_bitmap.index import catalog, generation, manifest, sources
 from hive_bitmap.index.catalog import Index, Values
-from hive_bitmap.index.listing import base_files
+from hive_bitmap.index.listing import files_of
 from hive_bitmap.index.manifest import Manifest
 from hive_bitmap.index.metastore import Partition, Table
 from hive_bitmap.query.answers import true_keys
@@ -36,7 +36,7 @@ def partitions_left(
     """The partitions of which the predicate leaves something, what it leaves, and their typed values, a row each."""
     if not base.partition_columns:
         return [Partition((), base.location)], [predicate], pa.table({"": [0]})
-    found = metastore.partitions(spark, base)
+    found = sources.partitions(spark, base)
     typed = typed_values(base.partition_columns, [partition.values for partition in found])
     left = residuals(predicate, base.partition_columns, typed, _asked(spark, base, predicate, typed))
     kept = [number for number, rest in enumerate(left) if not isinstance(rest, Constant) or rest.value is True]
@@ -72,9 +72,10 @@ def states(
         for held, partition in zip(manifests, partitions, strict=True):
             _add(held, index, folders.get(partition.values), schemas)
     names = [column.name for column in base.partition_columns]
+    files = [tuple(files_of(base, partition.location)) for partition in partitions]
     return [
-        PartitionState(_name(names, partition.values), partition.values, tuple(base_files(partition.location)), held)
-        for partition, held in zip(partitions, manifests, strict=True)
+        PartitionState(_name(names, partition.values), partition.values, listed, held)
+        for partition, listed, held in zip(partitions, files, manifests, strict=True)
     ]
 
 

@@ -127,7 +127,7 @@ def _pieces(spark: SparkSession, request: Request) -> list[Piece]:
     reading, hint = prepared.reading, f"use SELECT .. FROM {request.table} WHERE {request.predicate}"
     if reading is None:
         raise Unsupported(f"{request.table} cannot be read through its indexes ({prepared.plan.reason}): {hint}")
-    if DIRECT_STRATEGY[reading.format] not in prepared.plan.costs:
+    if DIRECT_STRATEGY.get(reading.format) not in prepared.plan.costs:
         raise Unsupported(f"only Spark's own reader can read files of {request.table} ({prepared.plan.reason}): {hint}")
     base = reading.base
     tree = parse(str(request.predicate), (*base.columns, *base.partition_columns), base.name)

@@ -176,7 +176,7 @@ def test_what_is_no_table_of_files_is_scanned_and_not_indexed(spark: SparkSessio
     spark.sql("CREATE VIEW v AS SELECT * FROM t")
     spark.sql("CREATE TEMP VIEW tv AS SELECT * FROM t")
     spark.sql("CREATE TABLE csv (k int) USING csv")
-    spark.sql("CREATE TABLE txt (k int) STORED AS TEXTFILE")
+    spark.sql("CREATE TABLE txt (k int) STORED AS TEXTFILE TBLPROPERTIES ('skip.header.line.count'='1')")
     spark.sql("INSERT INTO csv VALUES (1)")
     spark.sql("INSERT INTO txt VALUES (1)")
     acid = "CLUSTERED BY (k) INTO 2 BUCKETS STORED AS ORC TBLPROPERTIES ('transactional'='true')"

@@ -1,0 +1,63 @@
+"""Text: a unit is a line, known by its first byte; lines end at \\n, \\r or \\r\\n, as Hadoop's LineReader ends them.
+
+Hadoop tells compressed files by their names. A gzip file has one unit, at 0, for it is one split whatever its size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from hive_bitmap.errors import Undecodable
+from hive_bitmap.formats.columns import decoding
+from hive_bitmap.formats.units import Longs, Units
+
+CHUNK_BYTES = 4 << 20
+GZIP = ".gz"
+OTHER_CODECS = (".bz2", ".deflate", ".lz4", ".snappy", ".zst", ".lzo", ".lzo_deflate", ".passthrough")
+_NEW_LINE, _RETURN = 10, 13
+
+
+def units(source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Units]:
+    """The lines that start in the bytes from `start` to `end`."""
+    if path.endswith(OTHER_CODECS):
+        raise Undecodable(f"text compressed as {path.rpartition('.')[2]}: of compressed text only gzip is indexed")
+    if path.endswith(GZIP):
+        yield Units(np.zeros(1, np.int64), np.array([_count_compressed(source)], np.int64))
+        return
+    if start < end:
+        yield _lines(np.array([start], np.int64))
+    for at in range(start, end, CHUNK_BYTES):
+        data = source.read_at(min(CHUNK_BYTES + 1, end - at), at)  # a byte more: a \r may end with a \n
+        found = at + _line_ends(np.frombuffer(data, np.uint8), CHUNK_BYTES)
+        yield _lines(found[found < end])
+
+
+def _line_ends(data: np.ndarray[tuple[int], np.dtype[np.uint8]], count: int) -> Longs:
+    """Behind which of the first `count` bytes a line has ended: the places of the next lines, ascending."""
+    head = data[:count]
+    ends = head == _NEW_LINE
+    if (returns := head == _RETURN).any():
+        followed = np.zeros(len(head), bool)
+        following = data[1 : count + 1] == _NEW_LINE
+        followed[: len(following)] = following
+        ends |= returns & ~followed
+    return np.flatnonzero(ends) + 1
+
+
+def _count_compressed(source: pa.NativeFile) -> int:
+    """How many lines the decompressed bytes hold."""
+    ended, waiting = 0, b""  # the last byte waits for the one that follows it
+    with decoding("gzip"), pa.CompressedInputStream(source, "gzip") as stream:
+        while data := waiting + stream.read(CHUNK_BYTES):
+            if len(data) == len(waiting):
+                break
+            ended += len(_line_ends(np.frombuffer(data, np.uint8), len(data) - 1))
+            waiting = data[-1:]
+    return ended + len(waiting)
+
+
+def _lines(offset: Longs) -> Units:
+    return Units(offset, np.ones(len(offset), np.int64))

@@ -1,0 +1,93 @@
+"""Formats whose smallest parts are too many to be blocks: runs of them make a block of about BLOCK_BYTES.
+
+A unit is what a reader assigns to a split as a whole: a line of text, or what lies between two sync marks. Layouts
+know where units lie and how many rows they hold, and nothing of values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hive_bitmap.errors import Undecodable
+from hive_bitmap.formats import storage
+from hive_bitmap.formats.blocks import Blocks
+
+Longs = npt.NDArray[np.int64]
+BLOCK_BYTES = 4 << 20  # a block ends at the first unit that starts this far behind its start
+
+
+@dataclass(frozen=True)
+class Units:
+    """Consecutive units of a file: the byte by which readers assign each to a split, and its rows."""
+
+    offset: Longs
+    rows: Longs
+
+
+class Layout(Protocol):
+    """Where the units of a file lie."""
+
+    def units(self, source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Units]:
+        """The units from byte `start`, 0 or the offset of one, to before `end`; raises Undecodable."""
+
+
+def blocks(layout: Layout, path: str) -> Blocks:
+    """The blocks of a file, whose offsets are those of their first units; raises FileNotFoundError, Undecodable."""
+    offsets: list[int] = []
+    rows: list[int] = []
+    with storage.open_input(path) as source:
+        size = source.size()
+        for found in layout.units(source, path, 0, size):
+            while len(found.offset):
+                if not offsets:
+                    offsets, rows = [int(found.offset[0])], [0]
+                cut = int(np.searchsorted(found.offset, offsets[-1] + BLOCK_BYTES))
+                rows[-1] += int(found.rows[:cut].sum())
+                found = Units(found.offset[cut:], found.rows[cut:])
+                if len(found.offset):
+                    offsets.append(int(found.offset[0]))
+                    rows.append(0)
+    return Blocks.of(offsets, np.diff([*offsets, size]).tolist() if offsets else [], rows)
+
+
+def row_offsets(layout: Layout, path: str, offset: int, length: int, rows: Longs | None) -> Longs:
+    """The offsets of the units of one block that hold these rows (0-based, sorted; None for all), ascending.
+
+    A reader that keeps every split with one of them loses none of the rows. Raises FileNotFoundError, Undecodable.
+    """
+    with storage.open_input(path) as source:
+        kept = [np.zeros(0, np.int64)]
+        first = 0
+        for found in layout.units(source, path, offset, offset + length):
+            ends = first + np.cumsum(found.rows)
+            if rows is None:
+                kept.append(found.offset[found.rows > 0])
+            else:
+                low, high = np.searchsorted(rows, (first, ends[-1] if len(ends) else first))
+                kept.append(found.offset[np.unique(np.searchsorted(ends, rows[low:high], side="right"))])
+            first = int(ends[-1]) if len(ends) else first
+    if rows is not None and len(rows) and int(rows[-1]) >= first:
+        raise Undecodable(f"{path} holds {first} rows at {offset}, not {int(rows[-1]) + 1}")
+    return np.concatenate(kept)
+
+
+def in_batches(found: Iterator[tuple[int, int]], size: int = 4096) -> Iterator[Units]:
+    """Units that come one by one, as pairs of offset and rows, in arrays."""
+    waiting: list[tuple[int, int]] = []
+    for unit in found:
+        waiting.append(unit)
+        if len(waiting) == size:
+            yield _units(waiting)
+            waiting = []
+    yield _units(waiting)
+
+
+def _units(pairs: list[tuple[int, int]]) -> Units:
+    offset, rows = np.array(pairs, np.int64).reshape(-1, 2).T
+    return Units(offset, rows)
