@@ -61,3 +61,7 @@ class BuildFailed(HiveBitmapError):
 
 class FileChanged(HiveBitmapError):
     """A base file was replaced or vanished between planning and reading: plan again."""
+
+
+class ServerError(HiveBitmapError):
+    """A server that cannot be reached, lets us not in, refuses a statement or gives no answer; the message says why."""

@@ -1,0 +1,141 @@
+"""From a table and a predicate to what holds it: blocks and counts, and the files of which the index knows nothing.
+
+Nothing is believed to be fresh: the server lists the base table's files, and they are compared with the manifests. That
+is by size and time alone; the sum of a file's tail, which other doors look at too, is out of reach here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from hive_bitmap.columns import Column
+from hive_bitmap.errors import NotFound, ServerError, Unsupported
+from hive_bitmap.formats import storage
+from hive_bitmap.hiveserver import tables
+from hive_bitmap.hiveserver.connection import Server
+from hive_bitmap.hiveserver.evaluation import evaluation
+from hive_bitmap.hiveserver.hiveql import MOST_VALUES, literal
+from hive_bitmap.hiveserver.states import Values, folders, state
+from hive_bitmap.index.definition import Definition
+from hive_bitmap.index.listing import format_of
+from hive_bitmap.index.metastore import Table, quote
+from hive_bitmap.query.candidates import candidates, choose_indexes, residuals
+from hive_bitmap.query.nodes import TRUE, Constant, Predicate
+from hive_bitmap.query.offsets import READER_LIMIT, result_file, selected_offsets
+from hive_bitmap.query.planner import Plan, Question, explain_indexes, make_plan
+from hive_bitmap.query.predicates import parse
+from hive_bitmap.query.state import typed_values
+
+log = logging.getLogger(__name__)
+WHOLE_BLOCKS = ("parquet", "orc")  # formats whose readers give a block to the one split that holds its offset
+
+
+def ask(server: Server, table: str, predicate: str | None) -> Plan:
+    """What the indexes of a table say of a predicate; `rows_selected` is None where that is only an upper bound.
+
+    Files that the index does not know as they are now are `scanned` in the plan. Raises NotFound for a table without a
+    usable index, Unsupported for one whose files are not its rows, InvalidPredicate, ServerError, and CorruptIndex for
+    an index table whose rows cannot be.
+    """
+    base = tables.describe(server, table)
+    format = format_of(base)
+    tree = TRUE if predicate is None else parse(predicate, (*base.columns, *base.partition_columns), base.name)
+    found = tables.indexes(server, base)
+    chosen = _chosen(base, tree, found)
+    served = {definition.name for definition in chosen.values()}
+    used = [(of, definition) for of, definition, _ in found if definition.name in served]
+    left = _left(server, base, tree)
+    places = [folders(server, of, left) for of, _ in used]
+    states = [
+        state(
+            server,
+            base,
+            format,
+            values,
+            folder,
+            [
+                (definition, place[values])
+                for (_, definition), place in zip(used, places, strict=True)
+                if values in place
+            ],
+        )
+        for values, folder in folders(server, base, left).items()
+    ]
+    predicates = [left[one.values] for one in states]
+    work = candidates(states, predicates, chosen, evaluation(server, chosen, _within(base.partition_columns, left)))
+    if [folders(server, tables.describe(server, of.sql_name), left) for of, _ in used] != places:
+        raise ServerError(f"an index of {base.full_name} was rebuilt while it was asked: ask again")
+    uses = explain_indexes([(definition, why) for _, definition, why in found], chosen, tree)
+    return make_plan(Question(base.full_name, predicate, format, frozenset(), 0, 1, count=True), uses, work)
+
+
+def count(server: Server, table: str, predicate: str | None) -> int:
+    """How many rows satisfy a predicate. Raises what `ask` does, and Unsupported where the index alone cannot tell."""
+    plan = ask(server, table, predicate)
+    _require_fresh(plan)
+    if plan.rows_selected is None:
+        raise Unsupported(
+            f"the indexes of {plan.table} alone cannot tell how many rows satisfy {predicate!r}: "
+            "ask the engine, or index its columns as BITMAP"
+        )
+    return plan.rows_selected
+
+
+def write_offsets(server: Server, table: str, predicate: str | None, path: str, *, utf8: bool = False) -> Plan:
+    """Write the compact-index result file of a predicate to a local path, and return the plan behind it.
+
+    `utf8` allows paths that are not ASCII. Raises what `ask` does, and Unsupported where a file is not indexed as it is
+    now, for nobody here can tell the offsets of its blocks, or where a reader would misread the result file; nothing is
+    written then.
+    """
+    plan = ask(server, table, predicate)
+    _require_fresh(plan)
+    content = result_file(selected_offsets(plan.files, plan.blocks, {}), utf8=utf8)
+    if plan.bytes_selected > READER_LIMIT:
+        log.warning("%s stands for more than the %d bytes that a reader takes by default", path, READER_LIMIT)
+    with storage.open_output("file:" + storage.absolute(path)) as sink:
+        sink.write(content)
+    return plan
+
+
+def _chosen(base: Table, tree: Predicate, found: Sequence[tuple[Table, Definition, str]]) -> dict[str, Definition]:
+    """The index of each column that the predicate tests; any index where it tests none, to know how many rows are."""
+    usable = [definition for _, definition, why in found if not why]
+    if not usable:
+        why_not = "; ".join(why for _, _, why in found) or "create one, or register what was built elsewhere"
+        raise NotFound(f"no index of table {base.full_name} can be used: {why_not}")
+    return choose_indexes(usable, tree) or choose_indexes(usable, TRUE)
+
+
+def _left(server: Server, base: Table, tree: Predicate) -> dict[Values, Predicate]:
+    """The partitions of which the predicate leaves something, and what it leaves."""
+    values = tables.partitions(server, base) if base.partition_columns else [()]
+    typed = typed_values(base.partition_columns, values)
+    rests = residuals(tree, base.partition_columns, typed, {})
+    pairs = zip(values, rests, strict=True)
+    return {one: rest for one, rest in pairs if not isinstance(rest, Constant) or rest.value is True}
+
+
+def _within(columns: Sequence[Column], left: dict[Values, Predicate]) -> str:
+    """A condition that is TRUE of these partitions; empty where it would be long, or might be misread."""
+    parts = []
+    for position, column in enumerate(columns):
+        texts = {values[position] for values in left}
+        if None in texts or len(texts) > MOST_VALUES or column.type not in ("string", "int", "bigint"):
+            continue
+        values = [literal(str(text) if column.type == "string" else int(str(text)), column.type) for text in texts]
+        if all(values):
+            parts.append(f"{quote(column.name)} IN ({', '.join(sorted(values))})")
+    return " AND ".join(parts)
+
+
+def _require_fresh(plan: Plan) -> None:
+    scanned = plan.files.filter(plan.files["scanned"])
+    if not scanned.num_rows:
+        return
+    first = scanned.slice(0, 1).to_pylist()[0]
+    raise Unsupported(
+        f"{scanned.num_rows} files of {plan.table} are not indexed as they are now, like {first['path']} "
+        f"({first['reason']}): rebuild the index (hive-bitmap rebuild), or ask the engine"
+    )

@@ -1,0 +1,72 @@
+"""Folders and texts as the server sees them, by its `dfs` command, which Hive 0.13 and later have.
+
+`dfs` cuts its line at blanks, whatever quotes there are, and takes paths for globs. A character class with a
+hexadecimal escape, `[\\x20]`, is a glob that only this character matches.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hive_bitmap.errors import ServerError, Unsupported
+from hive_bitmap.hiveserver.connection import Server
+
+_PLAIN = re.compile(r"[A-Za-z0-9_./=:,%+@~-]")
+_FORMAT = "%F|%b|%Y|%n"  # kind, bytes, ms since 1970, name
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a folder holds: a file or a folder."""
+
+    name: str
+    is_folder: bool
+    size: int
+    mtime_ms: int
+
+
+def entries(server: Server, folder: str) -> list[Entry] | None:
+    """What lies directly in a folder, by name; None where the folder is not there. Raises ServerError."""
+    found = _stat(server, f"{glob(folder)}/*")
+    if not isinstance(found, ServerError):
+        return found
+    if not isinstance(_stat(server, glob(folder)), ServerError):
+        return []
+    parent, _, name = folder.rpartition("/")
+    around = _stat(server, f"{glob(parent)}/*")
+    if isinstance(around, ServerError):
+        raise ServerError(f"the folder {folder} cannot be listed: {found}") from found
+    if any(entry.name == name for entry in around):
+        raise ServerError(f"the folder {folder} cannot be listed, though it is there: {found}") from found
+    return None
+
+
+def lines(server: Server, path: str) -> Iterator[str]:
+    """The lines of a text file, which may be compressed. Raises ServerError."""
+    return (row[0] or "" for row in server.rows(f"dfs -text {glob(path)}"))
+
+
+def glob(path: str) -> str:
+    r"""A path as an argument of `dfs` that stands for nothing else.
+
+    >>> glob("file:/w/a b/é")
+    'file:/w/a[\\x20]b/é'
+    """
+    return "".join(char if _PLAIN.match(char) or ord(char) > 127 else f"[\\x{ord(char):02x}]" for char in path)
+
+
+def _stat(server: Server, pattern: str) -> list[Entry] | ServerError:
+    try:
+        found = [_entry(str(row[0])) for row in server.rows(f"dfs -stat {_FORMAT} {pattern}")]
+    except ServerError as e:  # nothing matches, or nothing may be seen: the server does not say which
+        return e
+    return sorted(found, key=lambda entry: entry.name)
+
+
+def _entry(line: str) -> Entry:
+    kind, *rest = line.split("|", 3)
+    if len(rest) != 3 or not rest[0].isdigit() or not rest[1].isdigit():
+        raise Unsupported(f"a folder holds a name that cannot be listed, near {line!r}")
+    return Entry(rest[2], kind == "directory", int(rest[0]), int(rest[1]))

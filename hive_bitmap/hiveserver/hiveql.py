@@ -1,0 +1,65 @@
+"""Conditions for the server: what any server of Hive's SQL understands alike, and never fewer rows than are wanted.
+
+The rows that come are tested here again, so a part that might be misread is left out: it stands for all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from decimal import Decimal
+
+from hive_bitmap.index.metastore import quote
+from hive_bitmap.query.nodes import And, Compare, Constant, In, IsNull, Or, Predicate, Prefix, Value
+
+MOST_VALUES = 1000  # of one IN
+
+
+def condition(node: Predicate, types: Mapping[str, str]) -> str:
+    """A condition that is TRUE wherever the predicate is; empty for all rows. `types` by lower-case column name.
+
+    >>> condition(And((Compare("a", ">", 1), Prefix("b", "x"), Compare("b", "<>", "é"))), {"a": "int", "b": "string"})
+    "`a` > 1 AND `b` LIKE 'x%'"
+    """
+    match node:
+        case Constant(value):
+            return "" if value is True else "1 = 0"
+        case And(children):
+            return " AND ".join(f"({one})" if " OR " in one else one for one in _each(children, types) if one)
+        case Or(children):
+            parts = _each(children, types)
+            return " OR ".join(f"({one})" for one in parts) if all(parts) else ""
+        case Compare(column, op, value):
+            said = literal(value, types[column.lower()])
+            return said and f"{quote(column)} {op} {said}"
+        case In(column, values, negated):
+            listed = [literal(value, types[column.lower()]) for value in values]
+            usable = all(listed) and len(listed) <= MOST_VALUES
+            return f"{quote(column)} {'NOT ' * negated}IN ({', '.join(listed)})" if usable else ""
+        case IsNull(column, negated):
+            return f"{quote(column)} IS {'NOT ' * negated}NULL"
+        case Prefix(column, prefix, negated):
+            said = literal(prefix + "%", types[column.lower()]) if prefix else ""
+            return said and f"{quote(column)} {'NOT ' * negated}LIKE {said}"
+        case _:
+            return ""
+
+
+def literal(value: Value, type: str) -> str:
+    """A value of a column's type; empty where servers might read it in several ways."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case str():
+            plain = value.isascii() and value.isprintable() and not set(value) & set("'\\\"$;")
+            return f"'{value}'" if plain else ""
+        case date():
+            return f"DATE '{value.isoformat()}'"
+        case Decimal():
+            return f"CAST('{value:f}' AS {type})"
+        case _:
+            return str(value)
+
+
+def _each(children: tuple[Predicate, ...], types: Mapping[str, str]) -> list[str]:
+    return [condition(child, types) for child in children]

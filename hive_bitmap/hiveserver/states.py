@@ -1,0 +1,94 @@
+"""A table and its indexes as the server sees them now: folders, files, manifests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from zoneinfo import available_timezones
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hive_bitmap.columns import Column
+from hive_bitmap.errors import CorruptIndex, ServerError, Unsupported
+from hive_bitmap.formats.storage import FileStatus
+from hive_bitmap.hiveserver import files, tables
+from hive_bitmap.hiveserver.connection import Server
+from hive_bitmap.index import checksums, generation, manifest
+from hive_bitmap.index.definition import Definition, schema_crc
+from hive_bitmap.index.listing import is_visible
+from hive_bitmap.index.manifest import FILES, Manifest
+from hive_bitmap.index.metastore import Table
+from hive_bitmap.query.candidates import PartitionState
+
+Values = tuple[str | None, ...]  # of the partition columns; () where there are none
+
+
+def folders(server: Server, table: Table, wanted: Iterable[Values]) -> dict[Values, str]:
+    """The folder of a table, or of those of its partitions that are wanted and there."""
+    if not table.partition_columns:
+        return {(): table.location}
+    there = set(tables.partitions(server, table))
+    return {values: tables.partition_location(server, table, values) for values in wanted if values in there}
+
+
+def state(
+    server: Server, base: Table, format: str, values: Values, folder: str, indexes: Sequence[tuple[Definition, str]]
+) -> PartitionState:
+    """The files of one partition, and the manifests of its indexes, each given with the folder of its rows.
+
+    Raises Unsupported for a folder that readers list in several ways, CorruptIndex and ServerError.
+    """
+    held = {
+        definition.name: _manifest(server, base, format, at)
+        for definition, at in indexes
+        if generation.is_of(at, definition)
+    }
+    names = zip(base.partition_columns, values, strict=True)
+    return PartitionState(
+        "/".join(f"{column.name}={value}" for column, value in names), values, tuple(_files(server, folder)), held
+    )
+
+
+def _files(server: Server, folder: str) -> Iterator[FileStatus]:
+    """The files of a folder that hold a byte, as all readers see them; none where it is missing."""
+    for entry in files.entries(server, folder) or []:
+        hidden = entry.name.startswith(("_", "."))
+        if (entry.is_folder and not hidden) or hidden == is_visible(entry.name):
+            raise Unsupported(f"readers differ about {folder}/{entry.name}: move it away, for its rows could be missed")
+        if not hidden and entry.size:
+            yield FileStatus(f"{folder}/{entry.name}", entry.size, entry.mtime_ms, "")
+
+
+def _manifest(server: Server, base: Table, format: str, folder: str) -> Manifest:
+    """The manifest of a generation, provided that the folder holds its shards and nothing else."""
+    path = f"{folder}/{checksums.FOLDER}/{manifest.LINES}"
+    try:
+        held = manifest.from_lines(folder, files.lines(server, path))
+    except ServerError as e:
+        raise CorruptIndex(
+            f"the manifest {path} cannot be read: {e}; if it is not there, rebuild the index in full"
+        ) from e
+    here = {one.name: one.size for one in files.entries(server, folder) or [] if is_visible(one.name)}
+    if here != held.sizes:
+        odd = sorted(here.items() ^ held.sizes.items())[0][0]
+        raise CorruptIndex(f"the folder {folder} is not as it was built, see {odd}: rebuild the index")
+    return _of_columns(held, base.columns) if format == "orc" else held
+
+
+def _of_columns(held: Manifest, columns: Sequence[Column]) -> Manifest:
+    """ORC files may name no columns: keys outlive only new columns behind the others. Other files are not indexed.
+
+    The number of the columns depends on the time zone of the engine that built the index, if one is a timestamp.
+    """
+    crcs = pc.unique(held.files["schema_crc"])
+    left = set(crcs.to_pylist())
+    for zone in ["", *sorted(available_timezones())]:
+        if left:
+            left -= {schema_crc(columns[: end + 1], zone) for end in range(len(columns))}
+    if not left:
+        return held
+    others = pc.is_in(held.files["schema_crc"], value_set=pa.array(sorted(left), pa.int64()))
+    shards = pc.if_else(others, pa.scalar(None, pa.string()), held.files["shard"])
+    reasons = pc.if_else(others, "the table's columns changed since it was indexed", held.files["reason"])
+    changed = held.files.drop_columns(["shard", "reason"]).append_column("shard", shards)
+    return Manifest(held.folder, changed.append_column("reason", reasons).select(FILES.names), held.shards)

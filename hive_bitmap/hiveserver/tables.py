@@ -1,0 +1,148 @@
+"""What the server says of tables: DESCRIBE FORMATTED, partitions, and the index tables of a table."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from urllib.parse import unquote
+
+import sqlglot
+from sqlglot import exp
+
+from hive_bitmap.columns import Column
+from hive_bitmap.errors import NotFound, ServerError
+from hive_bitmap.hiveserver.connection import Server
+from hive_bitmap.index.catalog import POINTER
+from hive_bitmap.index.definition import Definition, from_table
+from hive_bitmap.index.drift import problem
+from hive_bitmap.index.metastore import NULL_PARTITION, Table, literal, quote
+
+KINDS = {"MANAGED_TABLE": "MANAGED", "EXTERNAL_TABLE": "EXTERNAL"}
+_PARTS = {
+    "# col_name": "columns",
+    "# Partition Information": "partition columns",
+    "# Detailed Table Information": "details",
+    "# Detailed Partition Information": "details",
+    "# Storage Information": "details",
+}
+_LISTS = {"Table Parameters:": "properties", "Storage Desc Params:": "options"}
+
+
+def describe(server: Server, name: str) -> Table:
+    """The table or view of that name, `t` or `db.t`. Raises NotFound, ServerError."""
+    database, table = _names(name)
+    try:
+        rows = server.all(f"DESCRIBE FORMATTED {quote(database)}.{quote(table)}")
+    except ServerError as e:
+        known = [row[0] for row in server.all(f"SHOW TABLES IN {quote(database)}")]
+        if table in known:
+            raise
+        raise NotFound.of("table", table, known, f"database {database}") from e
+    return _table(database, table, rows)
+
+
+def indexes(server: Server, base: Table) -> list[tuple[Table, Definition, str]]:
+    """The index tables of a table, by the index's name: each with its definition, and why it cannot be used if so."""
+    pattern = literal(f"{base.database}__{base.name}_*__")
+    names = [row[0] for row in server.all(f"SHOW TABLES IN {quote(base.database)} LIKE {pattern}")]
+    names += [name for name in base.properties.get(POINTER, "").split(",") if name and name not in names]
+    found = []
+    for name in names:
+        table = describe(server, f"{quote(base.database)}.{quote(name)}")
+        definition = from_table(table)
+        if definition is not None and definition.table == base.name:
+            found.append((table, definition, why_unusable(base, table, definition)))
+    return sorted(found, key=lambda one: one[1].name)
+
+
+def partitions(server: Server, table: Table) -> list[tuple[str | None, ...]]:
+    """The values of each partition, in the order of the partition columns; NULL is None."""
+    found = []
+    for (name,) in server.rows(f"SHOW PARTITIONS {table.sql_name}"):
+        texts = [unquote(part.partition("=")[2]) for part in name.split("/")]
+        found.append(tuple(None if text == NULL_PARTITION else text for text in texts))
+    return found
+
+
+def partition_location(server: Server, table: Table, values: Sequence[str | None]) -> str:
+    """The folder of a partition, which must be there. Raises ServerError."""
+    rows = server.all(f"DESCRIBE FORMATTED {table.sql_name} PARTITION {partition_spec(table, values)}")
+    return _location(_details(rows)["details"])
+
+
+def partition_spec(table: Table, values: Sequence[str | None]) -> str:
+    """`(p='1', q='x')`, as Hive takes it for partition columns of any type."""
+    pairs = (
+        f"{quote(column.name)}={literal(NULL_PARTITION if value is None else value)}"
+        for column, value in zip(table.partition_columns, values, strict=True)
+    )
+    return f"({', '.join(pairs)})"
+
+
+def _names(name: str) -> tuple[str, str]:
+    try:
+        table = exp.to_table(name, dialect="hive")
+    except (sqlglot.errors.SqlglotError, ValueError) as e:
+        raise NotFound(f"{name!r} is not a table name: use table or database.table") from e
+    return (table.db or "default").lower(), table.name.lower()
+
+
+def why_unusable(base: Table, table: Table, definition: Definition) -> str:
+    if not definition.enabled:
+        return f"index {definition.name} is not enabled: set its property enabled to true"
+    lower = tuple(Column(column.name.lower(), column.type) for column in definition.columns)  # as Hive has all names
+    return problem(base, table, replace(definition, columns=lower))
+
+
+def _table(database: str, name: str, rows: Sequence[tuple[str | None, ...]]) -> Table:
+    said = _details(rows)
+    details, properties = said["details"], said["properties"]
+    return Table(
+        database,
+        name,
+        KINDS.get(details.get("Table Type:", ""), "VIEW"),
+        properties.get("spark.sql.sources.provider", "hive"),
+        tuple(Column(*pair) for pair in said["columns"].items()),
+        tuple(Column(*pair) for pair in said["partition columns"].items()),
+        _location(details),
+        details.get("InputFormat:", ""),
+        details.get("SerDe Library:", ""),
+        properties,
+        said["options"],
+    )
+
+
+def _details(rows: Sequence[tuple[str | None, ...]]) -> dict[str, dict[str, str]]:
+    """The lines of DESCRIBE FORMATTED by the part that they stand in: names and types, or words and values."""
+    parts: dict[str, dict[str, str]] = {part: {} for part in (*_PARTS.values(), *_LISTS.values(), "other")}
+    part = "columns"
+    for row in rows:
+        name, value, more = ((cell or "").strip() for cell in row)
+        if name.startswith("#"):
+            after = _PARTS.get(name, "other")
+            part = part if after == "columns" and part == "partition columns" else after
+        elif name in _LISTS:
+            part = _LISTS[name]
+        elif name.endswith(":") and part not in ("columns", "partition columns"):
+            parts["details"][name] = value
+        elif name:
+            parts[part][name] = value
+        elif value:
+            parts[part][value] = _unescaped(more)
+    return parts
+
+
+def _unescaped(text: str) -> str:
+    """A property as it is; the server prints it as Java would write it."""
+    try:
+        value = json.loads(f'"{text}"')
+    except ValueError:
+        return text
+    return str(value)
+
+
+def _location(details: dict[str, str]) -> str:
+    """A folder as Hadoop's `Path.toString()` prints it: one slash after `file:`."""
+    return re.sub(r"^file:/+", "file:/", details.get("Location:", "")).rstrip("/")
