@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hive_bitmap.errors import Undecodable, Unsupported
-from hive_bitmap.formats import FORMATS, storage
+from hive_bitmap.formats import FORMATS, LAYOUTS, storage
 from hive_bitmap.index import listing, metastore
 from hive_bitmap.index.sources import sources
 from hive_bitmap.query.offsets import result_file, selected_offsets
 from hive_bitmap.query.planner import Plan
 from hive_bitmap.query.prepare import Request, analysed, prepare
+from hive_bitmap.query.unit_offsets import unit_offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,7 +36,10 @@ def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: 
         whole = [file.path for source in sources(spark, base) for file in source.files]
     else:
         whole = [file.status.path for file in prepared.reading.work.whole]
-    found = selected_offsets(prepared.plan.files, prepared.plan.blocks, _all_offsets(format, whole))
+    if format in LAYOUTS:
+        found = unit_offsets(spark, format, prepared.reading, whole)
+    else:
+        found = selected_offsets(prepared.plan.files, prepared.plan.blocks, _all_offsets(format, whole))
     content = result_file(found)
     with storage.open_output(path if ":" in path.partition("/")[0] else "file:" + storage.absolute(path)) as sink:
         sink.write(content)

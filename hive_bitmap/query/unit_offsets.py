@@ -27,69 +27,61 @@ from hive_bitmap.query.units import Longs
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FOUND = "path string, offsets array<bigint>"
+FOUND = "path string, offsets array<bigint>, problem string"
+_FOUND = pa.schema([("path", pa.string()), ("offsets", pa.list_(pa.int64())), ("problem", pa.string())])
 
 
 @dataclass(frozen=True)
 class UnitTask:
-    """The selected rows of files of a lookup, or, without one, all rows of these paths; it travels to a task."""
+    """The selected rows of the files of a lookup, or, without one, all rows of one file; it travels to a task."""
 
     format: str
     lookup: Lookup | None
     answers: Answers
-    whole: tuple[str, ...] = ()
+    whole: str = ""
 
 
-def unit_offsets(spark: SparkSession, reading: Reading) -> dict[str, list[int]]:
-    """For each file that may hold selected rows, the offsets of the units that do.
+def unit_offsets(
+    spark: SparkSession, format: str, reading: Reading | None, whole: Iterable[str]
+) -> dict[str, list[int]]:
+    """For each file that may hold selected rows, the offsets of the units that do; of the `whole` files those of all.
 
-    Raises FileChanged for a file that was replaced since it was planned, and Unsupported for one whose units cannot be
-    told.
+    Raises Unsupported for a file whose units cannot be told, or that was replaced since it was planned.
     """
-    tasks = [UnitTask(reading.format, None, {}, (file.status.path,)) for file in reading.work.whole]
-    for lookup, found in zip(reading.work.lookups, reading.work.found, strict=True):
-        needed = np.flatnonzero(needs_file(found, lookup))
-        pieces = np.array_split(needed, min(len(needed), parallelism(spark))) if len(needed) else []
-        tasks += [UnitTask(reading.format, restrict(lookup, files.tolist()), reading.answers) for files in pieces]
-    return _run(spark, tasks)
-
-
-def all_unit_offsets(spark: SparkSession, format: str, paths: Iterable[str]) -> dict[str, list[int]]:
-    """The offsets of all units of these files. Raises as `unit_offsets` does."""
-    return _run(spark, [UnitTask(format, None, {}, (path,)) for path in paths])
-
-
-def _run(spark: SparkSession, tasks: list[UnitTask]) -> dict[str, list[int]]:
+    tasks = [UnitTask(format, None, {}, path) for path in whole]
+    if reading is not None:
+        for lookup, found in zip(reading.work.lookups, reading.work.found, strict=True):
+            needed = np.flatnonzero(needs_file(found, lookup))
+            pieces = np.array_split(needed, min(len(needed), parallelism(spark))) if len(needed) else []
+            tasks += [UnitTask(format, restrict(lookup, files.tolist()), reading.answers) for files in pieces]
     if not tasks:
         return {}
     rows = distribute(spark, tasks).mapInArrow(_find, FOUND).collect()
-    broken = [row[0] for row in rows if row[1] is None]
-    if broken:
-        raise Unsupported(broken[0])
-    return {path: offsets for path, offsets in rows if offsets}
+    for _, _, problem in rows:
+        if problem:
+            raise Unsupported(problem)
+    return {path: offsets for path, offsets, _ in rows if offsets}
 
 
 def _find(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for item in batch.column(0):
-            for path, offsets in _offsets(pickle.loads(item.as_py())):
-                yield pa.record_batch(
-                    [pa.array([path]), pa.array([offsets], pa.list_(pa.int64()))], ["path", "offsets"]
-                )
+            for row in _rows(pickle.loads(item.as_py())):
+                yield pa.record_batch([pa.array([value], f.type) for value, f in zip(row, _FOUND, strict=True)], _FOUND)
 
 
-def _offsets(task: UnitTask) -> Iterator[tuple[str, Longs | None]]:
-    """Paths and their offsets; what is wrong, instead of a path, comes with None."""
+def _rows(task: UnitTask) -> Iterator[tuple[str, Longs, str]]:
     try:
-        layout = LAYOUTS[task.format]
-        for path in task.whole:
-            yield path, units.row_offsets(layout, path, 0, storage.status(path).size, None)
-        if task.lookup is not None:
-            yield from _selected(task, task.lookup)
-    except (Undecodable, FileChanged) as e:
-        yield str(e), None
-    except FileNotFoundError as e:
-        yield f"{e.filename} was deleted after the query was planned: run it again", None
+        for path, offsets in _selected(task, task.lookup) if task.lookup is not None else _all(task):
+            yield path, offsets, ""
+    except Undecodable as e:
+        yield "", np.zeros(0, np.int64), f"the offsets of a file cannot be told: {e}"
+    except (FileChanged, FileNotFoundError) as e:
+        yield "", np.zeros(0, np.int64), f"a file changed after the query was planned, run it again: {e}"
+
+
+def _all(task: UnitTask) -> Iterator[tuple[str, Longs]]:
+    yield task.whole, units.row_offsets(LAYOUTS[task.format], task.whole, 0, storage.status(task.whole).size, None)
 
 
 def _selected(task: UnitTask, lookup: Lookup) -> Iterator[tuple[str, Longs]]:
@@ -99,7 +91,8 @@ def _selected(task: UnitTask, lookup: Lookup) -> Iterator[tuple[str, Longs]]:
         found = [np.zeros(0, np.int64)]
         for block in np.flatnonzero((unit.file == number) & (counts > 0)).tolist():
             place = int(unit.offset[block]), int(unit.length[block])
-            found.append(units.row_offsets(LAYOUTS[task.format], fingerprint.path, *place, selected.block_rows(block)))
+            rows = selected.block_rows(block)
+            found.append(units.row_offsets(LAYOUTS[task.format], fingerprint.path, *place, rows))
         if not fingerprint.confirmed():
-            raise FileChanged(f"{fingerprint.path} was replaced after the query was planned: run it again")
+            raise FileChanged(fingerprint.path)
         yield fingerprint.path, np.unique(np.concatenate(found))
