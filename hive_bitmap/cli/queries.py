@@ -11,9 +11,11 @@ from types import ModuleType
 
 import click
 
+from hive_bitmap.cli import server
 from hive_bitmap.cli.door import Door, messages
 from hive_bitmap.cli.names import split_names
 from hive_bitmap.cli.output import format_option, print_count
+from hive_bitmap.errors import Unsupported
 from hive_bitmap.query import explain as explaining
 from hive_bitmap.query.measures import measures
 from hive_bitmap.query.planner import INDEX_ONLY, STRATEGIES, Plan
@@ -68,6 +70,9 @@ def query(
         raise click.UsageError("--count goes with neither --columns nor --limit")
     if strategy == INDEX_ONLY and not count:
         raise click.UsageError(f"--strategy {INDEX_ONLY!r} answers --count only")
+    if door.address is not None and count and strategy is None and not explained:
+        server.count(door, table, where, format_)
+        return
     request = Request(table, where, None if columns is None else tuple(columns), count, strategy)
     with door.session() as spark:
         prepared = prepare(spark, request)
@@ -140,21 +145,35 @@ def explain(
 @click.command()
 @click.argument("table")
 @click.argument("where")
-@click.argument("out", type=click.Path(dir_okay=False))
+@click.argument("out", type=click.Path(dir_okay=False), required=False)
+@click.option(
+    "--utf8", is_flag=True, help="Allow paths that are not ASCII: the reader's Java takes UTF-8 for its default."
+)
+@format_option
 @click.pass_obj
-def offsets(door: Door, table: str, where: str, out: str) -> None:
+def offsets(door: Door, table: str, where: str, out: str | None, utf8: bool, format_: str) -> None:
     """Write the files of TABLE, and the offsets of their blocks, that may hold rows of WHERE to OUT.
 
-    OUT is a compact-index result file, as Hive 0.7 to 2.3 reads it (hive.index.compact.file).
+    OUT is a compact-index result file, as Hive 0.7 to 2.3 reads it (hive.index.compact.file). Without OUT the blocks
+    are printed, with the number of their rows that may satisfy WHERE.
 
     \b
     Example:
       hive-bitmap offsets flights "tailnum = 'N14228'" n14228.offsets
     """
     from hive_bitmap.query.result_file import write_offsets
+    from hive_bitmap.query.scan import plan as make_plan
 
-    with door.session() as spark:
-        plan = write_offsets(spark, table, where, out)
+    if door.address is not None:
+        plan = server.ask(door, table, where) if out is None else server.offsets(door, table, where, out, utf8)
+    else:
+        with door.session() as spark:
+            plan = make_plan(spark, table, where) if out is None else write_offsets(spark, table, where, out, utf8=utf8)
+    if out is None and plan.candidates is None:
+        raise Unsupported(f"every block of {table} may hold rows: {plan.reason}")
+    if out is None:
+        server.print_blocks(format_, plan)
+        return
     messages().print(f"wrote {out}: {_kept(plan)}", soft_wrap=True, markup=False)
 
 

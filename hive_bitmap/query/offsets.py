@@ -3,6 +3,9 @@
 A line a file: `path \\x01 offset (\\x02 offset)* \\n`, decimal offsets, never an empty list: readers reject it.
 Hive keeps a split when an offset lies in it, so the offset of a block is the byte by which a reader assigns that block
 to a split: the start of an ORC stripe, the first data page of a Parquet row group.
+
+A reader looks a file up by the text of its path, and drops the splits of one that it does not find, without a word. So
+a path stands here as Hadoop's `Path.toString()` prints it, or nothing is written.
 """
 
 from __future__ import annotations
@@ -14,7 +17,10 @@ import pyarrow as pa
 
 from hive_bitmap.errors import Unsupported
 
-UNREADABLE = re.compile(r"[\x00-\x1f,{}\[\]*?]")  # Hive splits lines, lists and paths at these, or takes them for globs
+READER_LIMIT = 10 << 30  # bytes of splits that a Hive 2 reads unless hive.index.compact.query.max.size says otherwise
+_MISREAD = re.compile(r"[\x00-\x1f,{}\[\]*?\\]")  # Hive splits lines, lists and paths at these, or takes them for globs
+_PRINTED = re.compile(r"(?:file:|[^/:]+://[^/]+)?(?:/[^/]+)+")  # no empty part; with an authority, except for `file:`
+_REMOVED = re.compile(r"/\.\.?(?:/|$)")  # what Hadoop takes out of a path
 
 
 def selected_offsets(files: pa.Table, blocks: pa.Table, whole: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
@@ -32,18 +38,32 @@ def selected_offsets(files: pa.Table, blocks: pa.Table, whole: Mapping[str, Sequ
     return offsets
 
 
-def result_file(offsets: Mapping[str, Iterable[int]]) -> bytes:
+def result_file(offsets: Mapping[str, Iterable[int]], *, utf8: bool = False) -> bytes:
     """The bytes of a result file; raises Unsupported for a path that Hive would misread.
+
+    Hive takes the paths through the default charset of its Java, so those that are not ASCII are written only where the
+    caller knows that to be UTF-8.
 
     >>> result_file({"file:/w/t/a b": [4, 128]})
     b'file:/w/t/a b\\x014\\x02128\\n'
     """
     lines = []
     for path, numbers in sorted(offsets.items()):
-        odd = UNREADABLE.search(path)
-        if odd:
-            raise Unsupported(f"a compact-index reader would misread {odd.group()!r} in the path {path!r}")
+        _require_readable(path, utf8)
         listed = "\x02".join(str(number) for number in sorted(set(numbers)))
         if listed:
             lines.append(f"{path}\x01{listed}\n")
     return "".join(lines).encode()
+
+
+def _require_readable(path: str, utf8: bool) -> None:
+    odd = _MISREAD.search(path)
+    if odd:
+        raise Unsupported(f"a compact-index reader would misread {odd.group()!r} in the path {path!r}; rename the file")
+    if not _PRINTED.fullmatch(path) or _REMOVED.search(path):
+        raise Unsupported(f"a compact-index reader would miss {path!r}, for Hadoop prints that path in another form")
+    if not utf8 and not path.isascii():
+        raise Unsupported(
+            f"{path!r} is not ASCII, and a Hive whose Java does not take UTF-8 for its default would miss it; ask it "
+            "SELECT reflect('java.nio.charset.Charset', 'defaultCharset'), and if it says UTF-8, say utf8=True (--utf8)"
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,8 @@ import numpy as np
 from hive_bitmap.errors import Undecodable, Unsupported
 from hive_bitmap.formats import FORMATS, LAYOUTS, storage
 from hive_bitmap.index import listing, metastore
-from hive_bitmap.index.sources import sources
-from hive_bitmap.query.offsets import result_file, selected_offsets
+from hive_bitmap.index.sources import Source, sources
+from hive_bitmap.query.offsets import READER_LIMIT, result_file, selected_offsets
 from hive_bitmap.query.planner import Plan
 from hive_bitmap.query.prepare import Request, analysed, prepare
 from hive_bitmap.query.unit_offsets import unit_offsets
@@ -20,30 +21,56 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: str) -> Plan:
+TOO_MUCH = (
+    "the files of %s have %d bytes; a reader whose splits hold more than %d stops with an error: "
+    "raise its hive.index.compact.query.max.size (-1: no limit)"
+)
+log = logging.getLogger(__name__)
+
+
+def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: str, *, utf8: bool = False) -> Plan:
     """Write the result file of a predicate to `path` (a local path or a Hadoop path) and return the plan behind it.
 
     Every block that may hold a matching row is listed; files that no index knows as they are now are listed whole. A
-    file without a line holds no match. Raises what `plan` raises, and Unsupported for a table whose blocks cannot be
-    told or a path that a reader would misread; nothing is written then.
+    file without a line holds no match. `utf8` allows paths that are not ASCII, for a Hive whose Java's default charset
+    is UTF-8. Where the reader might stop at its limit of bytes, the log says so. Raises what `plan` raises, and
+    Unsupported for a table whose blocks cannot be told, a path that a reader would miss, or a folder that Hive may list
+    otherwise than Spark; nothing is written then.
     """
     request = Request(table, predicate, ())
     analysed(spark, Request(table, predicate))
     prepared = prepare(spark, request)
     base = metastore.describe(spark, table)
     format = listing.format_of(base)
+    folders = sources(spark, base)
+    for folder in folders:
+        _require_one_listing(folder)
     if prepared.reading is None:
-        whole = [file.path for source in sources(spark, base) for file in source.files]
+        whole = [file.path for folder in folders for file in folder.files]
     else:
         whole = [file.status.path for file in prepared.reading.work.whole]
     if format in LAYOUTS:
         found = unit_offsets(spark, format, prepared.reading, whole)
     else:
         found = selected_offsets(prepared.plan.files, prepared.plan.blocks, _all_offsets(format, whole))
-    content = result_file(found)
+    content = result_file(found, utf8=utf8)
+    most = sum(file.size for folder in folders for file in folder.files if file.path in found)
+    if most > READER_LIMIT:
+        log.warning(TOO_MUCH, path, most, READER_LIMIT)
     with storage.open_output(path if ":" in path.partition("/")[0] else "file:" + storage.absolute(path)) as sink:
         sink.write(content)
     return prepared.plan
+
+
+def _require_one_listing(source: Source) -> None:
+    """Raise Unsupported for a folder whose rows are others for Hive than for Spark."""
+    if not storage.exists(source.folder):
+        return
+    known = {file.path for file in source.files}
+    copied = [file.path for file in storage.list_folder(source.folder) if file.size and file.path not in known]
+    for path in [*copied, *(f"{source.folder}/{name}" for name in storage.subfolders(source.folder))]:
+        if not path.rpartition("/")[2].startswith(("_", ".")):
+            raise Unsupported(f"Hive may read {path}, which Spark does not; move it away, or its rows would be missed")
 
 
 def _all_offsets(format: str, paths: Iterable[str]) -> dict[str, list[int]]:

@@ -172,7 +172,7 @@ def _check_offsets(
 ) -> None:
     target = table.root.parent / f"offsets-{random.random()}"
     try:
-        hive_bitmap.write_offsets(spark, table.name, predicate, str(target))
+        hive_bitmap.write_offsets(spark, table.name, predicate, str(target), utf8=True)
     except Unsupported:
         return
     listed = set()

@@ -29,6 +29,10 @@ appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{HH:mm:ss.SSS} %p %c{2}: %m%n
 rootLogger.level = WARN
 rootLogger.appenderRef.root.ref = console
+logger.index.name = org.apache.hadoop.hive.ql.index
+logger.index.level = INFO
+logger.submit.name = org.apache.hadoop.mapreduce.JobSubmitter
+logger.submit.level = INFO
 """
 
 
@@ -66,6 +70,7 @@ def _command(folder: Path, lib: Path) -> tuple[list[str], dict[str, str]]:
     command += [f"-Dderby.stream.error.file={folder}/derby.log", "-Djava.net.preferIPv4Stack=true"]
     command += ["-cp", class_path, "org.apache.hadoop.util.RunJar", str(lib / f"hive-service-{VERSION}.jar")]
     environment = {
+        "LC_ALL": "C.UTF-8",  # else Java does not see file names that are not ASCII
         "HADOOP_USE_CLIENT_CLASSLOADER": "true",
         "HADOOP_CLASSPATH": class_path,
         "HADOOP_CLIENT_CLASSLOADER_SYSTEM_CLASSES": FROM_JAVA,

@@ -14,6 +14,7 @@ from pyhive import hive
 from pyhive.exc import OperationalError
 from thrift.transport import TSocket
 
+READ = "splits that the reader of result files read"  # the property of a test under which the summary finds them
 SECONDS = 300  # until a call that gets no answer fails: a server that lacks a class does not always say so
 
 
