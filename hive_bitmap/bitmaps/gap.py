@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -39,27 +40,27 @@ def encode(b: KeyBytes) -> tuple[pa.Array, ...]:
     """The bitmaps of the k keys: columns of k values, `_bitmaps` and `_gap_lengths`."""
     begin, position, value, run = join_full(b.first, b.position, b.value, 0xFF)
     last = begin[1:] - 1
-    zeros = position.copy()  # before each byte, since the one before it or the bitmap's start
-    zeros[1:] -= position[:-1]
-    zeros[1:] -= run[:-1]
+    zeros = position.astype(np.int32)  # before each byte, since the one before it or the bitmap's start
+    zeros[1:] -= zeros[:-1] + run[:-1].astype(np.int32)
     zeros[begin[:-1]] = position[begin[:-1]]
-    tail = b.nbytes - position[last] - run[last]  # zeros behind the last byte
-    ends = np.cumsum(tail > 0)
     gapped = zeros != 0
-    at = np.cumsum(gapped)
-    at += np.arange(len(at))
-    at += np.repeat(ends - (tail > 0), np.diff(begin))
-    offsets = np.append(0, at[last] + 1 + (tail > 0))
-    data = np.zeros(offsets[-1], np.uint8)
-    data[at] = value
-    # The marks: a zero run before a byte, a run of 0xFF, a zero run at an end, in their order. The first are the most.
-    gaps, full, ended = np.flatnonzero(gapped), np.flatnonzero(value == 0xFF), np.flatnonzero(tail > 0)
+    # Each byte with a mark before it; those that follow no zeros are left out again.
+    pairs, kept = np.zeros((len(value), 2), np.uint8), np.ones((len(value), 2), bool)
+    pairs[:, 1], kept[:, 0] = value, gapped
+    data = pairs.ravel()[kept.ravel()]
+    gaps = np.flatnonzero(gapped)
+    marks = np.searchsorted(gaps, begin)
+    tail = b.nbytes - position[last] - run[last]  # zeros behind the last byte
+    ended = np.flatnonzero(tail)
+    data = _merged(data, np.zeros(len(ended), np.uint8), (begin + marks)[1:][ended])
+    offsets = begin + marks + np.searchsorted(ended, np.arange(len(begin)))
+    # Lengths: a zero run before a byte, a run of 0xFF, a zero run at an end, in their order. The first are the most.
+    full = np.flatnonzero(value == 0xFF)
     item = np.concatenate((2 * full, 2 * last[ended] + 1))
     order = np.argsort(item, kind="stable")
     item, length = item[order], np.concatenate((run[full], tail[ended]))[order]
-    lengths = _merged(zeros[gaps], length, np.searchsorted(gaps, item >> 1, "right"))
-    marks = np.searchsorted(gaps, begin) + np.searchsorted(item, 2 * begin)
-    return binary_array(data, offsets), list_array(lengths, marks)
+    lengths = _merged(zeros[gaps], length.astype(np.int32), np.searchsorted(gaps, item >> 1, "right"))
+    return binary_array(data, offsets), list_array(lengths, marks + np.searchsorted(item, 2 * begin))
 
 
 def decode_into(
@@ -109,17 +110,15 @@ def _stored(columns: Sequence[pa.Array]) -> _Stored:
     return _Stored(*binary_values(columns[0]), *list_values(columns[1]))
 
 
-def _merged(many: NDArray[np.int64], few: NDArray[np.int64], before: NDArray[np.int64]) -> NDArray[np.int32]:
+def _merged(many: NDArray[Any], few: NDArray[Any], before: NDArray[np.int64]) -> NDArray[Any]:
     """`many` with few[i] put in behind the first before[i] of them (ascending)."""
-    merged = np.empty(len(many) + len(few), np.int32)
-    merged[before + np.arange(len(few))] = few
-    merged[np.arange(len(many)) + _passed(before, len(many))] = many
+    merged = np.empty(len(many) + len(few), many.dtype)
+    at = before + np.arange(len(few))
+    merged[at] = few
+    others = np.ones(len(merged), bool)
+    others[at] = False
+    merged[others] = many
     return merged
-
-
-def _passed(marks: NDArray[np.int64], places: int) -> NDArray[np.int64]:
-    """For each of the places 0, 1, .. how many of the ascending `marks` are not behind it."""
-    return np.repeat(np.arange(len(marks) + 1), np.diff(marks, prepend=0, append=places))
 
 
 def _marks(data: NDArray[np.uint8]) -> NDArray[np.int64]:
@@ -186,7 +185,7 @@ def _sparse(stored: _Stored) -> Sparse:
     full = np.flatnonzero(value == 0xFF)
     marks_before = at - np.arange(len(at))  # the bytes 0x00; those 0xFF are added
     if len(full):
-        marks_before += _passed(full + 1, len(at))
+        marks_before += np.repeat(np.arange(len(full) + 1), np.diff(full + 1, prepend=0, append=len(at)))
     sizes = np.diff(stored.offsets)
     _require_marks(stored, sizes - np.diff(first) + np.diff(np.searchsorted(full, first)))
     longer = np.zeros(len(stored.lengths) + 1, np.int64)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from hive_bitmap.bitmaps.ragged import segment_sums
 
+_VERY_FEW_KEYS = 32  # up to here one comparison of all rows for each key is quickest
 _FEW_KEYS = 128  # up to here a matrix of all bytes of all keys costs less than a sort of the rows
 
 
@@ -74,18 +75,9 @@ def join_full(
 
 
 def _by_matrix(codes: NDArray[Any], keys: int) -> tuple[NDArray[np.int64], KeyBytes]:
-    """Out of the matrix of all bytes of all keys.
-
-    Rows that are the same bit of their bytes never share a byte, so each of the eight bits is one plain indexed OR.
-    """
+    """Out of the matrix of all bytes of all keys."""
     nbytes = (len(codes) + 7) // 8
-    matrix = np.zeros(keys * nbytes, np.uint8)
-    column = np.arange(nbytes)
-    for bit in range(8):
-        at = codes[bit::8].astype(np.int64)
-        at *= nbytes
-        at += column[: len(at)]
-        matrix[at] |= np.uint8(1 << bit)
+    matrix = (_compared if keys <= _VERY_FEW_KEYS else _marked)(codes, keys, nbytes)
     at = np.flatnonzero(matrix != 0)
     begin = np.arange(keys) * nbytes
     first = np.searchsorted(at, np.append(begin, len(matrix)))
@@ -93,6 +85,29 @@ def _by_matrix(codes: NDArray[Any], keys: int) -> tuple[NDArray[np.int64], KeyBy
     present = np.flatnonzero(length)
     b = KeyBytes(len(codes), np.append(first[present], len(at)), at - np.repeat(begin, length), matrix[at])
     return present, b
+
+
+def _compared(codes: NDArray[Any], keys: int, nbytes: int) -> NDArray[np.uint8]:
+    """The matrix, one look at all rows for each key."""
+    matrix = np.empty((keys, nbytes), np.uint8)
+    for key in range(keys):
+        matrix[key] = np.packbits(codes == key, bitorder="little")
+    return matrix.ravel()
+
+
+def _marked(codes: NDArray[Any], keys: int, nbytes: int) -> NDArray[np.uint8]:
+    """The matrix, row by row.
+
+    Rows that are the same bit of their bytes never share a byte, so each of the eight bits is one plain indexed OR.
+    """
+    matrix = np.zeros(keys * nbytes, np.uint8)
+    column = np.arange(nbytes)
+    for bit in range(8):
+        at = codes[bit::8].astype(np.int64)
+        at *= nbytes
+        at += column[: len(at)]
+        matrix[at] |= np.uint8(1 << bit)
+    return matrix
 
 
 def _by_sort(codes: NDArray[Any], keys: int) -> tuple[NDArray[np.int64], KeyBytes]:
