@@ -91,8 +91,10 @@ def _publish(spark: SparkSession, base: Table, switch: Switch) -> None:
     if not switch.folders and not switch.gone:
         return
     before = catalog.states(spark, Index(switch.definition, table))
-    metastore_alter.switch(spark, table, before, switch.folders, switch.gone)
-    after = _live(spark, switch.definition)
+    after = set(before.values())
+    if switch.gone or any(before.get(values) != folder for values, folder in switch.folders.items()):
+        metastore_alter.switch(spark, table, before, switch.folders, switch.gone)
+        after = _live(spark, switch.definition)
     try:
         replaced = {*before.values(), *switch.folders.values()} - after  # our own where another build was later
         each(generation.retire, replaced)
@@ -108,7 +110,7 @@ def _publish(spark: SparkSession, base: Table, switch: Switch) -> None:
 def _table(spark: SparkSession, base: Table, switch: Switch) -> Table:
     """The index table, made first where it may be, and with the definition that goes with the new generations."""
     definition = switch.definition
-    found = metastore.describe_many(spark, definition.database, [definition.index_table])
+    found = [] if switch.created else metastore.describe_many(spark, definition.database, [definition.index_table])
     if not found:
         if not switch.created:
             raise BuildFailed(f"index {definition.name} on {definition.full_table} was dropped while it was built")
