@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import click
 from rich.text import Text
@@ -16,6 +17,7 @@ from hive_bitmap.cli.checks import estimate, verify
 from hive_bitmap.cli.door import Door, messages, one_line
 from hive_bitmap.cli.indexes import create, rebuild
 from hive_bitmap.cli.queries import explain, offsets, query
+from hive_bitmap.cli.server import address_of, register, server_options
 from hive_bitmap.cli.sql import sql
 from hive_bitmap.cli.upkeep import clean, drop, rename, set_, show
 from hive_bitmap.errors import HiveBitmapError
@@ -31,10 +33,11 @@ LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
     help="Folder of a local warehouse, made where there is none: Spark and its metastore run inside this process. "
     "Default: ./warehouse, or the metastore that your Spark or Hive configuration names.",
 )
+@server_options
 @click.option("-v", "--verbose", count=True, help="Tell on stderr what is done; -vv tells more.")
 @click.version_option(__version__, message="%(prog)s %(version)s")
 @click.pass_context
-def command(context: click.Context, warehouse: str | None, verbose: int) -> None:
+def command(context: click.Context, /, warehouse: str | None, verbose: int, **server: Any) -> None:
     """Bitmap indexes for Hive and Spark tables.
 
     \b
@@ -42,11 +45,26 @@ def command(context: click.Context, warehouse: str | None, verbose: int) -> None
       hive-bitmap create flights carrier origin
       hive-bitmap query flights "carrier = 'UA' AND origin = 'JFK'" --count
     """
-    context.obj = Door(warehouse)
+    context.obj = Door(warehouse, address_of(**server))
     context.with_resource(_told(LEVELS[min(verbose, len(LEVELS) - 1)]))
 
 
-for _command in (create, rebuild, show, rename, set_, drop, clean, sql, query, explain, offsets, estimate, verify):
+for _command in (
+    create,
+    rebuild,
+    show,
+    rename,
+    set_,
+    drop,
+    clean,
+    sql,
+    query,
+    explain,
+    offsets,
+    estimate,
+    verify,
+    register,
+):
     command.add_command(_command)
 
 

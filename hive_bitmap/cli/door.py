@@ -10,28 +10,48 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, TextIO
 
+import click
 from rich.console import Console
 
 from hive_bitmap.cli.noise import Sieve, quiet_pyspark
 from hive_bitmap.errors import HiveBitmapError
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from pyspark.sql import SparkSession
+
+    from hive_bitmap.hiveserver.connection import Address, Server
 
 OURS = "hive_bitmap.errors."
 RAISED = re.compile(r"[A-Za-z_][\w.]*: ")  # how a task's traceback names what was raised
+SERVED = "show, query --count, offsets, sql -e or -f, register"
 QUERY_PLAN = re.compile(r";\n[^\n]*\n\+- ")  # how Spark goes on to the plan of the query
 
 
 @dataclass(frozen=True)
 class Door:
-    """What the global options say: the warehouse folder, None where none was named."""
+    """What the global options say: the warehouse folder, and the address of HiveServer2; None where none was named."""
 
     warehouse: str | None
+    address: Address | None = None
+
+    def server(self) -> AbstractContextManager[Server]:
+        """A connection to HiveServer2 that ends with the block. Raises ServerError, and UsageError without address."""
+        from hive_bitmap.hiveserver.connection import connected
+
+        if self.address is None:
+            raise click.UsageError("--hiveserver2 HOST:PORT must come before this command")
+        return connected(self.address)
 
     @contextmanager
     def session(self) -> Iterator[SparkSession]:
-        """The active session, else one that ends with the block; what Spark raises becomes HiveBitmapError."""
+        """The active session, else one that ends with the block; what Spark raises becomes HiveBitmapError.
+
+        Raises UsageError where HiveServer2 is to be asked.
+        """
+        if self.address is not None:
+            raise click.UsageError("this needs Spark; with --hiveserver2 go: " + SERVED)
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hive_bitmap.cli import server
 from hive_bitmap.cli.door import Door, messages, one_line
 from hive_bitmap.cli.output import format_option
 from hive_bitmap.errors import HiveBitmapError
@@ -47,12 +48,15 @@ def sql(door: Door, text: str | None, file: Path | None, keep_going: bool, limit
     """
     if text is not None and file is not None:
         raise click.UsageError("-e goes with no -f")
-    if text is None and file is None and sys.stdin.isatty():
+    if text is None and file is None and sys.stdin.isatty() and door.address is None:
         with door.session() as spark:
             _converse(spark, format_, limit)
         return
     parts = split(text if text is not None else _read(file))
     if not parts:
+        return
+    if door.address is not None:
+        server.run_script(door, parts, keep_going, limit, format_)
         return
     with door.session() as spark:
         failed = _run_script(spark, parts, keep_going, format_, limit)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import click
 from rich.markup import escape
 
+from hive_bitmap.cli import server
 from hive_bitmap.cli.door import Door, messages
 from hive_bitmap.cli.names import split_pairs
 from hive_bitmap.cli.output import format_option, print_lines, print_records
@@ -40,6 +41,9 @@ def show(door: Door, table: str, index: str | None, keys: bool, format_: str) ->
     """
     from hive_bitmap.index.show import show as run
 
+    if door.address is not None and not keys:
+        server.show(door, table, index, format_)
+        return
     with door.session() as spark:
         records = [status_record(status) for status in run(spark, table, keys=keys)]
     if index is not None:

@@ -49,18 +49,24 @@ class Server:
         self.name = name
 
     def rows(self, statement: str) -> Iterator[tuple[Any, ...]]:
-        """The rows of a statement as they arrive, FETCHED at a time. Raises ServerError."""
+        """The rows of a statement as they arrive. Raises ServerError."""
         for some in self.batches(statement):
             yield from some
 
     def batches(self, statement: str) -> Iterator[list[tuple[Any, ...]]]:
         """The rows of a statement, up to FETCHED at a time, never none. Raises ServerError."""
+        with self.result(statement) as (_, batches):
+            yield from batches
+
+    @contextmanager
+    def result(self, statement: str) -> Iterator[tuple[list[str], Iterator[list[tuple[Any, ...]]]]]:
+        """The names of the columns, none where there is no result, and the rows as in `batches`. Raises ServerError."""
         log.debug("%s", statement)
         with _told(self.name, statement), closing(self.connection.cursor()) as cursor:
             cursor.arraysize = FETCHED
             cursor.execute(statement)
-            while cursor.description and (some := cursor.fetchmany(FETCHED)):
-                yield some
+            names = [column[0] for column in cursor.description or ()]
+            yield names, iter(lambda: cursor.fetchmany(FETCHED) if names else [], [])
 
     def all(self, statement: str) -> list[tuple[Any, ...]]:
         """All rows of a statement, for statements that have few. Raises ServerError."""
@@ -162,7 +168,7 @@ def _broken(server: str, statement: str, error: Exception) -> str:
     if "could not connect" in text.lower():
         return f"{server} cannot be reached: is it running, and is this its Thrift port (hive.server2.thrift.port)?"
     if "bad status" in text.lower():
-        return f"{server} does not accept these credentials ({text}): see --auth, --username, --password"
+        return f"{server} does not accept these credentials ({text}): see --auth and --username"
     if isinstance(error, AssertionError):
         return f"{server} is too old: Hive 0.13 or newer is needed ({text})"
     return f"{server} ended the talk while the session was opened ({text}): is --auth that of the server?"

@@ -1,0 +1,224 @@
+"""What the commands do where `--hiveserver2` names a server of Hive's SQL: it is asked, and no Spark is started."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from base64 import b64encode
+from collections.abc import Callable
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from rich.markup import escape
+
+from hive_bitmap.cli.door import Door, messages
+from hive_bitmap.cli.output import Field, print_count, print_records, print_table, write_csv, write_json
+from hive_bitmap.cli.records import INDEX_FIELDS, definition_record, thousands
+from hive_bitmap.cli.rows import PEOPLE_READ
+from hive_bitmap.errors import HiveBitmapError, NotFound, ServerError
+from hive_bitmap.hiveserver.connection import AUTHS, PORT, SECONDS, Address, Server
+
+if TYPE_CHECKING:
+    from hive_bitmap.query.planner import Plan
+    from hive_bitmap.sql.script import Part
+
+PASSWORD = "HIVE_BITMAP_PASSWORD"  # the environment variable; an argument could be seen by all
+WITH_PASSWORD = ("LDAP", "CUSTOM")
+_ADDRESS = re.compile(r"(?P<host>\[[0-9a-fA-F:]+\]|[^:\s]+)(?::(?P<port>[0-9]{1,5}))?")
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+COVERAGE_FIELDS = (
+    *INDEX_FIELDS,
+    *(Field(name, name, thousands, right=True) for name in ("fresh", "stale", "unindexed", "gone")),
+    Field("base_rows", "rows", thousands, right=True),
+    Field("location", "location"),
+)
+BLOCK_FIELDS = (
+    Field("path", "file"),
+    Field("offset", "offset", lambda offset: "(all)" if offset is None else str(offset), right=True),
+    Field("rows", "rows", lambda rows: "?" if rows is None else thousands(rows), right=True),
+)
+_OPTIONS = (
+    click.option(
+        "--hiveserver2",
+        metavar="HOST:PORT",
+        help="Ask this HiveServer2 instead of Spark: show, query --count, offsets, sql and register can.",
+    ),
+    click.option(
+        "--auth",
+        type=click.Choice(AUTHS, case_sensitive=False),
+        default=AUTHS[0],
+        show_default=True,
+        help=f"How HiveServer2 knows us; the password of LDAP and CUSTOM is that in {PASSWORD}, or asked for.",
+    ),
+    click.option("--username", help="Who we are for HiveServer2; by default the name that we have here."),
+    click.option(
+        "--kerberos-service-name",
+        default="hive",
+        show_default=True,
+        help="HiveServer2's principal, without host and realm.",
+    ),
+    click.option(
+        "--timeout",
+        type=click.FloatRange(0, min_open=True),
+        default=SECONDS,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long HiveServer2 may take to answer.",
+    ),
+)
+
+
+def server_options(function: _Function) -> _Function:
+    """Give a command the options that name a HiveServer2."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def address_of(
+    hiveserver2: str | None, auth: str, username: str | None, kerberos_service_name: str, timeout: float
+) -> Address | None:
+    """The server that the options name, None where they name none; asks for a password where one is missing."""
+    if hiveserver2 is None:
+        return None
+    found = _ADDRESS.fullmatch(hiveserver2)
+    if found is None or int(found["port"] or PORT) > 65535:
+        raise click.BadParameter(f"{hiveserver2!r} is not HOST:PORT", param_hint="--hiveserver2")
+    password = None
+    if auth in WITH_PASSWORD:
+        password = os.environ.get(PASSWORD) or click.prompt("Password", hide_input=True, err=True)
+    host = found["host"].strip("[]")
+    return Address(host, int(found["port"] or PORT), auth, username, password, kerberos_service_name, timeout)
+
+
+def show(door: Door, table: str, index: str | None, format_: str) -> None:
+    """`show`, without the sizes and times that only the files tell."""
+    from hive_bitmap.hiveserver.showing import show as run
+
+    with door.server() as server:
+        found = run(server, table)
+    if index is not None:
+        known = [each.definition.name for each in found]
+        found = [each for each in found if each.definition.name == index.lower()]
+        if not found:
+            raise NotFound.of("index", index, known, f"table {table}")
+    names = ("fresh", "stale", "unindexed", "gone", "problem")
+    records = [
+        {
+            **definition_record(each.definition),
+            **{name: getattr(each, name) for name in names},
+            "base_rows": each.rows,
+            "location": each.definition.root,
+        }
+        for each in found
+    ]
+    print_records(format_, records, COVERAGE_FIELDS, f"table {table} has no index that {server.name} knows")
+    for record in records:
+        if record["problem"]:
+            messages().print(f"[yellow]{record['index']}: {escape(record['problem'])}", soft_wrap=True)
+
+
+def count(door: Door, table: str, where: str | None, format_: str) -> None:
+    """`query --count`."""
+    from hive_bitmap.hiveserver.asking import count as run
+
+    with door.server() as server:
+        print_count(format_, run(server, table, where))
+
+
+def offsets(door: Door, table: str, where: str, out: str, utf8: bool) -> Plan:
+    """`offsets` into a file."""
+    from hive_bitmap.hiveserver.asking import write_offsets
+
+    with door.server() as server:
+        return write_offsets(server, table, where, out, utf8=utf8)
+
+
+def ask(door: Door, table: str, where: str) -> Plan:
+    """`offsets` to be printed."""
+    from hive_bitmap.hiveserver.asking import ask as run
+
+    with door.server() as server:
+        return run(server, table, where)
+
+
+def print_blocks(format_: str, plan: Plan) -> None:
+    """The selected blocks of a plan, by file and offset; a file to be read whole has neither offset nor rows."""
+    paths = plan.files["path"].to_pylist()
+    chosen = plan.blocks.filter(plan.blocks["selected"].to_numpy() > 0).select(["file", "offset", "selected"])
+    rows = zip(*(column.to_pylist() for column in chosen.columns), strict=True)
+    records = [{"path": paths[file], "offset": offset, "rows": selected} for file, offset, selected in rows]
+    whole = plan.files.filter(plan.files["scanned"])["path"].to_pylist()
+    records += [{"path": path, "offset": None, "rows": None} for path in whole]
+    records.sort(key=lambda record: (record["path"], record["offset"] or 0))
+    print_records(format_, records, BLOCK_FIELDS, "no block holds a row")
+
+
+def run_script(door: Door, parts: list[Part], keep_going: bool, limit: int | None, format_: str) -> None:
+    """`sql`: the server's own statements, one behind the other in one session."""
+    failed = False
+    with door.server() as server:
+        for number, part in enumerate(parts, 1):
+            try:
+                _print_rows(server, part.text, limit, format_)
+            except ServerError as e:
+                reason = f"statement {number} at line {part.line}: {e}"
+                if not keep_going:
+                    raise HiveBitmapError(reason) from e
+                print(f"hive-bitmap: {reason}", file=sys.stderr)  # noqa: T201 - the one line that an error is told in
+                failed = True
+    if failed:
+        raise click.exceptions.Exit(1)
+
+
+def _print_rows(server: Server, statement: str, limit: int | None, format_: str) -> None:
+    """The rows of a statement, binary as Base64; a table for people has PEOPLE_READ at most where there is no limit."""
+    with server.result(statement) as (names, batches):
+        if not names:
+            return
+        rows = ([_value(value) for value in row] for some in batches for row in some)
+        if format_ == "table":
+            shown = islice(rows, PEOPLE_READ if limit is None else limit)
+            print_table(names, ([_text(value) for value in row] for row in shown), [False] * len(names))
+        elif format_ == "json":
+            write_json(
+                json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) for row in islice(rows, limit)
+            )
+        else:
+            write_csv(names, islice(rows, limit))
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def _text(value: Any) -> str:
+    return "NULL" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@click.command()
+@click.argument("location")
+@click.option("--index-table", metavar="NAME", help="The name of the index table; default: <db>__<table>_<index>__.")
+@click.pass_obj
+def register(door: Door, location: str, index_table: str | None) -> None:
+    """Make the index in the folder LOCATION, built elsewhere, known to the HiveServer2 that --hiveserver2 names.
+
+    The base table must be there, under the same name. Where the index is known already, its table is made anew and
+    points at what was built last.
+
+    \b
+    Example:
+      hive-bitmap --hiveserver2 hive:10000 register hdfs://nn:8020/warehouse/default__flights_carrier__
+    """
+    from hive_bitmap.hiveserver.register import register as run
+
+    with door.server() as server:
+        definition = run(server, location, index_table)
+    name = f"{definition.database}.{definition.index_table}"
+    messages().print(f"index {definition.name} on {definition.full_table} is registered as {name}", markup=False)
