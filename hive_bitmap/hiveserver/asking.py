@@ -40,6 +40,10 @@ def ask(server: Server, table: str, predicate: str | None) -> Plan:
     """
     base = tables.describe(server, table)
     format = format_of(base)
+    if format not in WHOLE_BLOCKS:
+        raise Unsupported(
+            f"table {base.full_name} is stored as {format}: only Spark knows as what such files are read, so ask there"
+        )
     tree = TRUE if predicate is None else parse(predicate, (*base.columns, *base.partition_columns), base.name)
     found = tables.indexes(server, base)
     chosen = _chosen(base, tree, found)
