@@ -191,7 +191,12 @@ def make_plan(question: Question, uses: tuple[IndexUse, ...], work: Candidates, 
 
 def too_small(bytes_total: int, cores: int, prices: Prices = Prices()) -> bool:
     """Whether reading everything takes Spark less than it takes to start reading through an index."""
-    return prices.spark_start + bytes_total * prices.spark_byte / cores < prices.direct_start
+    return scan_seconds(bytes_total, cores, prices) < prices.direct_start
+
+
+def scan_seconds(bytes_total: float, cores: int, prices: Prices = Prices()) -> float:
+    """What Spark takes to read all of these bytes."""
+    return prices.spark_start + bytes_total * prices.spark_byte / cores
 
 
 def share_of_bytes(needed: Sequence[Column], columns: Sequence[Column]) -> float:
@@ -264,7 +269,7 @@ def _costs(
         question.share * (size or 0)
         for size in (figures["bytes_total"], figures["bytes_selected"], whole_bytes, needed_bytes)
     )
-    costs = {FULL_SCAN: prices.spark_start + total * prices.spark_byte / question.cores}
+    costs = {FULL_SCAN: scan_seconds(total, question.cores, prices)}
     impossible = {}
     direct = DIRECT_STRATEGY.get(question.format, BLOCKS)
     direct_byte = prices.direct_byte.get(question.format, prices.spark_byte)

@@ -35,7 +35,7 @@ from hive_bitmap.query.candidates import (
     knowing,
 )
 from hive_bitmap.query.keys import Answers
-from hive_bitmap.query.nodes import TRUE, Predicate, Unknown
+from hive_bitmap.query.nodes import Predicate, Unknown, conjunction
 from hive_bitmap.query.planner import (
     FULL_SCAN,
     STRATEGIES,
@@ -64,7 +64,7 @@ class Request:
     """What a caller asked for; `columns` of None are all. In a `hurry` nothing is looked up that cannot pay.
 
     With `count`, rows are counted by `keys`, columns of the table. `alias` is what the predicate calls the table where
-    it is part of a query, of which `columns` are all that it names.
+    it is part of a query, of which `columns` are all that it names; its rows have to be in `lists`, too.
     """
 
     table: str
@@ -75,6 +75,7 @@ class Request:
     hurry: bool = False
     keys: tuple[str, ...] = ()
     alias: str | None = None
+    lists: tuple[Predicate, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -201,9 +202,10 @@ def _target(spark: SparkSession, request: Request, found: tuple[Table, list[Inde
 
 def _parsed(spark: SparkSession, request: Request, base: Table) -> Predicate:
     if request.predicate is None:
-        return TRUE
+        return conjunction(request.lists)
     try:
-        return parse(request.predicate, (*base.columns, *base.partition_columns), request.alias or base.name)
+        columns = (*base.columns, *base.partition_columns)
+        return conjunction([parse(request.predicate, columns, request.alias or base.name), *request.lists])
     except InvalidPredicate as e:
         analysed(spark, request)  # Spark has the last word on what is SQL
         return Unknown(request.predicate, str(e))

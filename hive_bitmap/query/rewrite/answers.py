@@ -22,6 +22,7 @@ from hive_bitmap.query.aggregates import counts_by_key
 from hive_bitmap.query.names import Names
 from hive_bitmap.query.planner import INDEX_ONLY, Plan
 from hive_bitmap.query.prepare import INDEXES_REMEMBERED, Request, prepare
+from hive_bitmap.query.rewrite.choices import braced
 from hive_bitmap.query.rewrite.expressions import Aggregate
 from hive_bitmap.query.rewrite.shape import Shape, alias_of, clauses, keys_in, may_be_counted, shape_of
 from hive_bitmap.query.rewrite.weights import folded, single, weighted
@@ -45,11 +46,6 @@ class Answer:
     def template(self, name: str) -> str:
         """The text with a placeholder of this name for the rows, as `spark.sql` takes it with keyword arguments."""
         return f"{braced(self.head)}{{{name}}}{braced(self.tail)}"
-
-
-def braced(text: str) -> str:
-    """Text that `spark.sql` with keyword arguments takes as it is."""
-    return text.replace("{", "{{").replace("}", "}}")
 
 
 def answer_block(

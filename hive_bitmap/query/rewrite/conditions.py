@@ -18,7 +18,7 @@ def conjuncts(words: Words, at: int, end: int) -> tuple[Conjunct, ...]:
     spans = list(zip([at, *(cut + 1 for cut in cuts)], [*cuts, end], strict=True))
     if any(start >= stop for start, stop in spans) or not _may_end(words, end - 1):
         raise Unsupported("a condition that is not understood")
-    return tuple(Conjunct(words.source(start, stop)) for start, stop in spans)
+    return tuple(Conjunct(words.source(start, stop), start, stop) for start, stop in spans)
 
 
 def _ands(words: Words, at: int, end: int) -> list[int]:

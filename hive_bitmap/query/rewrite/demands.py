@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hive_bitmap.query.names import path_at
 from hive_bitmap.query.rewrite.tree import (
     NAMES_OF_ALL,
     Block,
+    Conjunct,
     Cte,
     CteUse,
     Derived,
@@ -35,10 +36,16 @@ _LITERAL_WORDS = {"DATE", "TIMESTAMP"}  # where a string follows
 
 @dataclass(frozen=True)
 class Demand:
-    """A condition on the rows of a source; a `strict` one only counts if it is never TRUE of a row of NULLs."""
+    """A condition on the rows of a source; a `strict` one only counts if it is never TRUE of a row of NULLs.
+
+    `conjunct` is where it is written, and `sight` are the sources that its names may mean there; none where it came
+    from outside the block.
+    """
 
     text: str
     strict: bool = False
+    conjunct: Conjunct | None = None
+    sight: tuple[Source, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -121,7 +128,8 @@ def _demanded(block: Block, outer: Sequence[Demand]) -> _Found:
     if any(join.kind not in _KEPT_LEFT and join.merged for item in block.items for join in item):
         for one in visible:
             one.first = False
-    for demand in (*(Demand(conjunct.text) for conjunct in block.where), *outer):
+    sight = tuple(one.source for one in visible)
+    for demand in (*(Demand(one.text, False, one, sight) for one in block.where), *outer):
         _demand(found, visible, demand, merged)
     return found
 
@@ -135,8 +143,9 @@ def _joined(item: Sequence[Join], found: _Found) -> list[_Visible]:
         reached = {"LEFT": [right], "ANTI": [right], "RIGHT": visible, "FULL": []}.get(join.kind, [*visible, right])
         if join.kind not in _KEPT_LEFT and join.merged:
             visible = [_Visible(one.source, False, one.nullable) for one in visible]
+        sight = tuple(one.source for one in (*visible, right))
         for conjunct in join.on:
-            _demand(found, reached, Demand(conjunct.text), merged)
+            _demand(found, reached, Demand(conjunct.text, False, conjunct, sight), merged)
         merged |= join.merged
         for one in visible:
             one.nullable |= join.kind in ("RIGHT", "FULL")
@@ -151,7 +160,7 @@ def _demand(found: _Found, sources: Sequence[_Visible], demand: Demand, merged: 
     of_first = bool(merged) and _names_merged(demand.text, merged)
     for one in sources:
         if one.first or not of_first:
-            found[one.source].append(Demand(demand.text, demand.strict or one.nullable))
+            found[one.source].append(replace(demand, strict=demand.strict or one.nullable))
 
 
 def _names_merged(text: str, merged: frozenset[str]) -> bool:

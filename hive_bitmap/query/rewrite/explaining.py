@@ -16,7 +16,8 @@ from hive_bitmap.query.explain import to_json as plan_json
 from hive_bitmap.query.explain import to_text as plan_text
 from hive_bitmap.query.explain_html import body, page
 from hive_bitmap.query.measures import seconds
-from hive_bitmap.query.rewrite.rewriting import Choice, Rewriting, rewrite
+from hive_bitmap.query.rewrite.choices import Choice, Rewriting
+from hive_bitmap.query.rewrite.rewriting import rewrite
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -97,6 +98,7 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
             {
                 **plan_json(table.choice.plan),
                 "narrowed": table.choice.frame is not None,
+                "key_lists": list(table.choice.lists),
                 "why_not": table.choice.why_not,
                 "rows_read": table.read,
                 "rows_found": table.found,
@@ -131,10 +133,12 @@ def _outcome(table: Table) -> str:
     choice = table.choice
     if choice.frame is None:
         said = f"Spark scans the table: {choice.why_not or choice.plan.reason}"
+    elif choice.read_first:
+        said = choice.plan.reason
     elif not choice.alias:
         said = "the index alone answers the block that reads the table"
     else:
-        said = "the scan is narrowed"
+        said = "; ".join(["the scan is narrowed", *choice.lists])
     counted = "" if table.read is None else f"; {table.read:,} rows read, {table.found:,} of them found"
     return f"{said}; planned in {seconds(choice.seconds)}{counted}"
 
@@ -163,6 +167,6 @@ def _run(frame: DataFrame) -> tuple[int, float]:
 def _counted(choice: Choice) -> Table:
     if choice.frame is None or not choice.alias:
         return Table(choice)
-    found = choice.frame.alias(choice.alias).selectExpr("count(1)", f"count_if({choice.plan.predicate})")
+    found = choice.frame.alias(choice.alias).selectExpr("count(1)", f"count_if({choice.plan.predicate or 'TRUE'})")
     read, matching = found.collect()[0]
     return Table(choice, read, matching)

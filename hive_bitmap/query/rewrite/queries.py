@@ -126,7 +126,7 @@ def _block(words: Words, start: int, end: int, scope: Scope) -> tuple[Block, int
         items,
         where,
         has_star(words, start, end),
-        outputs(words, first, last),
+        outputs(words, first + (words.key(first) in ("DISTINCT", "ALL") and first + 1 < last), last),
         plain and words.key(first) not in ("DISTINCT", "ALL"),
         not plain or any(words.key(place) in _COUNTING for place in range(first, last)),
         start,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from hive_bitmap.query.rewrite.choices import Rewriting
 from hive_bitmap.query.rewrite.explaining import explained
-from hive_bitmap.query.rewrite.rewriting import Rewriting, rewrite
+from hive_bitmap.query.rewrite.rewriting import rewrite
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

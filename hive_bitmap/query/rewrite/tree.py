@@ -10,9 +10,11 @@ NAMES_OF_ALL = "*"  # what NATURAL JOIN merges: any name
 
 @dataclass(frozen=True)
 class Conjunct:
-    """A condition that a clause demands, as text, with the scope's names in it."""
+    """A condition that a clause demands, as text, with the scope's names in it, and the places of its words."""
 
     text: str
+    start: int = 0
+    end: int = 0
 
 
 @dataclass(frozen=True, eq=False)

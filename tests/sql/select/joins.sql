@@ -79,3 +79,12 @@ SELECT r.sale_id, s.channel FROM refunds r JOIN sales s ON r.sale_id = s.sale_id
 SELECT r.sale_id, s.channel FROM refunds r JOIN sales s ON r.sale_id = s.sale_id WHERE r.reason = 'wrong item' AND s.returned;
 SELECT r.sale_id, d.weekday FROM refunds r JOIN dates d ON r.day = d.day AND r.year = d.year WHERE d.holiday OR r.reason = 'damaged' AND d.month = 3;
 SELECT r.year, t.city, sum(r.refunded) AS back FROM refunds r RIGHT JOIN stores t ON r.store_id = t.store_id AND r.reason = 'damaged' GROUP BY r.year, t.city;
+-- The dimension side first.
+SELECT s.sale_id FROM sales s WHERE s.item_id IN (SELECT i.item_id FROM items i WHERE i.brand = 'Brand#3' AND i.category = 'Shoes');
+SELECT s.sale_id FROM sales s WHERE EXISTS (SELECT 1 FROM promotions p WHERE p.item_id = s.item_id AND p.percent = 40) AND s.channel = 'phone';
+SELECT s.sale_id, p.percent FROM sales s JOIN promotions p USING (item_id) WHERE p.percent = 30 AND p.day < DATE '2023-06-01';
+SELECT f.flight, a.name FROM flights f JOIN airports a ON f.dest = a.faa WHERE a.tz < -8;
+SELECT a.name, count(f.flight) AS n FROM airports a LEFT JOIN flights f ON f.dest = a.faa AND f.month = 2 WHERE a.tz = -5 GROUP BY a.name;
+SELECT s.sale_id FROM sales s JOIN customers c ON s.customer_id = c.customer_id JOIN stores t ON t.store_id = s.store_id WHERE c.segment IS NULL AND t.state = 'IL';
+SELECT p.item_id, s.sale_id FROM promotions p ANTI JOIN items i ON i.item_id = p.item_id JOIN sales s ON s.item_id = p.item_id WHERE p.percent > 20;
+SELECT s.sale_id FROM sales s WHERE s.store_id IN (SELECT DISTINCT t.store_id FROM stores t JOIN refunds r ON r.store_id = t.store_id WHERE t.city = 'Denver') OR s.item_id = 60;
