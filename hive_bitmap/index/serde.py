@@ -82,7 +82,10 @@ def require_alike(table: Table, partitions: Iterable[Partition]) -> None:
     wanted = (table.input_format, table.serde, _telling(table.options.items()))
     for partition in partitions if reading(table) and table.partition_columns else ():
         if (partition.input_format, partition.serde, _telling(partition.properties)) != wanted:
-            raise Unsupported(f"partition {partition.values} of table {table.full_name} has properties of its own")
+            raise Unsupported(
+                f"partition {partition.values} of table {table.full_name} has properties of its own: "
+                "ALTER TABLE .. PARTITION .. SET SERDEPROPERTIES can give it those of the table"
+            )
 
 
 def doubt(settings: Mapping[str, str]) -> str:

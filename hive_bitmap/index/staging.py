@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from itertools import pairwise
+from itertools import chain, groupby, pairwise
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -77,10 +77,13 @@ def staged(
     if format_of(base) not in LAYOUTS or not wanted:
         yield ""
         return
-    why = doubt(spark, base)
+    why = "the table is cached" if spark.catalog.isCached(base.sql_name) else doubt(spark, base)
     if why:
-        raise Unsupported(f"table {base.full_name} is read through the session, of which {why}")
-    storage.make_folder(folder)
+        raise Unsupported(f"table {base.full_name} has to be read through this session, but {why}")
+    try:
+        storage.make_folder(folder)
+    except OSError as e:
+        raise Unsupported(f"what Spark reads of {base.full_name} needs a place for a while, but {e}") from e
     try:
         names = dict.fromkeys(name for definition in definitions for name in definition.column_names)
         _stage(spark, base, wanted, list(names), folder)
@@ -143,20 +146,17 @@ def _partition(base: Table, source: Source) -> str:
 
 def _write(batches: Iterable[pa.RecordBatch], folder: str) -> Iterator[pa.RecordBatch]:
     """Inside a task: write the rows of each split into a file of its own; returns which file is whose."""
-    writer: pq.ParquetWriter | None = None
-    at: tuple[str, int] | None = None
-    for batch in batches:
-        for here, rows in _splits(batch):
-            if here != at:
-                if writer is not None:
-                    writer.close()
-                name, at = f"{uuid4().hex}.parquet", here
-                writer = pq.ParquetWriter(storage.open_output(f"{folder}/{name}"), rows.schema, compression="lz4")
-                yield pa.record_batch([pa.array([value]) for value in (*here, name)], ["path", "start", "part"])
-            assert writer is not None
-            writer.write_batch(rows)
-    if writer is not None:
-        writer.close()
+    rows = (split for batch in batches for split in _splits(batch))
+    for (path, start), some in groupby(rows, key=lambda split: split[0]):
+        name = f"{uuid4().hex}.parquet"
+        first = next(some)[1]
+        with (
+            storage.open_output(f"{folder}/{name}") as sink,
+            pq.ParquetWriter(sink, first.schema, compression="lz4") as writer,
+        ):
+            for batch in chain([first], (values for _, values in some)):
+                writer.write_batch(batch)
+        yield pa.record_batch([pa.array([path]), pa.array([start]), pa.array([name])], ["path", "start", "part"])
 
 
 def _splits(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, int], pa.RecordBatch]]:
