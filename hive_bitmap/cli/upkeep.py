@@ -137,9 +137,10 @@ def drop(door: Door, table: str, index: str, if_exists: bool, where: str | None)
     metavar="HOURS",
     help="How long what was replaced is kept for readers in flight.",
 )
+@click.option("--location", help="The LOCATION of an index whose table others dropped.")
 @format_option
 @click.pass_obj
-def clean(door: Door, table: str | None, dry_run: bool, grace: float, format_: str) -> None:
+def clean(door: Door, table: str | None, dry_run: bool, grace: float, location: str | None, format_: str) -> None:
     """Delete what builds of the indexes of TABLE, or of the database, left behind: replaced, half-built, dropped.
 
     Nothing goes that a table points at, that a build may be working on, or that is not proven to be of an index.
@@ -151,6 +152,6 @@ def clean(door: Door, table: str | None, dry_run: bool, grace: float, format_: s
     from hive_bitmap.index.clean import clean as run
 
     with door.session() as spark:
-        left = run(spark, table, grace_seconds=grace * 3600, dry_run=dry_run)
+        left = run(spark, table, location=location, grace_seconds=grace * 3600, dry_run=dry_run)
     records = [leftover_record(leftover, dry_run) for leftover in left]
     print_records(format_, records, LEFTOVER_FIELDS, "nothing is left over")

@@ -15,6 +15,7 @@ import re
 import shutil
 import stat
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -108,8 +109,26 @@ def make_folder(path: str) -> None:
         store.create_dir(inner, recursive=True)
 
 
-def delete_folder(path: str) -> None:
-    """Delete the folder with all that is in it; raises FileNotFoundError."""
+def delete_file(path: str) -> None:
+    """Delete the file; raises FileNotFoundError."""
+    if is_local(path):
+        os.unlink(local_path(path))
+    else:
+        store, inner = _store(path)
+        store.delete_file(inner)
+
+
+def delete_folder(path: str, last: Sequence[str] = ()) -> None:
+    """Delete the folder with all that is in it, the files in it named `last` after all else, in this order.
+
+    Raises FileNotFoundError.
+    """
+    if last:
+        for name in subfolders(path):
+            delete_folder(f"{path}/{name}")
+        ranks = {f"{path}/{name}": rank for rank, name in enumerate(last)}
+        for file in sorted(list_folder(path), key=lambda file: ranks.get(file.path, -1)):
+            delete_file(file.path)
     if is_local(path):
         shutil.rmtree(local_path(path))
     else:

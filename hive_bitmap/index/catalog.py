@@ -152,7 +152,7 @@ def place(spark: SparkSession, definition: Definition, location: str | None) -> 
         found = generation.anywhere(root)  # of an index that was renamed, of one that was dropped, of a build at work
         taken = any(age != generation.NEVER_NEEDED for age in each(generation.unused_for, found))
         return replace(definition, root=f"{root}-{token_hex(4)}" if taken else root)
-    root = hadoop_path(location if ":" in location.partition("/")[0] else "file:" + storage.absolute(location))
+    root = root_at(location)
     if re.match(r"(?!file:)\w+:/(//|[^/])", root):
         raise InvalidProperty(f"LOCATION {location} names no host or bucket: the metastore would add one")
     for other in indexes_of_database(spark, definition.database) if storage.exists(root) else []:
@@ -160,6 +160,11 @@ def place(spark: SparkSession, definition: Definition, location: str | None) -> 
             index = f"index {other.definition.name} on {other.definition.full_table}"
             raise AlreadyExists(f"folder {root} is that of {index}: give another LOCATION")
     return replace(definition, root=root)
+
+
+def root_at(location: str) -> str:
+    """A LOCATION as a Hadoop path string; one without a scheme is a folder of the local file system."""
+    return hadoop_path(location if ":" in location.partition("/")[0] else "file:" + storage.absolute(location))
 
 
 def home(spark: SparkSession, database: str) -> str:

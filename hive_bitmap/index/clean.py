@@ -49,18 +49,24 @@ class _Found:
 
 
 def clean(
-    spark: SparkSession, table: str | None = None, *, grace_seconds: float = GRACE_SECONDS, dry_run: bool = False
+    spark: SparkSession,
+    table: str | None = None,
+    *,
+    location: str | None = None,
+    grace_seconds: float = GRACE_SECONDS,
+    dry_run: bool = False,
 ) -> list[Leftover]:
     """Delete what builds left behind of the indexes of a table, or of the current database; returns all that is left.
 
     What is not `due` yet stays: readers in flight may need a generation for `grace_seconds` after it was replaced,
-    which begin now where nobody has noted when that was. With `dry_run` nothing is deleted or noted. Raises NotFound
-    for a table that neither is nor has left anything.
+    which begin now where nobody has noted when that was. With `dry_run` nothing is deleted or noted. `location` is the
+    LOCATION of an index whose table others dropped: nothing else tells of it any more. Raises NotFound for a table that
+    neither is nor has left anything.
     """
     database, name = metastore.split_name(spark, table) if table else (spark.catalog.currentDatabase().lower(), None)
     tables = catalog.tables_of_database(spark, database)
     indexes = catalog.among(tables, name)
-    found = [*_of_indexes(indexes), *_of_dropped(spark, database, name, tables)]
+    found = [*_of_indexes(indexes), *_of_dropped(spark, database, name, tables, location)]
     if table is not None and not indexes and not found:
         metastore.describe(spark, table)
     ages = each(generation.unused_for, (one.path for one in found))  # before asking what is live: see `unused_for`
@@ -81,12 +87,16 @@ def _of_indexes(indexes: Iterable[Index]) -> list[_Found]:
     ]
 
 
-def _of_dropped(spark: SparkSession, database: str, name: str | None, tables: Sequence[Table]) -> list[_Found]:
-    """The generations of indexes that are no more, in the folder where the index tables of the database are made."""
+def _of_dropped(
+    spark: SparkSession, database: str, name: str | None, tables: Sequence[Table], location: str | None
+) -> list[_Found]:
+    """The generations of indexes that are no more: where index tables of the database are made, and at `location`."""
     taken = {table.location for table in tables} | {index.definition.root for index in catalog.among(tables)}
     home = catalog.home(spark, database)
-    roots = [f"{home}/{folder}" for folder in generation.subfolders(home)]
-    free = (root for root in roots if not any(_overlap(root, path) for path in taken if path))
+    roots = {f"{home}/{folder}" for folder in generation.subfolders(home)}
+    if location is not None:
+        roots.add(catalog.root_at(location))
+    free = (root for root in sorted(roots) if not any(_overlap(root, path) for path in taken if path))
     found = [(root, folder, generation.definition_of(folder)) for root in free for folder in generation.anywhere(root)]
     return [
         _Found(folder, root, f"{definition.name} on {definition.full_table}")

@@ -155,7 +155,7 @@ def remove_empty(root: str, partition_columns: int) -> None:
 def _delete(folder: str) -> None:
     for _ in range(DELETIONS):
         try:
-            storage.delete_folder(folder)
+            storage.delete_folder(folder, last=(RETIRED, MARKER))  # which tell whose it is, should this be killed
             return
         except (FileNotFoundError, NotADirectoryError):  # in part by another process, or never made
             if not storage.exists(folder):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -176,3 +177,52 @@ def test_what_a_table_points_at_stays(spark: SparkSession, database: str, tmp_pa
     assert hive_bitmap.clean(spark, grace_seconds=0) == [] and generations(spark, database) == before
     spark.sql("DROP TABLE taken")
     assert [one.path for one in hive_bitmap.clean(spark, grace_seconds=0)] == [second.table.location]
+
+
+def test_the_location_of_an_index_that_others_dropped(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    """Nothing tells of it but who gave it; a LOCATION that is still some index's is none of it."""
+    flat = flat_table(spark, tmp_path / "t")
+    hive_bitmap.build(spark, flat, ["k"], location=str(tmp_path / "k"))
+    hive_bitmap.build(spark, flat, ["id"], location=str(tmp_path / "id"))
+    spark.sql(f"DROP TABLE {database}__flat_k__")
+    for folder in tmp_path.glob("*/generation-*"):
+        generation.retire(f"file:{folder}")
+    assert hive_bitmap.clean(spark, flat, grace_seconds=0) == []
+    found = hive_bitmap.clean(spark, flat, location=str(tmp_path / "k"), grace_seconds=0)
+    assert [one.why for one in found] == [f"index k on {database}.flat was dropped"]
+    assert not (tmp_path / "k").exists()
+    assert hive_bitmap.clean(spark, location=f"file:{tmp_path}/id", grace_seconds=0) == []
+    require_right(spark, flat)
+
+
+KILLED = """
+import os, signal, sys
+from hive_bitmap.index import generation
+left, unlink = int(sys.argv[2]), os.unlink
+def counted(*arguments, **options):
+    global left
+    left -= 1
+    if left < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    unlink(*arguments, **options)
+os.unlink = counted
+generation.delete([sys.argv[1]])
+"""
+
+
+@pytest.mark.parametrize("files", range(6))
+def test_a_generation_whose_deletion_is_killed_is_still_told_as_one_to_delete(tmp_path: Path, files: int) -> None:
+    folder = tmp_path / generation.new_name()
+    (folder / "_manifest").mkdir(parents=True)
+    for name in ("a.parquet", "b.parquet", "_manifest/blocks.parquet", "_manifest/shards.parquet"):
+        (folder / name).touch()
+    mark(folder)
+    generation.retire(f"file:{folder}")
+    child = subprocess.run([sys.executable, "-c", KILLED, f"file:{folder}", str(files)], check=False)
+    assert child.returncode == -signal.SIGKILL and folder.exists()
+    assert len([path for path in folder.rglob("*") if path.is_file()]) == 6 - files
+    assert generation.definition_of(f"file:{folder}") is not None
+    if files < 5:  # else the last marker is left, of a build that this process might still be at
+        assert generation.unused_for(f"file:{folder}") == pytest.approx(0, abs=60)
+    generation.delete([f"file:{folder}"])
+    assert not folder.exists()
