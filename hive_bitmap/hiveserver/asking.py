@@ -49,6 +49,7 @@ def ask(server: Server, table: str, predicate: str | None) -> Plan:
     chosen = _chosen(base, tree, found)
     served = {definition.name for definition in chosen.values()}
     used = [(of, definition) for of, definition, _ in found if definition.name in served]
+    _require_readable(server, [definition for _, definition in used])
     left = _left(server, base, tree)
     places = [folders(server, of, left) for of, _ in used]
     states = [
@@ -110,6 +111,15 @@ def _chosen(base: Table, tree: Predicate, found: Sequence[tuple[Table, Definitio
         why_not = "; ".join(why for _, _, why in found) or "create one, or register what was built elsewhere"
         raise NotFound(f"no index of table {base.full_name} can be used: {why_not}")
     return choose_indexes(usable, tree) or choose_indexes(usable, TRUE)
+
+
+def _require_readable(server: Server, used: Sequence[Definition]) -> None:
+    newer = [definition.name for definition in used if definition.compression == "zstd"]
+    if newer and (version := str(server.all("SELECT version()")[0][0])).partition(".")[0] in ("1", "2", "3"):
+        raise Unsupported(
+            f"index {newer[0]} is compressed with zstd, which Hive {version.split()[0]} cannot read: "
+            "set its property compression to snappy, and rebuild it in full"
+        )
 
 
 def _left(server: Server, base: Table, tree: Predicate) -> dict[Values, Predicate]:

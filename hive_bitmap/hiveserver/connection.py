@@ -19,7 +19,7 @@ FETCHED = 500  # rows a call; each may hold a bitmap
 _SHOWN = 80  # characters of a statement in an error
 _PERMISSION = re.compile(
     r"permission denied|not authorized|access ?control ?exception|not have (?:the following )?privilege"
-    r"|insufficient privilege|not permitted|not on the whitelist",
+    r"|insufficient privilege|no privilege|authorization failed|not permitted|not on the whitelist",
     re.IGNORECASE,
 )
 _PREAMBLE = re.compile(r"^(?:Error while (?:compiling|processing) statement: )?(?:FAILED: )?(?:Execution Error, )?")
@@ -161,7 +161,7 @@ def _refusal(server: str, statement: str, error: Exception) -> str:
 
 def _broken(server: str, statement: str, error: Exception) -> str:
     text = str(getattr(error, "message", None) or error)
-    if "timed out" in text.lower():
+    if re.search("timed? ?out", text, re.IGNORECASE):
         return _late(server, statement)
     if statement:
         return f"{server} broke the connection ({text}) at: {_shown(statement)}; see its log"

@@ -8,6 +8,7 @@ from datetime import date
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hive_bitmap.columns import Column, find
 from hive_bitmap.formats.columns import KeyColumn, arrow_type
@@ -55,8 +56,9 @@ def _batch(definition: Definition, key: Column, rows: Sequence[tuple[Any, ...]])
     if definition.type != "COMPACT":
         return pa.RecordBatch.from_pydict({**columns, "offset": arrays.pop(OFFSET.name), **arrays})
     offsets = arrays[OFFSETS.name]
-    expanded = {name: column.take(offsets.parent_indices()) for name, column in columns.items()}
-    return pa.RecordBatch.from_pydict({**expanded, "offset": offsets.flatten()})
+    parents = pc.list_parent_indices(offsets)
+    expanded = {name: column.take(parents) for name, column in columns.items()}
+    return pa.RecordBatch.from_pydict({**expanded, "offset": pc.list_flatten(offsets)})
 
 
 def _keys(key: Column, values: Sequence[Any]) -> pa.Array:
