@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from xdist.remote import Producer
 
-# Tests are over before the better compiler pays: with the quick one alone a Spark takes half the time of the CPU.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# Tests are over before the better compiler pays: with the quick one alone a young Spark takes half the time of the CPU.
+# Alone it would get a code cache that a Spark fills within a minute, and then it compiles the same again and again.
+_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
+os.environ.setdefault("SPARK_SUBMIT_OPTS", _JAVA_OPTIONS)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
