@@ -1,10 +1,10 @@
-"""Bitmap indexes for Hive and Spark tables.
+"""Bitmap indexes for Hive and Spark tables::
 
->>> import hive_bitmap
->>> spark = hive_bitmap.session()                                           # doctest: +SKIP
->>> hive_bitmap.build(spark, "flights", ["carrier", "origin"])              # doctest: +SKIP
->>> print(hive_bitmap.plan(spark, "flights", "carrier = 'UA'"))             # doctest: +SKIP
->>> hive_bitmap.scan(spark, "flights", "carrier = 'UA' AND origin = 'JFK'") # doctest: +SKIP
+    import hive_bitmap
+    spark = hive_bitmap.session()
+    hive_bitmap.build(spark, "flights", ["carrier", "origin"])
+    print(hive_bitmap.plan(spark, "flights", "carrier = 'UA'"))
+    hive_bitmap.scan(spark, "flights", "carrier = 'UA' AND origin = 'JFK'")
 
 Names are imported when they are first used, so that the parts that need no Spark load without it; but `session` and
 `sql` at once, for they would else be hidden by the modules of the same names.

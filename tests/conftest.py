@@ -6,6 +6,7 @@ those of an `xdist_group`: the users of one server.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -70,10 +71,25 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 @pytest.fixture
 def database(spark: SparkSession) -> Iterator[str]:
     """The name of a new database, current while the test runs, dropped with all its tables after it."""
+    with _new_database(spark) as name:
+        yield name
+
+
+@pytest.fixture(scope="module")
+def shared_database(spark: SparkSession) -> Iterator[str]:
+    """The same for the tests of a module that change nothing in it; current where they ask for no other."""
+    with _new_database(spark) as name:
+        yield name
+
+
+@contextlib.contextmanager
+def _new_database(spark: SparkSession) -> Iterator[str]:
     name = f"t_{uuid4().hex[:12]}"
     before = spark.catalog.currentDatabase()
     spark.sql(f"CREATE DATABASE {name}")
     spark.catalog.setCurrentDatabase(name)
-    yield name
-    spark.catalog.setCurrentDatabase(before)
-    spark.sql(f"DROP DATABASE {name} CASCADE")
+    try:
+        yield name
+    finally:
+        spark.catalog.setCurrentDatabase(before)
+        spark.sql(f"DROP DATABASE {name} CASCADE")

@@ -13,9 +13,9 @@ def sql(spark: SparkSession, text: str, args: dict[str, Any] | list[Any] | None 
 
     DDL answers with a frame without columns. `args` are the parameters of a statement of Spark's. Raises
     InvalidStatement with line and column where an index statement is not well formed, other HiveBitmapErrors where it
-    cannot be done, and what Spark raises.
+    cannot be done, and what Spark raises. As in::
 
-    >>> sql(spark, "CREATE INDEX i ON TABLE sales (city) AS 'BITMAP'")  # doctest: +SKIP
+        sql(spark, "CREATE INDEX i ON TABLE sales (city) AS 'BITMAP'")
     """
     from hive_bitmap.errors import Unsupported
     from hive_bitmap.query.rewrite.running import run as run_query

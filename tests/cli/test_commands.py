@@ -7,38 +7,41 @@ import datetime as dt
 import io
 import json
 from base64 import b64decode
-from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hive_bitmap.cli import main
+from hive_bitmap import build
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from tests.cli.conftest import Run
 
 ZONE = dt.timezone.utc
 EVERY_TYPE = (
     "b boolean, i int, l bigint, d double, n decimal(20,4), s string, v varchar(9), x binary, day date, "
     "at timestamp, local timestamp_ntz, list array<int>, nested struct<`a b`:string,c:map<string,double>>"
 )
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*argv: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        return (main(argv), *capsys.readouterr())
-
-    return call
 
 
 @pytest.fixture
 def trips(spark: SparkSession, database: str) -> str:
     "A Parquet table of 60 rows in 3 files, with NULLs and text that CSV has to quote."
+    return make_trips(spark)
+
+
+@pytest.fixture(scope="module")
+def fixed_trips(spark: SparkSession, shared_database: str) -> str:
+    "The same with an index on city and one on n, beside an empty table without any, for tests that change nothing."
+    spark.sql("CREATE TABLE bare (id bigint) STORED AS PARQUET")
+    build(spark, make_trips(spark), ["city", "n"])
+    return "trips"
+
+
+def make_trips(spark: SparkSession) -> str:
     words = "element_at(array('x', 'a,b', 'say \"hi\"', 'two\\nlines', 'naïve 日', '', NULL), CAST(1 + id % 7 AS int))"
     spark.sql("CREATE TABLE trips (id bigint, city string, n int) STORED AS PARQUET")
     frame = spark.range(60).selectExpr("id", f"{words} AS city", "CAST(id % 4 AS int) AS n")
@@ -93,18 +96,17 @@ def test_an_index_from_its_creation_to_its_end(spark: SparkSession, trips: str, 
 @pytest.mark.parametrize(
     "where", ["city = 'x'", "city IS NULL OR n = 3", "city = '' AND id < 30", "n > 1", "city = 'none'"]
 )
-def test_rows_and_counts_are_those_of_spark(spark: SparkSession, trips: str, run: Run, where: str) -> None:
-    run("create", trips, "city", "n")
-    expected = spark.table(trips).where(where).collect()
+def test_rows_and_counts_are_those_of_spark(spark: SparkSession, fixed_trips: str, run: Run, where: str) -> None:
+    expected = spark.table(fixed_trips).where(where).collect()
     for options in ([], ["--strategy", "rows"], ["--strategy", "full scan"]):
-        status, out, err = run("query", trips, where, "--format", "json", *options)
+        status, out, err = run("query", fixed_trips, where, "--format", "json", *options)
         assert (status, err) == (0, "")
         assert multiset(json.loads(out)) == multiset(row.asDict() for row in expected)
-        status, out, _ = run("query", trips, where, "--format", "csv", *options)
+        status, out, _ = run("query", fixed_trips, where, "--format", "csv", *options)
         read = list(csv.reader(io.StringIO(out, newline="")))
         assert read[0] == ["id", "city", "n"]
         assert multiset(read[1:]) == multiset([str(row.id), row.city or "", str(row.n)] for row in expected)
-    assert json.loads(run("query", trips, where, "--count", "--format", "json")[1]) == [{"count": len(expected)}]
+    assert json.loads(run("query", fixed_trips, where, "--count", "--format", "json")[1]) == [{"count": len(expected)}]
 
 
 def test_columns_limits_and_tables(spark: SparkSession, trips: str, run: Run) -> None:
@@ -228,7 +230,7 @@ def test_estimates_and_verification(trips: str, run: Run, spark: SparkSession) -
     [
         (["create", "nope", "a"], "no table 'nope' in database"),
         (["create", "trips", "nope"], "no column 'nope' in table"),
-        (["rebuild", "trips"], "has no index to rebuild"),
+        (["rebuild", "bare"], "has no index to rebuild"),
         (["rebuild", "trips", "nope"], "no index 'nope'"),
         (["drop", "trips", "nope"], "no index 'nope'"),
         (["drop", "nope", "nope", "--if-exists"], "no table 'nope'"),
@@ -247,7 +249,7 @@ def test_estimates_and_verification(trips: str, run: Run, spark: SparkSession) -
         (["verify", "trips", "nope"], "no index 'nope'"),
     ],
 )
-def test_what_cannot_be_done_is_one_line_and_status_1(trips: str, run: Run, argv: list[str], said: str) -> None:
+def test_what_cannot_be_done_is_one_line_and_status_1(fixed_trips: str, run: Run, argv: list[str], said: str) -> None:
     status, out, err = run(*argv)
     assert (status, out) == (1, "")
     assert err.startswith("hive-bitmap: ") and said in err

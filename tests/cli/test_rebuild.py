@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
 
-from hive_bitmap.cli import main
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*argv: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        return (main(argv), *capsys.readouterr())
-
-    return call
+    from tests.cli.conftest import Run
 
 
 @pytest.fixture

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,12 +16,12 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from hive_bitmap.cli import main, terminal
+from hive_bitmap.cli import terminal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Run = Callable[..., tuple[int, str, str]]
+    from tests.cli.conftest import Run
 
 
 class Keyboard(io.StringIO):
@@ -31,12 +32,8 @@ class Keyboard(io.StringIO):
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*argv: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        return (main(["sql", *argv]), *capsys.readouterr())
-
-    return call
+def run(run: Run) -> Run:
+    return partial(run, "sql")
 
 
 @pytest.fixture

@@ -107,10 +107,8 @@ class Life:
         assert shown == ([self.index] if self.index else []), story
 
     def _partitions(self) -> list[Path]:
-        return sorted(path for path in self.folder.glob("p=*") if self._is_there(path))
-
-    def _is_there(self, path: Path) -> bool:
-        return any(row[0] == path.name for row in self.spark.sql("SHOW PARTITIONS t").collect())
+        there = {row[0] for row in self.spark.sql("SHOW PARTITIONS t").collect()}
+        return sorted(path for path in self.folder.glob("p=*") if path.name in there)
 
     def _paths(self) -> list[Path]:
         return sorted(path for folder in self._partitions() for path in folder.glob("*.parquet"))
