@@ -1,0 +1,157 @@
+"""Counts, blocks and result files through HiveServer2, against the server's own full scans and another engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from hive_bitmap import cli
+from hive_bitmap.errors import CorruptIndex, InvalidPredicate, NotFound, ServerError, Unsupported
+from hive_bitmap.hiveserver.asking import ask, count, write_offsets
+from hive_bitmap.hiveserver.connection import Server
+from hive_bitmap.hiveserver.register import register
+from hive_bitmap.hiveserver.showing import show
+from tests.integration.lake import FILES, INDEXES, ROWS, Lake, lake, write_file
+from tests.integration.servers.hiveserver import HiveServer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.hive
+SERVERS = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in ("hive2", "hive4")]
+PREDICATES = [
+    "k = 0",
+    "NOT (k = 0 OR k IS NULL)",
+    "k IN (-8000, 8000, 7) OR k < -5000",
+    "s = 'a b' OR s = ''",
+    "s > 'a' AND s <= 'é'",
+    "NOT s LIKE 'a%'",
+    "s NOT IN ('é', '100%')",
+    "d > 1.25",
+    "d IN (-2.75, 0.5) OR d = 1",
+    "NOT d <= 0.25 AND v = 'v1'",
+    "dt < DATE '2020-02-25' OR dt = DATE '2020-03-01'",
+    "dt <> DATE '2020-02-29' AND s IS NOT NULL",
+    "NOT b OR f IS NULL",
+    "b = false AND (k > 3000 OR s = 'x')",
+]
+BY_PARTITION = ["k = 2", "k = 2 AND m = 1", "k < 3 AND (m = 2 OR r = 'a b')", "r = 'x'", "m = 3", "k <> 2 OR m = 1"]
+
+
+@pytest.fixture(scope="module")
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    with lake(spark, tmp_path_factory.mktemp("lake")) as tables:
+        yield tables
+
+
+@pytest.fixture(scope="module", params=SERVERS)
+def running(request: pytest.FixtureRequest) -> HiveServer:
+    server: HiveServer = request.getfixturevalue(request.param)
+    return server
+
+
+@pytest.fixture(scope="module")
+def server(running: HiveServer, made: Lake) -> Iterator[Server]:
+    """A connection to a server that knows tables and indexes."""
+    with made.known_to(running) as asked:
+        yield asked
+
+
+def test_counts_are_those_of_a_full_scan(server: Server, made: Lake) -> None:
+    for table, predicates in ((f"{made.database}.t", PREDICATES), (f"{made.database}.p", BY_PARTITION)):
+        sums = ", ".join(f"sum(IF({predicate}, 1, 0))" for predicate in predicates)
+        [expected] = server.all(f"SELECT {sums} FROM {table}")
+        found = [count(server, table, predicate) for predicate in predicates]
+        assert dict(zip(predicates, found, strict=True)) == dict(zip(predicates, expected, strict=True))
+
+
+def test_blocks_are_those_that_hold_rows(server: Server, made: Lake) -> None:
+    """Exact conditions select the blocks that hold a row, and so many of it; others select no fewer."""
+    rows = made.rows  # noqa: F841 - DuckDB sees it
+    every = duckdb.sql("SELECT count(DISTINCT (path, block)) FROM rows").fetchall()[0][0]
+    for predicate in ("k = 0 AND s = 'b'", "id = 1234", "id % 7 = 3 AND dt = DATE '2020-02-29'"):
+        plan = ask(server, f"{made.database}.t", predicate)
+        paths = plan.files["path"].to_pylist()
+        chosen = plan.blocks.filter(pa.array(plan.blocks["selected"].to_numpy() > 0)).to_pylist()
+        found = {(paths[one["file"]], one["offset"]): one["selected"] for one in chosen}
+        held = duckdb.sql(f"SELECT path, block, count(*) FROM rows WHERE {predicate} GROUP BY ALL").fetchall()
+        expected = {(path, block): n for path, block, n in held}
+        assert found == expected if plan.rows_selected is not None else set(expected) <= set(found)
+        assert 0 < len(found) < every
+
+
+def test_errors_are_told(server: Server, made: Lake, tmp_path: Path) -> None:
+    table, out = f"{made.database}.t", tmp_path / "out"
+    with pytest.raises(NotFound, match=rf"no table 'nix' in database {made.database}; known: .*\bt\b"):
+        count(server, f"{made.database}.nix", "k = 0")
+    with pytest.raises(Unsupported, match=r"cannot tell how many rows satisfy 'f > 0.5': ask the engine"):
+        count(server, table, "f > 0.5")
+    with pytest.raises(Unsupported, match="index its columns as BITMAP"):
+        count(server, table, "id = 1234")
+    with pytest.raises(InvalidPredicate, match="not closed"):
+        count(server, table, "(k = 0")
+    with pytest.raises(ServerError, match=r"the server refuses: .*SELEC"):
+        server.all("SELEC 1")
+    with pytest.raises(NotFound, match=r"the folder .* holds no complete generation of an index"):
+        register(server, f"file:{made.base}/t")
+    write_offsets(server, table, "k = 5", str(out))
+    assert out.read_bytes() == b""
+
+
+def test_changed_files_are_named(server: Server, made: Lake, tmp_path: Path) -> None:
+    """What the index does not know as it is now is refused where it matters; what is gone does not."""
+    table, folder, out = f"{made.database}.t", made.base / "t", tmp_path / "changed"
+    whole = count(server, table, None)
+    write_file(folder / "more.parquet", 1)
+    plan = ask(server, table, "k = 0")
+    assert plan.files.filter(plan.files["scanned"])["path"].to_pylist() == [f"file:{folder}/more.parquet"]
+    for refused in (lambda: count(server, table, "k = 0"), lambda: write_offsets(server, table, "k = 0", str(out))):
+        with pytest.raises(Unsupported, match=r"1 files .* not indexed as they are now, like .*more.parquet .*rebuild"):
+            refused()
+    assert not out.exists()
+    assert {(each.fresh, each.unindexed) for each in show(server, table)} == {(FILES, 1)}
+    (folder / "more.parquet").unlink()
+    first = folder / "part 0.parquet"
+    first.rename(folder / "_away")
+    assert count(server, table, None) == whole - ROWS // FILES
+    write_file(first, 1)
+    with pytest.raises(Unsupported, match=r"part 0.parquet \(changed since it was indexed\)"):
+        count(server, table, "k = 0")
+    (folder / "_away").rename(first)
+    [root] = [root for root in made.roots if root.endswith("_k__") and "__t_" in root]
+    [generation] = Path(root.removeprefix("file:")).iterdir()
+    (generation / "stranger.parquet").write_bytes(b"")
+    with pytest.raises(CorruptIndex, match=r"is not as it was built, see stranger.parquet: rebuild the index"):
+        count(server, table, "k = 0")
+    (generation / "stranger.parquet").unlink()
+
+
+@pytest.mark.usefixtures("server")
+def test_commands(running: HiveServer, made: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, address = f"{made.database}.t", ["--hiveserver2", f"{running.host}:{running.port}", "--timeout", "300"]
+
+    def run(*argv: str) -> str:
+        assert cli.main([*address, *argv]) == 0
+        return capsys.readouterr().out
+
+    rows = made.rows  # noqa: F841 - DuckDB sees it
+    where = "k = 0 AND s = 'b'"
+    [(expected,)] = duckdb.sql(f"SELECT count(*) FROM rows WHERE {where}").fetchall()
+    assert run("query", table, where, "--count") == f"{expected}\n"
+    shown = json.loads(run("show", table, "--format", "json"))
+    assert {one["index"]: (one["fresh"], one["base_rows"]) for one in shown} == dict.fromkeys(INDEXES, (FILES, ROWS))
+    listed = json.loads(run("offsets", table, where, "--format", "json"))
+    assert sum(one["rows"] for one in listed) == expected
+    assert run("offsets", table, where, str(tmp_path / "result")) == ""
+    lines = [line.split("\x01") for line in (tmp_path / "result").read_text().splitlines()]
+    written = {(path, int(offset)) for path, offsets in lines for offset in offsets.split("\x02")}
+    assert written == {(one["path"], one["offset"]) for one in listed}
+    assert run("sql", "-e", f"USE {made.database}; SELECT count(*) AS n FROM t", "--format", "csv") == f"n\n{ROWS}\n"
+    assert cli.main([*address, "sql", "-e", "SELECT 1; SELEC 2"]) == 1
+    assert "statement 2 at line 1: " in capsys.readouterr().err
