@@ -65,3 +65,7 @@ class FileChanged(HiveBitmapError):
 
 class ServerError(HiveBitmapError):
     """A server that cannot be reached, lets us not in, refuses a statement or gives no answer; the message says why."""
+
+
+class NotPermitted(ServerError):
+    """A statement that the server lets others run; the message says which."""

@@ -29,15 +29,14 @@ from hive_bitmap.query.state import typed_values
 
 log = logging.getLogger(__name__)
 WHOLE_BLOCKS = ("parquet", "orc")  # formats whose readers give a block to the one split that holds its offset
-WHOLE_BLOCKS = ("parquet", "orc")  # formats whose readers give a block to the one split that holds its offset
 
 
 def ask(server: Server, table: str, predicate: str | None) -> Plan:
     """What the indexes of a table say of a predicate; `rows_selected` is None where that is only an upper bound.
 
     Files that the index does not know as they are now are `scanned` in the plan. Raises NotFound for a table without a
-    usable index, Unsupported for one whose files are not its rows, InvalidPredicate, ServerError, and CorruptIndex for
-    an index table whose rows cannot be.
+    usable index, Unsupported for one that is not of plain Parquet or ORC files, InvalidPredicate, ServerError, and
+    CorruptIndex for an index table whose rows cannot be.
     """
     base = tables.describe(server, table)
     format = format_of(base)
@@ -92,14 +91,9 @@ def write_offsets(server: Server, table: str, predicate: str | None, path: str, 
     """Write the compact-index result file of a predicate to a local path, and return the plan behind it.
 
     `utf8` allows paths that are not ASCII. Raises what `ask` does, and Unsupported where a file is not indexed as it is
-    now, for nobody here can tell the offsets of its blocks, for formats other than Parquet and ORC, and where a reader
-    would misread the result file; nothing is written then.
+    now, for nobody here can tell the offsets of its blocks, or where a reader would misread the result file; nothing is
+    written then.
     """
-    base = tables.describe(server, table)
-    if format_of(base) not in WHOLE_BLOCKS:
-        raise Unsupported(
-            f"a reader splits the blocks of {base.full_name}, and where their rows lie only the files tell"
-        )
     plan = ask(server, table, predicate)
     _require_fresh(plan)
     content = result_file(selected_offsets(plan.files, plan.blocks, {}), utf8=utf8)

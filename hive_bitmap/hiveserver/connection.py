@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from hive_bitmap.errors import HiveBitmapError, ServerError
+from hive_bitmap.errors import HiveBitmapError, NotPermitted, ServerError
 
 log = logging.getLogger(__name__)
 logging.getLogger("thrift").addHandler(logging.NullHandler())  # what it logs, it raises as well
@@ -139,7 +139,7 @@ def _told(server: str, statement: str) -> Iterator[None]:
     except HiveBitmapError:
         raise
     except Error as e:
-        raise ServerError(_refusal(server, statement, e)) from e
+        raise _refusal(server, statement, e) from e
     except TimeoutError as e:
         raise ServerError(_late(server, statement)) from e
     except (TException, OSError, AssertionError) as e:
@@ -150,13 +150,14 @@ def _told(server: str, statement: str) -> Iterator[None]:
         raise ServerError(f"{server} did not let us in: {e}; see --auth, --username") from e
 
 
-def _refusal(server: str, statement: str, error: Exception) -> str:
+def _refusal(server: str, statement: str, error: Exception) -> ServerError:
     status = getattr(error.args[0] if error.args else None, "status", None)
     text = str(getattr(status, "errorMessage", None) or error)
     reason = " ".join(_PREAMBLE.sub("", text).split("\n")[0].split())
+    said = f"{reason}: {_shown(statement)}" if statement else reason
     if _PERMISSION.search(text):
-        return f"{server} does not permit this: {reason}: {_shown(statement)}; ask its administrator, or see --username"
-    return f"{server} refuses: {reason}: {_shown(statement)}" if statement else f"{server} refuses a session: {reason}"
+        return NotPermitted(f"{server} does not permit this: {said}; ask its administrator, or see --username")
+    return ServerError(f"{server} refuses: {said}" if statement else f"{server} refuses a session: {said}")
 
 
 def _broken(server: str, statement: str, error: Exception) -> str:

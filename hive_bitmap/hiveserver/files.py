@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hive_bitmap.errors import ServerError, Unsupported
+from hive_bitmap.errors import NotPermitted, ServerError, Unsupported
 from hive_bitmap.hiveserver.connection import Server
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./=:,%+@~-]")
@@ -60,6 +60,8 @@ def glob(path: str) -> str:
 def _stat(server: Server, pattern: str) -> list[Entry] | ServerError:
     try:
         found = [_entry(str(row[0])) for row in server.rows(f"dfs -stat {_FORMAT} {pattern}")]
+    except NotPermitted:
+        raise
     except ServerError as e:  # nothing matches, or nothing may be seen: the server does not say which
         return e
     return sorted(found, key=lambda entry: entry.name)

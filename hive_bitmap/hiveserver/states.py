@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.columns import Column
-from hive_bitmap.errors import CorruptIndex, ServerError, Unsupported
+from hive_bitmap.errors import CorruptIndex, NotPermitted, ServerError, Unsupported
 from hive_bitmap.formats.storage import FileStatus
 from hive_bitmap.hiveserver import files, tables
 from hive_bitmap.hiveserver.connection import Server
@@ -64,6 +64,8 @@ def _manifest(server: Server, base: Table, format: str, folder: str) -> Manifest
     path = f"{folder}/{checksums.FOLDER}/{manifest.LINES}"
     try:
         held = manifest.from_lines(folder, files.lines(server, path))
+    except NotPermitted:
+        raise
     except ServerError as e:
         raise CorruptIndex(
             f"the manifest {path} cannot be read: {e}; if it is not there, rebuild the index in full"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from hive_bitmap import cli
-from hive_bitmap.errors import CorruptIndex, InvalidPredicate, NotFound, ServerError, Unsupported
+from hive_bitmap.errors import CorruptIndex, InvalidPredicate, NotFound, NotPermitted, ServerError, Unsupported
 from hive_bitmap.hiveserver.asking import ask, count, write_offsets
 from hive_bitmap.hiveserver.connection import Server
 from hive_bitmap.hiveserver.register import register
@@ -130,6 +131,16 @@ def test_changed_files_are_named(server: Server, made: Lake, tmp_path: Path) -> 
     with pytest.raises(CorruptIndex, match=r"is not as it was built, see stranger.parquet: rebuild the index"):
         count(server, table, "k = 0")
     (generation / "stranger.parquet").unlink()
+
+
+@pytest.mark.usefixtures("server")
+def test_what_is_not_permitted(running: HiveServer, made: Lake) -> None:
+    """Without `dfs` nobody can tell whether an index is fresh."""
+    forbidding = {"hive.security.command.whitelist": "set"}
+    with contextlib.closing(running.connect(**forbidding)) as connection:
+        reason = r"the server does not permit this: Insufficient privileges to execute dfs: .*; ask its administrator"
+        with pytest.raises(NotPermitted, match=reason):
+            count(Server(connection, "the server"), f"{made.database}.t", "k = 0")
 
 
 @pytest.mark.usefixtures("server")
