@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 
 from hive_bitmap.errors import CorruptIndex, Unsupported
 from hive_bitmap.formats import storage
-from hive_bitmap.index import catalog, generation, manifest, sources
+from hive_bitmap.index import catalog, generation, manifest, metastore, serde, sources
 from hive_bitmap.index.catalog import Index, Values
 from hive_bitmap.index.coverage import covered
-from hive_bitmap.index.definition import Definition
+from hive_bitmap.index.definition import Definition, schema_crc
 from hive_bitmap.index.listing import format_of, is_visible
 from hive_bitmap.index.manifest import Manifest
 from hive_bitmap.index.metastore import Table, quote
@@ -123,18 +123,22 @@ def _status(spark: SparkSession, base: Table | None, index: Index, found: list[S
     wanted = {source.values: source for source, covers in zip(found, flags, strict=True) if covers}
     wanted |= {values: Source(values, "", ()) for values in folders if values not in wanted}
     names = [column.name for column in index.table.partition_columns]
-    partitions = each(lambda one: _partition(names, index, one, folders.get(one.values)), wanted.values())
+    reading = serde.reading(base) if base else ()
+    crc = schema_crc(base.columns, metastore.time_zone(spark), reading) if base and reading else None
+    partitions = each(lambda one: _partition(names, index, one, folders.get(one.values), crc), wanted.values())
     return IndexStatus(index.definition, tuple(partitions), index.problem or _worst(partitions))
 
 
-def _partition(names: list[str], index: Index, source: Source, folder: str | None) -> PartitionStatus:
+def _partition(names: list[str], index: Index, source: Source, folder: str | None, crc: int | None) -> PartitionStatus:
+    """Where a `crc` is given, files that were indexed under another hold other keys now."""
     held, problem = _read(index, folder)
+    crcs = held.files["schema_crc"].to_pylist() if held is not None and crc is not None else []
     fresh = stale = stale_bytes = unindexed = 0
     for file in source.files:
         row = None if held is None else held.row_of.get(file.path)
         if held is None or row is None or held.shard_of[row] is None:
             unindexed += 1
-        elif held.fingerprints[row].matches(file):
+        elif held.fingerprints[row].matches(file) and (crc is None or crcs[row] == crc):
             fresh += 1
         else:
             stale, stale_bytes = stale + 1, stale_bytes + file.size

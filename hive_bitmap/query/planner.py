@@ -24,6 +24,7 @@ CLEARLY_CHEAPER = 0.9  # of a full scan's price, else the full scan is taken
 WIDTHS = {"boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "float": 4, "date": 4}  # bytes of a value
 WIDTHS |= dict.fromkeys(("bigint", "double", "timestamp", "timestamp_ntz"), 8)
 WIDE = 16  # of other types
+SPLIT_BYTES = 32 << 20  # of a file in the local file system; those of others are four times as large
 
 FILES_SCHEMA = pa.schema(
     [
@@ -119,6 +120,7 @@ class Question:
     count: bool = False
     unreadable: Mapping[str, str] = field(default_factory=dict)
     engine_can_skip_files: bool = True
+    engine_can_skip_splits: bool = False
     engine_reads_only: bool = False
     share: float = 1.0
 
@@ -171,9 +173,8 @@ def make_plan(question: Question, uses: tuple[IndexUse, ...], work: Candidates, 
         "vanished": work.vanished,
     }
     kept = int(selected.sum())
-    costs, impossible = _costs(
-        question, work, figures, kept, whole_bytes, _needed_bytes(files, blocks, selected), prices
-    )
+    skipping = _split_bytes if question.engine_can_skip_splits else _needed_bytes
+    costs, impossible = _costs(question, work, figures, kept, whole_bytes, skipping(files, blocks, selected), prices)
     strategy, reason = _choose(question, costs, impossible, figures, kept, int(rows.sum()))
     return Plan(
         question.table,
@@ -255,6 +256,15 @@ def _needed_bytes(files: pa.Table, blocks: pa.Table, selected: np.ndarray[tuple[
     return int(files["size"].to_numpy()[needed].sum())
 
 
+def _split_bytes(files: pa.Table, blocks: pa.Table, selected: np.ndarray[tuple[int], np.dtype[np.int64]]) -> int:
+    """About the bytes of the splits of which anything is read: what the engine reads when it skips the others."""
+    file, place = blocks["file"].to_numpy()[selected > 0], blocks["offset"].to_numpy()[selected > 0] // SPLIT_BYTES
+    touched = np.bincount(np.unique(np.stack([file, place]), axis=1)[0], minlength=files.num_rows)
+    sizes = files["size"].to_numpy()
+    scanned = files["scanned"].to_numpy(zero_copy_only=False)
+    return int(np.where(scanned, sizes, np.minimum(sizes, touched * SPLIT_BYTES)).sum())
+
+
 def _costs(
     question: Question,
     work: Candidates,
@@ -285,8 +295,12 @@ def _costs(
     else:
         costs[direct] = direct_price
     if not question.count:
-        if question.engine_can_skip_files:
-            costs[FILES] = prices.direct_start + needed * prices.spark_byte / question.cores
+        engine_price = prices.direct_start + needed * prices.spark_byte / question.cores
+        if question.engine_can_skip_splits:
+            costs[BLOCKS] = engine_price
+            impossible.clear()
+        elif question.engine_can_skip_files:
+            costs[FILES] = engine_price
         else:
             impossible[FILES] = "the session's reader cannot skip files"
     return costs, impossible

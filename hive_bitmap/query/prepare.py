@@ -245,6 +245,7 @@ def _look_up(spark: SparkSession, request: Request, target: _Target, scope: _Sco
         request.count,
         _unreadable(target.format, read, work.whole) | _untyped(constants, typed) | _defaulted(columns),
         not serde.reading(base) and (metastore_jvm.available(spark) or base.provider != "hive"),
+        bool(serde.reading(base)) and metastore_jvm.available(spark),
     )
     kept = [name for name in constants if name in typed.column_names]
     return Reading(base, target.format, read, typed.select(kept), answers, work), question

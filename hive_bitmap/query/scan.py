@@ -13,8 +13,10 @@ from urllib.parse import quote as percent
 
 import numpy as np
 
+from hive_bitmap.formats import LAYOUTS
 from hive_bitmap.index.metastore import literal, quote
 from hive_bitmap.index.tasks import distribute, parallelism
+from hive_bitmap.query import splits
 from hive_bitmap.query.candidates import Lookup, Whole, restrict
 from hive_bitmap.query.planner import FILES, FULL_SCAN, INDEX_ONLY, Plan, needs_file
 from hive_bitmap.query.prepare import Prepared, Reading, Request, analysed, prepare
@@ -72,6 +74,9 @@ def rows(spark: SparkSession, request: Request, prepared: Prepared) -> DataFrame
     whole = analysed(spark, request)
     if reading is None or strategy in (FULL_SCAN, INDEX_ONLY):
         return whole
+    if reading.format in LAYOUTS:
+        kept = _engine_splits(spark, request, reading, whole)
+        return whole if kept is None else kept
     frame = _read(spark, request, reading, strategy)
     found = None if frame is None else narrowed(frame, request, reading, whole.columns)
     return whole if found is None else found
@@ -86,6 +91,9 @@ def narrow(spark: SparkSession, request: Request, prepared: Prepared) -> DataFra
     if reading is None or strategy in (FULL_SCAN, INDEX_ONLY):
         return None
     _refresh(spark, request, prepared)
+    if reading.format in LAYOUTS:  # fixed splits would not follow what the query says of partitions
+        table = None if reading.base.partition_columns else _columns(spark.table(request.table), request)
+        return None if table is None else _engine_splits(spark, request, reading, table)
     frame = _read(spark, request, reading, strategy)
     if frame is None:
         return None if strategy == FILES else _columns(spark.table(request.table).where("FALSE"), request)
@@ -188,6 +196,20 @@ def _engine_rows(spark: SparkSession, request: Request, reading: Reading) -> Dat
     checks = direct_rows(spark, request, reading, [task(reading, lookup, (), check_only=True) for lookup in skipped])
     frame = spark.table(request.table).where(f"NOT array_contains(split({listed}, '\\n'), _metadata.file_path)")
     return frame if checks is None else frame.select(*map(quote, checks.columns)).union(checks)
+
+
+def _engine_splits(spark: SparkSession, request: Request, reading: Reading, frame: DataFrame) -> DataFrame | None:
+    """What Spark reads of the splits that may hold selected rows; and tasks look whether the files have changed."""
+    from pyspark.sql import functions as f
+
+    kept = splits.pruned(spark, frame, reading.work, always=request.strategy is not None)
+    if kept is None:
+        return None
+    tasks = [task(reading, lookup, (), check_only=True) for lookup in reading.work.lookups]
+    checks = direct_rows(spark, request, reading, tasks)
+    if checks is None:
+        return kept
+    return kept.union(checks.select(*(f.lit(None).cast(c.dataType).alias(c.name) for c in frame.schema)))
 
 
 def _uri(path: str) -> str:

@@ -41,6 +41,12 @@ said["counted"] = hive_bitmap.group_counts(spark, "t", None, ["k"], strategy="in
 said["sql"] = rows(hive_bitmap.sql(spark, query)) == rows(spark.sql(query))
 query = f"SELECT a.k, b.s FROM t a JOIN t b ON a.k = b.k AND b.s = 'x2' WHERE a.k = 3"
 said["join"] = rows(hive_bitmap.sql(spark, query)) == rows(spark.sql(query))
+spark.sql("CREATE TABLE x (k int) PARTITIONED BY (p int) STORED AS TEXTFILE")
+spark.sql("INSERT INTO x SELECT id % 7, id % 2 FROM range(100)")
+[report] = hive_bitmap.build(spark, "x", ["k"])
+where = "k = 3 AND p = 1"
+counted = hive_bitmap.count(spark, "x", where, strategy="index only")
+said["text"] = counted == hive_bitmap.scan(spark, "x", where).count() == spark.table("x").where(where).count() > 0
 print(json.dumps(said))
 spark.stop()
 """
@@ -79,5 +85,5 @@ def test_everything_works_without_a_jvm_at_hand(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
     said = json.loads(done.stdout.splitlines()[-1])
     assert said["count"] == said.pop("expected") > 0 and said["counted"] == 9
-    assert said["connect"] and said["scan"] and said["sql"] and said["join"]
+    assert said["connect"] and said["scan"] and said["sql"] and said["join"] and said["text"]
     assert (said["built"], said["plan"]) == (1000, None)
