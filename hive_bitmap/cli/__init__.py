@@ -15,6 +15,7 @@ from rich.text import Text
 from hive_bitmap import __version__
 from hive_bitmap.cli.checks import estimate, verify
 from hive_bitmap.cli.door import Door, messages, one_line
+from hive_bitmap.cli.hive2 import export_hive
 from hive_bitmap.cli.indexes import create, rebuild
 from hive_bitmap.cli.queries import explain, offsets, query
 from hive_bitmap.cli.server import address_of, register, server_options
@@ -64,6 +65,7 @@ for _command in (
     estimate,
     verify,
     register,
+    export_hive,
 ):
     command.add_command(_command)
 

@@ -62,20 +62,23 @@ def _files_of(item: Carry, paths: Sequence[str]) -> pa.Table:
 
 def _rows(item: Carry, path: str, size: int) -> pa.Table:
     """The rows of a shard that stay, with their cardinalities if it has bitmaps. Raises CorruptIndex."""
-    definition = item.group.definitions[0]
-    counted = definition.type == "BITMAP"
+    rows = shard_rows(item.group.definitions[0], path, size)
+    return rows.filter(pc.is_in(rows[BUCKET.name], value_set=_files_of(item, [path])["path"]))
+
+
+def shard_rows(definition: Definition, path: str, size: int) -> pa.Table:
+    """All rows of a shard, with their cardinalities if it has bitmaps. Raises CorruptIndex."""
     try:
         with storage.open_input(path) as source:
             if source.size() != size:
                 raise OSError(f"it has {source.size()} bytes instead of {size}")
             sums = checksums.read(path.rpartition("/")[0]).get(path.rpartition("/")[2])
             rows = open_checked(source, checksums.footer_of(source, sums), sums).read()
-        if counted:
+        if definition.type == "BITMAP":
             rows = rows.append_column(CARDINALITY, pa.array(cardinalities(path), CARDINALITY.type))
-        rows = rows.select(_schema(definition).names).cast(_schema(definition))
+        return rows.select(_schema(definition).names).cast(_schema(definition))
     except (OSError, pa.ArrowException, KeyError, ValueError) as e:
         raise CorruptIndex(f"shard {path} cannot be read: {e}") from e
-    return rows.filter(pc.is_in(rows[BUCKET.name], value_set=_files_of(item, [path])["path"]))
 
 
 def _schema(definition: Definition) -> pa.Schema:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hive_bitmap.errors import NotFound
+from hive_bitmap.errors import NotFound, Unsupported
+from hive_bitmap.formats import storage
 from hive_bitmap.formats.storage import FileStatus
 from hive_bitmap.index import metastore, serde
 from hive_bitmap.index.catalog import Values
@@ -44,6 +45,17 @@ def partitions(spark: SparkSession, base: Table) -> list[Partition]:
 def list_files(base: Table, found: Sequence[Partition]) -> list[Source]:
     """The base files of partitions. Raises Unsupported for a folder whose layout leaves doubt."""
     return each(lambda one: Source(one.values, one.location, tuple(files_of(base, one.location))), found)
+
+
+def require_one_listing(source: Source) -> None:
+    """Raise Unsupported for a folder in which Hive may read rows that Spark does not."""
+    if not storage.exists(source.folder):
+        return
+    known = {file.path for file in source.files}
+    others = [file.path for file in storage.list_folder(source.folder) if file.size and file.path not in known]
+    for path in [*others, *(f"{source.folder}/{name}" for name in storage.subfolders(source.folder))]:
+        if not path.rpartition("/")[2].startswith(("_", ".")):
+            raise Unsupported(f"Hive may read {path}, which Spark does not; move it away, or its rows would be missed")
 
 
 def changed(base: Table, found: Sequence[Source]) -> int:

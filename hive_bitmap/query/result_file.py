@@ -11,7 +11,7 @@ import numpy as np
 from hive_bitmap.errors import Undecodable, Unsupported
 from hive_bitmap.formats import FORMATS, LAYOUTS, storage
 from hive_bitmap.index import listing, metastore
-from hive_bitmap.index.sources import Source, sources
+from hive_bitmap.index.sources import require_one_listing, sources
 from hive_bitmap.query.offsets import READER_LIMIT, result_file, selected_offsets
 from hive_bitmap.query.planner import Plan
 from hive_bitmap.query.prepare import Request, analysed, prepare
@@ -44,7 +44,7 @@ def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: 
     format = listing.format_of(base)
     folders = sources(spark, base)
     for folder in folders:
-        _require_one_listing(folder)
+        require_one_listing(folder)
     if prepared.reading is None:
         whole = [file.path for folder in folders for file in folder.files]
     else:
@@ -60,17 +60,6 @@ def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: 
     with storage.open_output(path if ":" in path.partition("/")[0] else "file:" + storage.absolute(path)) as sink:
         sink.write(content)
     return prepared.plan
-
-
-def _require_one_listing(source: Source) -> None:
-    """Raise Unsupported for a folder whose rows are others for Hive than for Spark."""
-    if not storage.exists(source.folder):
-        return
-    known = {file.path for file in source.files}
-    copied = [file.path for file in storage.list_folder(source.folder) if file.size and file.path not in known]
-    for path in [*copied, *(f"{source.folder}/{name}" for name in storage.subfolders(source.folder))]:
-        if not path.rpartition("/")[2].startswith(("_", ".")):
-            raise Unsupported(f"Hive may read {path}, which Spark does not; move it away, or its rows would be missed")
 
 
 def _all_offsets(format: str, paths: Iterable[str]) -> dict[str, list[int]]:

@@ -27,6 +27,7 @@ COMMANDS = [
     "drop",
     "estimate",
     "explain",
+    "export-hive",
     "offsets",
     "query",
     "rebuild",
