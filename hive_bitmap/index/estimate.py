@@ -8,15 +8,12 @@ in all blocks, as far as the footers of the files tell.
 from __future__ import annotations
 
 import math
-import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from hive_bitmap.errors import InvalidProperty
 from hive_bitmap.index import metastore, staging
@@ -26,7 +23,7 @@ from hive_bitmap.index.grouping import GROUP_BYTES, cuts
 from hive_bitmap.index.listing import format_of
 from hive_bitmap.index.sampling import Footer, Sample, SampleItem, choose, look, measure
 from hive_bitmap.index.sources import Source, sources
-from hive_bitmap.index.tasks import distribute, parallelism
+from hive_bitmap.index.tasks import in_tasks, parallelism
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,7 +101,7 @@ def _estimates(
         [_item(whole, like, definition, number, some) for some in _shares(whole, number, sample, cores)]
         for number, definition in enumerate(definitions)
     ]
-    measured = iter(_in_tasks(spark, [item for items in work for item in items], measure))
+    measured = iter(in_tasks(spark, [item for items in work for item in items], measure))
     samples = [[next(measured) for _ in items] for items in work]
     return [_estimate(d, number, whole, samples[number], cores) for number, d in enumerate(definitions)]
 
@@ -112,7 +109,7 @@ def _estimates(
 def _look_at(spark: SparkSession, found: Sequence[Source], like: Footer) -> _Table:
     """The table as the footers of its files tell it; without files that cannot be read."""
     files = [file for source in found for file in source.files]
-    looked = _in_tasks(spark, [replace(like, path=file.path) for file in files], look)
+    looked = in_tasks(spark, [replace(like, path=file.path) for file in files], look)
     filled = [np.flatnonzero(rows) for rows, _ in looked]
     none = [np.zeros(0, np.int64)]
     return _Table(
@@ -167,19 +164,3 @@ def _estimate(definition: Definition, index: int, table: _Table, samples: Sequen
         build_seconds(whole, samples),
         usefulness(whole, samples),
     )
-
-
-def _in_tasks(spark: SparkSession, items: Sequence[Any], run: Callable[[Any], Any]) -> list[Any]:
-    """The results of `run`, a function of a module, for each of the items, in their order."""
-    if not items:
-        return []
-    numbered = distribute(spark, list(enumerate(items)))
-    found = numbered.mapInArrow(partial(_run_batches, run=run), "result binary").collect()
-    return [result for _, result in sorted((pickle.loads(row[0]) for row in found), key=lambda pair: pair[0])]
-
-
-def _run_batches(batches: Iterable[pa.RecordBatch], run: Callable[[Any], Any]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for item in batch.column(0):
-            number, work = pickle.loads(item.as_py())
-            yield pa.record_batch([pa.array([pickle.dumps((number, run(work)))], pa.binary())], ["result"])

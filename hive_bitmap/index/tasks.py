@@ -57,9 +57,25 @@ def distribute(spark: SparkSession, items: Sequence[Any]) -> Any:
     return spark.createDataFrame(pa.Table.from_batches(batches))  # a partition a batch
 
 
+def in_tasks(spark: SparkSession, items: Sequence[Any], run: Callable[[Any], Any]) -> list[Any]:
+    """The results of `run`, a function of a module, for each of the items, in their order."""
+    if not items:
+        return []
+    numbered = distribute(spark, list(enumerate(items)))
+    found = numbered.mapInArrow(partial(_results, run=run), "result binary").collect()
+    return [result for _, result in sorted((pickle.loads(row[0]) for row in found), key=lambda pair: pair[0])]
+
+
 def parallelism(spark: SparkSession) -> int:
     """How many tasks the session runs at once."""
     return int(spark.conf.get("spark.sql.leafNodeDefaultParallelism", None) or metastore.default_parallelism(spark))
+
+
+def _results(batches: Iterable[pa.RecordBatch], run: Callable[[Any], Any]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for item in batch.column(0):
+            number, work = pickle.loads(item.as_py())
+            yield pa.record_batch([pa.array([pickle.dumps((number, run(work)))], pa.binary())], ["result"])
 
 
 def _dealt(spark: SparkSession, jobs: Sequence[Job]) -> list[Job]:

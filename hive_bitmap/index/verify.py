@@ -6,14 +6,12 @@ that it claims to know is a problem, and so is whatever a plain reader of the in
 
 from __future__ import annotations
 
-import pickle
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.errors import CorruptIndex, Unsupported
@@ -32,7 +30,7 @@ from hive_bitmap.index.problems import Problems
 from hive_bitmap.index.shard import cardinalities_path
 from hive_bitmap.index.sources import Source, sources
 from hive_bitmap.index.stored import StoredShard
-from hive_bitmap.index.tasks import distribute
+from hive_bitmap.index.tasks import in_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,16 +91,8 @@ def verify(spark: SparkSession, table: str, names: Sequence[str] = ()) -> list[V
     if items:
         with staging.in_scratch(spark, base, found, [index.definition for index in chosen]) as staged:
             staged_items = [replace(item, staging=staged) for item in items]
-            rows = distribute(spark, staged_items).mapInArrow(_audit_batches, "audit binary").collect()
-        audits = [pickle.loads(row[0]) for row in rows]
+            audits = in_tasks(spark, staged_items, audit_shard)
     return [_result(tally, [a for a in audits if a.index == number]) for number, tally in enumerate(tallies)]
-
-
-def _audit_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for item in batch.column(0):
-            audit = audit_shard(pickle.loads(item.as_py()))
-            yield pa.record_batch([pa.array([pickle.dumps(audit)], pa.binary())], ["audit"])
 
 
 def _result(tally: _Tally, audits: Sequence[ShardAudit]) -> Verification:

@@ -6,9 +6,9 @@ Files that the index does not know as they are now are read and added. Fingerpri
 from __future__ import annotations
 
 import logging
-import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +18,7 @@ from hive_bitmap.columns import Column, find
 from hive_bitmap.errors import CorruptBitmap, CorruptIndex
 from hive_bitmap.formats.columns import KeyColumn, arrow_type
 from hive_bitmap.index.metastore import quote
-from hive_bitmap.index.tasks import distribute
+from hive_bitmap.index.tasks import in_tasks
 from hive_bitmap.query.candidates import Lookup, restrict
 from hive_bitmap.query.keys import Answers
 from hive_bitmap.query.planner import INDEX_ONLY, needs_file
@@ -130,14 +130,6 @@ def by_spark(frame: DataFrame, columns: Sequence[str]) -> pa.Table:
     return frame.groupBy(*(quote(names.get(column.lower(), column)) for column in columns)).count().toArrow()
 
 
-def tally_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The body of a counting job: rows of pickled (number, Lookup, Answers, keys) in, pickled (number, result) out."""
-    for batch in batches:
-        for item in batch.column(0):
-            number, *work = pickle.loads(item.as_py())
-            yield pa.record_batch([pa.array([pickle.dumps((number, _tally(*work)))], pa.binary())], ["tallied"])
-
-
 def _schema(reading: Reading, keys: Sequence[str]) -> pa.Schema | None:
     """The columns of the answer; None for a key named like COUNT, or a partition column that only Spark can type."""
     base = reading.base
@@ -178,9 +170,7 @@ def _tally_all(spark: SparkSession, lookups: Sequence[Lookup], answers: Answers,
     shards = {shard for lookup in lookups for part in lookup.unit.parts.values() for shard in part.shards}
     if not lookups or sum(size for _, size in shards) <= DRIVER_INDEX_BYTES:
         return [_tally(lookup, answers, keys) for lookup in lookups]
-    items = [(number, lookup, answers, keys) for number, lookup in enumerate(lookups)]
-    found = distribute(spark, items).mapInArrow(tally_batches, "tallied binary").collect()
-    return [tallied for _, tallied in sorted((pickle.loads(row[0]) for row in found), key=lambda pair: pair[0])]
+    return in_tasks(spark, lookups, partial(_tally, answers=answers, keys=keys))
 
 
 def _tally(lookup: Lookup, answers: Answers, keys: Sequence[str]) -> _Tallied:
