@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 FOLDER = "_staging"  # in the folder of a generation that is being built
 FILE, START = "hive_bitmap file", "hive_bitmap start"
 PARTS = "path string, start bigint, part string"
-MOST_NAMED = 1000  # partitions, or files: more of them are not told apart, and Spark reads others in vain
+MOST_NAMED = 1000  # partitions: more of them are not told apart, and Spark reads others in vain
 
 
 def for_build(spark: SparkSession, base: Table, busy: Sequence[Change]) -> AbstractContextManager[str]:

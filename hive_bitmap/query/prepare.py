@@ -145,7 +145,8 @@ def prepare(spark: SparkSession, request: Request, found: tuple[Table, list[Inde
     except Unsupported as e:
         return Prepared(full_scan(target.base.full_name, request.predicate, str(e), uses))
     size = sum(file.size for partition in scope.partitions for file in partition.files)
-    share = share_of_bytes(_needed(target.base, request), (*target.base.columns, *target.base.partition_columns))
+    columns = (*target.base.columns, *target.base.partition_columns)
+    share = 1.0 if serde.reading(target.base) else share_of_bytes(_needed(target.base, request), columns)
     if request.hurry and wanted is None and too_small(int(size * share), parallelism(spark)):
         why_not = f"all of its {size:,} bytes are read in less time than reading through an index takes to start"
         return Prepared(full_scan(target.base.full_name, request.predicate, why_not, uses))
