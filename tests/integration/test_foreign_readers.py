@@ -19,15 +19,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyorc
 import pyroaring
-import pyspark
 import pytest
 from pyarrow import orc
 
-from hive_bitmap import java
 from hive_bitmap.formats.storage import local_path
 from hive_bitmap.index import catalog
 from hive_bitmap.index.build import build
 from hive_bitmap.query.result_file import write_offsets
+from tests.integration.servers import jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -168,20 +167,12 @@ def test_offsets_of_the_compact_table_are_the_blocks(spark: SparkSession, base: 
 
 
 @pytest.fixture(scope="module")
-def javaewah(pytestconfig: pytest.Config) -> Path:
-    """JavaEWAH 0.3.2, which Hive 0.9 to 2.3 used, fetched by Spark's own Ivy into pytest's cache."""
-    cache = pytestconfig.cache
-    assert cache is not None, "the jar is kept in pytest's cache"
-    folder = cache.mkdir("javaewah")
-    jar = folder / "JavaEWAH-0.3.2.jar"
-    if not jar.exists():
-        (ivy,) = (Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar")
-        command = [java.executable(), "-jar", str(ivy), "-cache", str(folder / "ivy"), "-notransitive", "-types", "jar"]
-        command += ["-dependency", "com.googlecode.javaewah", "JavaEWAH", "0.3.2"]
-        command += ["-retrieve", str(folder / "[artifact]-[revision].[ext]")]
-        told = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-        assert jar.exists(), f"Ivy could not fetch JavaEWAH 0.3.2: {told.stdout[-2000:]} {told.stderr[-2000:]}"
-    return jar
+def javaewah() -> Path:
+    """JavaEWAH 0.3.2, which Hive 0.9 to 2.3 used."""
+    try:
+        return jars.resolve("javaewah", ["com.googlecode.javaewah:JavaEWAH:0.3.2"]) / "JavaEWAH-0.3.2.jar"
+    except jars.Unavailable as e:
+        pytest.skip(str(e))
 
 
 def ewah_rows(numbers: list[int]) -> list[int]:
