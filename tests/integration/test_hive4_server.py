@@ -11,9 +11,10 @@ from tests.integration.servers import metastore, metastore4
 from tests.integration.servers.hiveserver import HiveServer, run
 from tests.integration.servers.metastore import Metastore
 
-pytestmark = [pytest.mark.hive, pytest.mark.xdist_group("hive4")]
+pytestmark = pytest.mark.hive
 
 
+@pytest.mark.xdist_group("hive4")
 def test_hiveserver2(hive4: HiveServer, metastore4: Metastore, hive4_database: str) -> None:
     """External tables lie in the external warehouse; partition filters, which its metastore evaluates, work."""
     with contextlib.closing(hive4.connect(hive4_database)) as connection:
