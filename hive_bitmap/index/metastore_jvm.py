@@ -7,13 +7,15 @@ tables or partitions it names. Changed partitions go back the same way. Everythi
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from hive_bitmap.errors import ServerError
 from hive_bitmap.index.metastore import NULL_PARTITION, Partition, Table, columns_of, hadoop_path
 
 if TYPE_CHECKING:
@@ -30,12 +32,17 @@ def available(spark: SparkSession) -> bool:
 
 
 def describe(spark: SparkSession, database: str, names: Sequence[str], qualified: bool) -> list[Table]:
-    """The tables that exist; an unqualified name may be a temporary view, which hides a table of that name."""
+    """The tables that exist; an unqualified name may be a temporary view, which hides a table of that name.
+
+    Raises ServerError where the metastore fails; it is asked here first, whatever is done.
+    """
     bridge = _bridge(spark)
     if not qualified and bridge.session_catalog.getTempView(names[0]).isDefined():
         return [Table(database, names[0], "TEMPORARY")]
     wanted = bridge.to_scala.asScala(bridge.array_list(list(names))).toSeq()
-    return [_table(info) for info in bridge.json(bridge.catalog.getTablesByName(database, wanted))]
+    with _asking():
+        found = bridge.catalog.getTablesByName(database, wanted)
+    return [_table(info) for info in bridge.json(found)]
 
 
 def names_like(spark: SparkSession, database: str, pattern: str) -> list[str]:
@@ -87,6 +94,24 @@ def time_zone(spark: SparkSession) -> str:
     """The default zone of the engine's JVM, in which it reads the wall-clock timestamps of ORC files."""
     jvm: Any = spark._jvm
     return str(jvm.java.util.TimeZone.getDefault().getID())
+
+
+@contextlib.contextmanager
+def _asking() -> Iterator[None]:
+    """Tells in one sentence why the metastore failed."""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+    try:
+        yield
+    except Py4JJavaError as e:
+        cause = e.java_exception
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        reason = str(cause.toString()).partition("\n")[0]
+        if "Invalid method name" in reason:
+            advice = "set spark.sql.hive.metastore.version and spark.sql.hive.metastore.jars to what the metastore is"
+            raise ServerError(f"the metastore is not of this session's client's version ({reason}): {advice}") from e
+        raise ServerError(f"the metastore does not answer: {reason}") from e
 
 
 def _partitions(spark: SparkSession, table: Table) -> list[dict[str, Any]]:

@@ -184,7 +184,8 @@ def _told(switches: Sequence[Switch], done: int, switched: int | None, error: Ex
 def _cause(error: Exception) -> str:
     """What went wrong, without the stack of the JVM, and without py4j's line about what was called."""
     lines = [line.strip(": ") for line in str(error).splitlines() if not line.startswith(("\t", "An error occurred"))]
-    return next(filter(None, lines), type(error).__name__)
+    reason = next(filter(None, lines), type(error).__name__)
+    return f"{reason}; give another LOCATION" if "within managed warehouse root" in reason else reason
 
 
 def _columns(fields: Iterable[tuple[str, str]]) -> str:

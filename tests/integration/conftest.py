@@ -11,13 +11,24 @@ import pytest
 
 from tests.integration.servers import hive2 as hive2_server
 from tests.integration.servers import hive4 as hive4_server
+from tests.integration.servers import metastore2 as metastore2_server
 from tests.integration.servers import metastore4 as metastore4_server
 from tests.integration.servers import thriftserver
-from tests.integration.servers.hiveserver import HiveServer
+from tests.integration.servers.hiveserver import READ, HiveServer
 from tests.integration.servers.jars import Unavailable
 from tests.integration.servers.metastore import Metastore
 
 T = TypeVar("T")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The table of what Hive read through result files, one line a server, format, encoding and split size."""
+    properties = [pair for report in terminalreporter.getreports("passed") for pair in report.user_properties]
+    rows = [row for name, found in properties if name == READ for row in found]
+    if rows:
+        terminalreporter.section("rows of a full scan, splits read of all")
+        for row in [("server", "table", "encoding", "splits of", "rows", "splits read"), *rows]:
+            terminalreporter.line("{:<12}{:<32}{:<10}{:<14}{:<8}{}".format(*row))
 
 
 @contextlib.contextmanager
@@ -43,6 +54,13 @@ def hive2_database(hive2: HiveServer) -> Iterator[str]:
     """The name of a new database of `hive2`, dropped with all its tables after the test."""
     with hive2.new_database() as name:
         yield name
+
+
+@pytest.fixture(scope="session")
+def metastore2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Metastore]:
+    """Hive's metastore 2.3."""
+    with started(metastore2_server.serving(tmp_path_factory.mktemp("metastore2"))) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,9 +39,10 @@ class Metastore:
 
 def ask(port: int) -> None:
     """Call `get_all_databases` of the metastore on this port; raises unless it answers."""
-    socket = TSocket.TSocket("127.0.0.1", port)
-    socket.setTimeout(SECONDS * 1000)
-    transport = TTransport.TBufferedTransport(socket)
+    socket.create_connection(("127.0.0.1", port), SECONDS).close()  # of a refusal Thrift would write to the log
+    connection = TSocket.TSocket("127.0.0.1", port)
+    connection.setTimeout(SECONDS * 1000)
+    transport = TTransport.TBufferedTransport(connection)
     transport.open()
     try:
         protocol = TBinaryProtocol.TBinaryProtocol(transport)

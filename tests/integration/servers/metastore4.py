@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -33,19 +33,10 @@ rootLogger.level = WARN
 rootLogger.appenderRef.root.ref = console
 """
 # What of Hive's jars a Spark session needs as a client; what it has itself (Hadoop, logging) must not be there twice.
-CLIENT = ["hive-exec", "antlr-runtime", "antlr4-runtime", "caffeine", "commons-cli", "commons-codec", "commons-lang"]
-CLIENT += [
-    "commons-collections",
-    "commons-io",
-    "commons-lang3",
-    "gson",
-    "guava",
-    "httpclient",
-    "httpcore",
-    "javolution",
-]
-CLIENT += ["jackson-annotations", "jackson-core", "jackson-databind", "javassist", "javax.servlet-api", "libthrift"]
-CLIENT += ["metrics-core", "metrics-json", "metrics-jvm"]
+CLIENT = ["hive-exec", "antlr-runtime", "antlr4-runtime", "caffeine", "commons-cli", "commons-codec"]
+CLIENT += ["commons-collections", "commons-io", "commons-lang", "commons-lang3", "gson", "guava", "httpclient"]
+CLIENT += ["httpcore", "jackson-annotations", "jackson-core", "jackson-databind", "javassist", "javax.servlet-api"]
+CLIENT += ["javolution", "libthrift", "metrics-core", "metrics-json", "metrics-jvm"]
 
 
 @contextlib.contextmanager
@@ -122,7 +113,7 @@ def _connection(address: str, driver: str, user: str) -> dict[str, str]:
     }
 
 
-def _settings(folder: Path) -> Mapping[str, str]:
+def _settings(folder: Path) -> dict[str, str]:
     cleaner = "org.apache.hadoop.hive.metastore.events.EventCleanerTask"
     return {
         "metastore.thrift.bind.host": "127.0.0.1",

@@ -1,0 +1,47 @@
+"""A Hive metastore 2.3 on Derby, from the jars that Spark brings."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pyspark
+
+from hive_bitmap import java
+from hive_bitmap.errors import HiveBitmapError
+from tests.integration.servers import jars, metastore, process
+from tests.integration.servers.metastore import Metastore
+
+VERSION = "2.3.10"
+
+
+@contextlib.contextmanager
+def serving(folder: Path, port: int | None = None) -> Iterator[Metastore]:
+    """Serve out of `folder`, until the block ends; what is there already, of an earlier server, is served again.
+
+    Raises jars.Unavailable where Java cannot be had.
+    """
+    server = Metastore(port or process.free_port(), VERSION, folder / "warehouse")
+    (folder / "conf").mkdir(parents=True, exist_ok=True)
+    (folder / "conf" / "hive-site.xml").write_text(process.configuration(_settings(folder)))
+    try:
+        command = [java.executable(), "-Xmx256m", "-XX:TieredStopAtLevel=1"]
+    except HiveBitmapError as e:
+        raise jars.Unavailable(str(e)) from e
+    command += [f"-Djava.io.tmpdir={folder}", f"-Dderby.stream.error.file={folder / 'derby.log'}"]
+    command += ["-cp", f"{folder / 'conf'}:{Path(pyspark.__file__).parent / 'jars'}/*"]
+    command += ["org.apache.hadoop.hive.metastore.HiveMetaStore", "-p", str(server.port)]
+    with process.serving(command, folder, partial(metastore.ask, server.port)):
+        yield server
+
+
+def _settings(folder: Path) -> dict[str, str]:
+    return {
+        "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={folder}/derby;create=true",
+        "datanucleus.schema.autoCreateAll": "true",
+        "hive.metastore.schema.verification": "false",
+        "hive.metastore.warehouse.dir": f"file:{folder}/warehouse",
+        "hive.async.log.enabled": "false",
+    }
