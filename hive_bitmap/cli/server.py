@@ -178,7 +178,7 @@ def run_script(door: Door, parts: list[Part], keep_going: bool, limit: int | Non
 def _print_rows(server: Server, statement: str, limit: int | None, format_: str) -> None:
     """The rows of a statement, binary as Base64; a table for people has PEOPLE_READ at most where there is no limit."""
     with server.result(statement) as (names, batches):
-        if not names:
+        if not names or (names == ["Result"] and server.is_spark):  # Spark's commands have an empty one
             return
         rows = ([_value(value) for value in row] for some in batches for row in some)
         if format_ == "table":

@@ -91,9 +91,13 @@ def write_offsets(server: Server, table: str, predicate: str | None, path: str, 
     """Write the compact-index result file of a predicate to a local path, and return the plan behind it.
 
     `utf8` allows paths that are not ASCII. Raises what `ask` does, and Unsupported where a file is not indexed as it is
-    now, for nobody here can tell the offsets of its blocks, or where a reader would misread the result file; nothing is
-    written then.
+    now, for nobody here can tell the offsets of its blocks, where a reader would misread the result file, and for
+    Spark's Thrift Server, which does not show all that a reader may see; nothing is written then.
     """
+    if server.is_spark:
+        raise Unsupported(
+            "Spark's Thrift Server does not show all files that a reader in Hive may see: ask HiveServer2"
+        )
     plan = ask(server, table, predicate)
     _require_fresh(plan)
     content = result_file(selected_offsets(plan.files, plan.blocks, {}), utf8=utf8)

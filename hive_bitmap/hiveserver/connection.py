@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from hive_bitmap.errors import HiveBitmapError, NotPermitted, ServerError
@@ -47,6 +48,12 @@ class Server:
     def __init__(self, connection: Any, name: str = "HiveServer2") -> None:
         self.connection = connection
         self.name = name
+
+    @cached_property
+    def is_spark(self) -> bool:
+        """Whether it is Spark's Thrift Server, which has no `dfs`; Hive answers SET in one column."""
+        with self.result("SET spark.app.name") as (names, _):
+            return len(names) > 1
 
     def rows(self, statement: str) -> Iterator[tuple[Any, ...]]:
         """The rows of a statement as they arrive. Raises ServerError."""

@@ -1,4 +1,4 @@
-"""Folders and texts as the server sees them, by its `dfs` command, which Hive 0.13 and later have.
+"""Folders and texts as the server sees them: by Hive's `dfs` command, or as rows of Spark's file sources.
 
 `dfs` cuts its line at blanks, whatever quotes there are, and takes paths for globs. A character class with a
 hexadecimal escape, `[\\x20]`, is a glob that only this character matches.
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from hive_bitmap.errors import NotPermitted, ServerError, Unsupported
 from hive_bitmap.hiveserver.connection import Server
+from hive_bitmap.index.metastore import quote
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./=:,%+@~-]")
 _FORMAT = "%F|%b|%Y|%n"  # kind, bytes, ms since 1970, name
@@ -28,7 +29,12 @@ class Entry:
 
 
 def entries(server: Server, folder: str) -> list[Entry] | None:
-    """What lies directly in a folder, by name; None where the folder is not there. Raises ServerError."""
+    """What lies directly in a folder, by name; None where the folder is not there. Raises ServerError.
+
+    Spark's Thrift Server shows visible files only; Unsupported is raised where it shows files of deeper folders.
+    """
+    if server.is_spark:
+        return _spark_entries(server, folder)
     found = _stat(server, f"{glob(folder)}/*")
     if not isinstance(found, ServerError):
         return found
@@ -45,7 +51,8 @@ def entries(server: Server, folder: str) -> list[Entry] | None:
 
 def lines(server: Server, path: str) -> Iterator[str]:
     """The lines of a text file, which may be compressed. Raises ServerError."""
-    return (row[0] or "" for row in server.rows(f"dfs -text {glob(path)}"))
+    text = f"SELECT value FROM text.{_spark_path(path)}" if server.is_spark else f"dfs -text {glob(path)}"
+    return (row[0] or "" for row in server.rows(text))
 
 
 def glob(path: str) -> str:
@@ -72,3 +79,25 @@ def _entry(line: str) -> Entry:
     if len(rest) != 3 or not rest[0].isdigit() or not rest[1].isdigit():
         raise Unsupported(f"a folder holds a name that cannot be listed, near {line!r}")
     return Entry(rest[2], kind == "directory", int(rest[0]), int(rest[1]))
+
+
+def _spark_entries(server: Server, folder: str) -> list[Entry] | None:
+    text = f"SELECT path, length, unix_millis(modificationTime) FROM binaryFile.{_spark_path(folder)}"
+    try:
+        found = server.all(text)
+    except ServerError as e:
+        if "PATH_NOT_FOUND" in str(e):
+            return None
+        raise
+    for path, _, _ in found:
+        if path.rpartition("/")[0] != folder:
+            raise Unsupported(f"readers differ about {path}: move it away, for its rows could be missed")
+    return sorted((Entry(path.rpartition("/")[2], False, *rest) for path, *rest in found), key=lambda one: one.name)
+
+
+def _spark_path(path: str) -> str:
+    if odd := re.search(r"[{}\[\]*?\\]", path):
+        raise Unsupported(
+            f"Spark's Thrift Server takes {odd.group()!r} in the path {path!r} for a pattern: ask HiveServer2"
+        )
+    return quote(path)

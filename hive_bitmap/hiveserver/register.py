@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from hive_bitmap.columns import Column
@@ -34,19 +34,31 @@ def register(server: Server, root: str, index_table: str | None = None) -> Defin
     Raises NotFound for a folder without a generation and for a base table that is not there, AlreadyExists for a table
     of that name that is not of this index, Unsupported where index and base table do not fit, and ServerError.
     """
+    if server.is_spark:
+        raise Unsupported(
+            "Spark's Thrift Server shows no folders: CREATE TABLE as docs/format.md says, or ask HiveServer2"
+        )
     said = _definition(server, root.rstrip("/"))
     name = index_table or default_table(said.database, said.table, said.name)
     definition = replace(said, index_table=name.lower())
     base = tables.describe(server, definition.full_table)
+    create_table(server, base, definition, _places(server, base, definition))
+    return definition
+
+
+def create_table(
+    server: Server, base: Table, definition: Definition, places: Mapping[tuple[str | None, ...], str]
+) -> None:
+    """Create, or create anew, the index table of a definition; `places` has the generation of each partition, by its
+    values. Raises what `register` does.
+    """
     if why_not := tables.why_unusable(base, base, replace(definition, enabled=True)):
         raise Unsupported(why_not)
-    places = _places(server, base, definition)
     _make_way(server, definition)
     where = definition.root if base.partition_columns else places[()]
     server.all(_create(base, definition, where))
     if base.partition_columns:
         _add_partitions(server, base, definition, places)
-    return definition
 
 
 def _definition(server: Server, root: str) -> Definition:
@@ -122,7 +134,7 @@ def _columns(columns: Sequence[Column]) -> str:
 
 
 def _add_partitions(
-    server: Server, base: Table, definition: Definition, places: dict[tuple[str | None, ...], str]
+    server: Server, base: Table, definition: Definition, places: Mapping[tuple[str | None, ...], str]
 ) -> None:
     named = {values: folder for values, folder in places.items() if None not in values}
     if len(named) < len(places):

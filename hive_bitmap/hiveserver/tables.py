@@ -19,7 +19,7 @@ from hive_bitmap.index.definition import Definition, from_table
 from hive_bitmap.index.drift import problem
 from hive_bitmap.index.metastore import NULL_PARTITION, Table, literal, quote
 
-KINDS = {"MANAGED_TABLE": "MANAGED", "EXTERNAL_TABLE": "EXTERNAL"}
+KINDS = {"MANAGED_TABLE": "MANAGED", "EXTERNAL_TABLE": "EXTERNAL", "MANAGED": "MANAGED", "EXTERNAL": "EXTERNAL"}
 _PARTS = {
     "# col_name": "columns",
     "# Partition Information": "partition columns",
@@ -33,20 +33,24 @@ _LISTS = {"Table Parameters:": "properties", "Storage Desc Params:": "options"}
 def describe(server: Server, name: str) -> Table:
     """The table or view of that name, `t` or `db.t`. Raises NotFound, ServerError."""
     database, table = _names(name)
+    sql_name = f"{quote(database)}.{quote(table)}"
     try:
-        rows = server.all(f"DESCRIBE FORMATTED {quote(database)}.{quote(table)}")
+        rows = server.all(f"DESCRIBE FORMATTED {sql_name}")
     except ServerError as e:
-        known = [row[0] for row in server.all(f"SHOW TABLES IN {quote(database)}")]
+        known = _names_in(server, database)
         if table in known:
             raise
         raise NotFound.of("table", table, known, f"database {database}") from e
-    return _table(database, table, rows)
+    said = _details(rows)
+    if server.is_spark:
+        said["properties"] = dict(server.all(f"SHOW TBLPROPERTIES {sql_name}"))
+    return _table(database, table, said)
 
 
 def indexes(server: Server, base: Table) -> list[tuple[Table, Definition, str]]:
     """The index tables of a table, by the index's name: each with its definition, and why it cannot be used if so."""
     first = f"{base.database}__{base.name}_"  # Hive 2 and 4 have other patterns, so none is given
-    there = (row[0] for row in server.rows(f"SHOW TABLES IN {quote(base.database)}"))
+    there = _names_in(server, base.database)
     names = [name for name in there if name.startswith(first) and name.endswith("__")]
     names += [name for name in base.properties.get(POINTER, "").split(",") if name and name not in names]
     found = []
@@ -82,6 +86,10 @@ def partition_spec(table: Table, values: Sequence[str | None]) -> str:
     return f"({', '.join(pairs)})"
 
 
+def _names_in(server: Server, database: str) -> list[str]:
+    return [row[1 if server.is_spark else 0] for row in server.rows(f"SHOW TABLES IN {quote(database)}")]
+
+
 def _names(name: str) -> tuple[str, str]:
     try:
         table = exp.to_table(name, dialect="hive")
@@ -97,26 +105,29 @@ def why_unusable(base: Table, table: Table, definition: Definition) -> str:
     return problem(base, table, replace(definition, columns=lower))
 
 
-def _table(database: str, name: str, rows: Sequence[tuple[str | None, ...]]) -> Table:
-    said = _details(rows)
-    details, properties = said["details"], said["properties"]
+def _table(database: str, name: str, said: dict[str, dict[str, str]]) -> Table:
+    details, properties, by = said["details"], said["properties"], said["partition columns"]
     return Table(
         database,
         name,
-        KINDS.get(details.get("Table Type:", ""), "VIEW"),
-        properties.get("spark.sql.sources.provider", "hive"),
-        tuple(Column(*pair) for pair in said["columns"].items()),
-        tuple(Column(*pair) for pair in said["partition columns"].items()),
+        KINDS.get(details.get("Table Type") or details.get("Type", ""), "VIEW"),
+        details.get("Provider") or properties.get("spark.sql.sources.provider", "hive"),
+        tuple(Column(*pair) for pair in said["columns"].items() if pair[0] not in by),
+        tuple(Column(*pair) for pair in by.items()),
         _location(details),
-        details.get("InputFormat:", ""),
-        details.get("SerDe Library:", ""),
+        details.get("InputFormat", ""),
+        details.get("SerDe Library") or details.get("Serde Library", ""),
         properties,
         said["options"],
     )
 
 
 def _details(rows: Sequence[tuple[str | None, ...]]) -> dict[str, dict[str, str]]:
-    """The lines of DESCRIBE FORMATTED by the part that they stand in: names and types, or words and values."""
+    """The lines of DESCRIBE FORMATTED by the part that they stand in: names and types, or words and values.
+
+    Hive has a colon behind the words. Where a word stands twice the first counts: Spark tells the table's folder behind
+    that of a partition.
+    """
     parts: dict[str, dict[str, str]] = {part: {} for part in (*_PARTS.values(), *_LISTS.values(), "other")}
     part = "columns"
     for row in rows:
@@ -126,10 +137,11 @@ def _details(rows: Sequence[tuple[str | None, ...]]) -> dict[str, dict[str, str]
             part = part if after == "columns" and part == "partition columns" else after
         elif name in _LISTS:
             part = _LISTS[name]
-        elif name.endswith(":") and part not in ("columns", "partition columns"):
-            parts["details"][name] = value
+        elif name.endswith(":") and part in _LISTS.values():
+            part = "details"
+            parts[part].setdefault(name.rstrip(":"), value)
         elif name:
-            parts[part][name] = value
+            parts[part].setdefault(name if "columns" in part else name.rstrip(":"), value)
         elif value:
             parts[part][value] = _unescaped(more)
     return parts
@@ -146,4 +158,4 @@ def _unescaped(text: str) -> str:
 
 def _location(details: dict[str, str]) -> str:
     """A folder as Hadoop's `Path.toString()` prints it: one slash after `file:`."""
-    return re.sub(r"^file:/+", "file:/", details.get("Location:", "")).rstrip("/")
+    return re.sub(r"^file:/+", "file:/", details.get("Location", "")).rstrip("/")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -16,7 +16,10 @@ import pyarrow.parquet as pq
 
 import hive_bitmap
 from hive_bitmap.hiveserver.connection import Server
-from hive_bitmap.hiveserver.register import register
+from hive_bitmap.hiveserver.register import create_table, register
+from hive_bitmap.hiveserver.tables import describe
+from hive_bitmap.index.definition import default_table
+from hive_bitmap.index.generation import definition_of, partition_folder
 from tests.integration.servers.hiveserver import HiveServer
 
 if TYPE_CHECKING:
@@ -75,10 +78,26 @@ class Lake:
                 asked.all(PARTITIONED.format(f"{self.database}.p", self.base / "p"))
                 asked.all(f"MSCK REPAIR TABLE {self.database}.p")
                 for root in self.roots:
-                    register(asked, root)
+                    if asked.is_spark:
+                        self._create(asked, root)
+                    else:
+                        register(asked, root)
                 yield asked
             finally:
                 asked.all(f"DROP DATABASE {self.database} CASCADE")
+
+    def _create(self, server: Server, root: str) -> None:
+        """What `register` does, for a server that shows no folders."""
+        values: list[tuple[object, ...]] = [*PARTITIONS] if "__p_" in root else [()]
+        places = {}
+        for one in values:
+            folder = partition_folder(root, ("m", "r")[: len(one)], map(str, one))
+            [place] = Path(folder.removeprefix("file:")).iterdir()
+            places[tuple(map(str, one))] = f"{folder}/{place.name}"
+        said = definition_of(f"{folder}/{place.name}")
+        assert said is not None
+        definition = replace(said, index_table=default_table(said.database, said.table, said.name))
+        create_table(server, describe(server, definition.full_table), definition, places)
 
 
 @contextlib.contextmanager

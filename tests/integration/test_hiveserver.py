@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.hive
-SERVERS = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in ("hive2", "hive4")]
+SERVERS = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in ("hive2", "hive4", "thrift_server")]
 PREDICATES = [
     "k = 0",
     "NOT (k = 0 OR k IS NULL)",
@@ -64,8 +64,11 @@ def server(running: HiveServer, made: Lake) -> Iterator[Server]:
         yield asked
 
 
-def test_counts_are_those_of_a_full_scan(server: Server, made: Lake) -> None:
-    for table, predicates in ((f"{made.database}.t", PREDICATES), (f"{made.database}.p", BY_PARTITION)):
+def test_counts_are_those_of_a_full_scan(server: Server, running: HiveServer, made: Lake) -> None:
+    """The oldest server has the most to prove, and is the quickest."""
+    every = 1 if running.version.startswith("2") else 3
+    for table, all_of_it in ((f"{made.database}.t", PREDICATES), (f"{made.database}.p", BY_PARTITION)):
+        predicates = all_of_it[::every]
         sums = ", ".join(f"sum(IF({predicate}, 1, 0))" for predicate in predicates)
         [expected] = server.all(f"SELECT {sums} FROM {table}")
         found = [count(server, table, predicate) for predicate in predicates]
@@ -99,6 +102,12 @@ def test_errors_are_told(server: Server, made: Lake, tmp_path: Path) -> None:
         count(server, table, "(k = 0")
     with pytest.raises(ServerError, match=r"the server refuses: .*SELEC"):
         server.all("SELEC 1")
+    if server.is_spark:
+        with pytest.raises(Unsupported, match="Spark's Thrift Server shows no folders"):
+            register(server, f"file:{made.base}/t")
+        with pytest.raises(Unsupported, match="does not show all files that a reader in Hive may see: ask HiveServer2"):
+            write_offsets(server, table, "k = 5", str(out))
+        return
     with pytest.raises(NotFound, match=r"the folder .* holds no complete generation of an index"):
         register(server, f"file:{made.base}/t")
     write_offsets(server, table, "k = 5", str(out))
@@ -113,7 +122,7 @@ def test_changed_files_are_named(server: Server, made: Lake, tmp_path: Path) -> 
     plan = ask(server, table, "k = 0")
     assert plan.files.filter(plan.files["scanned"])["path"].to_pylist() == [f"file:{folder}/more.parquet"]
     for refused in (lambda: count(server, table, "k = 0"), lambda: write_offsets(server, table, "k = 0", str(out))):
-        with pytest.raises(Unsupported, match=r"1 files .* not indexed as they are now, like .*more.parquet .*rebuild"):
+        with pytest.raises(Unsupported, match=r"like .*more.parquet .*rebuild the index|ask HiveServer2"):
             refused()
     assert not out.exists()
     assert {(each.fresh, each.unindexed) for each in show(server, table)} == {(FILES, 1)}
@@ -127,15 +136,16 @@ def test_changed_files_are_named(server: Server, made: Lake, tmp_path: Path) -> 
     (folder / "_away").rename(first)
     [root] = [root for root in made.roots if root.endswith("_k__") and "__t_" in root]
     [generation] = Path(root.removeprefix("file:")).iterdir()
-    (generation / "stranger.parquet").write_bytes(b"")
+    (generation / "stranger.parquet").write_bytes(b"PAR1")
     with pytest.raises(CorruptIndex, match=r"is not as it was built, see stranger.parquet: rebuild the index"):
         count(server, table, "k = 0")
     (generation / "stranger.parquet").unlink()
 
 
-@pytest.mark.usefixtures("server")
-def test_what_is_not_permitted(running: HiveServer, made: Lake) -> None:
+def test_what_is_not_permitted(server: Server, running: HiveServer, made: Lake) -> None:
     """Without `dfs` nobody can tell whether an index is fresh."""
+    if server.is_spark:
+        return
     forbidding = {"hive.security.command.whitelist": "set"}
     with contextlib.closing(running.connect(**forbidding)) as connection:
         reason = r"the server does not permit this: Insufficient privileges to execute dfs: .*; ask its administrator"
@@ -143,8 +153,9 @@ def test_what_is_not_permitted(running: HiveServer, made: Lake) -> None:
             count(Server(connection, "the server"), f"{made.database}.t", "k = 0")
 
 
-@pytest.mark.usefixtures("server")
-def test_commands(running: HiveServer, made: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands(
+    server: Server, running: HiveServer, made: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     table, address = f"{made.database}.t", ["--hiveserver2", f"{running.host}:{running.port}", "--timeout", "300"]
 
     def run(*argv: str) -> str:
@@ -159,10 +170,11 @@ def test_commands(running: HiveServer, made: Lake, tmp_path: Path, capsys: pytes
     assert {one["index"]: (one["fresh"], one["base_rows"]) for one in shown} == dict.fromkeys(INDEXES, (FILES, ROWS))
     listed = json.loads(run("offsets", table, where, "--format", "json"))
     assert sum(one["rows"] for one in listed) == expected
-    assert run("offsets", table, where, str(tmp_path / "result")) == ""
-    lines = [line.split("\x01") for line in (tmp_path / "result").read_text().splitlines()]
-    written = {(path, int(offset)) for path, offsets in lines for offset in offsets.split("\x02")}
-    assert written == {(one["path"], one["offset"]) for one in listed}
+    if not server.is_spark:
+        assert run("offsets", table, where, str(tmp_path / "result")) == ""
+        lines = [line.split("\x01") for line in (tmp_path / "result").read_text().splitlines()]
+        written = {(path, int(offset)) for path, offsets in lines for offset in offsets.split("\x02")}
+        assert written == {(one["path"], one["offset"]) for one in listed}
     assert run("sql", "-e", f"USE {made.database}; SELECT count(*) AS n FROM t", "--format", "csv") == f"n\n{ROWS}\n"
     assert cli.main([*address, "sql", "-e", "SELECT 1; SELEC 2"]) == 1
     assert "statement 2 at line 1: " in capsys.readouterr().err
