@@ -33,26 +33,24 @@ CHILD = """
 import sys
 from pathlib import Path
 import hive_bitmap
-from hive_bitmap.errors import NotFound
 spark = hive_bitmap.session(sys.argv[1], master="local[2]")
 said = Path(sys.argv[2])
 if not spark.catalog.tableExists("t"):
     spark.sql("CREATE TABLE t (k int, id bigint) USING parquet")
     spark.range(0, 40000, 1, 4).selectExpr("CAST(id % 7 AS int) AS k", "id").write.insertInto("t")
-if spark.sql("SHOW TABLES LIKE '*t_k*'").count():
-    expected = [row.id for row in spark.table("t").where("k = 3").orderBy("id").collect()]
-    for strategy in ("files", "full scan", None):
-        found = hive_bitmap.scan(spark, "t", "k = 3", strategy=strategy).orderBy("id").collect()
-        assert [row.id for row in found] == expected
-    assert hive_bitmap.count(spark, "t", "k = 3") == len(expected)
-    assert hive_bitmap.count(spark, "t", "k = 3", strategy="index only") == len(expected)
-    said.write_text("right")
-    next(Path(sys.argv[1], "t").glob("part-*")).unlink()  # one shard is written anew without it, the others are linked
-    spark.catalog.refreshTable("t")
-    spark.range(0, 10000).selectExpr("CAST(id % 7 AS int) AS k", "id").coalesce(1).write.insertInto("t")
-    hive_bitmap.rebuild(spark, "t")
-else:
     hive_bitmap.build(spark, "t", ["k"])
+expected = [row.id for row in spark.table("t").where("k = 3").orderBy("id").collect()]
+for strategy in ("files", None):
+    found = hive_bitmap.scan(spark, "t", "k = 3", strategy=strategy).orderBy("id").collect()
+    assert [row.id for row in found] == expected
+assert hive_bitmap.count(spark, "t", "k = 3") == len(expected)
+assert hive_bitmap.count(spark, "t", "k = 3", strategy="index only") == len(expected)
+next(Path(sys.argv[1], "t").glob("part-*")).unlink()  # one shard is written anew without it, the others are linked
+spark.catalog.refreshTable("t")
+spark.range(0, 10000).selectExpr("CAST(id % 7 AS int) AS k", "id").coalesce(1).write.insertInto("t")
+said.write_text("right")
+sys.stdin.readline()
+hive_bitmap.rebuild(spark, "t")
 said.write_text("built")
 """
 
@@ -114,6 +112,9 @@ def live(spark: SparkSession) -> list[str]:
     return [folder for index in indexes for folder in catalog.states(spark, index).values()]
 
 
+Stage = Callable[[Path, set[Path]], bool]  # has the rebuild come there? by the warehouse, and the generations before
+
+
 def first_shard(root: Path, before: set[Path]) -> bool:
     return any(list(new.glob("part-*")) for new in set(generations(root)) - before)
 
@@ -128,27 +129,29 @@ def switched(root: Path, before: set[Path]) -> bool:
 
 def test_a_killed_build_changes_nothing_and_the_next_one_cleans_up(tmp_path: Path) -> None:
     warehouse, said = tmp_path / "w", tmp_path / "said"
-    run(warehouse, said, None)
     for stage in (first_shard, manifest_begun, switched):
-        said.write_text("")
-        before = set(generations(warehouse))
-        run(warehouse, said, lambda stage=stage, before=before: stage(warehouse, before))
+        run(warehouse, said, stage)
         assert said.read_text() == "right", f"killed at {stage.__name__}"
     before = set(generations(warehouse))
     run(warehouse, said, None)
-    assert said.read_text() == "built"
     kept = generations(warehouse)
     unfinished = [path for path in kept if not (path / "_manifest" / "shards.parquet").exists()]
     assert not unfinished and len(set(kept) - before) == 1
 
 
-def run(warehouse: Path, said: Path, end: Callable[[], bool] | None) -> None:
-    """Run the child with its Java; kill both as soon as `end` is true."""
+def run(warehouse: Path, said: Path, stage: Stage | None) -> None:
+    """Run the child with its Java: it asks, then rebuilds; kill both as soon as the rebuild has come to `stage`."""
+    said.write_text("")
     with open(said.with_name("log"), "w") as log:
         command = [sys.executable, "-c", CHILD, str(warehouse), str(said)]
-        child = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
-        while end is not None and child.poll() is None:
-            if end():
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True)
+        while said.read_text() != "right" and child.poll() is None:
+            time.sleep(0.01)
+        before = set(generations(warehouse))
+        assert child.stdin is not None
+        child.stdin.close()  # for which it waits
+        while stage is not None and child.poll() is None:
+            if stage(warehouse, before):
                 os.killpg(child.pid, signal.SIGKILL)
                 child.wait()
                 for lock in (warehouse / ".metastore" / "derby").glob("*.lck"):
@@ -156,7 +159,8 @@ def run(warehouse: Path, said: Path, end: Callable[[], bool] | None) -> None:
                 return
             time.sleep(0.0005)
         assert child.wait() == 0, said.with_name("log").read_text()[-3000:]
-        assert end is None, "the build ended before it could be killed"
+        assert stage is None, "the build ended before it could be killed"
+        assert said.read_text() == "built"
 
 
 @pytest.fixture
