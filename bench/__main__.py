@@ -99,6 +99,8 @@ def _measure(spark: SparkSession, table: data.Data, cores: int, repeats: int, or
             for question in each("counting", (q for q in data.QUESTIONS if q.count), lambda q: q.name)
         ]
         grouped = [measure.ask_grouped(spark, duck, sql, repeats) for sql in each("asking", data.GROUPINGS, str)]
+        data.register(spark, table.folder, data.PLAIN_TABLE)
+        overheads = [measure.overhead(spark, about, data.HELPLESS[about], repeats) for about in data.HELPLESS]
         tables = [data.TABLE]
         if orc:
             status.update("copying to ORC")
@@ -110,7 +112,7 @@ def _measure(spark: SparkSession, table: data.Data, cores: int, repeats: int, or
                 measure.ask_fetch(spark, duck, question, name, repeats)
                 for question in each(f"fetching from {name}", (q for q in data.QUESTIONS if q.fetch), lambda q: q.name)
             ]
-    return Results(builds, together, refreshed, sizes, asked, grouped)
+    return Results(builds, together, refreshed, sizes, asked, grouped, overheads)
 
 
 if __name__ == "__main__":

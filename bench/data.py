@@ -25,7 +25,7 @@ FEWEST_FILES = 10
 FILE_ROWS = 1_000_000  # more rows make more files, not larger ones
 ROW_GROUPS = 8
 NOTE_LENGTH = 35
-TABLE, ORC_TABLE = "bench", "bench_orc"
+TABLE, ORC_TABLE, PLAIN_TABLE = "bench", "bench_orc", "bench_plain"  # the last has no index
 
 GENDERS = ("F", "M")
 TYPES = {"FULL": 0.6, "PART": 0.25, "CONTRACT": 0.1, "INTERN": 0.035, "TEMP": 0.015}
@@ -79,6 +79,15 @@ GROUPINGS = (
     "SELECT type, count(*) FROM bench WHERE gender = 'F' GROUP BY type",
     "SELECT min(age), max(age), avg(age), count(DISTINCT store) FROM bench",
 )
+
+HELPLESS = {
+    "no table has an index": f"SELECT note FROM {PLAIN_TABLE} WHERE gender = 'F'",
+    "no index for the predicate": "SELECT note FROM bench WHERE amount > 100",
+    "half of the rows": "SELECT note FROM bench WHERE gender = 'F'",
+    "a join with a table of no index": (
+        f"SELECT b.note FROM bench b JOIN {PLAIN_TABLE} p ON b.store = p.store WHERE p.note LIKE 'x%'"
+    ),
+}  # queries that no index can help
 
 
 @dataclass(frozen=True)

@@ -118,6 +118,19 @@ class Grouped:
 
 
 @dataclass(frozen=True)
+class Overhead:
+    """Seconds until a query that no index helps is analysed, its rows not fetched: what looking costs."""
+
+    about: str
+    sql: str
+    race: Race
+
+    @property
+    def seconds(self) -> float:
+        return self.race.median(OURS) - self.race.median(SPARK)
+
+
+@dataclass(frozen=True)
 class Results:
     """Everything that was measured; `sizes` is bytes by column and encoding, without those that were not tried."""
 
@@ -127,6 +140,7 @@ class Results:
     sizes: Mapping[str, Mapping[str, int]]
     asked: Sequence[Asked]
     grouped: Sequence[Grouped]
+    overheads: Sequence[Overhead]
 
 
 def race(contenders: Mapping[str, Contender], repeats: int, digest: Callable[[Any], Any]) -> Race:
@@ -239,6 +253,15 @@ def ask_grouped(spark: SparkSession, duck: duckdb.DuckDBPyConnection, sql: str, 
     }
     finished = race(contenders, repeats, lambda rows: tuple(sorted(map(tuple, rows))))
     return Grouped(sql, finished, len(finished.answers[SPARK]), _alike(list(finished.answers.values())))
+
+
+def overhead(spark: SparkSession, about: str, sql: str, repeats: int) -> Overhead:
+    """What `hive_bitmap.sql` adds to a query that it cannot help; of so many short turns that noise evens out."""
+    contenders = {
+        SPARK: Contender(lambda: spark.sql(sql).schema),
+        OURS: Contender(lambda: hive_bitmap.sql(spark, sql).schema),
+    }
+    return Overhead(about, sql, race(contenders, 4 * repeats, lambda schema: schema.json()))
 
 
 def connect_duckdb(data: Data, cores: int) -> duckdb.DuckDBPyConnection:

@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.data import KEYS, Data, summary
-from bench.measure import DUCKDB, OURS, SPARK, Asked, Built, Grouped, Refreshed, Results
+from bench.measure import DUCKDB, OURS, SPARK, Asked, Built, Grouped, Overhead, Refreshed, Results
 from bench.targets import BUILD_RATIO, PAIMON_BITMAP_BYTES, PAIMON_RANGE_BITMAP_BYTES, PAIMON_SOURCE, Target, ratio
 from hive_bitmap.query.measures import percent, seconds, size
 
@@ -51,6 +51,7 @@ def show(console: Console, found: Mapping[str, Any], results: Results, reached: 
     console.print(_sizes(results, rows))
     console.print(_counts([asked for asked in results.asked if asked.count]))
     console.print(_grouped(results.grouped))
+    console.print(_overheads(results.overheads))
     console.print(_fetches([asked for asked in results.asked if not asked.count]))
     console.print(_targets(reached))
     console.print(
@@ -63,7 +64,7 @@ def write_json(path: Path, found: Mapping[str, Any], results: Results, reached: 
     raw = {**found, **asdict(results), "targets": [asdict(target) for target in reached]}
     for built in raw["builds"]:
         del built["race"]["answers"]
-    for asked in (*raw["asked"], *raw["grouped"]):
+    for asked in (*raw["asked"], *raw["grouped"], *raw["overheads"]):
         del asked["race"]["answers"]
     path.write_text(json.dumps(raw, indent=1) + "\n")
 
@@ -149,6 +150,15 @@ def _grouped(found: Sequence[Grouped]) -> Table:
         table.add_row(
             each.sql, f"{each.rows:,}", *times, *(_marked(f"{one:.1f}x", one >= 1) for one in faster), _equal(each)
         )
+    return table
+
+
+def _overheads(found: Sequence[Overhead]) -> Table:
+    table = _table("What looking costs where no index helps: a query analysed, not run")
+    _columns(table, [""], ["Spark", "hive_bitmap", "added"])
+    for each in found:
+        times = [seconds(each.race.median(name)) for name in (SPARK, OURS)]
+        table.add_row(f"{each.about}\n[dim]{each.sql}[/]", *times, f"{1000 * each.seconds:.1f} ms")
     return table
 
 

@@ -17,7 +17,7 @@ from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.index import lookup
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.group import key_fields
-from hive_bitmap.index.metastore import CHAR_TYPE_KEY, quote
+from hive_bitmap.index.metastore import CHAR_TYPE_KEY
 from hive_bitmap.query.candidates import PartitionState
 from hive_bitmap.query.nodes import Predicate, SparkLeaf, leaves_of
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 MAX_KEYS = 200_000  # more distinct keys than these are not worth a detour
+FEW_KEYS = 10_000
+PLACE = "hive_bitmap_place"
 
 
 def ask(
@@ -78,14 +80,16 @@ def true_keys(spark: SparkSession, table: str, leaf: SparkLeaf, column: Column, 
     if not len(keys):
         return keys
     try:
-        frame = spark.createDataFrame(pa.table({column.name: keys}))
+        frame = spark.createDataFrame(pa.table({column.name: keys, PLACE: pa.array(range(len(keys)), pa.int32())}))
         if column.type.startswith(("char", "varchar")):
             frame = frame.withMetadata(column.name, {CHAR_TYPE_KEY: column.type})
-        tested = frame.alias(table).selectExpr(quote(column.name), f"({leaf.text}) AS answer")
+        tested = frame.alias(table).selectExpr(PLACE, f"({leaf.text}) AS answer")
         if tested.schema.fields[1].dataType != BooleanType():
             return None
-        found = tested.where("answer").select(quote(column.name)).toArrow()
+        true = tested.where("answer").select(PLACE)
+        # few rows that lie in the plan are collected without a job
+        places = [row[0] for row in true.collect()] if len(keys) <= FEW_KEYS else true.toArrow().column(0)
     except PySparkException as e:
         log.info("left to the rows, Spark cannot ask %s over the keys: %s", leaf.text, str(e).splitlines()[0])
         return None
-    return found.column(0).cast(keys.type).combine_chunks()
+    return keys.take(pa.array(places, pa.int32()) if isinstance(places, list) else places.combine_chunks())

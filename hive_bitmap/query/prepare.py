@@ -63,8 +63,9 @@ MOST_WHOLE_FILES = 500  # more files to be read whole than this are not opened o
 class Request:
     """What a caller asked for; `columns` of None are all. In a `hurry` nothing is looked up that cannot pay.
 
-    With `count`, rows are counted by `keys`, columns of the table. `alias` is what the predicate calls the table where
-    it is part of a query, of which `columns` are all that it names; its rows have to be in `lists`, too.
+    With `count`, rows are counted by `keys`, columns of the table, or by the sets of them that are counted `apart`.
+    `alias` is what the predicate calls the table where it is part of a query, of which `columns` are all that it names;
+    its rows have to be in `lists`, too.
     """
 
     table: str
@@ -74,6 +75,7 @@ class Request:
     strategy: str | None = None
     hurry: bool = False
     keys: tuple[str, ...] = ()
+    apart: tuple[tuple[str, ...], ...] = ()
     alias: str | None = None
     lists: tuple[Predicate, ...] = ()
 
@@ -120,14 +122,19 @@ class _Scope:
     crc: int
 
 
-def prepare(spark: SparkSession, request: Request, found: tuple[Table, list[Index]] | None = None) -> Prepared:
-    """Plan a request; `found` are its table and the indexes, if they were looked up a moment ago.
+def prepare(
+    spark: SparkSession,
+    request: Request,
+    found: tuple[Table, list[Index]] | None = None,
+    conf: Mapping[str, str] | None = None,
+) -> Prepared:
+    """Plan a request; `found` are its table and the indexes, and `conf` the settings, if asked for a moment ago.
 
     Raises NotFound for unknown names and InvalidPredicate for a predicate that Spark refuses.
     """
     if request.strategy is not None and request.strategy not in STRATEGIES:
         raise NotFound.of("strategy", request.strategy, STRATEGIES)
-    said = settings.read(metastore.settings(spark))
+    said = settings.read(metastore.settings(spark) if conf is None else conf)
     try:
         target, why_not = _target(spark, request, found)
         why_not = said.why_off or why_not
@@ -184,7 +191,7 @@ def _target(spark: SparkSession, request: Request, found: tuple[Table, list[Inde
     format = listing.format_of(base)
     tree = _parsed(spark, request, base)
     usable = [index.definition for index in indexes if not index.why_not]
-    keys = _data_keys(request, base)
+    keys = _data_keys(request.keys, base)
     chosen = choose_indexes(usable, tree, keys)
     if not request.count:
         chosen.pop("", None)
@@ -230,8 +237,9 @@ def _scope(spark: SparkSession, target: _Target) -> _Scope:
 def _look_up(spark: SparkSession, request: Request, target: _Target, scope: _Scope) -> tuple[Reading, Question]:
     base, typed = target.base, scope.values
     answers = spark_answers.ask(spark, base.name, target.tree, target.chosen, scope.partitions)
-    keys = _data_keys(request, base)
-    evaluate = _evaluation(spark, answers, keys if request.count and request.strategy is None else None)
+    keys = _data_keys(request.keys, base)
+    sets = [_data_keys(one, base) for one in request.apart or [request.keys]]
+    evaluate = _evaluation(spark, answers, sets if request.count and request.strategy is None else [])
     work = knowing(candidates(scope.partitions, scope.predicates, target.chosen, evaluate), keys)
     columns = _needed(base, request)
     read = tuple(key_columns([c for c in columns if c in base.columns], base.columns, scope.zone))
@@ -252,10 +260,10 @@ def _look_up(spark: SparkSession, request: Request, target: _Target, scope: _Sco
     return Reading(base, target.format, read, typed.select(kept), answers, work), question
 
 
-def _data_keys(request: Request, base: Table) -> list[str]:
-    """The lower-case names of the keys of a request that lie in the files."""
+def _data_keys(keys: Sequence[str], base: Table) -> list[str]:
+    """The lower-case names of the keys that lie in the files."""
     columns = {column.name.lower() for column in base.columns}
-    return [key.lower() for key in request.keys if key.lower() in columns]
+    return [key.lower() for key in keys if key.lower() in columns]
 
 
 def _needed(base: Table, request: Request) -> list[Column]:
@@ -271,16 +279,17 @@ def _needed(base: Table, request: Request) -> list[Column]:
 
 
 def _evaluation(
-    spark: SparkSession, answers: Answers, counted: Sequence[str] | None
+    spark: SparkSession, answers: Answers, counted: Sequence[Sequence[str]]
 ) -> Callable[[Sequence[Lookup]], list[Found]]:
     """Look up in this process where little index has to be read, else in tasks.
 
-    Where keys are to be `counted`, Unsupported is raised if Spark is quicker at it.
+    Where sets of keys are to be `counted`, Unsupported is raised if Spark is quicker at one of them.
     """
 
     def evaluate(lookups: Sequence[Lookup]) -> list[Found]:
-        if counted is not None and (slower := over_budget(lookups, answers, counted, parallelism(spark))):
-            raise Unsupported(slower)
+        for keys in counted:
+            if slower := over_budget(lookups, answers, keys, parallelism(spark)):
+                raise Unsupported(slower)
         shards = {shard for lookup in lookups for part in lookup.unit.parts.values() for shard in part.shards}
         if sum(size for _, size in shards) <= DRIVER_INDEX_BYTES:
             return evaluate_here(answers)(lookups)

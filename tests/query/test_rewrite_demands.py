@@ -54,6 +54,15 @@ def demanded(text: str) -> dict[str, list[str]]:
         ("SELECT * FROM (SELECT a FROM t UNION ALL SELECT b FROM u) d WHERE a = 1", {"t": [], "u": []}),
         ("WITH x AS (SELECT a FROM t) SELECT * FROM x WHERE a = 1", {"t": ["a = 1"]}),
         ("WITH x AS (SELECT a FROM t) SELECT * FROM x, x y WHERE x.a = 1", {"t": []}),
+        ("WITH x AS (SELECT a, b FROM t) SELECT * FROM x, x y WHERE x.a = 1 AND x.b = 3 AND y.a = 2",
+         {"t": ["((a = 1) AND (b = 3)) OR ((a = 2))"]}),
+        ("WITH x AS (SELECT a FROM t) SELECT * FROM u LEFT JOIN x ON a = 1 WHERE (SELECT 1 FROM x WHERE a = 2) > 0",
+         {"u": ["(SELECT 1 FROM x WHERE a = 2) > 0"], "t": ["((a = 1)) OR ((a = 2))"]}),
+        ("WITH x AS (SELECT a FROM t) SELECT a FROM x WHERE a = 1 UNION SELECT a FROM x",  {"t": []}),
+        ("WITH x AS (SELECT a FROM t), y AS (SELECT a FROM x WHERE a = 1) SELECT * FROM y, x WHERE x.a = 2",
+         {"t": ["((a = 2)) OR ((a = 1))"]}),
+        ("WITH x AS (SELECT a FROM t) SELECT * FROM x WHERE a = 1 AND EXISTS (SELECT 1 FROM (x JOIN u ON b))",
+         {"t": []}),
         ("WITH t AS (SELECT * FROM t WHERE a = 1) SELECT * FROM t WHERE b = 2", {"t": ["a = 1"]}),
         ("SELECT * FROM t WHERE a = 1 AND group = 3", {"t": ["a = 1", "group = 3"]}),
         ("WITH u AS (SELECT 1 AS a) SELECT * FROM u JOIN t ON b WHERE c", {"t": ["b", "c"]}),
@@ -65,6 +74,11 @@ def demanded(text: str) -> dict[str, list[str]]:
 )  # fmt: skip
 def test_demands(text: str, wanted: dict[str, list[str]]) -> None:
     assert demanded(text) == wanted
+
+
+def test_a_scan_is_found_once() -> None:
+    text = "SELECT * FROM t JOIN u ON a IN (SELECT b FROM w) JOIN (SELECT * FROM v WHERE c) d ON b WHERE d.x = 1"
+    assert [one.scan.alias for one in scans(statement(read(text)))] == ["t", "u", "v", "w"]
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ and types of the original; where that is not so, or anything is not understood, 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -24,8 +24,10 @@ from hive_bitmap.query.planner import INDEX_ONLY, Plan
 from hive_bitmap.query.prepare import INDEXES_REMEMBERED, Request, prepare
 from hive_bitmap.query.rewrite.choices import braced
 from hive_bitmap.query.rewrite.expressions import Aggregate
+from hive_bitmap.query.rewrite.groups import groups_of, key_sets
+from hive_bitmap.query.rewrite.order import sort
 from hive_bitmap.query.rewrite.shape import Shape, alias_of, clauses, keys_in, may_be_counted, shape_of
-from hive_bitmap.query.rewrite.weights import folded, single, weighted
+from hive_bitmap.query.rewrite.weights import folded, weighted
 from hive_bitmap.query.rewrite.words import Words, read
 
 if TYPE_CHECKING:
@@ -36,16 +38,26 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Answer:
-    """What takes the place of a block: `head`, a name for the rows of `frame`, `tail`; and the plan of the count."""
+    """What takes the place of a block: `head`, a name for the rows of `frame`, `tail`; and the plan of the count.
+
+    `result` is the block over these rows.
+    """
 
     head: str
     tail: str
     frame: DataFrame
     plan: Plan
+    result: DataFrame
 
-    def template(self, name: str) -> str:
-        """The text with a placeholder of this name for the rows, as `spark.sql` takes it with keyword arguments."""
-        return f"{braced(self.head)}{{{name}}}{braced(self.tail)}"
+
+@dataclass(frozen=True)
+class _Text:
+    """A select list, the rows that it is over, and what follows them; `alone` if Spark needs no job for it."""
+
+    items: str
+    rest: str
+    rows: pa.Table
+    alone: bool
 
 
 def answer_block(
@@ -56,12 +68,13 @@ def answer_block(
     single_row: bool = False,
     strategy: str | None = None,
     found: tuple[Table, list[Index]] | None = None,
+    conf: Mapping[str, str] | None = None,
 ) -> Answer | None:
     """The block (one SELECT, from that word to the end, over nothing but `table`) by the index alone.
 
     The rows are counted now. None where the index does not answer for certain, or Spark is as quick. `single_row`:
     nobody asks how often the block's rows occur, as inside EXISTS. `strategy` may be INDEX_ONLY, whatever it costs.
-    `found` are the table and its indexes, if they were looked up a moment ago.
+    `found` are the table and its indexes, and `conf` the settings, if they were asked for a moment ago.
     """
     from pyspark.errors import PySparkException
 
@@ -74,20 +87,35 @@ def answer_block(
             return None
         columns = (*base.columns, *base.partition_columns)
         keys = keys_in(words, columns)
-        request = Request(table, _predicate(words, columns), None, True, strategy, keys=tuple(k.name for k in keys))
-        prepared = prepare(spark, request, (base, indexes))
-        if prepared.plan.strategy != INDEX_ONLY:
-            raise Unsupported(prepared.plan.reason)
+        _require_keys(keys, base, indexes)
         schema = [(field.name, field.dataType) for field in spark.sql(block).schema.fields]
         shape = shape_of(words, columns, [name for name, _ in schema], single_row)
-        counts = counts_by_key(spark, request, prepared)
-        if set(shape.keys) != set(keys) or counts is None:
+        if set(shape.keys) != set(keys):
+            raise Unsupported("its keys are not understood")
+        names = tuple(key.name for key in keys)
+        sets = key_sets(shape)
+        apart = tuple(sets or [names])
+        request = Request(table, _predicate(words, columns), None, True, strategy, keys=names, apart=apart)
+        prepared = prepare(spark, request, (base, indexes), conf)
+        if prepared.plan.strategy != INDEX_ONLY:
+            raise Unsupported(prepared.plan.reason)
+        counts = [counts_by_key(spark, replace(request, keys=one), prepared) for one in apart]
+        known = [one for one in counts if one is not None]
+        if len(known) < len(apart):
             raise Unsupported("its keys cannot be counted")
-        rows = weighted(_with_nothing(counts, shape), shape.aggregates)
-        return _first_alike(spark, shape, rows, prepared.plan, schema)
+        return _first_alike(spark, _texts(shape, known, schema, grouped=sets is not None), prepared.plan, schema)
     except (HiveBitmapError, PySparkException) as e:
         log.info("not answered by the index: %s (%s)", block, str(e).partition("\n")[0])
         return None
+
+
+def _require_keys(keys: Sequence[Column], base: Table, indexes: Sequence[Index]) -> None:
+    """Raise Unsupported for a key that no index counts."""
+    usable = [index.definition for index in indexes if not index.why_not and index.definition.type == "BITMAP"]
+    counted = {name.lower() for definition in usable for name in definition.column_names}
+    counted |= {column.name.lower() for column in base.partition_columns}
+    if others := [key.name for key in keys if key.name.lower() not in counted]:
+        raise Unsupported(f"no index counts the keys of {others[0]}")
 
 
 def _predicate(words: Words, columns: tuple[Column, ...]) -> str | None:
@@ -109,41 +137,70 @@ def _with_nothing(counts: pa.Table, shape: Shape) -> pa.Table:
 
 
 def _first_alike(
-    spark: SparkSession, shape: Shape, rows: pa.Table, plan: Plan, schema: list[tuple[str, Any]]
+    spark: SparkSession, texts: Iterator[_Text], plan: Plan, schema: list[tuple[str, Any]]
 ) -> Answer | None:
     """The first text that Spark reads as a result of these names and types."""
     from pyspark.errors import PySparkException
 
-    frame = spark.createDataFrame(rows)
-    for items, rest, alone in _texts(shape, [name for name, _ in schema]):
+    for text in texts:
+        frame = spark.createDataFrame(text.rows)
         # rows that are to be grouped or sorted lie in one partition, which does that in one stage
-        answer = Answer(f"SELECT {items} FROM ", rest, frame if alone else frame.coalesce(1), plan)
+        frame = frame if text.alone else frame.coalesce(1)
+        head = f"SELECT {text.items} FROM "
         try:
-            found = spark.sql(answer.template("rows"), rows=answer.frame).schema.fields
+            result = spark.sql(f"{braced(head)}{{rows}}{braced(text.rest)}", rows=frame)
+            found = result.schema.fields
         except PySparkException as e:
-            log.debug("%s is not Spark's: %s", items, e)
+            log.debug("%s is not Spark's: %s", text.items, e)
             continue
         if [(field.name, field.dataType) for field in found] == schema:
-            return answer
+            return Answer(head, text.rest, frame, plan, result)
     return None
 
 
-def _texts(shape: Shape, names: list[str]) -> Iterator[tuple[str, str, bool]]:
-    """What is selected, and what follows the rows: where each of them is a group, without grouping; else with it.
-
-    Each with whether Spark can answer it without a job.
+def _texts(
+    shape: Shape, counts: Sequence[pa.Table], schema: list[tuple[str, Any]], *, grouped: bool
+) -> Iterator[_Text]:
+    """Over rows that are groups already, where these are made here (`grouped`) or keys are all that is asked; then,
+    over the keys, with the grouping left to Spark.
     """
-    grouped = "GROUP" in shape.clauses or bool(shape.aggregates)
-    keys = set(shape.groups) if grouped else {item.column for item in shape.items if shape.distinct and shape.bare}
-    if shape.plain and keys == set(shape.keys) and (grouped or keys) and not shape.tests_aliases:
-        calls = [single(aggregate) for aggregate in shape.aggregates]
-        if None not in calls:
-            replaced = dict(zip(shape.aggregates, calls, strict=True))
-            yield *_text(shape, names, lambda one: str(replaced[one]), False), "ORDER" not in shape.clauses
-    yield *_text(shape, names, folded, True), not (grouped or shape.distinct or "ORDER" in shape.clauses)
+    names = [name for name, _ in schema]
+    if grouped:
+        groups = groups_of(shape, counts)
+        yield _of_groups(shape, names, groups.rows, groups.written, groups.sorts)
+        if len(counts) > 1:
+            return
+    elif (
+        shape.distinct
+        and shape.bare
+        and not (shape.aggregates or "GROUP" in shape.clauses or "HAVING" in shape.clauses)
+    ):
+        yield _of_groups(shape, names, counts[0], {}, {})
+    rows = weighted(_with_nothing(counts[0], shape), shape.aggregates)
+    grouping = bool(shape.aggregates) or "GROUP" in shape.clauses or shape.distinct
+    items, rest = _text(shape, names, {a: folded(a) for a in shape.aggregates}, grouping=True)
+    yield _Text(items, rest, rows, not (grouping or "ORDER" in shape.clauses))
 
 
-def _text(shape: Shape, names: list[str], written: Callable[[Aggregate], str], grouping: bool) -> tuple[str, str]:
+def _of_groups(
+    shape: Shape, names: Sequence[str], rows: pa.Table, written: Mapping[Aggregate, str], sorts: Mapping[Aggregate, str]
+) -> _Text:
+    """The text over rows each of which is a group, sorted here where that can be."""
+    found = sort(shape, names, rows, sorts)
+    done = {"GROUP"} | ({"ORDER"} if found is not None else set())
+    items, rest = _text(shape, names, written, grouping=False, done=done)
+    return _Text(items, rest, rows if found is None else found, found is not None and not items.startswith("DISTINCT "))
+
+
+def _text(
+    shape: Shape,
+    names: Sequence[str],
+    written: Mapping[Aggregate, str],
+    *,
+    grouping: bool,
+    done: Collection[str] = (),
+) -> tuple[str, str]:
+    """The select list, and the clauses behind the rows but for those that are done."""
     distinct = "DISTINCT " * (shape.distinct and (grouping or bool(shape.aggregates)))
     items = [
         _source(shape, item.start, item.end, written) + f" AS {quote(name)}"
@@ -154,19 +211,19 @@ def _text(shape: Shape, names: list[str], written: Callable[[Aggregate], str], g
         at, end = shape.clauses.get(clause, (0, 0))
         if clause == "HAVING" and not grouping and at < end:
             pieces.append("WHERE " + _source(shape, at + 1, end, written))
-        elif at < end and (grouping or clause != "GROUP"):
+        elif at < end and clause not in done:
             pieces.append(_source(shape, at, end, written))
     return distinct + ", ".join(items), " ".join(pieces)
 
 
-def _source(shape: Shape, at: int, end: int, written: Callable[[Aggregate], str]) -> str:
+def _source(shape: Shape, at: int, end: int, written: Mapping[Aggregate, str]) -> str:
     """The source of these words, its aggregates as they are written."""
     pieces = []
     for aggregate in shape.aggregates:
         if at <= aggregate.start < end:
             if at < aggregate.start:
                 pieces.append(shape.words.source(at, aggregate.start))
-            pieces.append(written(aggregate))
+            pieces.append(written[aggregate])
             at = aggregate.end
     if at < end:
         pieces.append(shape.words.source(at, end))

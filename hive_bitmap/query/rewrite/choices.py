@@ -18,7 +18,8 @@ class Choice:
     `start` and `end` are the offsets of what is replaced in the text, by a placeholder between `head` and `tail`: the
     table's name, or, where the index alone answers, a block. `alias` is what the block calls the table, `seconds` is
     what planning took, and `why_not` tells why a plan that would pay is not followed. `lists` tell which columns had
-    to have one of how many keys of another table, whose rows were `read_first`.
+    to have one of how many keys of another table, whose rows were `read_first`. `result` is the analysed query,
+    where the choice is all of it.
     """
 
     plan: Plan
@@ -32,6 +33,7 @@ class Choice:
     why_not: str = ""
     lists: tuple[str, ...] = ()
     read_first: bool = False
+    result: DataFrame | None = None
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,11 @@ class Rewriting:
     def replaced(self) -> list[Choice]:
         """The choices that change the query."""
         return [choice for choice in self.choices if choice.frame is not None]
+
+    @property
+    def result(self) -> DataFrame | None:
+        """The query, if it was analysed already."""
+        return self.choices[0].result if len(self.choices) == 1 else None
 
     @property
     def template(self) -> str:

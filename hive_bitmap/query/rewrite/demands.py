@@ -68,7 +68,7 @@ class _Visible:
 
 
 _Found = dict[Source, list[Demand]]
-_Uses = dict[Cte, list[Demand]]
+_Uses = dict[Cte, list[list[Demand]]]  # what each use of it demands
 
 
 def scans(query: Query, demands: Sequence[Demand] = ()) -> Iterator[ScanDemands]:
@@ -97,7 +97,16 @@ def _query(query: Query, outer: Sequence[Demand], uses: _Uses) -> Iterator[ScanD
     for inside in query.inside:
         yield from _query(inside, (), uses)
     for cte in reversed(query.ctes):  # each is used by those behind it
-        yield from _query(cte.query, uses[cte], uses)
+        yield from _query(cte.query, _of_any(uses[cte]) if len(uses[cte]) == cte.uses else (), uses)
+
+
+def _of_any(uses: Sequence[Sequence[Demand]]) -> Sequence[Demand]:
+    """What is demanded of rows that one of several uses may take."""
+    if len(uses) == 1:
+        return uses[0]
+    texts = [" AND ".join(f"({demand.text})" for demand in use) for use in uses]
+    strict = any(demand.strict for use in uses for demand in use)
+    return [Demand(" OR ".join(f"({text})" for text in texts), strict)] if all(texts) else ()
 
 
 def _block(block: Block, outer: Sequence[Demand], uses: _Uses) -> Iterator[ScanDemands]:
@@ -110,9 +119,9 @@ def _block(block: Block, outer: Sequence[Demand], uses: _Uses) -> Iterator[ScanD
                 yield ScanDemands(scan, block, tuple(demands), star)
             case Derived(query, alias, renamed):
                 yield from _query(query, [] if renamed else through(demands, query, alias), uses)
-            case CteUse(cte, alias, renamed) if cte.once and not renamed and not cte.renamed:
-                uses[cte] += through(demands, cte.query, alias)
-            case CteUse() | Opaque():
+            case CteUse(cte, alias, renamed):
+                uses[cte].append([] if renamed or cte.renamed else through(demands, cte.query, alias))
+            case Opaque():
                 pass
     for inside in block.inside:
         yield from _query(inside, (), uses)

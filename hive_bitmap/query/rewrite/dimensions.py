@@ -25,6 +25,7 @@ from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.metastore import Table, quote
 from hive_bitmap.index.sources import sources
 from hive_bitmap.index.tasks import parallelism
+from hive_bitmap.query import settings
 from hive_bitmap.query.names import Names
 from hive_bitmap.query.nodes import FALSE, In, Predicate, Value
 from hive_bitmap.query.planner import full_scan, scan_seconds, share_of_bytes
@@ -74,10 +75,13 @@ class Dimensions:
 
 
 def read_dimensions(
-    spark: SparkSession, words: Words, scans: Sequence[ScanDemands], indexed: Indexed, *, always: bool
+    spark: SparkSession, words: Words, scans: Sequence[ScanDemands], indexed: Indexed, conf: Mapping[str, str]
 ) -> Dimensions:
-    """Key lists for the indexed scans, where reading another scan of the statement first pays, or `always`."""
-    reader = _Reader(spark, words, indexed, always)
+    """Key lists for the indexed scans, where reading another scan of the statement first pays.
+
+    And always where a setting asks for a strategy.
+    """
+    reader = _Reader(spark, words, indexed, conf)
     lists: dict[Scan, list[KeyList]] = defaultdict(list)
     for one in scans:
         if one.scan not in indexed or one.scan in reader.choices:
@@ -93,8 +97,9 @@ def read_dimensions(
 class _Reader:
     """Reads scans, each at most once."""
 
-    def __init__(self, spark: SparkSession, words: Words, indexed: Indexed, always: bool) -> None:
-        self._spark, self._words, self._indexed, self._always = spark, words, indexed, always
+    def __init__(self, spark: SparkSession, words: Words, indexed: Indexed, conf: Mapping[str, str]) -> None:
+        self._spark, self._words, self._indexed, self._conf = spark, words, indexed, conf
+        self._always = settings.read(conf).strategy is not None
         self._rows: dict[Scan, pa.Table | None] = {}
         self._sizes: dict[str, float] = {}
         self.choices: dict[Scan, Choice] = {}
@@ -156,7 +161,7 @@ class _Reader:
         wanted = [column.name for column in columns] if one.star else mentioned(self._words, columns)
         condition = predicate(one.demands, columns, scan.alias)
         plain = all(_LOCAL.fullmatch(column.type) for column in columns if column.name in wanted)
-        if condition is None or not plain or left_alone(self._spark, self._words, one, table):
+        if condition is None or not plain or left_alone(self._spark, self._words, one, table, self._conf):
             return None
         try:
             frame = self._spark.table(sql_name(scan)).alias(scan.alias).where(condition).select(*map(quote, wanted))

@@ -5,7 +5,7 @@ Strictly an allowlist: what is not known to be a function of these is refused wi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hive_bitmap.columns import Column
@@ -55,7 +55,7 @@ class Reader:
 
     def items(self, at: int, end: int, shown: Sequence[str]) -> tuple[Item, ...]:
         """The expressions of the select list; one that ends in its name in the result has an alias."""
-        spans = list(self._split(at, end))
+        spans = list(self.words.spans(at, end))
         if len(spans) != len(shown):
             raise Unsupported("its select list is not understood")
         items = []
@@ -76,7 +76,7 @@ class Reader:
             spans = [item for item in items if not any(item.start <= a.start < item.end for a in self.aggregates)]
             found = [item.column for item in spans]
         else:
-            for start, stop in self._split(at + 2, end):
+            for start, stop in self.words.spans(at + 2, end):
                 token = self.words.tokens[start]
                 number = int(token.text) if stop - start == 1 and token.text.isdigit() else 0
                 found.append(items[number - 1].column if 0 < number <= len(items) else self._column(start, stop))
@@ -121,7 +121,7 @@ class Reader:
         start, end = at + 2, close + 1
         distinct = words.key(start) == "DISTINCT"
         start += distinct or words.key(start) == "ALL"
-        several = len(list(self._split(start, close))) != 1
+        several = len(list(self.words.spans(start, close))) != 1
         literal = close - start == 1 and (words.key(start) == "*" or words.tokens[start].kind == "number")
         if start == close or (several and not distinct) or (literal and (distinct or words.tokens[at].key != "COUNT")):
             raise Unsupported("an aggregate that is not understood")
@@ -143,13 +143,3 @@ class Reader:
     def _column(self, at: int, end: int) -> Column | None:
         found = self.names.column_at(self.words.tokens[:end], at)
         return found[0] if found is not None and found[1] == end else None
-
-    def _split(self, at: int, end: int) -> Iterator[tuple[int, int]]:
-        """The spans between the outer commas."""
-        start = at
-        for place in self.words.outer(at, end):
-            if self.words.key(place) == ",":
-                yield start, place
-                start = place + 1
-        if start < end:
-            yield start, end

@@ -6,16 +6,15 @@ and the query runs as it is; a keyword that was a name leaves an operator withou
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.query.rewrite.conditions import conjuncts
 from hive_bitmap.query.rewrite.relations import from_items
 from hive_bitmap.query.rewrite.selected import has_star, outputs
-from hive_bitmap.query.rewrite.tree import Block, Cte, Query
+from hive_bitmap.query.rewrite.tree import Block, Cte, Join, Query
 from hive_bitmap.query.rewrite.words import QUERY_WORDS, Words
 
 Scope = Mapping[str, Cte]
@@ -89,20 +88,16 @@ def _read_ctes(words: Words, at: int, scope: Scope, ctes: list[Cte]) -> int:
             raise Unsupported("a common table expression that is not understood")
         close = words.closers[at]
         inner = query(words, at + 1, close, {**scope, **{cte.name: cte for cte in ctes}})
-        ctes.append(Cte(name, inner, renamed, _is_used_once(words, name)))
+        ctes.append(Cte(name, inner, renamed, _named(words, name) - 1))
         at = close + 1
         if words.key(at) != ",":
             return at
 
 
-def _is_used_once(words: Words, name: str) -> bool:
-    """Whether the text names it but twice: where it is defined and where it is used."""
-    named = [
-        at
-        for at in range(words.end)
-        if words.name(at) == name and words.key(at + 1) != "." and words.key(at - 1) not in (".", "AS")
-    ]
-    return len(named) == 2
+def _named(words: Words, name: str) -> int:
+    """How often the text names a common table expression, its definition included."""
+    places = (at for at in range(words.end) if words.name(at) == name)
+    return sum(words.key(at + 1) != "." and words.key(at - 1) not in (".", "AS") for at in places)
 
 
 def _arm(words: Words, at: int, end: int, scope: Scope) -> tuple[Block | Query, int]:
@@ -131,7 +126,7 @@ def _block(words: Words, start: int, end: int, scope: Scope) -> tuple[Block, int
         not plain or any(words.key(place) in _COUNTING for place in range(first, last)),
         start,
         end,
-        tuple(subquery for span in _expressions(words, spans) for subquery in subqueries(words, *span, scope)),
+        tuple(subquery for span in _expressions(spans, items) for subquery in subqueries(words, *span, scope)),
     )
     return block, end
 
@@ -141,14 +136,10 @@ def _with_tail(words: Words, block: Block, at: int, end: int) -> Block:
     return replace(block, end=end, counts=block.counts or limited)
 
 
-def _expressions(words: Words, spans: Mapping[str, tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _expressions(spans: Mapping[str, tuple[int, int]], items: Sequence[Sequence[Join]]) -> Iterator[tuple[int, int]]:
     """The spans of a block that hold expressions: of FROM only what stands behind ON."""
-    for clause, (at, end) in spans.items():
-        if clause != "FROM":
-            yield at, end
-            continue
-        starts = [place for place in words.outer(at, end) if words.key(place) == "ON"]
-        yield from pairwise([*starts, end])
+    yield from (span for clause, span in spans.items() if clause != "FROM")
+    yield from ((one.start, one.end) for item in items for join in item for one in join.on)
 
 
 def _clauses(words: Words, start: int, end: int) -> tuple[dict[str, int], int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hive_bitmap.errors import HiveBitmapError
@@ -52,17 +52,19 @@ def rewrite(spark: SparkSession, text: str, arguments: Arguments = None, *, thor
     tables = {scan: table for scan, table in looked.items() if table is not None}
     if not tables:
         return Rewriting(text)
-    said = settings.read(metastore.settings(spark))
+    conf = metastore.settings(spark)
+    said = settings.read(conf)
     if not said.enabled and not thorough:
         return Rewriting(text, why_not=said.why_off)
-    wanted = tables if said.enabled else {}
-    first = read_dimensions(spark, read, found, wanted, always=said.strategy is not None)
+    first = read_dimensions(spark, read, found, tables if said.enabled else {}, conf)
     choices = dict(first.choices)
     for one in found:
         if one.scan in tables and one.scan not in choices:
-            answered = _answered(spark, read, one, arguments, tables[one.scan])
+            answered = _answered(spark, read, one, arguments, tables[one.scan], conf)
             lists = first.lists.get(one.scan, ())
-            choices[one.scan] = answered or _choice(spark, read, one, *tables[one.scan], lists, hurry=not thorough)
+            choices[one.scan] = answered or _choice(
+                spark, read, one, *tables[one.scan], lists, conf, hurry=not thorough
+            )
     return Rewriting(text, tuple(choices[one.scan] for one in found if one.scan in choices))
 
 
@@ -73,20 +75,20 @@ def _choice(
     base: Table,
     indexes: Sequence[Index],
     lists: Sequence[KeyList],
+    conf: Mapping[str, str],
     *,
     hurry: bool,
 ) -> Choice:
     started = time.monotonic()
-    conf = metastore.settings(spark)
     columns = (*base.columns, *base.partition_columns)
     condition = predicate(one.demands, columns, one.scan.alias)
     whole = one.star or conf.get("spark.sql.parser.quotedRegexColumnNames", "false").lower() == "true"
     wanted = None if whole else mentioned(read, columns)
     keys = tuple(made.condition for made in lists)
     request = Request(base.sql_name, condition, wanted, hurry=hurry, alias=one.scan.alias, lists=keys)
-    prepared = prepare(spark, request, (base, list(indexes)))
+    prepared = prepare(spark, request, (base, list(indexes)), conf)
     pays = prepared.plan.strategy != FULL_SCAN
-    why_not = left_alone(spark, read, one, base) if pays else ""
+    why_not = left_alone(spark, read, one, base, conf) if pays else ""
     frame = narrow(spark, request, prepared) if pays and not why_not else None
     said = f"left alone, {why_not}" if why_not else f"{prepared.plan.strategy} ({prepared.plan.reason})"
     log.info("%s where %s: %s", base.full_name, condition, said)
@@ -106,7 +108,12 @@ def _choice(
 
 
 def _answered(
-    spark: SparkSession, read: Words, one: ScanDemands, arguments: Arguments, indexed: tuple[Table, list[Index]]
+    spark: SparkSession,
+    read: Words,
+    one: ScanDemands,
+    arguments: Arguments,
+    indexed: tuple[Table, list[Index]],
+    conf: Mapping[str, str],
 ) -> Choice | None:
     """The block of a scan by the index alone; None if that cannot answer it."""
     block, base, started = one.block, indexed[0], time.monotonic()
@@ -116,12 +123,22 @@ def _answered(
     if not all(serves(Demand(conjunct.text), columns, one.scan.alias) for conjunct in block.where):
         return None
     text, table = read.source(block.start, block.end), sql_name(one.scan)
-    answer = answer_block(spark, text, table, single_row=block.exists, found=indexed)
-    if answer is None or left_alone(spark, read, one, base):
+    answer = answer_block(spark, text, table, single_row=block.exists, found=indexed, conf=conf)
+    if answer is None or left_alone(spark, read, one, base, conf):
         return None
     log.info("%s is answered by the index alone (%s)", text, answer.plan.reason)
     start, end = read.tokens[block.start].start, read.tokens[block.end - 1].end
-    return Choice(answer.plan, start, end, answer.head, answer.tail, time.monotonic() - started, answer.frame)
+    whole = (block.start, block.end) == (0, read.end)
+    return Choice(
+        answer.plan,
+        start,
+        end,
+        answer.head,
+        answer.tail,
+        time.monotonic() - started,
+        answer.frame,
+        result=answer.result if whole else None,
+    )
 
 
 def _may_be_answered(one: ScanDemands) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hive_bitmap.errors import HiveBitmapError
-from hive_bitmap.index import catalog, metastore
+from hive_bitmap.index import catalog
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.metastore import Table, quote
 from hive_bitmap.query.prepare import INDEXES_REMEMBERED
@@ -50,9 +51,8 @@ def indexed(spark: SparkSession, one: ScanDemands, thorough: bool) -> tuple[Tabl
     return base, indexes
 
 
-def left_alone(spark: SparkSession, read: Words, one: ScanDemands, base: Table) -> str:
+def left_alone(spark: SparkSession, read: Words, one: ScanDemands, base: Table, conf: Mapping[str, str]) -> str:
     """Why nothing may take the place of a scan; empty if something may."""
-    conf = metastore.settings(spark)
     if '"' in read.text and conf.get("spark.sql.ansi.doubleQuotedIdentifiers", "false").lower() == "true":
         return "names may stand in double quotes"
     if not one.scan.aliased and _is_named_in_full(read, one.scan.alias):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 NAMES_OF_ALL = "*"  # what NATURAL JOIN merges: any name
 
@@ -101,9 +101,9 @@ class Query:
 
 @dataclass(frozen=True, eq=False)
 class Cte:
-    """A common table expression; `once` if nothing but one place of the text can mean it."""
+    """A common table expression; no more than `uses` places of the text can mean it."""
 
     name: str
     query: Query
     renamed: bool
-    once: bool = field(default=False)
+    uses: int

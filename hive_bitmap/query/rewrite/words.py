@@ -47,6 +47,16 @@ class Words:
             yield at
             at = self.closers.get(at, at) + 1
 
+    def spans(self, at: int, end: int) -> Iterator[tuple[int, int]]:
+        """What stands between the outer commas."""
+        start = at
+        for place in self.outer(at, end):
+            if self.key(place) == ",":
+                yield start, place
+                start = place + 1
+        if start < end:
+            yield start, end
+
     def opens_query(self, at: int) -> bool:
         """Whether the bracket at this place opens a query."""
         while self.key(at) == "(":
