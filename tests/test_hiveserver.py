@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import socket
 import sqlite3
 import subprocess
@@ -11,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from datetime import date
 from decimal import Decimal
+from pathlib import Path
 
 import click
 import duckdb
@@ -83,6 +85,27 @@ def test_a_plain_condition_is_sent_whole() -> None:
     predicate = Or((And((Compare("k", ">", 1), Compare("k", "<", 5))), IsNull("k")))
     assert condition(predicate, {"k": "int"}) == "(`k` > 1 AND `k` < 5) OR (`k` IS NULL)"
     assert condition(And((predicate, Compare("k", "<>", 3))), {"k": "int"}).startswith("((`k` > 1 AND")
+
+
+def test_a_manifest_is_the_same_as_lines(tmp_path: Path) -> None:
+    file = {"path": "file:/é 1", "size": 7, "mtime_ms": 1, "etag": "", "tail_crc32": 2**32 - 1, "schema_crc": 3}
+    known = {
+        **file,
+        "shard": "s",
+        "reason": "",
+        "indirect": ["a"],
+        "offsets": [4, 9],
+        "lengths": [5, 6],
+        "rows": [1, 0],
+    }
+    other = {**file, "path": "b", "reason": "no", "indirect": [], "offsets": [], "lengths": [], "rows": []}
+    shards = pa.Table.from_pylist([{"shard": "s", "size": 1, "rows": 2, "cardinality_size": 3}], manifest.SHARDS)
+    folder = f"file:{tmp_path}/g"
+    manifest.write(folder, [pa.Table.from_pylist([known, other], manifest.FILES)], shards, {})
+    with gzip.open(tmp_path / "g" / "_manifest" / manifest.LINES, "rt", encoding="ascii") as lines:
+        found = manifest.from_lines(folder, lines)
+    assert (found.files, found.shards) == (manifest.read(folder).files, shards)
+    assert found.row_of == {"file:/é 1": 1, "b": 0}
 
 
 def test_a_manifest_of_lines_that_are_none_is_refused() -> None:

@@ -39,34 +39,19 @@ def ask(server: Server, table: str, predicate: str | None) -> Plan:
     CorruptIndex for an index table whose rows cannot be.
     """
     base = tables.describe(server, table)
-    format = format_of(base)
-    if format not in WHOLE_BLOCKS:
-        raise Unsupported(
-            f"table {base.full_name} is stored as {format}: only Spark knows as what such files are read, so ask there"
-        )
+    format = _plain_format(base)
     tree = TRUE if predicate is None else parse(predicate, (*base.columns, *base.partition_columns), base.name)
     found = tables.indexes(server, base)
-    chosen = _chosen(base, tree, found)
+    chosen = _chosen(server, base, tree, found)
     served = {definition.name for definition in chosen.values()}
     used = [(of, definition) for of, definition, _ in found if definition.name in served]
     _require_readable(server, [definition for _, definition in used])
     left = _left(server, base, tree)
     places = [folders(server, of, left) for of, _ in used]
-    states = [
-        state(
-            server,
-            base,
-            format,
-            values,
-            folder,
-            [
-                (definition, place[values])
-                for (_, definition), place in zip(used, places, strict=True)
-                if values in place
-            ],
-        )
-        for values, folder in folders(server, base, left).items()
-    ]
+    states = []
+    for values, folder in folders(server, base, left).items():
+        here = [(one, place[values]) for (_, one), place in zip(used, places, strict=True) if values in place]
+        states.append(state(server, base, format, values, folder, here))
     predicates = [left[one.values] for one in states]
     work = candidates(states, predicates, chosen, evaluation(server, chosen, _within(base.partition_columns, left)))
     if [folders(server, tables.describe(server, of.sql_name), left) for of, _ in used] != places:
@@ -108,13 +93,29 @@ def write_offsets(server: Server, table: str, predicate: str | None, path: str, 
     return plan
 
 
-def _chosen(base: Table, tree: Predicate, found: Sequence[tuple[Table, Definition, str]]) -> dict[str, Definition]:
+def _plain_format(base: Table) -> str:
+    format = format_of(base)
+    if format not in WHOLE_BLOCKS:
+        raise Unsupported(
+            f"table {base.full_name} is stored as {format}: only Spark knows as what such files are read, so ask there"
+        )
+    return format
+
+
+def _chosen(
+    server: Server, base: Table, tree: Predicate, found: Sequence[tuple[Table, Definition, str]]
+) -> dict[str, Definition]:
     """The index of each column that the predicate tests; any index where it tests none, to know how many rows are."""
     usable = [definition for _, definition, why in found if not why]
-    if not usable:
-        why_not = "; ".join(why for _, _, why in found) or "create one, or register what was built elsewhere"
-        raise NotFound(f"no index of table {base.full_name} can be used: {why_not}")
-    return choose_indexes(usable, tree) or choose_indexes(usable, TRUE)
+    if usable:
+        return choose_indexes(usable, tree) or choose_indexes(usable, TRUE)
+    if not found and (others := tables.index_tables(server, base)):
+        raise NotFound(
+            f"table {base.database}.{others[0]} is not an index table of hive_bitmap, or its properties hive_bitmap.* "
+            "were edited: hive-bitmap register makes it anew"
+        )
+    why_not = "; ".join(why for _, _, why in found) or "create one, or register what was built elsewhere"
+    raise NotFound(f"no index of table {base.full_name} can be used: {why_not}")
 
 
 def _require_readable(server: Server, used: Sequence[Definition]) -> None:

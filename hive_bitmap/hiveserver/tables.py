@@ -47,14 +47,17 @@ def describe(server: Server, name: str) -> Table:
     return _table(database, table, said)
 
 
+def index_tables(server: Server, base: Table) -> list[str]:
+    """The names of the tables that are named like index tables of a table, and of those that it points at."""
+    first = f"{base.database}__{base.name}_"  # Hive 2 and 4 have other patterns, so none is given
+    names = [name for name in _names_in(server, base.database) if name.startswith(first) and name.endswith("__")]
+    return names + [name for name in base.properties.get(POINTER, "").split(",") if name and name not in names]
+
+
 def indexes(server: Server, base: Table) -> list[tuple[Table, Definition, str]]:
     """The index tables of a table, by the index's name: each with its definition, and why it cannot be used if so."""
-    first = f"{base.database}__{base.name}_"  # Hive 2 and 4 have other patterns, so none is given
-    there = _names_in(server, base.database)
-    names = [name for name in there if name.startswith(first) and name.endswith("__")]
-    names += [name for name in base.properties.get(POINTER, "").split(",") if name and name not in names]
     found = []
-    for name in names:
+    for name in index_tables(server, base):
         table = describe(server, f"{quote(base.database)}.{quote(name)}")
         definition = from_table(table)
         if definition is not None and definition.table == base.name:

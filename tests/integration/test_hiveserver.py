@@ -18,7 +18,7 @@ from hive_bitmap.hiveserver.asking import ask, count, write_offsets
 from hive_bitmap.hiveserver.connection import Server
 from hive_bitmap.hiveserver.register import register
 from hive_bitmap.hiveserver.showing import show
-from tests.integration.lake import FILES, INDEXES, ROWS, Lake, lake, write_file
+from tests.integration.lake import FILES, INDEXES, PLAIN, ROWS, Lake, lake, write_file
 from tests.integration.servers.hiveserver import HiveServer
 
 if TYPE_CHECKING:
@@ -102,6 +102,11 @@ def test_errors_are_told(server: Server, made: Lake, tmp_path: Path) -> None:
         count(server, table, "(k = 0")
     with pytest.raises(ServerError, match=r"the server refuses: .*SELEC"):
         server.all("SELEC 1")
+    name = f"{made.database}.{made.database}__other_i__"
+    for statement in (PLAIN.format(f"{made.database}.other", made.base / "t"), f"CREATE TABLE {name} (k int)"):
+        server.all(statement)
+    with pytest.raises(NotFound, match=rf"table {name} is not an index table of hive_bitmap, or its properties"):
+        count(server, f"{made.database}.other", "k = 0")
     if server.is_spark:
         with pytest.raises(Unsupported, match="Spark's Thrift Server shows no folders"):
             register(server, f"file:{made.base}/t")
