@@ -1,4 +1,4 @@
-"""Real servers, each started once, by the worker that runs its tests; without Java or the jars they are skipped."""
+"""Real servers, each started once, by the worker that runs its tests; where one cannot be had, they are skipped."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TypeVar
 
 import pytest
 
+from tests.integration.servers import containers, thriftserver
 from tests.integration.servers import hive2 as hive2_server
 from tests.integration.servers import hive4 as hive4_server
 from tests.integration.servers import metastore2 as metastore2_server
 from tests.integration.servers import metastore4 as metastore4_server
-from tests.integration.servers import thriftserver
 from tests.integration.servers.hiveserver import READ, HiveServer
 from tests.integration.servers.jars import Unavailable
 from tests.integration.servers.metastore import Metastore
@@ -43,9 +43,10 @@ def started(server: AbstractContextManager[T]) -> Iterator[T]:
 
 
 @pytest.fixture(scope="session")
-def hive2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveServer]:
+def hive2(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveServer]:
     """HiveServer2 2.3.10 (MapReduce)."""
-    with started(hive2_server.serving(tmp_path_factory.mktemp("hive2"))) as server:
+    folder, docker = tmp_path_factory.mktemp("hive2"), pytestconfig.getoption("docker")
+    with started(containers.hive2(folder.parent) if docker else hive2_server.serving(folder)) as server:
         yield server
 
 
@@ -64,16 +65,20 @@ def metastore2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Metastore]:
 
 
 @pytest.fixture(scope="session")
-def metastore4(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Metastore]:
+def metastore4(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Metastore]:
     """Hive's metastore 4.0.1; its users are in the xdist_group "hive4"."""
-    with started(metastore4_server.serving(tmp_path_factory.mktemp("metastore4"))) as server:
+    folder, docker = tmp_path_factory.mktemp("metastore4"), pytestconfig.getoption("docker")
+    with started(containers.metastore(folder.parent) if docker else metastore4_server.serving(folder)) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def hive4(tmp_path_factory: pytest.TempPathFactory, metastore4: Metastore) -> Iterator[HiveServer]:
+def hive4(
+    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory, metastore4: Metastore
+) -> Iterator[HiveServer]:
     """HiveServer2 4.0.1 (Tez) on `metastore4`."""
-    with started(hive4_server.serving(tmp_path_factory.mktemp("hive4"), metastore4)) as server:
+    folder, docker = tmp_path_factory.mktemp("hive4"), pytestconfig.getoption("docker")
+    with started(containers.hive4(folder.parent) if docker else hive4_server.serving(folder, metastore4)) as server:
         yield server
 
 
@@ -85,9 +90,10 @@ def hive4_database(hive4: HiveServer) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def thrift_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveServer]:
+def thrift_server(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveServer]:
     """Spark's Thrift Server."""
-    with started(thriftserver.serving(tmp_path_factory.mktemp("thrift_server"))) as server:
+    folder, docker = tmp_path_factory.mktemp("thrift_server"), pytestconfig.getoption("docker")
+    with started(containers.thrift_server(folder.parent) if docker else thriftserver.serving(folder)) as server:
         yield server
 
 
