@@ -20,6 +20,7 @@ from hive_bitmap.columns import Column
 from hive_bitmap.errors import NotFound, Unsupported
 
 if TYPE_CHECKING:
+    from pyspark.errors import AnalysisException
     from pyspark.sql import SparkSession
 
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -134,6 +135,11 @@ def describe_many(spark: SparkSession, database: str, names: Sequence[str]) -> l
     return _reader(spark).describe(spark, database, names, qualified=True) if names else []
 
 
+def is_unknown_kind(error: AnalysisException) -> bool:
+    """Whether a table is of a kind that Spark refuses to look at, as the tables of Hive 2's own indexes are."""
+    return "HIVE_TABLE_TYPE" in str(error)
+
+
 def names_like(spark: SparkSession, database: str, pattern: str) -> list[str]:
     """The names of the tables of a database that match; `*` stands for anything."""
     return _reader(spark).names_like(spark, database, pattern)
@@ -174,9 +180,17 @@ class _Sql:
 
     @staticmethod
     def describe(spark: SparkSession, database: str, names: Sequence[str], qualified: bool) -> list[Table]:
-        return [
-            _Sql.describe_one(spark, database, name, qualified) for name in names if _Sql.exists(spark, database, name)
-        ]
+        from pyspark.errors import AnalysisException
+
+        found = []
+        for name in names:
+            try:
+                if _Sql.exists(spark, database, name):
+                    found.append(_Sql.describe_one(spark, database, name, qualified))
+            except AnalysisException as e:
+                if not is_unknown_kind(e):
+                    raise
+        return found
 
     @staticmethod
     def exists(spark: SparkSession, database: str, name: str) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from hive_bitmap.errors import ServerError
-from hive_bitmap.index.metastore import NULL_PARTITION, Partition, Table, columns_of, hadoop_path
+from hive_bitmap.index.metastore import NULL_PARTITION, Partition, Table, columns_of, hadoop_path, is_unknown_kind
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,11 +34,23 @@ def available(spark: SparkSession) -> bool:
 def describe(spark: SparkSession, database: str, names: Sequence[str], qualified: bool) -> list[Table]:
     """The tables that exist; an unqualified name may be a temporary view, which hides a table of that name.
 
+    Spark fails a whole call for one table that it does not know the kind of: Hive's own indexes. They are left out.
     Raises ServerError where the metastore fails; it is asked here first, whatever is done.
     """
+    from pyspark.errors import AnalysisException
+
     bridge = _bridge(spark)
     if not qualified and bridge.session_catalog.getTempView(names[0]).isDefined():
         return [Table(database, names[0], "TEMPORARY")]
+    try:
+        return _described(bridge, database, names)
+    except AnalysisException as e:
+        if not is_unknown_kind(e):
+            raise
+        return [] if len(names) == 1 else [one for name in names for one in describe(spark, database, [name], True)]
+
+
+def _described(bridge: _Bridge, database: str, names: Sequence[str]) -> list[Table]:
     wanted = bridge.to_scala.asScala(bridge.array_list(list(names))).toSeq()
     with _asking():
         found = bridge.catalog.getTablesByName(database, wanted)

@@ -190,3 +190,21 @@ def test_a_dropped_index_table_leaves_an_orphan(spark: SparkSession, database: s
     assert status(spark, flat).fresh == 2
     hive_bitmap.drop(spark, flat, "k")
     assert generations(spark, database) == sorted([folder, f"file:{stranger}"]), "a clean may take the first of them"
+
+
+def test_an_index_that_hive_made_hides_no_table(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    """Spark fails whole calls for the tables of Hive 2's own indexes; those of ours have the same kind of name."""
+    flat = flat_table(spark, tmp_path / "t")
+    hive_bitmap.build(spark, flat, ["k"])
+    jvm, session = spark._jvm, spark._jsparkSession
+    assert jvm is not None
+    client = session.sharedState().externalCatalog().unwrapped().client()
+    jvm.java.lang.System.setProperty("spark.testing", "true")  # only so does it take statements of Hive's
+    try:
+        client.runSqlHive(f"CREATE INDEX own ON TABLE {database}.flat (k) AS 'COMPACT' WITH DEFERRED REBUILD")
+        assert f"{database}__flat_own__" in [table.tableName for table in spark.sql("SHOW TABLES").collect()]
+        assert [one.definition.name for one in hive_bitmap.show(spark, flat)] == ["k"]
+        require_right(spark, flat)
+    finally:
+        client.runSqlHive(f"DROP INDEX IF EXISTS own ON {database}.flat")
+        jvm.java.lang.System.clearProperty("spark.testing")

@@ -76,7 +76,7 @@ def _first_answer(process: subprocess.Popen[bytes], log: Path, ask: Callable[[],
         except Exception as e:
             if process.poll() is not None or time.monotonic() > end:
                 state = "did not answer" if process.poll() is None else f"ended with status {process.returncode}"
-                raise RuntimeError(f"{process.args[0]!r} {state}: {log.read_text(errors='replace')[-TAIL:]}") from e
+                raise RuntimeError(f"the server {state}: {log.read_text(errors='replace')[-TAIL:]}") from e
         time.sleep(0.1)
 
 

@@ -1,0 +1,125 @@
+"""Indexes of ours as Hive 2.3.10's own: used by itself, and right where what Hive builds is not.
+
+The oracle is Hive's full scan of the same table. That Hive used an index, EXPLAIN tells.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import hive_bitmap
+from hive_bitmap.errors import Unsupported
+from hive_bitmap.hiveserver.connection import Server
+from hive_bitmap.hiveserver.hive2_index import register_index
+from hive_bitmap.index.hive2_export import export
+from tests.integration.hive2_tables import Base, make_table, shared_database
+from tests.integration.servers.hiveserver import HiveServer, Refused, run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.hive, pytest.mark.xdist_group("hive2")]
+BY_ITSELF = {
+    "hive.optimize.index.filter": "true",
+    "hive.optimize.index.filter.compact.minsize": "0",
+    "hive.auto.convert.join": "false",  # else Hive joins two BITMAP indexes by a map join, and never loads its side
+    "hive.fetch.task.conversion": "none",
+    "hive.input.format": "org.apache.hadoop.hive.ql.io.HiveInputFormat",
+    "hive.exec.orc.split.strategy": "ETL",
+    "fs.file.impl.disable.cache": "true",
+}
+PREDICATES = ["k = 3", "k > 46 AND s = 's1'", "k <= 2 AND p = 'a b'", "s = 'rare'", "k = 999"]
+
+
+@pytest.fixture(scope="module")
+def database_of_both(
+    spark: SparkSession, hive2: HiveServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Base]:
+    with shared_database(spark, hive2, tmp_path_factory.mktemp("base")) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def by_itself(server: HiveServer, base: Base, split: int) -> Iterator[Any]:
+    """A session that uses indexes by itself, in the table's database, and reads in splits of that size."""
+    sizes = dict.fromkeys(["fs.local.block.size", "mapreduce.input.fileinputformat.split.maxsize"], str(split))
+    with contextlib.closing(server.connect(base.name.partition(".")[0], **BY_ITSELF, **sizes)) as connection:
+        yield connection
+
+
+def full_scan(server: HiveServer, query: str) -> Counter[tuple[Any, ...]]:
+    with contextlib.closing(server.connect()) as connection:
+        return Counter(run(connection, query))
+
+
+def uses_index(connection: Any, query: str) -> bool:
+    return any("_bucketname" in line for (line,) in run(connection, f"EXPLAIN {query}"))
+
+
+@pytest.mark.parametrize("kind", ["Parquet by Hive", "ORC by Spark"])
+def test_hive_uses_exported_indexes_by_itself(
+    hive2: HiveServer, spark: SparkSession, database_of_both: Base, tmp_path: Path, kind: str
+) -> None:
+    """Partitions, two indexes joined by AND, small splits; and an index that is stale for Hive is left alone."""
+    base = make_table(spark, hive2, database_of_both, kind)
+    hive_bitmap.build(spark, base.name, ["k", "s"], encoding="ewah")
+    exported = [export(spark, base.name, index, str(tmp_path / "exported")) for index in ("k", "s")]
+    with contextlib.closing(hive2.connect()) as connection:
+        for index in exported:
+            register_index(Server(connection), index)
+    with by_itself(hive2, base, 6_000) as connection:
+        for predicate in PREDICATES:
+            query = f"SELECT id, k, s, p FROM {base.name} WHERE {predicate}"
+            assert uses_index(connection, query), predicate
+            assert Counter(run(connection, query)) == full_scan(hive2, query), predicate
+
+        query = f"SELECT id FROM {base.name} WHERE k = 3"
+        before = full_scan(hive2, query)
+        for path in list(base.folder.glob("p=a b/[!_.]*")):
+            shutil.copy(path, path.with_name(f"later {path.name}"))
+        assert not uses_index(connection, query)
+        assert Counter(run(connection, query)) == full_scan(hive2, query) != before
+    with pytest.raises(Unsupported, match=r"does not know .*later .* as it is now: hive-bitmap rebuild"):
+        export(spark, base.name, "k", str(tmp_path / "exported"))
+
+
+def test_hives_own_rebuild_loses_rows_where_ours_does_not(
+    hive2: HiveServer, spark: SparkSession, hive2_database: str, tmp_path: Path
+) -> None:
+    """Of Parquet, read in other splits than it was built in; of ORC, REBUILD of a BITMAP index fails altogether."""
+    spark.sql(f"CREATE DATABASE {hive2_database}")
+    try:
+        base = Base(f"{hive2_database}.t", tmp_path / "t")
+        rows = spark.range(8000).selectExpr("id", "CAST(id DIV 400 AS int) AS k").coalesce(1)
+        rows.write.options(**{"parquet.block.size": "8192", "compression": "none"}).parquet(str(base.folder))
+        make = f"{base.name} (id bigint, k int) STORED AS PARQUET LOCATION 'file:{base.folder}'"
+        spark.sql(f"CREATE TABLE {make}")
+        hive_bitmap.build(spark, base.name, ["k"], encoding="ewah")
+        queries = [f"SELECT id FROM {base.name} WHERE k = {key}" for key in (0, 9, 19)]
+        with by_itself(hive2, base, 8_000) as connection:
+            run(connection, f"CREATE EXTERNAL TABLE {make}")
+            run(connection, f"CREATE INDEX own ON TABLE {base.name} (k) AS 'COMPACT' WITH DEFERRED REBUILD")
+            run(connection, f"ALTER INDEX own ON {base.name} REBUILD")
+        expected = [full_scan(hive2, query) for query in queries]
+        with by_itself(hive2, base, 4_000) as connection:
+            assert all(uses_index(connection, query) for query in queries)
+            own = [Counter(run(connection, query)) for query in queries]
+            assert sum(map(Counter.total, own)) < sum(map(Counter.total, expected)), "Hive has mended its index"
+            run(connection, f"DROP INDEX own ON {base.name}")
+            register_index(Server(connection), export(spark, base.name, "k", str(tmp_path / "exported")))
+            assert all(uses_index(connection, query) for query in queries)
+            assert [Counter(run(connection, query)) for query in queries] == expected
+
+            run(connection, f"CREATE TABLE o STORED AS ORC AS SELECT * FROM {base.name}")
+            run(connection, "CREATE INDEX own ON TABLE o (k) AS 'BITMAP' WITH DEFERRED REBUILD")
+            with pytest.raises(Refused):
+                run(connection, "ALTER INDEX own ON o REBUILD")
+    finally:
+        spark.sql(f"DROP DATABASE {hive2_database} CASCADE")
