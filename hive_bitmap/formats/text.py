@@ -1,10 +1,12 @@
 """Text: a unit is a line, known by its first byte; lines end at \\n, \\r or \\r\\n, as Hadoop's LineReader ends them.
 
-Hadoop tells compressed files by their names. A gzip file has one unit, at 0, for it is one split whatever its size.
+Hadoop tells compressed files by their names. One of gzip or deflate has one unit, at 0, for it is one split whatever
+its size.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 
 import numpy as np
@@ -15,17 +17,18 @@ from hive_bitmap.formats.columns import decoding
 from hive_bitmap.formats.units import Longs, Units
 
 CHUNK_BYTES = 4 << 20
-GZIP = ".gz"
-OTHER_CODECS = (".bz2", ".deflate", ".lz4", ".snappy", ".zst", ".lzo", ".lzo_deflate", ".passthrough")
+GZIP, DEFLATE = ".gz", ".deflate"
+OTHER_CODECS = (".bz2", ".lz4", ".snappy", ".zst", ".lzo", ".lzo_deflate", ".passthrough")
 _NEW_LINE, _RETURN = 10, 13
 
 
 def units(source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Units]:
     """The lines that start in the bytes from `start` to `end`."""
     if path.endswith(OTHER_CODECS):
-        raise Undecodable(f"text compressed as {path.rpartition('.')[2]}: of compressed text only gzip is indexed")
-    if path.endswith(GZIP):
-        yield Units(np.zeros(1, np.int64), np.array([_count_compressed(source)], np.int64))
+        raise Undecodable(f"text compressed as {path.rpartition('.')[2]}: known are gzip and deflate")
+    if path.endswith((GZIP, DEFLATE)):
+        chunks = _inflated(source) if path.endswith(DEFLATE) else _unzipped(source)
+        yield Units(np.zeros(1, np.int64), np.array([_count(chunks)], np.int64))
         return
     if start < end:
         yield _lines(np.array([start], np.int64))
@@ -47,16 +50,33 @@ def _line_ends(data: np.ndarray[tuple[int], np.dtype[np.uint8]], count: int) -> 
     return np.flatnonzero(ends) + 1
 
 
-def _count_compressed(source: pa.NativeFile) -> int:
-    """How many lines the decompressed bytes hold."""
+def _count(chunks: Iterator[bytes]) -> int:
+    """How many lines the bytes hold."""
     ended, waiting = 0, b""  # the last byte waits for the one that follows it
-    with decoding("gzip"), pa.CompressedInputStream(source, "gzip") as stream:
-        while data := waiting + stream.read(CHUNK_BYTES):
-            if len(data) == len(waiting):
-                break
-            ended += len(_line_ends(np.frombuffer(data, np.uint8), len(data) - 1))
-            waiting = data[-1:]
+    for chunk in chunks:
+        data = waiting + chunk
+        ended += len(_line_ends(np.frombuffer(data, np.uint8), max(len(data) - 1, 0)))
+        waiting = data[-1:]
     return ended + len(waiting)
+
+
+def _unzipped(source: pa.NativeFile) -> Iterator[bytes]:
+    with decoding("gzip"), pa.CompressedInputStream(source, "gzip") as stream:
+        while data := stream.read(CHUNK_BYTES):
+            yield data
+
+
+def _inflated(source: pa.NativeFile) -> Iterator[bytes]:
+    """What a chain of zlib streams holds."""
+    stream = zlib.decompressobj()
+    try:
+        while data := source.read(CHUNK_BYTES):
+            while data:
+                yield stream.decompress(data)
+                data = stream.unused_data
+                stream = zlib.decompressobj() if stream.eof else stream
+    except zlib.error as error:
+        raise Undecodable(f"deflate: {error}") from error
 
 
 def _lines(offset: Longs) -> Units:

@@ -57,11 +57,14 @@ def in_scratch(
     spark: SparkSession, base: Table, wanted: Sequence[Source], definitions: Sequence[Definition]
 ) -> Iterator[str]:
     """`staged` in a folder of its own, where the first of the indexes has its generations, or would have them."""
+    if format_of(base) not in LAYOUTS:
+        yield ""
+        return
     root = definitions[0].root or catalog.place(spark, definitions[0], None).root
-    folder = f"{root}/{generation.new_name()}"
-    with staged(spark, base, wanted, definitions, folder) as found:
-        yield found
-    if found:
+    try:
+        with staged(spark, base, wanted, definitions, f"{root}/{generation.new_name()}") as folder:
+            yield folder
+    finally:
         storage.remove_empty_folders(root, root)
 
 
@@ -82,6 +85,8 @@ def staged(
         raise Unsupported(f"table {base.full_name} has to be read through this session, but {why}")
     try:
         storage.make_folder(folder)
+        if storage.exists(base.location):
+            storage.copy_permissions(base.location, folder)
     except OSError as e:
         raise Unsupported(f"what Spark reads of {base.full_name} needs a place for a while, but {e}") from e
     try:

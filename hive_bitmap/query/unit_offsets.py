@@ -6,17 +6,15 @@ listed. That grows with the rows, so it is done in tasks.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from hive_bitmap.errors import FileChanged, Undecodable, Unsupported
 from hive_bitmap.formats import LAYOUTS, storage, units
-from hive_bitmap.index.tasks import distribute, parallelism
+from hive_bitmap.index.tasks import in_tasks, parallelism
 from hive_bitmap.query.candidates import Lookup, restrict
 from hive_bitmap.query.keys import Answers
 from hive_bitmap.query.planner import needs_file
@@ -26,9 +24,6 @@ from hive_bitmap.query.units import Longs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-FOUND = "path string, offsets array<bigint>, problem string"
-_FOUND = pa.schema([("path", pa.string()), ("offsets", pa.list_(pa.int64())), ("problem", pa.string())])
 
 
 @dataclass(frozen=True)
@@ -54,30 +49,22 @@ def unit_offsets(
             needed = np.flatnonzero(needs_file(found, lookup))
             pieces = np.array_split(needed, min(len(needed), parallelism(spark))) if len(needed) else []
             tasks += [UnitTask(format, restrict(lookup, files.tolist()), reading.answers) for files in pieces]
-    if not tasks:
-        return {}
-    rows = distribute(spark, tasks).mapInArrow(_find, FOUND).collect()
-    for _, _, problem in rows:
+    offsets: dict[str, list[int]] = {}
+    for told, problem in in_tasks(spark, tasks, _offsets):
         if problem:
             raise Unsupported(problem)
-    return {path: offsets for path, offsets, _ in rows if offsets}
+        offsets.update({path: numbers.tolist() for path, numbers in told.items() if len(numbers)})
+    return offsets
 
 
-def _find(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for item in batch.column(0):
-            for row in _rows(pickle.loads(item.as_py())):
-                yield pa.record_batch([pa.array([value], f.type) for value, f in zip(row, _FOUND, strict=True)], _FOUND)
-
-
-def _rows(task: UnitTask) -> Iterator[tuple[str, Longs, str]]:
+def _offsets(task: UnitTask) -> tuple[dict[str, Longs], str]:
+    """Inside a task: the offsets of each file, or what is wrong."""
     try:
-        for path, offsets in _selected(task, task.lookup) if task.lookup is not None else _all(task):
-            yield path, offsets, ""
+        return dict(_all(task) if task.lookup is None else _selected(task, task.lookup)), ""
     except Undecodable as e:
-        yield "", np.zeros(0, np.int64), f"the offsets of a file cannot be told: {e}"
+        return {}, f"the offsets of a file cannot be told: {e}"
     except (FileChanged, FileNotFoundError) as e:
-        yield "", np.zeros(0, np.int64), f"a file changed after the query was planned, run it again: {e}"
+        return {}, f"a file changed after the query was planned, run it again: {e}"
 
 
 def _all(task: UnitTask) -> Iterator[tuple[str, Longs]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import zlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -163,16 +164,17 @@ def test_odd_text(spark: SparkSession, database: str, tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "plain").write_bytes(ODD_LINES)
     (folder / "zipped.gz").write_bytes(gzip.compress(ODD_LINES) + gzip.compress(b"\n5,five,5"))
+    (folder / "deflated.deflate").write_bytes(zlib.compress(b"1,one,1\n\n"))
     (folder / "other.bz2").write_bytes(bz2.compress(b"6,six,6\n"))
     (folder / "_hidden").write_bytes(b"8,eight,8\n")
     (folder / "empty").write_bytes(b"")
     serde = "ROW FORMAT DELIMITED FIELDS TERMINATED BY ',' ESCAPED BY '\\\\' NULL DEFINED AS 'NA'"
     spark.sql(f'CREATE EXTERNAL TABLE t (n int, s string, d decimal(6,2)) {serde} LOCATION "{folder}"')
     [report, _] = hive_bitmap.build(spark, "t", ["n", ["s", "d"]])
-    assert [(name.rpartition("/")[2], "only gzip is indexed" in why) for name, why in report.unindexed] == [
+    assert [(name.rpartition("/")[2], "known are gzip and deflate" in why) for name, why in report.unindexed] == [
         ("other.bz2", True)
     ]
-    assert report.base_rows == 2 * len(ODD_LINES.splitlines()) + 1
+    assert report.base_rows == 2 * len(ODD_LINES.splitlines()) + 3
     predicates = ("n IS NULL", "n = 7 OR s = 'a,b'", "d > 1.2 AND NOT n < 0", "s = ''", "s IS NULL", "n = 6")
     right(spark, "t", *predicates)
     (folder / "other.bz2").unlink()
@@ -180,7 +182,11 @@ def test_odd_text(spark: SparkSession, database: str, tmp_path: Path) -> None:
     assert hive_bitmap.plan(spark, "t", "n = 1", count=True).strategy == "index only"
     verified(spark, "t")
     offsets = offsets_of(spark, "t", "n = 1 OR s = 'five'", tmp_path / "offsets")
-    assert offsets == {f"file:{folder}/plain": [0, ODD_LINES.index(b"1.9")], f"file:{folder}/zipped.gz": [0]}
+    assert offsets == {
+        f"file:{folder}/plain": [0, ODD_LINES.index(b"1.9")],
+        f"file:{folder}/zipped.gz": [0],
+        f"file:{folder}/deflated.deflate": [0],
+    }
 
 
 OTHER_SERDES = {
