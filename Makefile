@@ -16,10 +16,10 @@ export PYSPARK_DRIVER_PYTHON = $(PYSPARK_PYTHON)
 unexport SPARK_HOME SPARK_CONF_DIR SPARK_REMOTE HADOOP_CONF_DIR HIVE_CONF_DIR PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL = help
-.PHONY: help install demo test check bench bench-hive hive dist clean
+.PHONY: help install demo test check bench bench-hive bench-functions hive test-docker dist clean
 
 help: ## say what there is to make
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | awk -F@ '{ printf "%-17s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | awk -F@ '{ printf "%-23s %s\n", $$1, $$2 }'
 
 install: $(INSTALLED) ## make .venv with the tested versions of all that is needed
 
@@ -49,8 +49,14 @@ bench: $(INSTALLED) ## measure side by side with Spark and DuckDB; ROWS=1e6 for 
 bench-hive: $(INSTALLED) ## compare the indexes that Hive 2.3 builds with ours for it, on as many rows (ROWS=1e6)
 	@$(WITH_JAVA) $(BIN)/python -m bench.hive --rows $(if $(filter file,$(origin ROWS)),1e6,$(ROWS))
 
+bench-functions: $(INSTALLED) ## measure the functions of ddl/functions.sql
+	@$(WITH_JAVA) $(BIN)/python -m bench.functions
+
 hive: $(INSTALLED) ## run the tests with real Hive servers; their reader's splits are printed as a table
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) -m hive tests/integration
+
+test-docker: $(INSTALLED) ## run the same tests with the servers of docker/compose.yaml, which needs a Docker engine
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) -m hive --docker tests/integration
 
 dist: $(INSTALLED) ## build the wheel and the source distribution into dist/
 	@rm -rf dist
