@@ -124,6 +124,10 @@ def test_rows_of_any_connection_arrive_in_batches() -> None:
         assert server.all("CREATE TABLE t (a)") == []
         with server.result("SELECT 1 AS one, 2 AS two") as (names, rows):
             assert (names, list(rows)) == (["one", "two"], [[(1, 2)]])
+        with pytest.raises(ServerError, match=r"^HiveServer2 refuses: no such table: nix: SELECT [*] FROM nix$"):
+            server.all("SELECT * FROM nix")
+        with pytest.raises(BrokenPipeError), server.result("SELECT 1"):  # of whoever reads the rows
+            raise BrokenPipeError
 
 
 @contextlib.contextmanager

@@ -141,7 +141,7 @@ def _within(columns: Sequence[Column], left: dict[Values, Predicate]) -> str:
     parts = []
     for position, column in enumerate(columns):
         texts = {values[position] for values in left}
-        if None in texts or len(texts) > MOST_VALUES or column.type not in ("string", "int", "bigint"):
+        if not texts or None in texts or len(texts) > MOST_VALUES or column.type not in ("string", "int", "bigint"):
             continue
         values = [literal(str(text) if column.type == "string" else int(str(text)), column.type) for text in texts]
         if all(values):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from hive_bitmap.errors import HiveBitmapError, NotPermitted, ServerError
+from hive_bitmap.errors import NotPermitted, ServerError
 
 log = logging.getLogger(__name__)
 logging.getLogger("thrift").addHandler(logging.NullHandler())  # what it logs, it raises as well
@@ -69,11 +69,23 @@ class Server:
     def result(self, statement: str) -> Iterator[tuple[list[str], Iterator[list[tuple[Any, ...]]]]]:
         """The names of the columns, none where there is no result, and the rows as in `batches`. Raises ServerError."""
         log.debug("%s", statement)
-        with _told(self.name, statement), closing(self.connection.cursor()) as cursor:
-            cursor.arraysize = FETCHED
-            cursor.execute(statement)
-            names = [column[0] for column in cursor.description or ()]
-            yield names, iter(lambda: cursor.fetchmany(FETCHED) if names else [], [])
+        cursor = self.connection.cursor()
+        try:
+            with _told(self.name, statement):
+                cursor.arraysize = FETCHED
+                cursor.execute(statement)
+                names = [column[0] for column in cursor.description or ()]
+            yield names, self._fetched(cursor, statement) if names else iter(())
+        finally:
+            _close(cursor)
+
+    def _fetched(self, cursor: Any, statement: str) -> Iterator[list[tuple[Any, ...]]]:
+        while True:
+            with _told(self.name, statement):
+                some = cursor.fetchmany(FETCHED)
+            if not some:
+                return
+            yield some
 
     def all(self, statement: str) -> list[tuple[Any, ...]]:
         """All rows of a statement, for statements that have few. Raises ServerError."""
@@ -126,32 +138,27 @@ def _sasl(address: Address, mechanism: str) -> Callable[[], Any]:
     return client
 
 
-def _close(connection: Any) -> None:
-    from thrift.transport.TTransport import TTransportException
-
+def _close(opened: Any) -> None:
+    """Close a cursor or connection. One that is broken cannot be; what broke it was told then."""
     try:
-        connection.close()
-    except (TTransportException, OSError) as e:  # it broke before, which was told then
+        opened.close()
+    except Exception as e:  # noqa: BLE001 - drivers raise what they like
         log.debug("closing: %s", e)
 
 
 @contextmanager
 def _told(server: str, statement: str) -> Iterator[None]:
-    """Turn what PyHive, Thrift and SASL raise into ServerError; an empty statement is the opening of the session."""
-    from pyhive.exc import Error
-    from thrift.Thrift import TException
-
+    """Turn what a DB-API, Thrift and SASL raise into ServerError; an empty statement is the opening of the session."""
     try:
         yield
-    except HiveBitmapError:
-        raise
-    except Error as e:
-        raise _refusal(server, statement, e) from e
     except TimeoutError as e:
         raise ServerError(_late(server, statement)) from e
-    except (TException, OSError, AssertionError) as e:
-        raise ServerError(_broken(server, statement, e)) from e
-    except Exception as e:  # pure-sasl, kerberos and PyHive raise what they like while a session is opened
+    except Exception as e:
+        kinds = {kind.__name__ for kind in type(e).__mro__}
+        if "Error" in kinds:  # as PEP 249 has it
+            raise _refusal(server, statement, e) from e
+        if kinds & {"TException", "OSError", "AssertionError"}:
+            raise ServerError(_broken(server, statement, e)) from e
         if statement:
             raise
         raise ServerError(f"{server} did not let us in: {e}; see --auth, --username") from e
@@ -173,6 +180,8 @@ def _broken(server: str, statement: str, error: Exception) -> str:
         return _late(server, statement)
     if statement:
         return f"{server} broke the connection ({text}) at: {_shown(statement)}; see its log"
+    if "failed to resolve" in text:
+        return f"{server} cannot be reached: there is no host of that name"
     if "could not connect" in text.lower():
         return f"{server} cannot be reached: is it running, and is this its Thrift port (hive.server2.thrift.port)?"
     if "bad status" in text.lower():
