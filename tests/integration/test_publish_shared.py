@@ -150,7 +150,7 @@ assert len(left) == 2, left
 assert generations() == before
 right(9, 1)
 """
-ROUNDS = 12  # --long N for more
+ROUNDS = 10  # --long N for more
 Start = Callable[..., "subprocess.Popen[str]"]
 
 
