@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -90,7 +92,7 @@ def test_blocks_are_those_that_hold_rows(server: Server, made: Lake) -> None:
         assert 0 < len(found) < every
 
 
-def test_errors_are_told(server: Server, made: Lake, tmp_path: Path) -> None:
+def test_errors_are_told(server: Server, running: HiveServer, made: Lake, tmp_path: Path) -> None:
     table, out = f"{made.database}.t", tmp_path / "out"
     with pytest.raises(NotFound, match=rf"no table 'nix' in database {made.database}; known: .*\bt\b"):
         count(server, f"{made.database}.nix", "k = 0")
@@ -117,6 +119,10 @@ def test_errors_are_told(server: Server, made: Lake, tmp_path: Path) -> None:
         register(server, f"file:{made.base}/t")
     write_offsets(server, table, "k = 5", str(out))
     assert out.read_bytes() == b""
+    with contextlib.closing(running.connect(**{"hive.security.command.whitelist": "set"})) as connection:
+        reason = r"the server does not permit this: Insufficient privileges to execute dfs: .*; ask its administrator"
+        with pytest.raises(NotPermitted, match=reason):  # nobody could tell whether the index is fresh
+            count(Server(connection, "the server"), table, "k = 0")
 
 
 def test_changed_files_are_named(server: Server, made: Lake, tmp_path: Path) -> None:
@@ -147,17 +153,6 @@ def test_changed_files_are_named(server: Server, made: Lake, tmp_path: Path) -> 
     (generation / "stranger.parquet").unlink()
 
 
-def test_what_is_not_permitted(server: Server, running: HiveServer, made: Lake) -> None:
-    """Without `dfs` nobody can tell whether an index is fresh."""
-    if server.is_spark:
-        return
-    forbidding = {"hive.security.command.whitelist": "set"}
-    with contextlib.closing(running.connect(**forbidding)) as connection:
-        reason = r"the server does not permit this: Insufficient privileges to execute dfs: .*; ask its administrator"
-        with pytest.raises(NotPermitted, match=reason):
-            count(Server(connection, "the server"), f"{made.database}.t", "k = 0")
-
-
 def test_commands(
     server: Server, running: HiveServer, made: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -181,5 +176,11 @@ def test_commands(
         written = {(path, int(offset)) for path, offsets in lines for offset in offsets.split("\x02")}
         assert written == {(one["path"], one["offset"]) for one in listed}
     assert run("sql", "-e", f"USE {made.database}; SELECT count(*) AS n FROM t", "--format", "csv") == f"n\n{ROWS}\n"
+    code = (
+        f"import sys\nfrom hive_bitmap import cli\ncli.main({[*address, 'query', table, where, '--count']})\n"
+        "print([name for name in sys.modules if name.split('.')[0] in ('pyspark', 'py4j')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == (f"{expected}\n[]\n", "")
     assert cli.main([*address, "sql", "-e", "SELECT 1; SELEC 2"]) == 1
     assert "statement 2 at line 1: " in capsys.readouterr().err
