@@ -146,3 +146,9 @@ RETURNS BOOLEAN
 COMMENT 'plain_contains(_bitmaps, row): whether a plain bitmap has this row of the block'
 RETURN row >= 0
   AND shiftright(CAST(conv('0' || hex(substring(bitmaps, row DIV 8 + 1, 1)), 16, 10) AS INT), row % 8) & 1 = 1;
+
+-- Files: Spark names those of Parquet and ORC tables with three slashes and percent-encoded, index tables do neither.
+CREATE OR REPLACE FUNCTION bucketname(file STRING)
+RETURNS STRING
+COMMENT 'bucketname(input_file_name()): how index tables name a file that Spark itself read'
+RETURN regexp_replace(url_decode(replace(file, '+', '%2B')), '^file:/+', 'file:/');

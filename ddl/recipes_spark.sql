@@ -1,0 +1,41 @@
+-- Index tables in Spark's SQL, with the functions of functions.sql in the current database. The base table is
+--   CREATE TABLE flights (carrier string, tailnum string, distance int) PARTITIONED BY (month int)
+-- and its indexes were made by `hive-bitmap create flights carrier tailnum`.
+-- An index table knows the files that its last build saw, as they were then: see docs/guide.md, "SQL recipes".
+
+-- The keys, with the files and the rows that have them.
+SELECT carrier, count(DISTINCT `_bucketname`) AS files, sum(gap_count(`_bitmaps`, `_gap_lengths`)) AS found
+FROM default__flights_carrier__
+GROUP BY carrier;
+
+-- Two indexes: the blocks with rows that have both keys, and how many. A row has one key, so of several keys the rows add up.
+SELECT `_bucketname`, `_offset`, sum(found) AS found
+FROM (
+  SELECT `_bucketname`, `_offset`, bitmap_count(plain_and(
+      plain_from_gap(c.`_bitmaps`, c.`_gap_lengths`), plain_from_gap(t.`_bitmaps`, t.`_gap_lengths`))) AS found
+  FROM default__flights_carrier__ c JOIN default__flights_tailnum__ t USING (`_bucketname`, `_offset`)
+  WHERE c.carrier = 'UA' AND t.tailnum IN ('N1', 'N2'))
+WHERE found > 0
+GROUP BY `_bucketname`, `_offset`;
+
+-- The rows of a block that have the first key and not the second: row numbers, from 0.
+SELECT `_bucketname`, `_offset`, explode(only_first) AS row
+FROM (
+  SELECT `_bucketname`, `_offset`, plain_rows(plain_and_not(
+      plain_from_gap(c.`_bitmaps`, c.`_gap_lengths`),
+      coalesce(plain_from_gap(t.`_bitmaps`, t.`_gap_lengths`), X''))) AS only_first
+  FROM (SELECT * FROM default__flights_carrier__ WHERE carrier = 'AA') c
+  LEFT JOIN (SELECT * FROM default__flights_tailnum__ WHERE tailnum = 'N1') t USING (`_bucketname`, `_offset`));
+
+-- Files back to the base table, those that the index does not know included. Spark reads Parquet and ORC itself and
+-- percent-encodes their names, which bucketname() undoes; names of other tables are input_file_name() as it is.
+-- The names are looked at behind the scan: hive_bitmap.sql spares the reading, too.
+SELECT carrier, tailnum, distance, month
+FROM (SELECT *, bucketname(input_file_name()) AS file FROM flights)
+WHERE carrier = 'UA' AND tailnum = 'N1' AND (
+  file IN (SELECT `_bucketname` FROM default__flights_tailnum__ WHERE tailnum = 'N1')
+  OR file NOT IN (SELECT `_bucketname` FROM default__flights_tailnum__));
+
+-- Files that the index does not know.
+SELECT DISTINCT bucketname(input_file_name()) AS file FROM flights
+EXCEPT SELECT `_bucketname` FROM default__flights_tailnum__;
