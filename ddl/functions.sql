@@ -1,12 +1,13 @@
 -- Functions over the bitmaps of index tables, for SQL users of Spark 4; persistent, as tables are. Into a database:
 --   spark-sql --database tools -f ddl/functions.sql
 --   hive-bitmap sql -f ddl/functions.sql              (into the current one, `default`)
--- docs/format.md tells what the bytes mean. Bitmaps are combined as plain ones, and only those of one block have rows in
--- common: join on `_bucketname` and `_offset`. The shorter one is taken to end in zeros. The rows of a plain bitmap are
--- counted by Spark's own bitmap_count(_bitmaps). NULL gives NULL; a bitmap that contradicts itself is an error.
--- Spark takes SQL functions in SELECT and WHERE; to sort by one, to explode one, or for the ON of a join, give it a name
--- in a subquery. Each body is a query, for Spark takes no functions inside functions where they are mere expressions
--- with lambdas; and its parameters go once into an array, for Spark else evaluates an argument wherever it is named.
+-- docs/format.md tells what the bytes mean. Bitmaps are combined as plain ones, and only those of one block have rows
+-- in common: join on `_bucketname` and `_offset`. The shorter one is taken to end in zeros. The rows of a plain bitmap
+-- are counted by Spark's own bitmap_count(_bitmaps). NULL gives NULL; a bitmap that contradicts itself is an error.
+-- Spark takes SQL functions in SELECT and WHERE; to sort by one, to explode one, or for the ON of a join, give it a
+-- name in a subquery. Each body is a query, for Spark takes no functions inside functions where they are mere
+-- expressions with lambdas; and its parameters go once into an array, for Spark else evaluates an argument wherever it
+-- is named.
 
 -- Gap: each byte 0x00 or 0xFF as often as its run is long. Text in ISO-8859-1 has one character a byte.
 CREATE OR REPLACE FUNCTION plain_from_gap(bitmaps BINARY, gap_lengths ARRAY<INT>)

@@ -23,8 +23,9 @@ FROM default__flights_tailnum__
 LATERAL VIEW posexplode(split(regexp_replace(hex(`_bitmaps`), '(..)', '$1,'), ',')) bytes AS place, digits
 WHERE digits <> '00' AND digits <> '';
 
--- and of a gap-coded one. A piece is a mark and the bytes behind it (the first one has no mark): the mark is as many bytes
--- as `_gap_lengths` says. space(n) splits into n + 1 pieces: so a run of 0xFF becomes the bytes that it stands for.
+-- and of a gap-coded one. A piece is a mark and the bytes behind it (the first one has no mark): the mark is as many
+-- bytes as `_gap_lengths` says. space(n) splits into n + 1 pieces: so a run of 0xFF becomes the bytes that it stands
+-- for.
 CREATE VIEW flights_carrier_bytes AS
 SELECT carrier, `_bucketname`, `_offset`, behind - size_ + run - 1 + step - back AS place,
   CAST(conv(digits, 16, 10) AS int) AS byte
@@ -51,7 +52,8 @@ FROM flights_carrier_bytes
 GROUP BY carrier;
 
 -- Two indexes: the blocks with rows that have both keys, and how many: exactly,
-SELECT c.`_bucketname`, c.`_offset`, sum(length(translate(conv(CAST(c.byte & t.byte AS string), 10, 2), '0', ''))) AS found
+SELECT c.`_bucketname`, c.`_offset`,
+  sum(length(translate(conv(CAST(c.byte & t.byte AS string), 10, 2), '0', ''))) AS found
 FROM flights_carrier_bytes c JOIN flights_tailnum_bytes t
   ON c.`_bucketname` = t.`_bucketname` AND c.`_offset` = t.`_offset` AND c.place = t.place
 WHERE c.carrier = 'UA' AND t.tailnum IN ('N1', 'N2') AND (c.byte & t.byte) <> 0
@@ -64,15 +66,15 @@ FROM default__flights_carrier__ c JOIN default__flights_tailnum__ t
   ON c.`_bucketname` = t.`_bucketname` AND c.`_offset` = t.`_offset`
 WHERE c.carrier = 'UA' AND t.tailnum IN ('N1', 'N2');
 
--- What follows joins by the names of files, from the left on purpose: where Hive 2.3 may make an inner join of it (or of
--- IN), it asks first whether INPUT__FILE__NAME is NULL, is told yes, and finds nothing, without a word. So no condition
--- behind such a join may fail for NULL: hence coalesce.
+-- What follows joins by the names of files, from the left on purpose: where Hive 2.3 may make an inner join of it, or is
+-- asked for IN, it finds nothing, without a word. So no condition behind such a join may fail for NULL: hence coalesce.
 
 -- Files back to the base table, those that the index does not know included.
 SELECT carrier, tailnum, distance, month
 FROM (SELECT *, INPUT__FILE__NAME AS file FROM flights WHERE carrier = 'UA' AND tailnum = 'N1') f
 LEFT JOIN (
-  SELECT `_bucketname`, max(IF(tailnum = 'N1', 1, 0)) AS has FROM default__flights_tailnum__ GROUP BY `_bucketname`) known
+  SELECT `_bucketname`, max(IF(tailnum = 'N1', 1, 0)) AS has
+  FROM default__flights_tailnum__ GROUP BY `_bucketname`) known
   ON f.file = known.`_bucketname`
 WHERE coalesce(known.has, 1) = 1;
 
@@ -82,8 +84,9 @@ FROM (SELECT DISTINCT INPUT__FILE__NAME AS file FROM flights) f
 LEFT JOIN (SELECT DISTINCT `_bucketname` FROM default__flights_tailnum__) known ON f.file = known.`_bucketname`
 WHERE known.`_bucketname` IS NULL;
 
--- Blocks back to a text table, flights_text with the same columns and an index on tailnum. Hive knows of each line where
--- it begins (of other formats BLOCK__OFFSET__INSIDE__FILE tells no block). A block is from its `_offset` to the next one.
+-- Blocks back to a text table, flights_text with the same columns and an index on tailnum. Hive knows of each line
+-- where it begins (of other formats BLOCK__OFFSET__INSIDE__FILE tells no block). A block is from its `_offset` to the
+-- next one.
 SELECT f.carrier, f.tailnum, f.distance, f.month
 FROM (SELECT *, INPUT__FILE__NAME AS file, BLOCK__OFFSET__INSIDE__FILE AS line FROM flights_text WHERE tailnum = 'N1') f
 LEFT JOIN (

@@ -1,6 +1,5 @@
--- EWAH index tables in the SQL of Hive 2.3, which has functions for them (Hive 3 and later have none). They need
--- JavaEWAH-0.3.2.jar (com.googlecode.javaewah:JavaEWAH:0.3.2) in Hive's lib: without it they end in NoClassDefFoundError
--- javaewah/EWAHCompressedBitmap, and JavaEWAH 0.3.3 and later read other words. The base table is
+-- EWAH index tables in the SQL of Hive 2.3, which has functions for them. They need JavaEWAH-0.3.2.jar in Hive's lib
+-- (com.googlecode.javaewah:JavaEWAH:0.3.2; 0.3.3 and later read other words). The base table is
 --   CREATE TABLE flights (carrier string, tailnum string, distance int) PARTITIONED BY (month int)
 -- and its indexes were made by `hive-bitmap create flights carrier tailnum --encoding ewah --compression snappy`.
 -- An index table knows the files that its last build saw, as they were then: see docs/guide.md, "SQL recipes".

@@ -8,7 +8,8 @@ SELECT carrier, count(DISTINCT `_bucketname`) AS files, sum(gap_count(`_bitmaps`
 FROM default__flights_carrier__
 GROUP BY carrier;
 
--- Two indexes: the blocks with rows that have both keys, and how many. A row has one key, so of several keys the rows add up.
+-- Two indexes: the blocks with rows that have both keys, and how many. A row has one key, so of several keys the rows
+-- add up.
 SELECT `_bucketname`, `_offset`, sum(found) AS found
 FROM (
   SELECT `_bucketname`, `_offset`, bitmap_count(plain_and(
