@@ -16,6 +16,7 @@ import pytest
 
 from hive_bitmap import cli
 from hive_bitmap.errors import CorruptIndex, InvalidPredicate, NotFound, NotPermitted, ServerError, Unsupported
+from hive_bitmap.hiveserver import files
 from hive_bitmap.hiveserver.asking import ask, count, write_offsets
 from hive_bitmap.hiveserver.connection import Server
 from hive_bitmap.hiveserver.register import register
@@ -123,6 +124,23 @@ def test_errors_are_told(server: Server, running: HiveServer, made: Lake, tmp_pa
         reason = r"the server does not permit this: Insufficient privileges to execute dfs: .*; ask its administrator"
         with pytest.raises(NotPermitted, match=reason):  # nobody could tell whether the index is fresh
             count(Server(connection, "the server"), table, "k = 0")
+
+
+def test_folders_of_any_name(server: Server, tmp_path: Path) -> None:
+    folder = tmp_path / "a b $HOME ${x} [1]{2}*?;'q'\"\\`%41"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "f 1").write_text("one\n\ntwo")
+    if server.is_spark:
+        with pytest.raises(Unsupported, match=r"takes '\[' in the path .* for a pattern: ask HiveServer2"):
+            files.entries(server, f"file:{folder}")
+        return
+    found = files.entries(server, f"file:{folder}")
+    assert found is not None
+    assert [(one.name, one.is_folder) for one in found] == [("f 1", False), ("sub", True)]
+    assert (found[0].size, found[0].mtime_ms) == (8, (folder / "f 1").stat().st_mtime_ns // 1_000_000)
+    assert list(files.lines(server, f"file:{folder}/f 1")) == ["one", "", "two"]
+    assert files.entries(server, f"file:{folder}/sub") == []
+    assert files.entries(server, f"file:{folder}/nix") is None
 
 
 def test_changed_files_are_named(server: Server, made: Lake, tmp_path: Path) -> None:
