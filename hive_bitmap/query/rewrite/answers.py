@@ -18,7 +18,7 @@ from hive_bitmap.errors import HiveBitmapError, Unsupported
 from hive_bitmap.index import catalog
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.metastore import Table, quote
-from hive_bitmap.query.aggregates import counts_by_key
+from hive_bitmap.query.aggregates import counts_apart
 from hive_bitmap.query.names import Names
 from hive_bitmap.query.planner import INDEX_ONLY, Plan
 from hive_bitmap.query.prepare import INDEXES_REMEMBERED, Request, prepare
@@ -92,18 +92,18 @@ def answer_block(
         shape = shape_of(words, columns, [name for name, _ in schema], single_row)
         if set(shape.keys) != set(keys):
             raise Unsupported("its keys are not understood")
-        names = tuple(key.name for key in keys)
-        sets = key_sets(shape)
-        apart = tuple(sets or [names])
-        request = Request(table, _predicate(words, columns), None, True, strategy, keys=names, apart=apart)
-        prepared = prepare(spark, request, (base, indexes), conf)
-        if prepared.plan.strategy != INDEX_ONLY:
-            raise Unsupported(prepared.plan.reason)
-        counts = [counts_by_key(spark, replace(request, keys=one), prepared) for one in apart]
-        known = [one for one in counts if one is not None]
-        if len(known) < len(apart):
-            raise Unsupported("its keys cannot be counted")
-        return _first_alike(spark, _texts(shape, known, schema, grouped=sets is not None), prepared.plan, schema)
+        names, sets = tuple(key.name for key in keys), key_sets(shape)
+        request = Request(table, _predicate(words, columns), None, True, strategy, keys=names)
+        for apart in dict.fromkeys((tuple(sets or [names]), (names,))):
+            asked = replace(request, apart=apart)
+            prepared = prepare(spark, asked, (base, indexes), conf)
+            if prepared.plan.strategy != INDEX_ONLY:
+                raise Unsupported(prepared.plan.reason)
+            counts = counts_apart(spark, asked, prepared)
+            if counts is not None:
+                texts = _texts(shape, counts, schema, grouped=sets is not None)
+                return _first_alike(spark, texts, prepared.plan, schema)
+        raise Unsupported("its keys cannot be counted")
     except (HiveBitmapError, PySparkException) as e:
         log.info("not answered by the index: %s (%s)", block, str(e).partition("\n")[0])
         return None

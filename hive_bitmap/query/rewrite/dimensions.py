@@ -28,14 +28,14 @@ from hive_bitmap.index.tasks import parallelism
 from hive_bitmap.query import settings
 from hive_bitmap.query.names import Names
 from hive_bitmap.query.nodes import FALSE, In, Predicate, Value
-from hive_bitmap.query.planner import full_scan, scan_seconds, share_of_bytes
+from hive_bitmap.query.planner import FULL_SCAN, full_scan, scan_seconds, share_of_bytes
 from hive_bitmap.query.prepare import INDEXES_REMEMBERED
 from hive_bitmap.query.rewrite.choices import Choice
 from hive_bitmap.query.rewrite.demands import ScanDemands
 from hive_bitmap.query.rewrite.links import Link, links
 from hive_bitmap.query.rewrite.tables import in_own_catalog, left_alone, sql_name
 from hive_bitmap.query.rewrite.tree import Scan
-from hive_bitmap.query.rewrite.understood import mentioned, predicate
+from hive_bitmap.query.rewrite.understood import mentioned, predicate, stands_for_more
 from hive_bitmap.query.rewrite.words import Words
 
 if TYPE_CHECKING:
@@ -79,8 +79,11 @@ def read_dimensions(
 ) -> Dimensions:
     """Key lists for the indexed scans, where reading another scan of the statement first pays.
 
-    And always where a setting asks for a strategy.
+    And always where a setting asks for a strategy that is no full scan.
     """
+    said = settings.read(conf)
+    if not said.enabled or said.strategy == FULL_SCAN:
+        return Dimensions({}, {})
     reader = _Reader(spark, words, indexed, conf)
     lists: dict[Scan, list[KeyList]] = defaultdict(list)
     for one in scans:
@@ -115,10 +118,9 @@ class _Reader:
         key = None if other is None else _column(other, link.other.scan, link.other_path)
         if other is None or key is None or not _alike(column, key):
             return None
-        if link.other.scan not in self._rows:
-            rows = self._read(link.other, other) if self._pays(one, base, other) else None
-            self._rows[link.other.scan] = rows
-        rows = self._rows[link.other.scan]
+        if link.other.scan not in self._rows and self._pays(one, base, other):
+            self._rows[link.other.scan] = self._read(link.other, other)
+        rows = self._rows.get(link.other.scan)
         values = None if rows is None else _values(rows[key.name])
         return None if values is None else KeyList(column.name, values, other.name)
 
@@ -138,7 +140,7 @@ class _Reader:
         if self._always or small > MOST_BYTES:
             return small <= MOST_BYTES
         columns = (*base.columns, *base.partition_columns)
-        needed = [column for column in columns if one.star or column.name in mentioned(self._words, columns)]
+        needed = [column for column in columns if column.name in mentioned(self._words, columns, whole=one.star)]
         large = self._size(base) * share_of_bytes(needed, columns)
         return large > TIMES * small and scan_seconds(int(large), parallelism(self._spark)) > WORTH_SECONDS
 
@@ -158,7 +160,7 @@ class _Reader:
 
         started, scan = time.monotonic(), one.scan
         columns = (*table.columns, *table.partition_columns)
-        wanted = [column.name for column in columns] if one.star else mentioned(self._words, columns)
+        wanted = mentioned(self._words, columns, whole=one.star or stands_for_more(self._conf))
         condition = predicate(one.demands, columns, scan.alias)
         plain = all(_LOCAL.fullmatch(column.type) for column in columns if column.name in wanted)
         if condition is None or not plain or left_alone(self._spark, self._words, one, table, self._conf):

@@ -26,7 +26,7 @@ from hive_bitmap.query.rewrite.dimensions import KeyList, read_dimensions
 from hive_bitmap.query.rewrite.parameters import Arguments, spelled
 from hive_bitmap.query.rewrite.queries import statement
 from hive_bitmap.query.rewrite.tables import indexed, left_alone, sql_name
-from hive_bitmap.query.rewrite.understood import mentioned, predicate, serves
+from hive_bitmap.query.rewrite.understood import mentioned, predicate, serves, stands_for_more
 from hive_bitmap.query.rewrite.words import Words, words
 from hive_bitmap.query.scan import narrow
 from hive_bitmap.query.tokens import tokenize
@@ -56,7 +56,7 @@ def rewrite(spark: SparkSession, text: str, arguments: Arguments = None, *, thor
     said = settings.read(conf)
     if not said.enabled and not thorough:
         return Rewriting(text, why_not=said.why_off)
-    first = read_dimensions(spark, read, found, tables if said.enabled else {}, conf)
+    first = read_dimensions(spark, read, found, tables, conf)
     choices = dict(first.choices)
     for one in found:
         if one.scan in tables and one.scan not in choices:
@@ -82,8 +82,8 @@ def _choice(
     started = time.monotonic()
     columns = (*base.columns, *base.partition_columns)
     condition = predicate(one.demands, columns, one.scan.alias)
-    whole = one.star or conf.get("spark.sql.parser.quotedRegexColumnNames", "false").lower() == "true"
-    wanted = None if whole else mentioned(read, columns)
+    whole = one.star or stands_for_more(conf)
+    wanted = None if whole else mentioned(read, columns, whole=False)
     keys = tuple(made.condition for made in lists)
     request = Request(base.sql_name, condition, wanted, hurry=hurry, alias=one.scan.alias, lists=keys)
     prepared = prepare(spark, request, (base, list(indexes)), conf)

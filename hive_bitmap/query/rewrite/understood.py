@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import InvalidPredicate
@@ -39,11 +39,19 @@ def names(demands: Sequence[Demand]) -> set[str]:
     return {part for token in tokens for part in path_at([token], 0)[0]}
 
 
-def mentioned(read: Words, columns: Sequence[Column]) -> tuple[str, ...]:
-    """The columns that the text names anywhere; one at least, for a scan must have one."""
+def mentioned(read: Words, columns: Sequence[Column], *, whole: bool) -> tuple[str, ...]:
+    """The columns that the text names anywhere, or, where a star asks for them, the `whole` table's.
+
+    One at least, for a scan must have one.
+    """
     found_names = {read.name(at) for at in range(read.end)}
-    found = tuple(column.name for column in columns if column.name.lower() in found_names)
+    found = tuple(column.name for column in columns if whole or column.name.lower() in found_names)
     return found or (columns[0].name,)
+
+
+def stands_for_more(conf: Mapping[str, str]) -> bool:
+    """Whether a quoted name may stand for several columns."""
+    return conf.get("spark.sql.parser.quotedRegexColumnNames", "false").lower() == "true"
 
 
 def _rejects_nulls(leaf: Predicate) -> bool:
