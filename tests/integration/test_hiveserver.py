@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,9 @@ from hive_bitmap.errors import CorruptIndex, InvalidPredicate, NotFound, NotPerm
 from hive_bitmap.hiveserver import files
 from hive_bitmap.hiveserver.asking import ask, count, write_offsets
 from hive_bitmap.hiveserver.connection import Server
-from hive_bitmap.hiveserver.register import register
+from hive_bitmap.hiveserver.register import create_table, register
 from hive_bitmap.hiveserver.showing import show
+from hive_bitmap.hiveserver.tables import describe
 from tests.integration.lake import FILES, INDEXES, PLAIN, ROWS, Lake, lake, write_file
 from tests.integration.servers.hiveserver import HiveServer
 
@@ -120,6 +122,16 @@ def test_errors_are_told(server: Server, running: HiveServer, made: Lake, tmp_pa
         register(server, f"file:{made.base}/t")
     write_offsets(server, table, "k = 5", str(out))
     assert out.read_bytes() == b""
+    if running.version.startswith("2"):
+        [root] = [root for root in made.roots if root.endswith("__t_k__")]
+        [generation] = Path(root.removeprefix("file:")).iterdir()
+        newer = replace(register(server, root), compression="zstd")
+        create_table(server, describe(server, table), newer, {(): f"{root}/{generation.name}"})
+        with pytest.raises(
+            Unsupported, match=r"k is compressed with zstd, which Hive 2.3.10 cannot read: set its prop"
+        ):
+            count(server, table, "k = 0")
+        register(server, root)
     with contextlib.closing(running.connect(**{"hive.security.command.whitelist": "set"})) as connection:
         reason = r"the server does not permit this: Insufficient privileges to execute dfs: .*; ask its administrator"
         with pytest.raises(NotPermitted, match=reason):  # nobody could tell whether the index is fresh
@@ -163,7 +175,7 @@ def test_changed_files_are_named(server: Server, made: Lake, tmp_path: Path) -> 
     with pytest.raises(Unsupported, match=r"part 0.parquet \(changed since it was indexed\)"):
         count(server, table, "k = 0")
     (folder / "_away").rename(first)
-    [root] = [root for root in made.roots if root.endswith("_k__") and "__t_" in root]
+    [root] = [root for root in made.roots if root.endswith("__t_k__")]
     [generation] = Path(root.removeprefix("file:")).iterdir()
     (generation / "stranger.parquet").write_bytes(b"PAR1")
     with pytest.raises(CorruptIndex, match=r"is not as it was built, see stranger.parquet: rebuild the index"):
