@@ -50,7 +50,7 @@ Pair = NDArray[np.bool_]  # two of a block: which rows the one has, which the ot
 
 
 @click.command()
-@click.option("--blocks", default=100, show_default=True, type=click.IntRange(1), help="Blocks of 125,000 rows.")
+@click.option("--blocks", default=400, show_default=True, type=click.IntRange(1), help="Blocks of 125,000 rows.")
 @click.option("--repeats", default=3, show_default=True, type=click.IntRange(1), help="Timed turns; the best counts.")
 @click.option("--cores", default=os.cpu_count() or 1, show_default=True, type=click.IntRange(1), help="Cores to use.")
 def main(blocks: int, repeats: int, cores: int) -> None:
