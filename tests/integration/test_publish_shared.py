@@ -120,7 +120,6 @@ assert generations() == live(), generations() ^ live()
 for index in indexes:
     hive_bitmap.drop(spark, "t", index.definition.name)
 assert not generations()
-spark.sql("DROP DATABASE shared CASCADE")
 print("nothing left")
 """
 

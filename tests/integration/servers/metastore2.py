@@ -1,4 +1,6 @@
-"""A Hive metastore 2.3 on Derby, from the jars that Spark brings."""
+"""A Hive metastore 2.3 on Derby, from the jars that Spark brings. Without BoneCP, which is not among them, it drops a
+database and then fails to say so.
+"""
 
 from __future__ import annotations
 
