@@ -82,7 +82,8 @@ def _measure(
             table = f"b_{stored.lower()}"
             make = f"{table} {COLUMNS} STORED AS {stored} LOCATION 'file:{folder}/{table}' TBLPROPERTIES ({properties})"
             run(hive, f"CREATE EXTERNAL TABLE {make}")
-            run(hive, f"INSERT INTO {table} SELECT * FROM source")
+            with contextlib.closing(server.connect()) as plain:
+                run(plain, f"INSERT INTO {table} SELECT * FROM source")
             spark.sql(f"CREATE TABLE {make}")
             expected = dict(run(hive, f"SELECT k, count(*) FROM {table} GROUP BY k"))
             for type in ("BITMAP", "COMPACT"):

@@ -15,9 +15,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hive_bitmap
-from hive_bitmap.errors import Unsupported
+from hive_bitmap.cli import main
+from hive_bitmap.columns import Column
+from hive_bitmap.errors import AlreadyExists, NotFound, Unsupported
 from hive_bitmap.hiveserver.connection import Server
 from hive_bitmap.hiveserver.hive2_index import register_index
+from hive_bitmap.index.definition import Definition
+from hive_bitmap.index.hive2 import HiveIndex
 from hive_bitmap.index.hive2_export import export
 from tests.integration.hive2_tables import Base, make_table, shared_database
 from tests.integration.servers.hiveserver import HiveServer, Refused, run
@@ -121,5 +125,110 @@ def test_hives_own_rebuild_loses_rows_where_ours_does_not(
             run(connection, "CREATE INDEX own ON TABLE o (k) AS 'BITMAP' WITH DEFERRED REBUILD")
             with pytest.raises(Refused):
                 run(connection, "ALTER INDEX own ON o REBUILD")
+    finally:
+        spark.sql(f"DROP DATABASE {hive2_database} CASCADE")
+
+
+def test_keys_of_each_type_by_command_and_by_script(
+    hive2: HiveServer, spark: SparkSession, hive2_database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An unpartitioned table that Hive wrote; Hive reads the index table of each type by its own rules."""
+    table = f"{hive2_database}.t"
+    columns = "id int, c char(5), v varchar(5), d decimal(9,2), day date, b boolean, s string"
+    asked = {
+        "v": "v = 'ü 3'",
+        "d": "d <= -1.75",
+        "day": "day > '2020-01-05'",
+        "b": "b = true",
+        "s": "s >= 'text 4'",
+    }
+    with contextlib.closing(hive2.connect(hive2_database)) as connection:
+        make = f"{table} ({columns}) STORED AS PARQUET LOCATION 'file:{tmp_path}/t'"
+        run(connection, f"CREATE EXTERNAL TABLE {make} TBLPROPERTIES ('parquet.block.size'='4096')")
+        keys = "concat('k', n), concat('ü ', n), n - 4.75, date_add('2020-01-01', n), n = 3, concat('text ', n)"
+        numbers = "(SELECT posexplode(split(space(2099), ' ')) AS (pos, x)) a"
+        numbers = f"(SELECT pos, CAST(pos DIV 300 AS int) AS n FROM {numbers}) b"
+        run(connection, f"INSERT INTO {table} SELECT pos, {keys} FROM {numbers}")
+        spark.sql(f"CREATE DATABASE {hive2_database}")
+        try:
+            spark.sql(f"CREATE TABLE {make}")
+            hive_bitmap.build(spark, table, [[name] for name in ("c", *asked)], encoding="ewah")
+            with pytest.raises(Unsupported, match=r"'c' is char\(5\), of which Hive 2 would give other rows"):
+                export(spark, table, "c", str(tmp_path / "exported"))
+            for name in asked:
+                capsys.readouterr()
+                to = ["export-hive", table, name, str(tmp_path / "exported"), "--name", f"by_{name}"]
+                if name == "v":
+                    assert main(["--hiveserver2", f"{hive2.host}:{hive2.port}", *to]) == 0
+                    assert "registered as index by_v" in capsys.readouterr().err
+                else:
+                    assert main(to) == 0
+                    for statement in capsys.readouterr().out.split(";\n"):
+                        if not statement.startswith("--") and statement:
+                            run(connection, statement)
+        finally:
+            spark.sql(f"DROP DATABASE {hive2_database} CASCADE")
+    base = Base(table, tmp_path / "t")
+    with by_itself(hive2, base, 2_000) as connection:
+        for predicate in asked.values():
+            query = f"SELECT id FROM {table} WHERE {predicate}"
+            expected = full_scan(hive2, query)
+            assert expected and uses_index(connection, query), predicate
+            assert Counter(run(connection, query)) == expected, predicate
+
+
+@pytest.mark.xdist_group("hive4")
+def test_a_server_without_indexes_is_named(hive4: HiveServer) -> None:
+    index = HiveIndex(Definition("i", "default", "t", (Column("k", "int"),)), "hive_i", "file:/x", (), ())
+    with (
+        contextlib.closing(hive4.connect()) as connection,
+        pytest.raises(Unsupported, match=r"is version 4.0.1, and only Hive up to 2.3 has indexes; hive-bitmap --hives"),
+    ):
+        register_index(Server(connection), index)
+
+
+def test_what_hive_could_not_use_is_refused(
+    hive2: HiveServer, spark: SparkSession, hive2_database: str, tmp_path: Path
+) -> None:
+    spark.sql(f"CREATE DATABASE {hive2_database}")
+    name, to = f"{hive2_database}.t", str(tmp_path / "exported")
+    try:
+        spark.sql(f"CREATE TABLE {name} (k int, x double) STORED AS PARQUET LOCATION 'file:{tmp_path}/t'")
+        spark.sql(f"INSERT INTO {name} VALUES (1, 1), (2, 2)")
+        hive_bitmap.build(spark, name, ["k"])
+        hive_bitmap.build(spark, name, ["x"], encoding="ewah")
+        hive_bitmap.build(spark, name, ["k"], name="good", type="COMPACT")
+        with pytest.raises(
+            Unsupported, match="encoding gap, and Hive reads ewah only: hive-bitmap set t k encoding=ewah"
+        ):
+            export(spark, name, "k", to)
+        with pytest.raises(Unsupported, match="'x' is double, of which Hive 2 would give other rows"):
+            export(spark, name, "x", to)
+        good = export(spark, name, "good", to)
+        with contextlib.closing(hive2.connect(hive2_database)) as connection:
+            server = Server(connection, "Hive")
+            with pytest.raises(NotFound, match="no table 't'"):
+                register_index(server, good)
+            run(
+                connection,
+                f"CREATE EXTERNAL TABLE {name} (k int, x double) STORED AS PARQUET LOCATION 'file:{tmp_path}'",
+            )
+            with pytest.raises(
+                Unsupported, match=rf"has its files in file:{tmp_path} in Hive, not in file:{tmp_path}/t"
+            ):
+                register_index(server, good)
+            run(connection, f"ALTER TABLE {name} SET LOCATION 'file:{tmp_path}/t'")
+            run(connection, f"CREATE INDEX hive_good ON TABLE {name} (k) AS 'COMPACT' WITH DEFERRED REBUILD")
+            with pytest.raises(AlreadyExists, match=r"is no export of .*: drop it there, or give another --name"):
+                register_index(server, good)
+            run(connection, f"DROP INDEX hive_good ON {name}")
+            register_index(server, good)
+            register_index(server, export(spark, name, "good", to))  # in place of the one before, whose files go
+            assert len(list((tmp_path / "exported").glob("*/*.parquet"))) == 1
+            lost = export(spark, name, "good", to)
+            shutil.rmtree(lost.root.removeprefix("file:"))
+            with pytest.raises(NotFound, match="sees 0 of 2 index rows"):
+                register_index(server, lost)
+            assert run(connection, "SHOW INDEX ON t") == []
     finally:
         spark.sql(f"DROP DATABASE {hive2_database} CASCADE")
