@@ -128,7 +128,8 @@ def delete_folder(path: str, last: Sequence[str] = ()) -> None:
             delete_folder(f"{path}/{name}")
         ranks = {f"{path}/{name}": rank for rank, name in enumerate(last)}
         for file in sorted(list_folder(path), key=lambda file: ranks.get(file.path, -1)):
-            delete_file(file.path)
+            with contextlib.suppress(FileNotFoundError):  # another process deletes the same folder
+                delete_file(file.path)
     if is_local(path):
         shutil.rmtree(local_path(path))
     else:
