@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hive_bitmap
+from hive_bitmap.errors import Unsupported
 from tests.integration.hive2_tables import KINDS, ROWS, Base, Reader, make_table, shared_database
-from tests.integration.servers.hiveserver import READ, HiveServer, run
+from tests.integration.servers.hiveserver import READ, HiveServer, Refused, run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,3 +76,37 @@ def test_the_rows_of_a_full_scan_out_of_fewer_splits(
         told = f"{read[name]} of {all_of_them}"
         results.append((f"Hive {hive2.version}", kind, KINDS[kind].encoding, name, "equal", told))
     record_property(READ, results)
+
+
+def test_the_limits_of_the_reader_are_told_and_its_folders_are_the_same(
+    hive2: HiveServer,
+    spark: SparkSession,
+    hive2_database: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Both limits are errors of Hive's; what only Hive would read is refused before."""
+    table, result = f"{hive2_database}.t", tmp_path / "result"
+    spark.sql(f"CREATE DATABASE {hive2_database}")
+    try:
+        make = f"{table} (k int) STORED AS PARQUET LOCATION 'file:{tmp_path}/t'"
+        spark.sql(f"CREATE TABLE {make}")
+        spark.range(9).selectExpr("CAST(id AS int) AS k").repartition(2).write.insertInto(table)
+        hive_bitmap.build(spark, table, ["k"])
+        monkeypatch.setattr("hive_bitmap.query.result_file.READER_LIMIT", 100)
+        with caplog.at_level("WARNING", "hive_bitmap"):
+            hive_bitmap.write_offsets(spark, table, "k >= 0", str(result))
+        assert "raise its hive.index.compact.query.max.size" in caplog.text
+        with contextlib.closing(hive2.connect()) as connection:
+            run(connection, f"CREATE EXTERNAL TABLE {make}")
+        for limit in ("size", "entries"):
+            reader = Reader(hive2, 1 << 27)
+            run(reader.connection, f"SET hive.index.compact.query.max.{limit}=1")
+            with pytest.raises(Refused):
+                reader.rows(f"SELECT k FROM {table}", result)
+        (tmp_path / "t" / "x._COPYING_").write_bytes(b"rows of Hive's")
+        with pytest.raises(Unsupported, match=r"Hive may read .*x._COPYING_, which Spark does not; move it away"):
+            hive_bitmap.write_offsets(spark, table, "k = 1", str(result))
+    finally:
+        spark.sql(f"DROP DATABASE {hive2_database} CASCADE")
