@@ -17,7 +17,7 @@ from hive_bitmap.index import checksums, generation, manifest
 from hive_bitmap.index.definition import Definition, schema_crc
 from hive_bitmap.index.listing import is_visible
 from hive_bitmap.index.manifest import FILES, Manifest
-from hive_bitmap.index.metastore import Table
+from hive_bitmap.index.metastore import Table, partition_name
 from hive_bitmap.query.candidates import PartitionState
 
 Values = tuple[str | None, ...]  # of the partition columns; () where there are none
@@ -43,10 +43,8 @@ def state(
         for definition, at in indexes
         if generation.is_of(at, definition)
     }
-    names = zip(base.partition_columns, values, strict=True)
-    return PartitionState(
-        "/".join(f"{column.name}={value}" for column, value in names), values, tuple(_files(server, folder)), held
-    )
+    names = [column.name for column in base.partition_columns]
+    return PartitionState(partition_name(names, values), values, tuple(_files(server, folder)), held)
 
 
 def _files(server: Server, folder: str) -> Iterator[FileStatus]:

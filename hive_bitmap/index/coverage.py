@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from hive_bitmap.errors import InvalidPredicate, Unsupported
-from hive_bitmap.index.metastore import Table, quote
+from hive_bitmap.index.metastore import Table, quote, refusal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,9 +39,8 @@ def covered(spark: SparkSession, base: Table, where: str, values: Sequence[tuple
         rows = frame.select(*typed, _NUMBER).where(where).select(_NUMBER).collect()
     except PySparkException as e:
         names = ", ".join(column.name for column in base.partition_columns)
-        reason = str(e).partition("\n\nJVM stacktrace")[0].partition(";\n")[0].strip()
         raise InvalidPredicate(
-            f"WHERE {where} cannot choose among the partitions of table {base.full_name}, by {names}: {reason}"
+            f"WHERE {where} cannot choose among the partitions of table {base.full_name}, by {names}: {refusal(e)}"
         ) from e
     chosen = {row[0] for row in rows}
     return [number in chosen for number in range(len(values))]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -157,6 +157,21 @@ def partition_spec(table: Table, values: Sequence[str | None]) -> str:
         for column, value in zip(table.partition_columns, values, strict=True)
     )
     return f"({', '.join(pairs)})"
+
+
+def partition_name(columns: Iterable[str], values: Iterable[str | None]) -> str:
+    """What people call a partition.
+
+    >>> partition_name(["year", "month"], ["2013", None])
+    'year=2013/month=NULL'
+    """
+    pairs = zip(columns, values, strict=False)  # a table that is partitioned in another way now has other values
+    return "/".join(f"{column}={'NULL' if value is None else value}" for column, value in pairs)
+
+
+def refusal(error: Exception) -> str:
+    """What Spark says against a statement, without its plan and the stack of the JVM."""
+    return str(error).partition(";\n")[0].partition("\n\nJVM stacktrace")[0].strip()
 
 
 def columns_of(schema: Mapping[str, Any]) -> list[Column]:

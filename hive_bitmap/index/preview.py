@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hive_bitmap.index.catalog import Values
 from hive_bitmap.index.changes import Change
 from hive_bitmap.index.definition import Definition
-from hive_bitmap.index.metastore import Table
+from hive_bitmap.index.metastore import Table, partition_name
 from hive_bitmap.index.scope import Build, refreshing
 from hive_bitmap.index.sources import Spec
 
@@ -92,7 +92,4 @@ def _partition(base: Table, change: Change) -> PartitionPreview:
 
 
 def _name(base: Table, values: Values) -> str:
-    return "/".join(
-        f"{column.name}={'NULL' if value is None else value}"
-        for column, value in zip(base.partition_columns, values, strict=True)
-    )
+    return partition_name([column.name for column in base.partition_columns], values)

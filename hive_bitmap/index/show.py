@@ -143,9 +143,8 @@ def _partition(names: list[str], index: Index, source: Source, folder: str | Non
         else:
             stale, stale_bytes = stale + 1, stale_bytes + file.size
     present = {file.path for file in source.files}
-    pairs = zip(names, source.values, strict=False)  # a table that is partitioned in another way now has other values
     return PartitionStatus(
-        "/".join(f"{name}={'NULL' if value is None else value}" for name, value in pairs),
+        metastore.partition_name(names, source.values),
         source.values,
         fresh,
         stale,

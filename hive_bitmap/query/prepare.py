@@ -181,8 +181,9 @@ def analysed(spark: SparkSession, request: Request) -> DataFrame:
         frame.schema  # noqa: B018 - Spark Connect analyses when it is asked for the schema
         return frame
     except (AnalysisException, ParseException) as e:
-        reason = str(e).partition(";\n")[0].partition("\n\nJVM stacktrace")[0].strip()  # without Spark's plan
-        raise InvalidPredicate(f"Spark refuses {request.predicate!r} on table {request.table}: {reason}") from e
+        raise InvalidPredicate(
+            f"Spark refuses {request.predicate!r} on table {request.table}: {metastore.refusal(e)}"
+        ) from e
 
 
 def _target(spark: SparkSession, request: Request, found: tuple[Table, list[Index]] | None) -> tuple[_Target, str]:

@@ -18,7 +18,7 @@ from hive_bitmap.index import catalog, generation, manifest, sources
 from hive_bitmap.index.catalog import Index, Values
 from hive_bitmap.index.listing import files_of
 from hive_bitmap.index.manifest import Manifest
-from hive_bitmap.index.metastore import Partition, Table
+from hive_bitmap.index.metastore import Partition, Table, partition_name
 from hive_bitmap.query.answers import true_keys
 from hive_bitmap.query.candidates import PartitionState, residuals
 from hive_bitmap.query.keys import Answers
@@ -74,7 +74,7 @@ def states(
     names = [column.name for column in base.partition_columns]
     files = [tuple(files_of(base, partition.location)) for partition in partitions]
     return [
-        PartitionState(_name(names, partition.values), partition.values, listed, held)
+        PartitionState(partition_name(names, partition.values), partition.values, listed, held)
         for partition, listed, held in zip(partitions, files, manifests, strict=True)
     ]
 
@@ -131,7 +131,3 @@ def _without(found: Manifest, others: pa.ChunkedArray) -> Manifest:
     return Manifest(
         found.folder, files.set_column(files.schema.get_field_index("reason"), "reason", reasons), found.shards
     )
-
-
-def _name(names: Sequence[str], values: Values) -> str:
-    return "/".join(f"{name}={value}" for name, value in zip(names, values, strict=True))

@@ -118,7 +118,7 @@ def _require_covered(spark: SparkSession, base: Table, definition: Definition, w
     held, lost = (covered(spark, base, text, known) for text in (definition.where, where.sql))
     names = [column.name for column in base.partition_columns]
     strange = [
-        "/".join(f"{name}={'NULL' if value is None else value}" for name, value in zip(names, values, strict=True))
+        metastore.partition_name(names, values)
         for values, holds, loses in zip(known, held, lost, strict=True)
         if loses and not holds
     ]
