@@ -71,8 +71,9 @@ def decode_into(
     Raises CorruptBitmap, before `bits` is touched, for a bitmap that does not fit its block.
     """
     stored = _stored(columns)
+    parts = [(some, _held(part)) for some, part in _parts(stored)]
     _require_fit(stored, rows)
-    for some, held in [(some, _held(part)) for some, part in _parts(stored)]:
+    for some, held in parts:
         held.or_into(bits, np.arange(some.stop - some.start), starts[some], rows[some])
 
 
@@ -84,8 +85,8 @@ def hold(columns: Sequence[pa.Array]) -> Held:
 def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """How many bits each of the m stored bitmaps has set. Raises CorruptBitmap as `decode_into` does."""
     stored = _stored(columns)
-    _require_fit(stored, rows)
     marks = _checked_marks(stored)
+    _require_fit(stored, rows)
     full = np.flatnonzero(stored.data[marks] == 0xFF)
     repeated = segment_sums(stored.lengths[full] - 1, np.searchsorted(full, stored.mark_offsets))
     return segment_sums(np.bitwise_count(stored.data), stored.offsets) + 8 * repeated

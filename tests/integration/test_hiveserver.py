@@ -143,7 +143,7 @@ def test_folders_of_any_name(server: Server, tmp_path: Path) -> None:
     (folder / "sub").mkdir(parents=True)
     (folder / "f 1").write_text("one\n\ntwo")
     if server.is_spark:
-        with pytest.raises(Unsupported, match=r"takes '\[' in the path .* for a pattern: ask HiveServer2"):
+        with pytest.raises(Unsupported, match=r"takes '\{' in the path .* for a pattern: ask HiveServer2"):
             files.entries(server, f"file:{folder}")
         return
     found = files.entries(server, f"file:{folder}")
