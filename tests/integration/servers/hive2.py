@@ -64,7 +64,7 @@ def _command(folder: Path, lib: Path) -> tuple[list[str], dict[str, str]]:
     if version > NEWEST_JAVA:
         raise jars.Unavailable(f"Hive {VERSION} does not run on Java {version}; set JAVA_HOME to a Java 17")
     class_path = f"{folder / 'conf'}:{lib}/*"
-    command = [executable, "-Xmx512m", "-XX:TieredStopAtLevel=1"]
+    command = [executable, "-Xmx768m", "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=128m"]
     command += [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED]
     command += [f"-Djava.io.tmpdir={folder}", f"-Dhadoop.tmp.dir={folder}/unpacked"]
     command += [f"-Dderby.stream.error.file={folder}/derby.log", "-Djava.net.preferIPv4Stack=true"]
@@ -82,6 +82,7 @@ def _settings(folder: Path, port: int) -> dict[str, str]:
     return {
         "fs.defaultFS": "file:///",
         "mapreduce.framework.name": "local",
+        "mapreduce.task.io.sort.mb": "16",  # of each map task, in one piece: 100 MB do not always fit a small heap
         "mapreduce.jobtracker.staging.root.dir": f"{folder}/staging",
         "hadoop.tmp.dir": f"{folder}/hadoop",
         "hive.execution.engine": "mr",
