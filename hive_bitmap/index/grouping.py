@@ -19,18 +19,19 @@ from hive_bitmap.index.group import Group
 from hive_bitmap.index.listing import format_of
 from hive_bitmap.index.metastore import Table
 from hive_bitmap.index.sources import Source
-from hive_bitmap.index.tasks import TASKS_PER_CORE, Job, parallelism
+from hive_bitmap.index.tasks import Job, parallelism
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+SHARDS_PER_CORE = 2  # so that tasks can be given about the same to do
 GROUP_BYTES = 512 << 20  # base files of one shard: bounds a task's memory and a lookup's number of shards
 SMALL_GROUP_BYTES = 8 << 20  # no group is made smaller than this for the sake of parallel tasks
 
 
 def shard_bytes(spark: SparkSession, files: Iterable[FileStatus]) -> int:
     """The bytes of base files that a shard covers where these files are indexed together."""
-    share = sum(file.size for file in files) // (parallelism(spark) * TASKS_PER_CORE)
+    share = sum(file.size for file in files) // (parallelism(spark) * SHARDS_PER_CORE)
     return min(GROUP_BYTES, max(SMALL_GROUP_BYTES, share))
 
 

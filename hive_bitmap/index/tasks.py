@@ -20,8 +20,6 @@ from hive_bitmap.index.progress import Done, watched
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TASKS_PER_CORE = 2
-
 
 @dataclass(frozen=True)
 class Job:
@@ -47,14 +45,12 @@ def run(spark: SparkSession, jobs: Sequence[Job], progress: Callable[[Done], Non
 
 
 def distribute(spark: SparkSession, items: Sequence[Any]) -> Any:
-    """A DataFrame of one binary column with pickled items, spread over at most TASKS_PER_CORE tasks a core."""
-    tasks = min(len(items), parallelism(spark) * TASKS_PER_CORE)
-    cuts = [len(items) * task // tasks for task in range(tasks + 1)]
+    """A DataFrame of one binary column with pickled items: neighbours make a task, as many tasks as run at once."""
     batches = [
         pa.record_batch([pa.array([pickle.dumps(item) for item in items[start:end]], pa.binary())], ["item"])
-        for start, end in pairwise(cuts)
+        for start, end in _cuts(spark, len(items))
     ]
-    return spark.createDataFrame(pa.Table.from_batches(batches))  # a partition a batch
+    return spark.createDataFrame(pa.Table.from_batches(batches))
 
 
 def in_tasks(spark: SparkSession, items: Sequence[Any], run: Callable[[Any], Any]) -> list[Any]:
@@ -78,11 +74,20 @@ def _results(batches: Iterable[pa.RecordBatch], run: Callable[[Any], Any]) -> It
             yield pa.record_batch([pa.array([pickle.dumps((number, run(work)))], pa.binary())], ["result"])
 
 
+def _cuts(spark: SparkSession, count: int) -> list[tuple[int, int]]:
+    """Which of so many items each task gets: as Spark cuts a local relation, or, if it is large, takes its batches."""
+    tasks = min(count, parallelism(spark))
+    return list(pairwise(count * task // tasks for task in range(tasks + 1)))
+
+
 def _dealt(spark: SparkSession, jobs: Sequence[Job]) -> list[Job]:
-    """The jobs in an order in which neighbours, of which `distribute` makes a task, have about the same to do."""
-    tasks = min(len(jobs), parallelism(spark) * TASKS_PER_CORE)
-    ordered = sorted(jobs, key=lambda job: -job.bytes)
-    return [job for task in range(tasks) for job in ordered[task::tasks]]
+    """The jobs in an order in which all tasks of `distribute` have about the same to do; the largest are dealt first."""
+    room = [end - start for start, end in _cuts(spark, len(jobs))]
+    hands: list[list[Job]] = [[] for _ in room]
+    for job in sorted(jobs, key=lambda job: -job.bytes):
+        open_hands = (hand for hand, most in zip(hands, room, strict=True) if len(hand) < most)
+        min(open_hands, key=lambda hand: sum(held.bytes for held in hand)).append(job)
+    return [job for hand in hands for job in hand]
 
 
 def _batches(batches: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.RecordBatch]:
