@@ -81,7 +81,7 @@ def _cuts(spark: SparkSession, count: int) -> list[tuple[int, int]]:
 
 
 def _dealt(spark: SparkSession, jobs: Sequence[Job]) -> list[Job]:
-    """The jobs in an order in which all tasks of `distribute` have about the same to do; the largest are dealt first."""
+    """The jobs in an order in which all tasks of `distribute` have about as much to do; the largest are dealt first."""
     room = [end - start for start, end in _cuts(spark, len(jobs))]
     hands: list[list[Job]] = [[] for _ in room]
     for job in sorted(jobs, key=lambda job: -job.bytes):
