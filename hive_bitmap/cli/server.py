@@ -45,7 +45,7 @@ _OPTIONS = (
     click.option(
         "--hiveserver2",
         metavar="HOST:PORT",
-        help="Ask this HiveServer2 instead of Spark: show, query --count, offsets, sql and register can.",
+        help="Ask this HiveServer2 instead of Spark: show, query --count, offsets, sql, register and export-hive can.",
     ),
     click.option(
         "--auth",
