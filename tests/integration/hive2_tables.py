@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -10,11 +11,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tests.integration.servers.hiveserver import HiveServer, run
+from tests.integration.servers.hiveserver import HiveServer, JobFailed, run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+log = logging.getLogger(__name__)
 ROWS = 30_000
 COLUMNS = "id int, k int, s string"
 PARTS = ["a b", "50%", "ü=日"]
@@ -114,13 +116,19 @@ class Reader:
         self.connection = server.connect(**THROUGH_INDEX, **sizes)
         self.log = server.warehouse.parent / "log"
 
-    def rows(self, query: str, result: Path) -> tuple[Counter[tuple[Any, ...]], int]:
+    def rows(self, query: str, result: Path, *, tries: int = 2) -> tuple[Counter[tuple[Any, ...]], int]:
         """The rows of a query, and how many splits it read for them."""
         run(self.connection, f"SET hive.index.blockfilter.file={result}")
         before = self.log.stat().st_size
-        rows = Counter(run(self.connection, query))
-        with self.log.open("rb") as log:
-            log.seek(before)
-            kept = re.findall(rb"new input splits: (\d+)", log.read())
+        try:
+            rows = Counter(run(self.connection, query, tries=1))
+        except JobFailed as e:
+            if tries == 1:
+                raise
+            log.warning("tried again: %s", e)
+            return self.rows(query, result, tries=tries - 1)
+        with self.log.open("rb") as said:
+            said.seek(before)
+            kept = re.findall(rb"new input splits: (\d+)", said.read())
         assert kept or not result.read_bytes(), "the reader did not use the result file"
         return rows, sum(map(int, kept))

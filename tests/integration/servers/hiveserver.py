@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from pyhive import hive
 from pyhive.exc import OperationalError
 from thrift.transport import TSocket
 
+log = logging.getLogger(__name__)
 READ = "splits that the reader of result files read"  # the property of a test under which the summary finds them
 SECONDS = 300  # until a call that gets no answer fails: a server that lacks a class does not always say so
 
@@ -54,11 +56,29 @@ class Refused(Exception):
     """The server's answer was an error; the message is the server's, without its stack traces."""
 
 
-def run(connection: Any, statement: str) -> list[tuple[Any, ...]]:
-    """The rows of a statement; none where it has none. Raises Refused."""
+class JobFailed(Refused):
+    """A MapReduce job failed, for a reason that only the server's log tells."""
+
+
+def run(connection: Any, statement: str, *, tries: int = 2) -> list[tuple[Any, ...]]:
+    """The rows of a statement; none where it has none. Raises Refused.
+
+    Hive 2's own runner of jobs, on a busy machine, was seen to fail one that it finished the next time.
+    """
+    try:
+        return _run(connection, statement)
+    except JobFailed as e:
+        if tries == 1:
+            raise
+        log.warning("tried again: %s", e)
+        return run(connection, statement, tries=tries - 1)
+
+
+def _run(connection: Any, statement: str) -> list[tuple[Any, ...]]:
     with contextlib.closing(connection.cursor()) as cursor:
         try:
             cursor.execute(statement)
         except OperationalError as e:
-            raise Refused(f"{e.args[0].status.errorMessage}: {statement}") from None
+            said = e.args[0].status.errorMessage
+            raise (JobFailed if "MapRedTask" in said else Refused)(f"{said}: {statement}") from None
         return cursor.fetchall() if cursor.description else []
