@@ -15,7 +15,7 @@ import pyarrow as pa
 from hive_bitmap.errors import Undecodable
 from hive_bitmap.formats.bytestream import SYNC_BYTES, ByteStream
 from hive_bitmap.formats.columns import decoding
-from hive_bitmap.formats.sequencefile import ESCAPE, pass_mark
+from hive_bitmap.formats.sequencefile import between_marks
 from hive_bitmap.formats.units import Units, in_batches
 
 MAGIC = b"RCF\x01"
@@ -38,23 +38,13 @@ def units(source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Un
 
 
 def _groups(file: ByteStream, mark: bytes, end: int, decompress: Callable[[bytes], bytes]) -> Iterator[tuple[int, int]]:
-    position, rows = file.position, 0
-    while not file.at_end():
-        here = file.position
-        length = file.big_int()
-        if length == ESCAPE:
-            if rows:
-                yield position, rows
-            if here >= end:
-                return
-            pass_mark(file, mark)
-            position, rows = here, 0
-            continue
+    def group(length: int) -> int:
         key, stored = file.big_int(), file.big_int()
-        rows += _rows(file.read(stored), decompress)
+        rows = _rows(file.read(stored), decompress)
         file.skip(length - key)
-    if rows:
-        yield position, rows
+        return rows
+
+    return between_marks(file, mark, end, group)
 
 
 def _rows(key: bytes, decompress: Callable[[bytes], bytes]) -> int:

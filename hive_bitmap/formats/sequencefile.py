@@ -6,7 +6,7 @@ A reader takes the records behind a mark that starts in its split, up to the nex
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
@@ -40,7 +40,7 @@ def _blocks(file: ByteStream, mark: bytes, end: int) -> Iterator[tuple[int, int]
         position = file.position
         if file.big_int() != ESCAPE:
             raise Undecodable(f"no block starts at byte {position}")
-        pass_mark(file, mark)
+        _pass_mark(file, mark)
         rows = file.hadoop_int()
         for _ in range(COMPRESSED_PARTS):
             file.skip(file.hadoop_int())
@@ -49,6 +49,17 @@ def _blocks(file: ByteStream, mark: bytes, end: int) -> Iterator[tuple[int, int]
 
 def _records(file: ByteStream, mark: bytes, end: int) -> Iterator[tuple[int, int]]:
     """Their lengths are chained, so they can only be walked one by one."""
+
+    def record(length: int) -> int:
+        file.big_int()  # the part of the key
+        file.skip(length)
+        return 1
+
+    return between_marks(file, mark, end, record)
+
+
+def between_marks(file: ByteStream, mark: bytes, end: int, rows_of: Callable[[int], int]) -> Iterator[tuple[int, int]]:
+    """Where the units that start before `end` lie, and their rows; `rows_of` passes over what follows a length."""
     position, rows = file.position, 0
     while not file.at_end():
         here = file.position
@@ -58,17 +69,15 @@ def _records(file: ByteStream, mark: bytes, end: int) -> Iterator[tuple[int, int
                 yield position, rows
             if here >= end:
                 return
-            pass_mark(file, mark)
+            _pass_mark(file, mark)
             position, rows = here, 0
         else:
-            file.big_int()  # the part of the key
-            file.skip(length)
-            rows += 1
+            rows += rows_of(length)
     if rows:
         yield position, rows
 
 
-def pass_mark(file: ByteStream, mark: bytes) -> None:
+def _pass_mark(file: ByteStream, mark: bytes) -> None:
     """Pass over a sync mark behind its escape; raises Undecodable where there is none."""
     if file.read(SYNC_BYTES) != mark:
         raise Undecodable(f"the sync mark before byte {file.position} is damaged")

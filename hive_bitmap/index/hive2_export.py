@@ -6,9 +6,8 @@ Hive asks its index for every row, so an exported index must know every base fil
 from __future__ import annotations
 
 import datetime as dt
-import pickle
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -29,7 +28,7 @@ from hive_bitmap.index.manifest import Manifest
 from hive_bitmap.index.metastore import NULL_PARTITION, Table, hadoop_path
 from hive_bitmap.index.shard import CARDINALITY, write
 from hive_bitmap.index.sources import Source, require_one_listing, sources
-from hive_bitmap.index.tasks import cause, distribute
+from hive_bitmap.index.tasks import cause, in_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -154,27 +153,21 @@ def _let_pass(newest_ms: int) -> None:
 def _run(spark: SparkSession, copies: Sequence[Copy], partitions: int) -> list[int]:
     """The rows that were written for each partition."""
     rows = [0] * partitions
-    if not copies:
-        return rows
     try:
-        reports = distribute(spark, copies).mapInArrow(_copy, "partition int, rows bigint").collect()
+        counts = in_tasks(spark, copies, _copy)
     except Exception as e:  # py4j's errors have no parent that is there without py4j
         raise HiveBitmapError(f"the export failed: {cause(e)}") from e
-    for partition, count in reports:
-        rows[partition] += count
+    for copy, count in zip(copies, counts, strict=True):
+        rows[copy.partition] += count
     return rows
 
 
-def _copy(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for item in batch.column(0):
-            copy: Copy = pickle.loads(item.as_py())
-            rows = _rows(copy)
-            if rows.num_rows:
-                write(f"{copy.folder}/{shard_name()}", rows, copy.definition)
-            yield pa.record_batch(
-                [pa.array([copy.partition], pa.int32()), pa.array([rows.num_rows], pa.int64())], ["partition", "rows"]
-            )
+def _copy(copy: Copy) -> int:
+    """Inside a task: write the rows; returns how many."""
+    rows = _rows(copy)
+    if rows.num_rows:
+        write(f"{copy.folder}/{shard_name()}", rows, copy.definition)
+    return rows.num_rows
 
 
 def _rows(copy: Copy) -> pa.Table:

@@ -133,9 +133,7 @@ def knowing(work: Candidates, keys: Sequence[str]) -> Candidates:
         exact = one.exact.copy()
         for key in keys:
             part = lookup.unit.parts.get(key)
-            known = np.zeros(len(exact), bool)
-            known[[] if part is None else part.files] = True
-            exact &= known
+            exact &= lookup.unit.known(part) if part is not None else False
         found.append(replace(one, exact=exact))
     return replace(work, found=tuple(found))
 

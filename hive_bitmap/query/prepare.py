@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.definition import Definition, schema_crc
 from hive_bitmap.index.group import key_columns
 from hive_bitmap.index.metastore import Table, quote
-from hive_bitmap.index.tasks import distribute, parallelism
+from hive_bitmap.index.tasks import in_tasks, parallelism
 from hive_bitmap.query import answers as spark_answers
 from hive_bitmap.query import settings, state
 from hive_bitmap.query.budget import over_budget
@@ -33,6 +33,7 @@ from hive_bitmap.query.candidates import (
     choose_indexes,
     evaluate_here,
     knowing,
+    look_up,
 )
 from hive_bitmap.query.keys import Answers
 from hive_bitmap.query.nodes import Predicate, Unknown, conjunction
@@ -48,7 +49,6 @@ from hive_bitmap.query.planner import (
     too_small,
 )
 from hive_bitmap.query.predicates import parse
-from hive_bitmap.query.reading import find_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -294,9 +294,7 @@ def _evaluation(
         shards = {shard for lookup in lookups for part in lookup.unit.parts.values() for shard in part.shards}
         if sum(size for _, size in shards) <= DRIVER_INDEX_BYTES:
             return evaluate_here(answers)(lookups)
-        items = [(number, lookup, answers) for number, lookup in enumerate(lookups)]
-        found = distribute(spark, items).mapInArrow(find_batches, "found binary").collect()
-        return [one for _, one in sorted((pickle.loads(row[0]) for row in found), key=lambda pair: pair[0])]
+        return in_tasks(spark, lookups, partial(look_up, answers=answers))
 
     return evaluate
 

@@ -19,7 +19,7 @@ from hive_bitmap.formats import FORMATS, storage
 from hive_bitmap.formats.columns import KeyColumn
 from hive_bitmap.formats.storage import FileStatus
 from hive_bitmap.index.fingerprint import Fingerprint
-from hive_bitmap.query.candidates import Found, Lookup, look_up
+from hive_bitmap.query.candidates import Lookup
 from hive_bitmap.query.keys import Answers
 from hive_bitmap.query.select import select
 
@@ -55,16 +55,6 @@ def read_task(task: ReadTask) -> Iterator[pa.RecordBatch]:
     """The rows of a task, which still have to be asked the predicate."""
     for read in _read(task):
         yield _complete(task, read)
-
-
-def find_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The body of a planning job: rows of pickled (number, Lookup, Answers) in, pickled (number, Found) out."""
-    for batch in batches:
-        found: list[tuple[int, Found]] = []
-        for item in batch.column(0):
-            number, lookup, answers = pickle.loads(item.as_py())
-            found.append((number, look_up(lookup, answers)))
-        yield pa.record_batch([pa.array([pickle.dumps(one) for one in found], pa.binary())], ["found"])
 
 
 def _read(task: ReadTask) -> Iterator[pa.RecordBatch]:
