@@ -22,17 +22,18 @@ SECONDS = 300  # until a call that gets no answer fails: a server that lacks a c
 
 @dataclass(frozen=True)
 class HiveServer:
-    """Where a server listens (auth NONE), the folder that holds the databases it makes, and its version."""
+    """Where a server listens (auth NONE), the folder of the databases it makes, its version, and how long it may take."""
 
     host: str
     port: int
     warehouse: Path
     version: str
+    seconds: float = SECONDS
 
     def connect(self, database: str = "default", **configuration: str) -> Any:
         """A PyHive connection, its session configured as told (`**{"hive.x": "1"}`)."""
         socket = TSocket.TSocket(self.host, self.port)
-        socket.setTimeout(SECONDS * 1000)
+        socket.setTimeout(self.seconds * 1000)
 
         def sasl() -> Any:
             return hive.get_installed_sasl(self.host, "PLAIN", username="hive", password="x")
