@@ -22,7 +22,7 @@ SECONDS = 300  # until a call that gets no answer fails: a server that lacks a c
 
 @dataclass(frozen=True)
 class HiveServer:
-    """Where a server listens (auth NONE), the folder of the databases it makes, its version, and how long it may take."""
+    """Where a server listens (auth NONE), the folder of its databases, its version, and how long it may take."""
 
     host: str
     port: int
