@@ -1,173 +1,372 @@
-"""Random queries over the star schema, drawn from a seed: joins of all kinds, nested and put together."""
+"""Random queries over the star schema, drawn from a seed: joins of all kinds, nested and put together.
+
+The rows of each, as a multiset, do not depend on the order in which they are read: LIMIT stands behind an ORDER BY of
+all that is selected, windows order by what leaves no choice, and nothing adds up floats.
+"""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tests.integration.random_conditions import Named, condition, value
 from tests.integration.star import TABLES
 
-KEYS = {  # what joins with what
-    "store_id": ["sales", "refunds", "stores"],
-    "item_id": ["sales", "items", "promotions"],
-    "sale_id": ["sales", "refunds"],
-    "customer_id": ["sales", "customers"],
-    "day": ["sales", "refunds", "dates", "promotions"],
-    "carrier": ["flights", "carriers"],
+Tables = Mapping[str, Mapping[str, str]]
+STAR: Tables = {  # without the column that is a date elsewhere and a number here
+    name: {column: kind for column, kind in table.columns.items() if (name, column) != ("flights", "day")}
+    for name, table in TABLES.items()
 }
-VALUES = {
-    "store_id": "1 3 8 9 12 99", "item_id": "1 2 7 30 58 60", "sale_id": "5 100 1200", "customer_id": "4 17 90 129",
-    "channel": "'web' 'store' 'catalog' 'phone' 'none'", "quantity": "1 2 10", "amount": "50.00 500 990.5",
-    "returned": "true false", "day": "DATE'2023-01-20' DATE'2024-02-29' '2024-11-11'", "reason": "'late' 'damaged'",
-    "refunded": "20 60.5", "year": "2023 2024", "city": "'Boston' 'Fresno' 'Denver'", "state": "'IL' 'MA' 'TX'",
-    "category": "'Books' 'Music'", "brand": "'Brand#1' 'Brand#4'", "price": "10.5 60", "segment": "'BUILDING'",
-    "month": "1 2 7 12", "weekday": "1 6", "holiday": "true", "percent": "10 40", "carrier": "'UA' 'HA' 'OO'",
-    "origin": "'JFK' 'EWR'", "dest": "'ANC' 'ORD' 'HNL'", "dep_time": "600 1200 2300", "distance": "187 4983",
-    "tailnum": "'N001' 'N030'", "flight": "17 250", "name": "'Airline HA' 'Customer 003'",
-}  # fmt: skip
-JOINS = ["JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"]
+KEYS = {  # what joins with what
+    "store_id": "sales.store_id refunds.store_id stores.store_id oddities.store_id",
+    "item_id": "sales.item_id items.item_id promotions.item_id",
+    "sale_id": "sales.sale_id refunds.sale_id oddities.sale_id",
+    "customer_id": "sales.customer_id customers.customer_id",
+    "day": "sales.day refunds.day dates.day promotions.day oddities.day",
+    "carrier": "flights.carrier carriers.carrier",
+    "year": "refunds.year dates.year flights.year",
+    "number": "sales.quantity sales.store_id oddities.small oddities.ratio oddities.exact dates.weekday flights.month "
+    "promotions.percent items.price sales.sale_id",
+    "text": "stores.state oddities.code oddities.label oddities.kind sales.channel flights.origin airports.faa",
+}
+JOINS = ["JOIN", "JOIN", "INNER JOIN", "LEFT JOIN", "LEFT JOIN", "LEFT OUTER JOIN", "RIGHT JOIN", "FULL JOIN",
+         "FULL OUTER JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN", "SEMI JOIN", "ANTI JOIN"]  # fmt: skip
+FLOATS = ("float", "double")
 
 
 @dataclass(frozen=True)
 class Part:
-    """A source in FROM: the text, what it is called, and its columns."""
+    """A source in FROM: the text, what it is called, and its columns with their types."""
 
     text: str
     alias: str
-    columns: tuple[str, ...]
+    columns: Mapping[str, str]
+
+    def named(self, rng: random.Random, name: str, *, plain: bool = False) -> Named:
+        """A column as it may be written, behind the source's name."""
+        spelled = name if plain else rng.choice([name] * 8 + [name.upper(), f"`{name}`", f"`{name.title()}`"])
+        alias = self.alias if plain else rng.choice([self.alias] * 6 + [f"`{self.alias}`", self.alias.upper()])
+        return Named(f"{alias}.{spelled}", name, self.columns[name])
 
 
-def query(rng: random.Random) -> str:
-    """A query whose rows do not depend on their order."""
-    text = rng.choice([select, select, select, grouped, united, with_cte])(rng)
+def query(rng: random.Random, tables: Tables = STAR) -> str:
+    """A query."""
+    kinds: list[Callable[[random.Random, Tables], str]] = [
+        select, select, select, grouped, grouped, of_one_table, of_one_table, of_one_table, united, with_cte, windowed
+    ]  # fmt: skip
+    text = rng.choice(kinds)(rng, tables)
     return f"SELECT count(*) FROM ({text}) counted" if rng.random() < 0.1 else text
 
 
-def select(rng: random.Random, depth: int = 0) -> str:
-    """SELECT plain columns FROM joins WHERE."""
-    text, parts = _from(rng, depth)
-    columns = [f"{part.alias}.{rng.choice(part.columns)} AS c{n}" for n, part in enumerate(parts)]
-    star = "*" if rng.random() < 0.15 and len(parts) == 1 else ", ".join(columns)
-    return f"SELECT {star} FROM {text}{_where(rng, parts, depth)}"
+def select(rng: random.Random, tables: Tables, depth: int = 0) -> str:
+    """SELECT columns and expressions FROM joins WHERE."""
+    text, parts = _from(rng, tables, depth)
+    where = _where(rng, tables, parts, depth)
+    if rng.random() < 0.15 and len(parts) == 1:
+        return f"SELECT {rng.choice(['*', parts[0].alias + '.*'])} FROM {text}{where}"
+    chosen = [_expression(rng, tables, part, depth) for part in parts for _ in range(rng.choice([1, 1, 2]))]
+    items = ", ".join(f"{one}{rng.choice([' AS', ''])} c{n}" for n, one in enumerate(chosen))
+    distinct = "DISTINCT " if rng.random() < 0.12 else ""
+    tail = _total(rng, [f"c{n}" for n in range(len(chosen))]) if rng.random() < 0.2 else ""
+    return f"SELECT {distinct}{items} FROM {text}{where}{tail}"
 
 
-def grouped(rng: random.Random) -> str:
+def _expression(rng: random.Random, tables: Tables, part: Part, depth: int) -> str:
+    column = part.named(rng, rng.choice(list(part.columns)))
+    if rng.random() < 0.7:
+        return column.text
+    if depth == 0 and rng.random() < 0.25:
+        return _scalar(rng, tables, part)
+    return rng.choice(
+        [
+            f"CASE WHEN {condition(rng, [column])} THEN 1 WHEN {condition(rng, [column])} THEN 2 ELSE 3 END",
+            f"CAST({column.text} AS STRING)",
+            f"({condition(rng, [column])})",
+            f"coalesce({column.text}, {value(rng, column)})",
+            f"if({condition(rng, [column])}, {column.text}, NULL)",
+            f"{column.text} IN ({value(rng, column)}, {value(rng, column)})",
+        ]
+    )
+
+
+def grouped(rng: random.Random, tables: Tables) -> str:
     """SELECT keys and aggregates FROM joins WHERE GROUP BY."""
-    text, parts = _from(rng, 1)
-    keys = [f"{part.alias}.{rng.choice(part.columns)}" for part in parts[: rng.randint(1, 2)]]
-    having = f" HAVING count(*) > {rng.randint(1, 5)}" if rng.random() < 0.3 else ""
-    names = ", ".join(f"{key} AS k{n}" for n, key in enumerate(keys))
-    last = f"{parts[-1].alias}.{rng.choice(parts[-1].columns)}"
-    aggregates = rng.choice(["count(*) AS n", f"count({last}) AS n", f"count(DISTINCT {last}) AS n, max({last}) AS m"])
-    return f"SELECT {names}, {aggregates} FROM {text}{_where(rng, parts, 1)} GROUP BY {', '.join(keys)}{having}"
+    text, parts = _from(rng, tables, 1)
+    return _grouping(rng, tables, text, parts)
 
 
-def united(rng: random.Random) -> str:
-    """Two queries of one column of one type."""
-    word = rng.choice(["UNION ALL", "UNION", "EXCEPT", "INTERSECT", "EXCEPT ALL"])
-    key = rng.choice(list(KEYS))
-    sides = []
-    for name in rng.choices(KEYS[key], k=2):
-        part = Part(f"{name} x", "x", _columns(name))
-        sides.append(f"SELECT x.{key} AS c FROM {part.text}{_where(rng, [part], 1)}")
-    return f" {word} ".join(sides)
+def of_one_table(rng: random.Random, tables: Tables) -> str:
+    """What an index alone may answer: aggregates, DISTINCT, LIMIT 1 and EXISTS over one table."""
+    name = rng.choice(list(tables))
+    alias = rng.choice([name, "a"])
+    part = Part(name if alias == name else f"{name} {alias}", alias, tables[name])
+    few = dict(rng.sample(list(part.columns.items()), min(len(part.columns), rng.choice([1, 2, 2, 3]))))
+    part = Part(part.text, part.alias, few)
+    draw = rng.random()
+    if draw < 0.75:
+        return _grouping(rng, tables, part.text, [part], one=True)
+    where = _where(rng, tables, [part], 2)
+    if draw < 0.85:
+        items = ", ".join(part.named(rng, column).text for column in few)
+        return f"SELECT DISTINCT {items} FROM {part.text}{where}"
+    if draw < 0.92:
+        return f"SELECT 1 AS one FROM {part.text}{where} LIMIT 1"
+    return f"SELECT {rng.choice(['', 'NOT '])}EXISTS (SELECT * FROM {part.text}{where}) AS found"
 
 
-def with_cte(rng: random.Random) -> str:
-    """A common table expression, used once or twice, that may have the name of a table."""
+def _grouping(rng: random.Random, tables: Tables, text: str, parts: Sequence[Part], *, one: bool = False) -> str:
+    where = _where(rng, tables, parts, 2 if one else 1)
+    columns = [part.named(rng, rng.choice(list(part.columns))) for part in parts for _ in range(2)]
+    keys = list(dict.fromkeys(column.text for column in columns))[: rng.choice([0, 1, 1, 2])]
+    if keys and rng.random() < 0.15:
+        keys[0] = f"({condition(rng, [columns[0]])})"
+    aggregates = [_aggregate(rng, parts) for _ in range(rng.choice([1, 1, 2, 3]))]
+    names = [f"k{n}" for n in range(len(keys))] + [f"n{n}" for n in range(len(aggregates))]
+    items = [f"{one} AS {name}" for one, name in zip([*keys, *aggregates], names, strict=True)]
+    by = rng.choice([", ".join(keys), ", ".join(str(n + 1) for n in range(len(keys))), "ALL"]) if keys else ""
+    if by not in ("", "ALL") and len(keys) == 2 and rng.random() < 0.1:
+        by = rng.choice([f"ROLLUP ({', '.join(keys)})", f"CUBE ({', '.join(keys)})"])
+    if keys and rng.random() < 0.1:
+        items = [f"{keys[0]} AS k0", *items[len(keys) :]]
+        names = [names[0], *names[len(keys) :]]
+        by = ", ".join(keys)
+    having = ""
+    if rng.random() < 0.25:
+        having = " HAVING " + rng.choice(
+            [f"count(*) > {rng.randint(0, 5)}", f"{_aggregate(rng, parts)} IS NOT NULL", f"{names[-1]} IS NOT NULL",
+             "count(*) BETWEEN 1 AND 20"]
+        )  # fmt: skip
+    tail = _total(rng, names) if rng.random() < 0.25 else ""
+    return f"SELECT {', '.join(items)} FROM {text}{where}{f' GROUP BY {by}' if by else ''}{having}{tail}"
+
+
+def _aggregate(rng: random.Random, parts: Sequence[Part]) -> str:
+    part = rng.choice(parts)
+    column = part.named(rng, rng.choice(list(part.columns)))
+    c = column.text
+    choices = ["count(*)", "count(1)", f"count({c})", f"count(DISTINCT {c})", f"min({c})", f"max({c})"]
+    if column.family == "number" and column.type not in FLOATS:
+        choices += [f"sum({c})", f"avg({c})", f"sum(DISTINCT {c})", f"sum({c} + 1)", f"max({c}) - min({c})"]
+    choices.append(f"count(CASE WHEN {condition(rng, [column])} THEN 1 END)")
+    chosen = rng.choice(choices)
+    plain = chosen.endswith(")") and " - " not in chosen
+    return f"{chosen} FILTER (WHERE {condition(rng, [column])})" if plain and rng.random() < 0.12 else chosen
+
+
+def _total(rng: random.Random, names: Sequence[str]) -> str:
+    """Rows by all that is selected, so that those that are cut off are always the same."""
+    order = ", ".join(f"{name}{rng.choice(['', '', ' DESC', ' NULLS LAST', ' DESC NULLS FIRST'])}" for name in names)
+    offset = f" OFFSET {rng.randint(1, 9)}" if rng.random() < 0.15 else ""
+    return f" ORDER BY {order}" + rng.choice(["", f" LIMIT {rng.choice([1, 3, 20])}{offset}"])
+
+
+def united(rng: random.Random, tables: Tables) -> str:
+    """Two or three queries of columns of one type."""
+    key = rng.choice(_keys(tables))
+    arms = []
+    for name, column in rng.choices(_owners(key, tables), k=rng.choice([2, 2, 3])):
+        part = Part(f"{name} x", "x", tables[name])
+        c = part.named(rng, column).text
+        where = _where(rng, tables, [part], 1)
+        arms.append(
+            rng.choice(
+                [
+                    f"SELECT {c} AS c FROM {part.text}{where}",
+                    f"SELECT {c} AS c FROM {part.text}{where}",
+                    f"SELECT DISTINCT {c} AS c FROM {part.text}{where}",
+                    f"SELECT {c} AS c FROM {part.text}{where} GROUP BY {c}",
+                    f"SELECT max({c}) AS c FROM {part.text}{where}",
+                    f"(SELECT {c} AS c FROM {part.text}{where} ORDER BY c LIMIT 7)",
+                ]
+            )
+        )
+    text = arms[0]
+    for arm in arms[1:]:
+        word = rng.choice(["UNION ALL", "UNION", "EXCEPT", "INTERSECT", "EXCEPT ALL", "INTERSECT ALL", "MINUS"])
+        text = f"({text}) {word} ({arm})" if rng.random() < 0.3 else f"{text} {word} {arm}"
+    draw = rng.random()
+    if draw < 0.2:
+        return f"{text} ORDER BY c{rng.choice(['', ' DESC'])} LIMIT {rng.choice([1, 5, 30])}"
+    if draw < 0.45:
+        whole = Part(f"({text}) u", "u", {"c": tables[_owners(key, tables)[0][0]][_owners(key, tables)[0][1]]})
+        tested = condition(rng, [Named("u.c", _owners(key, tables)[0][1], whole.columns["c"])])
+        return f"SELECT u.c, count(*) AS n FROM {whole.text} WHERE {tested} GROUP BY u.c"
+    return text
+
+
+def with_cte(rng: random.Random, tables: Tables) -> str:
+    """A common table expression, used once, twice or three times, that may have the name of a table."""
     name = rng.choice(["w", "w", "sales", "stores"])
-    inner = Part("sales s", "s", _columns("sales"))
-    body = f"SELECT s.sale_id, s.store_id, s.channel AS kind, s.item_id FROM {inner.text}{_where(rng, [inner], 1)}"
-    used = Part(f"{name} u", "u", ("sale_id", "store_id", "item_id"))
-    second = Part(f"{name} v", "v", used.columns)
-    if rng.random() < 0.4:
-        joined = f"{used.text} {rng.choice(JOINS[:5])} {second.text} ON u.sale_id = v.sale_id AND v.store_id < 4"
-        where = _where(rng, [used, second], 2)
-        return f"WITH {name} AS ({body}) SELECT u.sale_id, v.item_id FROM {joined}{where}"
-    return f"WITH {name} AS ({body}) SELECT u.sale_id, u.kind FROM {used.text}{_where(rng, [used], 2)}"
+    inner = Part("sales s", "s", tables["sales"])
+    where = _where(rng, tables, [inner], 1)
+    body = f"SELECT s.sale_id, s.store_id, s.channel AS kind, s.item_id FROM {inner.text}{where}"
+    columns = {"sale_id": "bigint", "store_id": "int", "item_id": "int"}
+    used, second = Part(f"{name} u", "u", columns), Part(f"{name} v", "v", columns)
+    head = f"WITH {name} AS ({body})"
+    if rng.random() < 0.25:
+        where = _where(rng, tables, [Part("w2 s", "s", {"sale_id": "bigint"})], 2)
+        first = _where(rng, tables, [Part(name, name, columns)], 2)
+        head += f", w2 (sale_id, place) AS (SELECT sale_id, store_id FROM {name}{first})"
+        return f"{head} SELECT s.place, u.item_id FROM w2 s JOIN {used.text} ON u.sale_id = s.sale_id{where}"
+    draw = rng.random()
+    if draw < 0.35:
+        tested = condition(rng, [second.named(rng, "store_id")])
+        joined = f"{used.text} {rng.choice(JOINS[:9])} {second.text} ON u.sale_id = v.sale_id AND {tested}"
+        return f"{head} SELECT u.sale_id, v.item_id FROM {joined}{_where(rng, tables, [used, second], 2)}"
+    if draw < 0.55:
+        one, two = _where(rng, tables, [used], 2), _where(rng, tables, [second], 2)
+        word = rng.choice(["UNION ALL", "UNION", "EXCEPT", "INTERSECT"])
+        return f"{head} SELECT u.item_id FROM {used.text}{one} {word} SELECT v.item_id FROM {second.text}{two}"
+    if draw < 0.75:
+        tested = condition(rng, [used.named(rng, "store_id")])
+        inside = f"SELECT v.item_id FROM {second.text}{_where(rng, tables, [second], 2)}"
+        member = f"u.item_id {rng.choice(['', 'NOT '])}IN ({inside})"
+        return f"{head} SELECT u.sale_id FROM {used.text} WHERE {tested} AND {member}"
+    return f"{head} SELECT u.sale_id, u.kind FROM {used.text}{_where(rng, tables, [used], 2)}"
 
 
-def _from(rng: random.Random, depth: int) -> tuple[str, list[Part]]:
+def windowed(rng: random.Random, tables: Tables) -> str:
+    """Window functions, and conditions within and behind."""
+    name = rng.choice([name for name in ("sales", "refunds", "flights", "oddities") if name in tables])
+    part = Part(f"{name} a", "a", tables[name])
+    exact = [column for column, kind in part.columns.items() if kind not in FLOATS]
+    by, order, shown = (part.named(rng, rng.choice(exact)).text for _ in range(3))
+    function = rng.choice(
+        ["rank()", "dense_rank()", "count(*)", f"max({shown})", f"min({shown})", f"count({shown})", "cume_dist()"]
+    )
+    items = f"{by} AS p, {shown} AS s, {function} OVER (PARTITION BY {by} ORDER BY {order}) AS w"
+    text = f"SELECT {items} FROM {part.text}{_where(rng, tables, [part], 1)}"
+    if rng.random() < 0.5:
+        return text
+    column = rng.choice(exact)
+    inner = f"SELECT a.{column}, rank() OVER (PARTITION BY {by} ORDER BY a.{column}) AS w FROM {part.text}"
+    outer = Part("", "q", {column: part.columns[column], "w": "int"})
+    tested = condition(rng, [outer.named(rng, column)])
+    return f"SELECT q.{column} FROM ({inner}{_where(rng, tables, [part], 1)}) q WHERE q.w < 4 AND {tested}"
+
+
+def _keys(tables: Tables) -> list[str]:
+    return [key for key in KEYS if _owners(key, tables)]
+
+
+def _owners(key: str, tables: Tables) -> list[tuple[str, str]]:
+    """The (table, column)s that may be equal by a key."""
+    pairs = (text.split(".") for text in KEYS[key].split())
+    return [(table, column) for table, column in pairs if table in tables]
+
+
+def _from(rng: random.Random, tables: Tables, depth: int) -> tuple[str, list[Part]]:
     """Joined sources, and those of them that are in sight behind the joins."""
-    key = rng.choice(list(KEYS))
-    first = _part(rng, rng.choice(KEYS[key]), "a", key, depth)
+    name, _ = rng.choice(_owners(rng.choice(_keys(tables)), tables))
+    first = _part(rng, tables, name, "a", "", depth)
     text, parts = first.text, [first]
-    for alias in "bc"[: rng.choice([0, 0, 1, 1, 2])]:
+    for alias in "bc"[: rng.choice([0, 0, 1, 1, 1, 2])]:
         last = rng.choice(parts)
-        key = rng.choice([key for key in KEYS if key in last.columns] or [""])
-        if not key:
+        links = [
+            (column, other, owned)
+            for key in KEYS
+            for owner, column in _owners(key, tables)
+            if column in last.columns and owner in last.text
+            for other, owned in _owners(key, tables)
+        ]
+        if not links:
             break
-        part, kind = _part(rng, rng.choice(KEYS[key]), alias, key, depth), rng.choice(JOINS)
-        on = [f"{last.alias}.{key} = {part.alias}.{key}"]
-        on += [condition(rng, [*parts, part]) for _ in range(rng.choice([0, 0, 1, 2]))]
-        text += f" {kind} {part.text} ON {' AND '.join(rng.sample(on, len(on)))}"
-        parts = parts if kind.endswith(("SEMI JOIN", "ANTI JOIN")) else [*parts, part]
+        key, other, owned = rng.choice(links)
+        part, kind = _part(rng, tables, other, alias, owned, depth), rng.choice(JOINS)
+        behind = kind.endswith(("SEMI JOIN", "ANTI JOIN"))
+        if key == owned and len(parts) == 1 and rng.random() < 0.12:
+            text += f" {kind} {part.text} USING ({key})"
+        elif rng.random() < 0.06 and not behind:
+            text += f" {rng.choice(['CROSS JOIN', ','])} (SELECT 1 AS one) n{alias}"
+            continue
+        else:
+            left, right = last.named(rng, key), part.named(rng, owned)
+            equal = [f"{left.text} {rng.choice(['=', '=', '=', '=', '<=>', '=='])} {right.text}"]
+            equal += [condition(rng, _seen(rng, [*parts, part])) for _ in range(rng.choice([0, 0, 0, 1, 2]))]
+            text += f" {kind} {part.text} ON {' AND '.join(rng.sample(equal, len(equal)))}"
+        parts = parts if behind else [*parts, part]
     return text, parts
 
 
-def _part(rng: random.Random, name: str, alias: str, key: str, depth: int) -> Part:
-    columns = _columns(name)
+def _part(rng: random.Random, tables: Tables, name: str, alias: str, key: str, depth: int) -> Part:
+    columns = tables[name]
     if depth or rng.random() < 0.75:
-        return Part(f"{name} {alias}", alias, columns)
+        return Part(f"{name} {rng.choice(['', 'AS '])}{alias}", alias, columns)
     inner = Part(f"{name} i", "i", columns)
-    chosen = tuple(dict.fromkeys([key, *rng.sample(columns, min(3, len(columns)))]))
-    items = ", ".join(f"i.{column}" for column in chosen)
-    tail = rng.choice(["", "", "", f" ORDER BY {', '.join(f'i.{c}' for c in columns)} LIMIT 50"])
-    word = rng.choice(["", "", "DISTINCT "])
-    if word:
-        tail = ""
-    return Part(f"(SELECT {word}{items} FROM {inner.text}{_where(rng, [inner], 1)}{tail}) {alias}", alias, chosen)
+    chosen = list(dict.fromkeys([*([key] if key else []), *rng.sample(list(columns), min(3, len(columns)))]))
+    items = ", ".join(inner.named(rng, column).text + f" AS {column}" for column in chosen)
+    tail = rng.choice(["", "", "", _total(rng, [f"i.{c}" for c in columns]), " GROUP BY ALL"])
+    word = "" if tail else rng.choice(["", "", "DISTINCT "])
+    text = f"SELECT {word}{items} FROM {inner.text}{_where(rng, tables, [inner], 1)}{tail}"
+    if rng.random() < 0.15:
+        return Part(f"({text}) {alias} ({', '.join(chosen)})", alias, {c: columns[c] for c in chosen})
+    return Part(f"({text}) {alias}", alias, {c: columns[c] for c in chosen})
 
 
-def _columns(name: str) -> tuple[str, ...]:
-    """The columns of a table; without the one that is a date elsewhere and a number here."""
-    return tuple(column for column in TABLES[name].columns if (name, column) != ("flights", "day"))
+def _seen(rng: random.Random, parts: Sequence[Part]) -> list[Named]:
+    """The columns of some parts as a condition may name them, some without their part where that is clear."""
+    found = []
+    for part in parts:
+        for name in rng.sample(list(part.columns), min(4, len(part.columns))):
+            clear = sum(name in other.columns for other in parts) == 1 and rng.random() < 0.3
+            named = part.named(rng, name)
+            found.append(Named(rng.choice([name, name, f"`{name}`"]), name, named.type) if clear else named)
+    return found
 
 
-def _where(rng: random.Random, parts: list[Part], depth: int) -> str:
-    conditions = [condition(rng, parts) for _ in range(rng.choice([0, 1, 1, 2, 3]))]
-    if depth < 2 and rng.random() < 0.15:
-        conditions.append(_subquery(rng, rng.choice(parts)))
+def _where(rng: random.Random, tables: Tables, parts: Sequence[Part], depth: int) -> str:
+    conditions = [condition(rng, _seen(rng, parts)) for _ in range(rng.choice([0, 1, 1, 1, 2]))]
+    if depth < 2 and rng.random() < 0.2:
+        conditions.append(_subquery(rng, tables, rng.choice(parts)))
     return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
 
-def _subquery(rng: random.Random, part: Part) -> str:
-    keys = [key for key in KEYS if key in part.columns]
-    if not keys:
+def _linked(rng: random.Random, tables: Tables, part: Part) -> tuple[str, Part, str] | None:
+    """A column of a part, a table, and its column that may be equal."""
+    links = [
+        (column, *other)
+        for key in KEYS
+        for column in {column for _, column in _owners(key, tables)} & set(part.columns)
+        for other in _owners(key, tables)
+        if key not in ("number", "text")
+    ]
+    if not links:
+        return None
+    column, other, owned = rng.choice(sorted(links))
+    return column, Part(f"{other} z", "z", tables[other]), owned
+
+
+def _subquery(rng: random.Random, tables: Tables, part: Part) -> str:
+    linked = _linked(rng, tables, part)
+    if linked is None:
         return "true"
-    key = rng.choice(keys)
-    other = rng.choice(KEYS[key])
-    inner = Part(f"{other} z", "z", _columns(other))
-    word = rng.choice(["", "NOT "])
-    tested = condition(rng, [inner])
-    if rng.random() < 0.5:
-        return f"{word}EXISTS (SELECT 1 FROM {inner.text} WHERE z.{key} = {part.alias}.{key} AND {tested})"
-    return f"{part.alias}.{key} {word}IN (SELECT z.{key} FROM {inner.text} WHERE {tested})"
-
-
-def condition(rng: random.Random, parts: list[Part], depth: int = 0) -> str:
-    """A condition over the columns of some parts."""
-    if depth < 2 and rng.random() < 0.25:
-        word = rng.choice([" AND ", " OR ", " OR "])
-        text = "(" + word.join(condition(rng, parts, depth + 1) for _ in range(2)) + ")"
-        return f"NOT {text}" if rng.random() < 0.25 else text
-    part = rng.choice(parts)
-    name = rng.choice([column for column in part.columns if column in VALUES])
-    owners = [one for one in parts if name in one.columns]
-    column = name if len(owners) == 1 and rng.random() < 0.4 else f"{part.alias}.{name}"
-    values = VALUES[name].split(" ") if "Airline" not in VALUES[name] else ["'Airline HA'", "'Customer 003'"]
-    one, two = rng.choice(values), rng.choice(values)
+    column, inner, owned = linked
+    outer, own = part.named(rng, column).text, inner.named(rng, owned).text
+    word, tested = rng.choice(["", "NOT "]), condition(rng, _seen(rng, [inner]))
+    bound, extreme = f"{own} = {part.alias}.{column}", rng.choice(["max", "min"])
     return rng.choice(
         [
-            f"{column} = {one}",
-            f"{column} = {one}",
-            f"{column} {rng.choice(['<', '>=', '<>', '<=>', '>'])} {one}",
-            f"{column} IN ({one}, {two})",
-            f"{column} NOT IN ({one}, {two})",
-            f"{column} BETWEEN {one} AND {two}",
-            f"{column} IS NULL",
-            f"{column} IS NOT NULL",
-            f"coalesce({column} = {one}, true)",
-            f"CASE WHEN {column} = {one} THEN true ELSE {column} IS NULL END",
+            f"{word}EXISTS (SELECT 1 FROM {inner.text} WHERE {bound} AND {tested})",
+            f"{word}EXISTS (SELECT 1 FROM {inner.text} WHERE {tested} AND {bound})",
+            f"{word}EXISTS (SELECT 1 FROM {inner.text} WHERE {tested})",
+            f"{outer} {word}IN (SELECT {own} FROM {inner.text} WHERE {tested})",
+            f"{outer} {word}IN (SELECT {own} FROM {inner.text} WHERE {tested})",
+            f"{outer} {word}IN (SELECT {own} FROM {inner.text} WHERE {tested} GROUP BY {own})",
+            f"{outer} {rng.choice(['=', '<', '>='])} (SELECT {extreme}({own}) FROM {inner.text} WHERE {tested})",
+            f"{rng.randint(0, 3)} < (SELECT count(*) FROM {inner.text} WHERE {bound} AND {tested})",
+            f"({word}EXISTS (SELECT 1 FROM {inner.text} WHERE {bound}) OR {condition(rng, [part.named(rng, column)])})",
         ]
     )
+
+
+def _scalar(rng: random.Random, tables: Tables, part: Part) -> str:
+    """A subquery of one value, of all rows or of those that belong to the row outside."""
+    linked = _linked(rng, tables, part)
+    if linked is None:
+        return "NULL"
+    column, inner, owned = linked
+    own, tested = inner.named(rng, owned).text, condition(rng, _seen(rng, [inner]))
+    shown = rng.choice(["count(*)", f"max({own})", f"min(z.{rng.choice(list(inner.columns))})"])
+    bound = f" AND {own} = {part.alias}.{column}" if rng.random() < 0.6 else ""
+    return f"(SELECT {shown} FROM {inner.text} WHERE {tested}{bound})"

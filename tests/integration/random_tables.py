@@ -87,7 +87,7 @@ KIND = {
 }
 PARTITION_VALUES = {
     "string": ["a", "b c", "x=y/z", "100%", "é日本", "__x", "a'b"],
-    "int": ["0", "1", "-7", "2000"],
+    "int": ["0", "1", "-7", "2000", "2023", "2024"],
     "date": ["2020-02-29", "1999-01-01"],
     "boolean": ["true", "false"],
 }
@@ -95,7 +95,10 @@ PARTITION_VALUES = {
 
 @dataclass
 class Table:
-    """A random table: its name, format, columns (name -> Spark type), and a folder for each partition."""
+    """A table: its name, format, columns (name -> Spark type), and a folder for each partition.
+
+    `draw` gives so many rows of all columns; without it they are random values, and an `id`.
+    """
 
     name: str
     format: str
@@ -105,6 +108,7 @@ class Table:
     root: Path
     ids: int = 0
     story: list[str] = field(default_factory=list)
+    draw: Callable[[random.Random, int], pa.Table] | None = None
 
 
 def make_table(spark: SparkSession, rng: random.Random, database: str, tmp: Path) -> Table:
@@ -131,7 +135,8 @@ def make_table(spark: SparkSession, rng: random.Random, database: str, tmp: Path
 
 def create(spark: SparkSession, table: Table, hive: bool) -> None:
     hive = hive and "timestamp_ntz" not in table.columns.values()
-    data = ", ".join(f"`{name}` {kind}" for name, kind in {"id": "bigint", **table.columns}.items())
+    own = {} if table.draw else {"id": "bigint"}
+    data = ", ".join(f"`{name}` {kind}" for name, kind in {**own, **table.columns}.items())
     parts = ", ".join(f"`{name}` {kind}" for name, kind in table.partitioned.items())
     by = f" PARTITIONED BY ({parts if hive else ', '.join(table.partitioned)})" if parts else ""
     columns = data if hive or not parts else f"{data}, {parts}"
@@ -164,6 +169,8 @@ def spec(table: Table, values: Sequence[str | None]) -> str:
 
 def rows_of(rng: random.Random, table: Table, count: int) -> pa.Table:
     """Random rows: skewed values, NULLs, and ascending ids."""
+    if table.draw:
+        return table.draw(rng, count)
     arrays = {"id": pa.array(range(table.ids, table.ids + count), pa.int64())}
     table.ids += count
     for name, kind in table.columns.items():
@@ -179,7 +186,7 @@ def rows_of(rng: random.Random, table: Table, count: int) -> pa.Table:
 
 def write_file(spark: SparkSession, rng: random.Random, table: Table, folder: Path, name: str = "") -> Path:
     """A new file in the folder (or one of that name replaced), written by Spark or pyarrow."""
-    count = rng.choice([0, 1, 9, 60, 150, 300])
+    count = rng.choice([0, 9, 300, 600] if table.draw else [0, 1, 9, 60, 150, 300])
     rows = rows_of(rng, table, count)
     path = folder / (name or f"part-{uuid4().hex[:8]}.{table.format}")
     fresh = folder / f".new{uuid4().hex}"

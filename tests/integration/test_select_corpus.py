@@ -5,7 +5,6 @@ The queries are in tests/sql/select/*.sql; `/* total */` marks those whose ORDER
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -16,9 +15,10 @@ from uuid import uuid4
 import pytest
 
 import hive_bitmap
+from hive_bitmap.query.planner import STRATEGIES
 from hive_bitmap.query.rewrite.rewriting import rewrite
 from hive_bitmap.sql.script import split
-from tests.integration import random_queries, star
+from tests.integration import star
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,21 +28,18 @@ CORPUS = sorted(
     for path in (Path(__file__).parents[1] / "sql" / "select").glob("*.sql")
     for part in split(path.read_text())
 )
-STRATEGIES = ("rows", "files")  # of ORC files, `rows` are `blocks`
+USUAL = ("rows", "files")  # of ORC files, `rows` are `blocks`
 DEFAULT = ""
-RANDOM = 30  # random queries; more of them with --long
 SETTINGS = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}  # quicker for little data
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """In the usual run a query goes one way, every second one by the strategy of its own; the long one tries all."""
-    if "seed" in metafunc.fixturenames:
-        metafunc.parametrize("seed", range(RANDOM + metafunc.config.getoption("--long")))
     if "strategy" in metafunc.fixturenames:
         everything = metafunc.config.getoption("--long")
         ways: list[tuple[str, str, str]] = []
         for number, (name, text) in enumerate(CORPUS):
-            usual = (DEFAULT, STRATEGIES[0], DEFAULT, STRATEGIES[1])[number % 4]
+            usual = (DEFAULT, USUAL[0], DEFAULT, USUAL[1])[number % 4]
             chosen = (DEFAULT, *STRATEGIES) if everything else (usual,)
             ways += [(name, text, strategy) for strategy in chosen]
         metafunc.parametrize(
@@ -94,16 +91,6 @@ def test_rows_are_sparks(schema: SparkSession, text: str, strategy: str) -> None
     assert Counter(found) == Counter(wanted)
     if "/* total */" in text:
         assert found == wanted
-
-
-def test_random_queries(schema: SparkSession, seed: int) -> None:
-    rng = random.Random(seed)
-    text = random_queries.query(rng)
-    strategy = rng.choice(STRATEGIES)
-    schema.conf.set("hive_bitmap.strategy", strategy)
-    wanted_columns, wanted = answer(schema.sql(text))
-    found_columns, found = answer(hive_bitmap.sql(schema, text))
-    assert (found_columns, Counter(found)) == (wanted_columns, Counter(wanted)), f"{strategy}: {text}"
 
 
 def test_most_of_the_corpus_goes_through_an_index(schema: SparkSession) -> None:
