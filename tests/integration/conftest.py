@@ -22,13 +22,15 @@ T = TypeVar("T")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """The table of what Hive read through result files, one line a server, format, encoding and split size."""
+    """The table of what Hive read through result files, one line a server, table and encoding."""
     properties = [pair for report in terminalreporter.getreports("passed") for pair in report.user_properties]
     rows = [row for name, found in properties if name == READ for row in found]
     if rows:
-        terminalreporter.section("rows of a full scan, splits read of all")
-        for row in [("server", "table", "encoding", "splits of", "rows", "splits read"), *rows]:
-            terminalreporter.line("{:<12}{:<32}{:<10}{:<14}{:<8}{}".format(*row))
+        terminalreporter.section("rows of a full scan, splits read of all when a split is")
+        lines = [list(rows[0]), *(list(row.values()) for row in rows)]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        for line in lines:
+            terminalreporter.line("  ".join(map(str.ljust, line, widths)).rstrip())
 
 
 @contextlib.contextmanager

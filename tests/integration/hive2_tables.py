@@ -36,12 +36,11 @@ THROUGH_INDEX = {
 
 
 class Kind(NamedTuple):
-    """How a table is stored, who wrote its files in how many turns, and how its indexes are."""
+    """How a table is stored, and who wrote its files in how many turns."""
 
     stored: str
     writer: str
     turns: int
-    encoding: str
     properties: str = "'none'='none'"
     settings: Mapping[str, str] = MappingProxyType({})
 
@@ -54,14 +53,14 @@ BLOCKS = {
     "io.seqfile.compress.blocksize": "4000",
 }
 KINDS = {
-    "Parquet by Hive": Kind("PARQUET", "hive", 2, "ewah", "'parquet.block.size'='16384'"),
-    "Parquet by Spark": Kind("PARQUET", "spark", 2, "gap", "'parquet.block.size'='16384'"),
-    "ORC by Hive": Kind("ORC", "hive", 1, "plain", ORC),
-    "ORC by Spark": Kind("ORC", "spark", 2, "roaring", f"{ORC}, 'orc.stripe.row.count'='500'"),
-    "text by Hive": Kind("TEXTFILE", "hive", 2, "gap"),
-    "RCFile by Hive": Kind("RCFILE", "hive", 2, "roaring", settings={"hive.io.rcfile.record.buffer.size": "4096"}),
-    "SequenceFile by Hive": Kind("SEQUENCEFILE", "hive", 2, "ewah"),
-    "SequenceFile of blocks by Hive": Kind("SEQUENCEFILE", "hive", 2, "gap", settings=BLOCKS),
+    "Parquet by Hive": Kind("PARQUET", "hive", 2, "'parquet.block.size'='16384'"),
+    "Parquet by Spark": Kind("PARQUET", "spark", 2, "'parquet.block.size'='16384'"),
+    "ORC by Hive": Kind("ORC", "hive", 1, ORC),
+    "ORC by Spark": Kind("ORC", "spark", 2, f"{ORC}, 'orc.stripe.row.count'='500'"),
+    "text by Hive": Kind("TEXTFILE", "hive", 2),
+    "RCFile by Hive": Kind("RCFILE", "hive", 2, settings={"hive.io.rcfile.record.buffer.size": "4096"}),
+    "SequenceFile by Hive": Kind("SEQUENCEFILE", "hive", 2),
+    "SequenceFile of blocks by Hive": Kind("SEQUENCEFILE", "hive", 2, settings=BLOCKS),
 }
 
 
