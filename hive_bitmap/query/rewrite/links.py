@@ -68,14 +68,18 @@ def _memberships(words: Words, conjunct: Conjunct, others: Sequence[ScanDemands]
 
 
 def _existences(words: Words, one: ScanDemands, conjunct: Conjunct, others: Sequence[ScanDemands]) -> Iterator[Link]:
-    """Of a subquery all of whose rows satisfy an equality with a column of the scan, named by the scan's name."""
+    """Of a subquery all of whose rows satisfy an equality with a column of the scan, named by the scan's name.
+
+    One that calls functions may be an aggregate, which has a row even of no rows.
+    """
     start, end = conjunct.start + 2, conjunct.end - 1
     if words.key(conjunct.start) != "EXISTS" or words.closers.get(conjunct.start + 1) != end:
         return
     for other in others:
         block = other.block
-        cut = any(words.key(at) in ("LIMIT", "OFFSET") for at in words.outer(block.start, block.end))
-        if not _is_all(block, start, end) or not block.plain or cut or _merges(block) or _hides(block, one.scan.alias):
+        cut = any(words.key(at) in ("ORDER", "LIMIT", "OFFSET") for at in words.outer(block.start, block.end))
+        rows = block.plain and not cut and not _selects_calls(words, block)
+        if not _is_all(block, start, end) or not rows or _merges(block) or _hides(block, one.scan.alias):
             continue
         for inner in block.where:
             sides = _sides(words, inner)
@@ -110,6 +114,13 @@ def _sides(words: Words, conjunct: Conjunct) -> tuple[Path, Path] | None:
 def _is_all(block: Block, start: int, end: int) -> bool:
     """Whether a block is all that stands between two places: no part of a set operation, and behind no WITH."""
     return (block.start, block.end) == (start, end)
+
+
+def _selects_calls(words: Words, block: Block) -> bool:
+    """Whether a function is called before FROM."""
+    last = max(at for at in words.outer(block.start, block.end) if words.key(at) == "FROM")
+    brackets = (at for at in range(block.start + 1, last) if words.key(at) == "(")
+    return any(words.tokens[at - 1].kind in ("word", "name") for at in brackets)
 
 
 def _hides(block: Block, alias: str) -> bool:
