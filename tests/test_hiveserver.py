@@ -162,7 +162,7 @@ def read_until_closed(caller: socket.socket) -> None:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (refuse_credentials, r"does not accept these credentials \(Bad status: 3 .*Error validating the login"),
+        (refuse_credentials, r"does not accept this user or password \(Error validating the login\): see --auth and"),
         (read_until_closed, r"gave no answer in time when the session was opened; --timeout sets another limit"),
         (lambda caller: None, r"ended the talk while the session was opened \(.*is --auth that of the server\?"),
     ],
@@ -171,6 +171,12 @@ def read_until_closed(caller: socket.socket) -> None:
 def test_a_session_that_does_not_come_about(answer: Callable[[socket.socket], None], said: str) -> None:
     with listening(answer) as port, pytest.raises(ServerError, match=rf"HiveServer2 at 127.0.0.1:{port} {said}"):
         connected(Address("127.0.0.1", port, seconds=0.5)).__enter__()
+
+
+def test_kerberos_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hive_bitmap.hiveserver.connection._KERBEROS", ("no_such_package",))
+    with pytest.raises(ServerError, match=r"^for Kerberos another package is needed: pip install kerberos$"):
+        connected(Address("127.0.0.1", 1, "KERBEROS")).__enter__()
 
 
 def test_a_server_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.util import find_spec
 from typing import Any
 
 from hive_bitmap.errors import NotPermitted, ServerError
@@ -17,12 +18,14 @@ logging.getLogger("thrift").addHandler(logging.NullHandler())  # what it logs, i
 AUTHS = ("NONE", "NOSASL", "LDAP", "CUSTOM", "KERBEROS")
 PORT, SECONDS = 10000, 300.0
 FETCHED = 500  # rows a call; each may hold a bitmap
+_KERBEROS = ("kerberos", "winkerberos", "sasl")  # any of them, as PyHive takes them
 _SHOWN = 80  # characters of a statement in an error
 _PERMISSION = re.compile(
     r"permission denied|not authorized|access ?control ?exception|not have (?:the following )?privilege"
     r"|insufficient privilege|no privilege|authorization failed|not permitted|not on the whitelist",
     re.IGNORECASE,
 )
+_BAD_STATUS = re.compile(r"Bad status: \d+ \(b(['\"])(?P<said>.*)\1\)")  # of thrift_sasl
 _PREAMBLE = re.compile(r"^(?:Error while (?:compiling|processing) statement: )?(?:FAILED: )?(?:Execution Error, )?")
 
 
@@ -99,6 +102,8 @@ def connected(address: Address) -> Iterator[Server]:
         from pyhive import hive
     except ImportError as e:
         raise ServerError(f"{e.name} is not installed: pip install 'hive_bitmap[hive]'") from e
+    if address.auth == "KERBEROS" and not any(map(find_spec, _KERBEROS)):
+        raise ServerError("for Kerberos another package is needed: pip install kerberos")
     with _told(f"HiveServer2 at {address}", ""):
         connection = hive.connect(thrift_transport=_transport(address), username=address.username)
     try:
@@ -184,8 +189,8 @@ def _broken(server: str, statement: str, error: Exception) -> str:
         return f"{server} cannot be reached: there is no host of that name"
     if "could not connect" in text.lower():
         return f"{server} cannot be reached: is it running, and is this its Thrift port (hive.server2.thrift.port)?"
-    if "bad status" in text.lower():
-        return f"{server} does not accept these credentials ({text}): see --auth and --username"
+    if refused := _BAD_STATUS.search(text):
+        return f"{server} does not accept this user or password ({refused['said']}): see --auth and --username"
     if isinstance(error, AssertionError):
         return f"{server} is too old: Hive 0.13 or newer is needed ({text})"
     return f"{server} ended the talk while the session was opened ({text}): is --auth that of the server?"

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import pytest
 
-from tests.integration.servers import containers, thriftserver
+from tests.integration.servers import containers, ldap, thriftserver
 from tests.integration.servers import hive2 as hive2_server
 from tests.integration.servers import hive4 as hive4_server
 from tests.integration.servers import metastore2 as metastore2_server
@@ -49,6 +49,14 @@ def hive2(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory)
     """HiveServer2 2.3.10 (MapReduce)."""
     folder, docker = tmp_path_factory.mktemp("hive2"), pytestconfig.getoption("docker")
     with started(containers.hive2(folder.parent) if docker else hive2_server.serving(folder)) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def hive2_of_users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveServer]:
+    """HiveServer2 2.3.10 that asks a directory who may come in; its users are in the xdist_group "ldap"."""
+    folder = tmp_path_factory.mktemp("hive2_of_users")
+    with started(ldap.serving(folder / "ldap")) as settings, started(hive2_server.serving(folder, settings)) as server:
         yield server
 
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,9 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+import hive_bitmap
 from hive_bitmap import cli
+from hive_bitmap.cli.server import PASSWORD
 from hive_bitmap.errors import CorruptIndex, InvalidPredicate, NotFound, NotPermitted, ServerError, Unsupported
 from hive_bitmap.hiveserver import files
 from hive_bitmap.hiveserver.asking import ask, count, write_offsets
@@ -24,7 +27,9 @@ from hive_bitmap.hiveserver.register import create_table, register
 from hive_bitmap.hiveserver.showing import show
 from hive_bitmap.hiveserver.tables import describe
 from tests.integration.lake import FILES, INDEXES, PLAIN, ROWS, Lake, lake, write_file
+from tests.integration.servers import ldap
 from tests.integration.servers.hiveserver import HiveServer
+from tests.integration.servers.hiveserver import run as run_statement
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -214,3 +219,42 @@ def test_commands(
     assert (done.stdout, done.stderr) == (f"{expected}\n[]\n", "")
     assert cli.main([*address, "sql", "-e", "SELECT 1; SELEC 2"]) == 1
     assert "statement 2 at line 1: " in capsys.readouterr().err
+
+
+@pytest.mark.xdist_group("ldap")
+def test_users_of_a_directory(
+    hive2_of_users: HiveServer,
+    spark: SparkSession,
+    database: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Who is known to it may ask, with the right password; others are told so at once."""
+    write_file(tmp_path / "t" / "part.parquet", 0)
+    made = PLAIN.format(f"{database}.t", tmp_path / "t")
+    spark.sql(made)
+    [report] = hive_bitmap.build(spark, "t", ["k"], compression="snappy")
+    with contextlib.closing(hive2_of_users.connect()) as connection:
+        for statement in (f"CREATE DATABASE {database}", made):
+            run_statement(connection, statement)
+    address = f"{hive2_of_users.host}:{hive2_of_users.port}"
+
+    def ask_as(user: str, password: str, *argv: str, auth: str = "LDAP") -> int:
+        monkeypatch.setenv(PASSWORD, password)
+        return cli.main(["--hiveserver2", address, "--auth", auth, "--username", user, "--timeout", "60", *argv])
+
+    ann, question = ldap.USERS["ann"], ("query", f"{database}.t", "k = 0", "--count")
+    assert ask_as("ann", ann, "register", report.definition.root) == 0
+    assert ask_as("ann", ann, "show", f"{database}.t", "--format", "json") == 0
+    assert [(one["index"], one["fresh"]) for one in json.loads(capsys.readouterr().out)] == [("k", 1)]
+    assert ask_as("ann", ann, *question) == 0
+    assert capsys.readouterr().out == f"{spark.table('t').where('k = 0').count()}\n"
+    for user, password, auth in [("ann", "x", "LDAP"), ("bob", ann, "LDAP"), ("ann", "", "NONE")]:
+        before = time.monotonic()
+        assert ask_as(user, password, *question, auth=auth) == 1
+        assert time.monotonic() - before < 10
+        assert capsys.readouterr().err == (
+            f"hive-bitmap: HiveServer2 at {address} does not accept this user or password "
+            "(Error validating the login): see --auth and --username\n"
+        )

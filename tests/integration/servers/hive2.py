@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from hive_bitmap import java
 from hive_bitmap.errors import HiveBitmapError
@@ -37,12 +38,14 @@ logger.submit.level = INFO
 
 
 @contextlib.contextmanager
-def serving(folder: Path) -> Iterator[HiveServer]:
+def serving(folder: Path, settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[HiveServer]:
     """Serve out of `folder`, until the block ends. Raises jars.Unavailable where Java or the jars cannot be had."""
     command, environment = _command(folder, jars.resolve("hive2"))
     server = HiveServer("127.0.0.1", process.free_port(), folder / "warehouse", VERSION)
     (folder / "conf").mkdir(parents=True)
-    (folder / "conf" / "hive-site.xml").write_text(process.configuration(_settings(folder, server.port)))
+    (folder / "conf" / "hive-site.xml").write_text(
+        process.configuration(_settings(folder, server.port) | dict(settings))
+    )
     for name in ("hive-log4j2.properties", "log4j2.properties"):
         (folder / "conf" / name).write_text(LOGGING)
     with process.serving(command, folder, partial(_ask, server), environment):
