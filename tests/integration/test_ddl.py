@@ -139,15 +139,10 @@ def test_script_names_every_kind() -> None:
     assert len(statements("index_tables.sql")) == len(KINDS)
 
 
-def test_recipes_of_spark(spark: SparkSession, flights: Flights) -> None:
-    for statement in statements("functions.sql"):
-        spark.sql(statement)
-    for column in ("carrier", "tailnum"):
-        spark.table(f"{flights.database}__flights_{column}_gap__").createOrReplaceTempView(
-            f"default__flights_{column}__"
-        )
+def wanted_of_spark(spark: SparkSession, flights: Flights) -> list[list[tuple[Any, ...]]]:
+    "What the recipes for Spark have to answer."
     not_n1 = flights.rows(lambda rows: has(rows, "carrier", "AA") & ~has(rows, "tailnum", "N1"))
-    wanted = [
+    return [
         answers(
             spark,
             f"SELECT carrier, count(DISTINCT month), count(*) FROM flights WHERE distance < {ROWS} GROUP BY carrier",
@@ -157,10 +152,19 @@ def test_recipes_of_spark(spark: SparkSession, flights: Flights) -> None:
         answers(spark, f"SELECT * FROM flights WHERE {WANTED}"),
         [(f"file:{flights.late}",)],
     ]
+
+
+def test_recipes_of_spark(spark: SparkSession, flights: Flights) -> None:
+    for statement in statements("functions.sql"):
+        spark.sql(statement)
+    for column in ("carrier", "tailnum"):
+        spark.table(f"{flights.database}__flights_{column}_gap__").createOrReplaceTempView(
+            f"default__flights_{column}__"
+        )
     found = [answers(spark, statement) for statement in statements("recipes_spark.sql")]
     for column in ("carrier", "tailnum"):
         spark.catalog.dropTempView(f"default__flights_{column}__")
-    assert found == wanted
+    assert found == wanted_of_spark(spark, flights)
 
 
 @contextlib.contextmanager
@@ -177,22 +181,26 @@ def attached(
             table = metastore.describe(spark, source)
             made = ", ".join(f"`{column.name}` {column.type}" for column in table.columns)
             stored = "TEXTFILE" if "Text" in table.input_format else "PARQUET"
-            run(connection, f"CREATE EXTERNAL TABLE {name} ({made}) PARTITIONED BY (month int) STORED AS {stored}")
+            how = f"PARTITIONED BY (month int) STORED AS {stored} LOCATION '{table.location}'"
+            run(connection, f"CREATE EXTERNAL TABLE {name} ({made}) {how}")
             for part in metastore.partitions(spark, table):
                 at = f"PARTITION (month={part.values[0]}) LOCATION '{part.location}'"
                 run(connection, f"ALTER TABLE {name} ADD {at}")
         yield connection
 
 
-def check_index_tables(spark: SparkSession, flights: Flights, connection: Any, folder: Path) -> None:
+def check_index_tables(
+    spark: SparkSession, flights: Flights, connection: Any, folder: Path, variable: str = "hivevar:indexes"
+) -> None:
     "The script runs as it is, and makes the columns of the indexes that Spark built."
-    run(connection, f"SET hivevar:indexes=file:{folder}")
+    run(connection, f"SET {variable}=file:{folder}")
     for statement in statements("index_tables.sql"):
         run(connection, statement)
     for encoding in ("gap", "ewah"):
-        described = run(connection, f"DESCRIBE default__flights_carrier_{encoding}__")
-        found = [(name, type) for name, type, _ in described[: described.index(("month", "int", "")) + 1]]
-        assert found == columns(spark, f"{flights.database}__flights_carrier_{encoding}__")
+        found = [(name, type) for name, type, _ in run(connection, f"DESCRIBE default__flights_carrier_{encoding}__")]
+        assert found[: found.index(("month", "int")) + 1] == columns(
+            spark, f"{flights.database}__flights_carrier_{encoding}__"
+        )
 
 
 def check_recipes(spark: SparkSession, flights: Flights, connection: Any) -> None:
@@ -237,6 +245,21 @@ def test_scripts_on_hive_2(
     with attached(spark, flights, hive2, hive2_database, carrier="gap", tailnum="plain") as connection:
         check_index_tables(spark, flights, connection, tmp_path)
         check_recipes(spark, flights, connection)
+
+
+@pytest.mark.hive
+@pytest.mark.xdist_group("thrift_server")
+def test_scripts_on_the_thrift_server(
+    spark: SparkSession, flights: Flights, thrift_server: HiveServer, thrift_server_database: str, tmp_path: Path
+) -> None:
+    """Functions that one session made persist for the next one."""
+    with attached(spark, flights, thrift_server, thrift_server_database, carrier="gap", tailnum="gap") as connection:
+        check_index_tables(spark, flights, connection, tmp_path, "indexes")
+        for statement in statements("functions.sql"):
+            run(connection, statement)
+    with contextlib.closing(thrift_server.connect(thrift_server_database)) as connection:
+        found = [ordered(run(connection, statement)) for statement in statements("recipes_spark.sql")]
+    assert found == wanted_of_spark(spark, flights)
 
 
 @pytest.mark.hive
