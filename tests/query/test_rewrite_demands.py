@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import pytest
 
+from hive_bitmap.columns import Column
 from hive_bitmap.errors import HiveBitmapError
 from hive_bitmap.query.rewrite.demands import scans
+from hive_bitmap.query.rewrite.passing import Look, nothing
 from hive_bitmap.query.rewrite.queries import statement
+from hive_bitmap.query.rewrite.tree import Scan
 from hive_bitmap.query.rewrite.words import read
 
 
-def demanded(text: str) -> dict[str, list[str]]:
+def demanded(text: str, look: Look = nothing) -> dict[str, list[str]]:
     """The demands on each scan, by its name in the query; `!` marks those that only count if they refuse NULLs."""
     return {
         one.scan.alias: [f"{'!' * demand.strict}{demand.text}" for demand in one.demands]
-        for one in scans(statement(read(text)))
+        for one in scans(statement(read(text)), look)
     }
 
 
@@ -47,7 +50,15 @@ def demanded(text: str) -> dict[str, list[str]]:
         ("SELECT * FROM (SELECT a + 1 AS b FROM t) d WHERE b = 1", {"t": []}),
         ("SELECT * FROM (SELECT a FROM t) d, u WHERE a = 1 AND b = 2", {"t": ["a = 1"], "u": ["a = 1", "b = 2"]}),
         ("SELECT * FROM (SELECT a FROM t LIMIT 3) d WHERE a = 1", {"t": []}),
-        ("SELECT * FROM (SELECT a, max(b) FROM t GROUP BY a) d WHERE a = 1", {"t": []}),
+        ("SELECT * FROM (SELECT a, max(b) AS m FROM t GROUP BY a) d WHERE a = 1 AND m = 2", {"t": ["a = 1"]}),
+        ("SELECT * FROM (SELECT a AS b FROM t GROUP BY b, a HAVING max(c) > 0) d WHERE b = 1", {"t": ["a = 1"]}),
+        ("SELECT * FROM (SELECT a, max(b) FROM t GROUP BY a WITH ROLLUP) d WHERE a = 1", {"t": []}),
+        ("SELECT * FROM (SELECT a, max(b) FROM t GROUP BY CUBE (a)) d WHERE a = 1", {"t": []}),
+        ("SELECT * FROM (SELECT a, max(b) FROM t GROUP BY a GROUPING SETS (a, ())) d WHERE a = 1", {"t": []}),
+        ("SELECT * FROM (SELECT a, sum(max(b)) OVER (ORDER BY a) FROM t GROUP BY a) d WHERE a = 1", {"t": []}),
+        ("SELECT * FROM (SELECT a % 2 AS a, max(b) FROM t GROUP BY a % 2) d WHERE a = 1", {"t": []}),
+        ("SELECT * FROM (SELECT DISTINCT a, b FROM t) d WHERE a = 1", {"t": ["a = 1"]}),
+        ("SELECT * FROM (SELECT a, rand(3) AS r FROM t) d WHERE a = 1", {"t": []}),
         ("SELECT * FROM (SELECT a, lag(b) OVER (ORDER BY c) FROM t) d WHERE a = 1", {"t": []}),
         ("SELECT * FROM u LEFT JOIN (SELECT a FROM t) d ON d.a = 1 WHERE d.a IS NULL",
          {"u": ["d.a IS NULL"], "t": ["a = 1", "!a IS NULL"]}),
@@ -74,6 +85,78 @@ def demanded(text: str) -> dict[str, list[str]]:
 )  # fmt: skip
 def test_demands(text: str, wanted: dict[str, list[str]]) -> None:
     assert demanded(text) == wanted
+
+
+COLUMNS = {
+    "t": "a int, b string, c decimal(9,2)",
+    "u": "c int, d string, e decimal(9,2)",
+    "v": "a bigint, b string, c decimal(9,3)",
+    "w": "a int, k char(3)",
+}
+
+
+def look(scan: Scan) -> list[Column] | None:
+    """The columns of the tables above; of others nothing is known."""
+    said = COLUMNS.get(scan.name[-1])
+    return None if said is None else [Column(*one.split()) for one in said.split(", ")]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("SELECT * FROM (SELECT a, b FROM t UNION ALL SELECT c, d FROM u) x WHERE x.a = 1 AND b = 'z'",
+         {"t": ["a = 1", "b = 'z'"], "u": ["c = 1", "d = 'z'"]}),
+        ("SELECT * FROM (SELECT a AS k FROM t UNION SELECT u.c FROM u) x WHERE k = 1",
+         {"t": ["a = 1"], "u": ["u.c = 1"]}),
+        ("SELECT * FROM (SELECT a FROM t INTERSECT ALL SELECT c FROM u EXCEPT SELECT a FROM w) x WHERE a = 1",
+         {"t": ["a = 1"], "u": ["c = 1"], "w": ["a = 1"]}),
+        ("SELECT * FROM (SELECT a, b FROM t UNION ALL SELECT a, b FROM v) x WHERE a = 1 AND b = 'z'",
+         {"t": ["b = 'z'"], "v": ["b = 'z'"]}),  # int and bigint
+        ("SELECT * FROM (SELECT c FROM t UNION ALL SELECT c FROM v) x WHERE c = 1", {"t": [], "v": []}),
+        ("SELECT * FROM (SELECT * FROM t UNION ALL SELECT * FROM u) x WHERE a = 1 AND b = 'z'",
+         {"t": ["`t`.`a` = 1", "`t`.`b` = 'z'"], "u": ["`u`.`c` = 1", "`u`.`d` = 'z'"]}),
+        ("SELECT * FROM (SELECT p.*, 1 AS one FROM t p UNION ALL SELECT *, 2 FROM u) x WHERE a = 1",
+         {"p": ["`p`.`a` = 1"], "u": ["`u`.`c` = 1"]}),
+        ("SELECT * FROM (SELECT * FROM t, w UNION ALL SELECT * FROM u, w y) x WHERE b = 'z'",
+         {"t": ["`t`.`b` = 'z'"], "w": ["`t`.`b` = 'z'"], "u": ["`u`.`d` = 'z'"], "y": ["`u`.`d` = 'z'"]}),
+        ("SELECT * FROM (SELECT * FROM t UNION ALL SELECT a, b FROM v) x WHERE b = 'z'", {"t": [], "v": []}),
+        ("SELECT * FROM (SELECT * EXCEPT (c) FROM t UNION ALL SELECT a, b FROM v) x WHERE b = 'z'", {"t": [], "v": []}),
+        ("SELECT * FROM (SELECT k, k AS l FROM w UNION ALL SELECT b, d FROM t, u) x WHERE k = 'z'",
+         {"w": [], "t": [], "u": []}),  # CHAR
+        ("SELECT * FROM (SELECT k FROM w UNION ALL SELECT k FROM w y) x WHERE k = 'z'", {"w": [], "y": []}),
+        ("SELECT * FROM (SELECT a, 'p' AS kind FROM t UNION ALL SELECT c, 'q' FROM u) x WHERE kind = 'p' AND a = 1",
+         {"t": ["a = 1"], "u": ["c = 1"]}),
+        ("SELECT * FROM (SELECT a FROM t UNION ALL SELECT 1) x WHERE a = 1", {"t": []}),
+        ("SELECT * FROM (SELECT a, b FROM t UNION ALL SELECT c, explode(d) FROM u) x WHERE a = 1", {"t": [], "u": []}),
+        ("SELECT * FROM (SELECT a, a FROM t UNION ALL SELECT c, c FROM u) x WHERE a = 1", {"t": [], "u": []}),
+        ("SELECT * FROM (SELECT a FROM t UNION ALL SELECT a FROM elsewhere) x WHERE a = 1", {"t": [], "elsewhere": []}),
+        ("SELECT * FROM (SELECT a FROM t UNION ALL SELECT c FROM u LIMIT 3) x WHERE a = 1", {"t": [], "u": []}),
+        ("SELECT * FROM (SELECT a FROM t UNION ALL (SELECT c FROM u LIMIT 3)) x WHERE a = 1",
+         {"t": ["a = 1"], "u": []}),
+        ("SELECT * FROM (SELECT a FROM t UNION ALL (SELECT c FROM u UNION SELECT a FROM w)) x WHERE a = 1",
+         {"t": ["a = 1"], "u": ["c = 1"], "w": ["a = 1"]}),
+        ("SELECT * FROM (SELECT a, count(*) FROM t GROUP BY a UNION ALL SELECT c, 1 FROM u) x WHERE a = 1",
+         {"t": ["a = 1"], "u": ["c = 1"]}),
+        ("SELECT * FROM (SELECT max(a) AS a FROM t UNION ALL SELECT c FROM u) x WHERE a = 1", {"t": [], "u": []}),
+        ("SELECT * FROM (SELECT a FROM t UNION ALL SELECT y.c FROM (SELECT * FROM u) y) x WHERE a = 1",
+         {"t": ["a = 1"], "u": ["c = 1"]}),
+        ("SELECT * FROM (SELECT a FROM t LEFT JOIN u ON d = b UNION ALL SELECT c FROM u y) x WHERE a = 1",
+         {"t": ["a = 1"], "u": ["d = b", "!a = 1"], "y": ["c = 1"]}),
+        ("SELECT * FROM (SELECT a FROM t JOIN w USING (a) UNION ALL SELECT c FROM u) x WHERE a = 1",
+         {"t": [], "w": [], "u": []}),
+        ("SELECT * FROM (SELECT a FROM t SEMI JOIN w ON b = k UNION ALL SELECT c FROM u) x WHERE a = 1",
+         {"t": ["b = k", "a = 1"], "w": ["b = k"], "u": ["c = 1"]}),
+        ("WITH x AS (SELECT a FROM t UNION SELECT c FROM u) SELECT * FROM x WHERE a = 1",
+         {"t": ["a = 1"], "u": ["c = 1"]}),
+        ("WITH x AS (SELECT a FROM t UNION SELECT c FROM u) SELECT * FROM x, x y WHERE x.a = 1 AND y.a = 2",
+         {"t": ["((a = 1)) OR ((a = 2))"], "u": ["((c = 1)) OR ((c = 2))"]}),
+        ("WITH x AS (SELECT a FROM t), y AS (SELECT a FROM x UNION ALL SELECT c FROM u) SELECT * FROM y WHERE a = 1",
+         {"t": ["a = 1"], "u": ["c = 1"]}),
+        ("SELECT p FROM (SELECT a, b FROM t UNION ALL SELECT c, d FROM u) AS x (p, q) WHERE p = 1", {"t": [], "u": []}),
+    ],
+)  # fmt: skip
+def test_demands_on_set_operations(text: str, wanted: dict[str, list[str]]) -> None:
+    assert demanded(text, look) == wanted
 
 
 def test_a_scan_is_found_once() -> None:

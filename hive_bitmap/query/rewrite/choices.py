@@ -34,15 +34,31 @@ class Choice:
     lists: tuple[str, ...] = ()
     read_first: bool = False
     result: DataFrame | None = None
+    view: str = ""
+
+
+@dataclass(frozen=True)
+class Fold:
+    """What stands between two offsets of an expanded text, to be a name again."""
+
+    start: int
+    end: int
+    name: str
 
 
 @dataclass(frozen=True)
 class Rewriting:
-    """A query's text and the choices for its scans, in the order of the text; `why_not` if it was not looked into."""
+    """A query's text and the choices for its scans, in the order of the text; `why_not` if it was not looked into.
+
+    Choices and `folds` are about the `expanded` text: the same, or with the queries of views in place of their names.
+    Those of `folds` change nothing, so their names come back.
+    """
 
     text: str
     choices: tuple[Choice, ...] = ()
     why_not: str = ""
+    expanded: str = ""
+    folds: tuple[Fold, ...] = ()
 
     @property
     def replaced(self) -> list[Choice]:
@@ -58,11 +74,14 @@ class Rewriting:
     def template(self) -> str:
         """The text with placeholders, its own braces doubled, as `spark.sql` takes it with keyword arguments."""
         pieces, copied = [], 0
+        edits = [(fold.start, fold.end, braced(fold.name)) for fold in self.folds]
         for number, choice in enumerate(self.replaced):
-            pieces.append(braced(self.text[copied : choice.start] + choice.head))
-            pieces.append(f"{{{_placeholder(number)}}}{braced(choice.tail)}")
-            copied = choice.end
-        return "".join([*pieces, braced(self.text[copied:])])
+            put = f"{braced(choice.head)}{{{_placeholder(number)}}}{braced(choice.tail)}"
+            edits.append((choice.start, choice.end, put))
+        for start, end, put in sorted(edits):
+            pieces += [braced(self.expanded[copied:start]), put]
+            copied = end
+        return "".join([*pieces, braced(self.expanded[copied:])])
 
     @property
     def frames(self) -> dict[str, DataFrame]:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hive_bitmap.query.names import path_at
+from hive_bitmap.query.rewrite.passing import Look, nothing, passed
 from hive_bitmap.query.rewrite.tree import (
     NAMES_OF_ALL,
     Block,
@@ -68,36 +69,64 @@ class _Visible:
 
 
 _Found = dict[Source, list[Demand]]
-_Uses = dict[Cte, list[list[Demand]]]  # what each use of it demands
 
 
-def scans(query: Query, demands: Sequence[Demand] = ()) -> Iterator[ScanDemands]:
-    """Every scan of a query, wherever it stands; `demands` are those on the rows of the query itself, in its names."""
-    yield from _query(query, demands, defaultdict(list))
+def scans(query: Query, look: Look = nothing) -> Iterator[ScanDemands]:
+    """Every scan of a query, wherever it stands; `look` tells the columns of a table."""
+    yield from _Reader(look).query(query, [()] * len(query.arms))
 
 
-def through(demands: Sequence[Demand], query: Query, alias: str) -> list[Demand]:
-    """What demands on the rows of a query of that alias mean inside it: those on columns that it passes on as they are.
+class _Reader:
+    """Goes through a query from its result to its scans."""
 
-    Rows that share LIMIT, groups or windows are left alone, and so are set operations.
-    """
-    block = query.arms[0]
-    if len(query.arms) > 1 or query.cut or not isinstance(block, Block) or not block.plain:
-        return []
-    texts = ((demand, _inside(demand.text, block.outputs, alias)) for demand in demands)
-    return [Demand(text, demand.strict) for demand, text in texts if text]
+    def __init__(self, look: Look) -> None:
+        self._look = look
+        self._uses: dict[Cte, list[Sequence[Sequence[Demand]]]] = defaultdict(list)  # what each use of it demands
 
+    def query(self, query: Query, demands: Sequence[Sequence[Demand]]) -> Iterator[ScanDemands]:
+        """The scans of a query, of each of whose arms this is demanded: of a block in the names that it has inside."""
+        for arm, outer in zip(query.arms, demands, strict=True):
+            if isinstance(arm, Block):
+                yield from self._block(arm, outer)
+            else:
+                yield from self.query(arm, self._into(arm, outer, ""))
+        for inside in query.inside:
+            yield from self.query(inside, [()] * len(inside.arms))
+        for cte in reversed(query.ctes):  # each is used by those behind it
+            uses = self._uses[cte]
+            nothing_known = len(uses) != cte.uses or not uses
+            arms = [()] * len(cte.query.arms) if nothing_known else map(_of_any, zip(*uses, strict=True))
+            yield from self.query(cte.query, list(arms))
 
-def _query(query: Query, outer: Sequence[Demand], uses: _Uses) -> Iterator[ScanDemands]:
-    for arm in query.arms:
-        if isinstance(arm, Block):
-            yield from _block(arm, outer, uses)
-        else:
-            yield from _query(arm, (), uses)
-    for inside in query.inside:
-        yield from _query(inside, (), uses)
-    for cte in reversed(query.ctes):  # each is used by those behind it
-        yield from _query(cte.query, _of_any(uses[cte]) if len(uses[cte]) == cte.uses else (), uses)
+    def _into(self, query: Query, demands: Sequence[Demand], alias: str) -> list[list[Demand]]:
+        """What demands on the rows of a query of that alias mean inside it, of each arm: those on columns it passes on.
+
+        Rows that share LIMIT or windows are left alone.
+        """
+        if query.cut or not demands:
+            return [[] for _ in query.arms]
+        texts = [
+            [(demand, _inside(demand.text, names, alias)) for demand in demands] for names in passed(query, self._look)
+        ]
+        return [[Demand(text, demand.strict) for demand, text in arm if text] for arm in texts]
+
+    def _block(self, block: Block, outer: Sequence[Demand]) -> Iterator[ScanDemands]:
+        star = block.star or any(NAMES_OF_ALL in join.merged for item in block.items for join in item)
+        found = _demanded(block, outer)
+        for join in (join for item in block.items for join in item):
+            demands = found[join.source]
+            match join.source:
+                case Scan() as scan:
+                    yield ScanDemands(scan, block, tuple(demands), star)
+                case Derived(query, alias, renamed):
+                    yield from self.query(query, self._into(query, [] if renamed else demands, alias))
+                case CteUse(cte, alias, renamed):
+                    wanted = [] if renamed or cte.renamed else demands
+                    self._uses[cte].append(self._into(cte.query, wanted, alias))
+                case Opaque():
+                    pass
+        for inside in block.inside:
+            yield from self.query(inside, [()] * len(inside.arms))
 
 
 def _of_any(uses: Sequence[Sequence[Demand]]) -> Sequence[Demand]:
@@ -107,24 +136,6 @@ def _of_any(uses: Sequence[Sequence[Demand]]) -> Sequence[Demand]:
     texts = [" AND ".join(f"({demand.text})" for demand in use) for use in uses]
     strict = any(demand.strict for use in uses for demand in use)
     return [Demand(" OR ".join(f"({text})" for text in texts), strict)] if all(texts) else ()
-
-
-def _block(block: Block, outer: Sequence[Demand], uses: _Uses) -> Iterator[ScanDemands]:
-    star = block.star or any(NAMES_OF_ALL in join.merged for item in block.items for join in item)
-    found = _demanded(block, outer)
-    for join in (join for item in block.items for join in item):
-        demands = found[join.source]
-        match join.source:
-            case Scan() as scan:
-                yield ScanDemands(scan, block, tuple(demands), star)
-            case Derived(query, alias, renamed):
-                yield from _query(query, [] if renamed else through(demands, query, alias), uses)
-            case CteUse(cte, alias, renamed):
-                uses[cte].append([] if renamed or cte.renamed else through(demands, cte.query, alias))
-            case Opaque():
-                pass
-    for inside in block.inside:
-        yield from _query(inside, (), uses)
 
 
 def _demanded(block: Block, outer: Sequence[Demand]) -> _Found:

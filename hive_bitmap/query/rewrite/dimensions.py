@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import HiveBitmapError
-from hive_bitmap.index import catalog
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.metastore import Table, quote
 from hive_bitmap.index.sources import sources
@@ -29,11 +28,10 @@ from hive_bitmap.query import settings
 from hive_bitmap.query.names import Names
 from hive_bitmap.query.nodes import FALSE, In, Predicate, Value
 from hive_bitmap.query.planner import FULL_SCAN, full_scan, scan_seconds, share_of_bytes
-from hive_bitmap.query.prepare import INDEXES_REMEMBERED
 from hive_bitmap.query.rewrite.choices import Choice
 from hive_bitmap.query.rewrite.demands import ScanDemands
 from hive_bitmap.query.rewrite.links import Link, links
-from hive_bitmap.query.rewrite.tables import in_own_catalog, left_alone, sql_name
+from hive_bitmap.query.rewrite.tables import Seen, left_alone, sql_name
 from hive_bitmap.query.rewrite.tree import Scan
 from hive_bitmap.query.rewrite.understood import mentioned, predicate, stands_for_more
 from hive_bitmap.query.rewrite.words import Words
@@ -75,7 +73,12 @@ class Dimensions:
 
 
 def read_dimensions(
-    spark: SparkSession, words: Words, scans: Sequence[ScanDemands], indexed: Indexed, conf: Mapping[str, str]
+    spark: SparkSession,
+    words: Words,
+    scans: Sequence[ScanDemands],
+    indexed: Indexed,
+    seen: Seen,
+    conf: Mapping[str, str],
 ) -> Dimensions:
     """Key lists for the indexed scans, where reading another scan of the statement first pays.
 
@@ -84,7 +87,7 @@ def read_dimensions(
     said = settings.read(conf)
     if not said.enabled or said.strategy == FULL_SCAN:
         return Dimensions({}, {})
-    reader = _Reader(spark, words, indexed, conf)
+    reader = _Reader(spark, words, indexed, seen, conf)
     lists: dict[Scan, list[KeyList]] = defaultdict(list)
     for one in scans:
         if one.scan not in indexed or one.scan in reader.choices:
@@ -100,8 +103,10 @@ def read_dimensions(
 class _Reader:
     """Reads scans, each at most once."""
 
-    def __init__(self, spark: SparkSession, words: Words, indexed: Indexed, conf: Mapping[str, str]) -> None:
-        self._spark, self._words, self._indexed, self._conf = spark, words, indexed, conf
+    def __init__(
+        self, spark: SparkSession, words: Words, indexed: Indexed, seen: Seen, conf: Mapping[str, str]
+    ) -> None:
+        self._spark, self._words, self._indexed, self._seen, self._conf = spark, words, indexed, seen, conf
         self._always = settings.read(conf).strategy is not None
         self._rows: dict[Scan, pa.Table | None] = {}
         self._sizes: dict[str, float] = {}
@@ -126,14 +131,9 @@ class _Reader:
 
     def _table(self, scan: Scan) -> Table | None:
         """The table of a scan, if it is one of files in the session's own catalog."""
-        if scan in self._indexed:
-            return self._indexed[scan][0]
-        try:
-            found, _ = catalog.table_and_indexes(self._spark, sql_name(scan), INDEXES_REMEMBERED)
-        except HiveBitmapError:
-            return None
-        is_ours = found.kind in ("MANAGED", "EXTERNAL") and found.location and in_own_catalog(self._spark, scan)
-        return found if is_ours else None
+        found = self._indexed.get(scan) or self._seen.found(sql_name(scan))
+        is_ours = found is not None and found[0].kind in ("MANAGED", "EXTERNAL") and found[0].location
+        return found[0] if found and is_ours else None
 
     def _pays(self, one: ScanDemands, base: Table, other: Table) -> bool:
         small = self._size(other)
@@ -163,7 +163,7 @@ class _Reader:
         wanted = mentioned(self._words, columns, whole=one.star or stands_for_more(self._conf))
         condition = predicate(one.demands, columns, scan.alias)
         plain = all(_LOCAL.fullmatch(column.type) for column in columns if column.name in wanted)
-        if condition is None or not plain or left_alone(self._spark, self._words, one, table, self._conf):
+        if condition is None or not plain or left_alone(self._spark, self._words, scan, table.sql_name, self._conf):
             return None
         try:
             frame = self._spark.table(sql_name(scan)).alias(scan.alias).where(condition).select(*map(quote, wanted))

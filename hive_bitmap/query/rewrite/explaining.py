@@ -97,6 +97,7 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
         "tables": [
             {
                 **plan_json(table.choice.plan),
+                "view": table.choice.view,
                 "narrowed": table.choice.frame is not None,
                 "key_lists": list(table.choice.lists),
                 "why_not": table.choice.why_not,
@@ -139,6 +140,8 @@ def _outcome(table: Table) -> str:
         said = "the index alone answers the block that reads the table"
     else:
         said = "; ".join(["the scan is narrowed", *choice.lists])
+    if choice.view and choice.frame is not None:
+        said += f", in the query of the view {choice.view}"
     counted = "" if table.read is None else f"; {table.read:,} rows read, {table.found:,} of them found"
     return f"{said}; planned in {seconds(choice.seconds)}{counted}"
 

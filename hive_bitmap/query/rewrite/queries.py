@@ -13,7 +13,7 @@ from functools import partial
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.query.rewrite.conditions import conjuncts
 from hive_bitmap.query.rewrite.relations import from_items
-from hive_bitmap.query.rewrite.selected import has_star, outputs
+from hive_bitmap.query.rewrite.selected import has_star, outputs, row
 from hive_bitmap.query.rewrite.tree import Block, Cte, Join, Query
 from hive_bitmap.query.rewrite.words import QUERY_WORDS, Words
 
@@ -23,6 +23,8 @@ _BY_WORDS = ("GROUP", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE")
 _TAIL_WORDS = ("ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET", "WINDOW")
 _CLAUSES = ("SELECT", "FROM", "WHERE", "GROUP", "HAVING")
 _COUNTING = ("COUNT", "SUM", "AVG", "MEAN", "MIN", "MAX", "DISTINCT")
+_MANY_GROUPS = ("ROLLUP", "CUBE", "GROUPING", "ALL")
+_UNSTABLE = ("RAND", "RANDN", "RANDOM", "UUID", "MONOTONICALLY_INCREASING_ID", "SPARK_PARTITION_ID", "SHUFFLE")
 _STRANGE = ("LATERAL", "PIVOT", "UNPIVOT", "QUALIFY", "TABLESAMPLE", "MATCH_RECOGNIZE", "INTO")
 
 
@@ -116,19 +118,32 @@ def _block(words: Words, start: int, end: int, scope: Scope) -> tuple[Block, int
     first, last = spans["SELECT"]
     items = from_items(words, *spans["FROM"], scope, partial(query, words, scope=scope)) if "FROM" in spans else ()
     where = conjuncts(words, *spans["WHERE"]) if "WHERE" in spans else ()
-    plain = not {"GROUP", "HAVING"} & set(clauses) and not any(words.key(p) == "OVER" for p in range(first, last))
+    chosen = first + (words.key(first) in ("DISTINCT", "ALL") and first + 1 < last)
+    whole = not any(words.key(place) == "OVER" for place in range(first, last))
+    stable = whole and not any(words.key(place) in _UNSTABLE for place in range(first, last))
+    plain = whole and not {"GROUP", "HAVING"} & set(clauses)
     block = Block(
         items,
         where,
         has_star(words, start, end),
-        outputs(words, first + (words.key(first) in ("DISTINCT", "ALL") and first + 1 < last), last),
+        outputs(words, chosen, last),
         plain and words.key(first) not in ("DISTINCT", "ALL"),
         not plain or any(words.key(place) in _COUNTING for place in range(first, last)),
         start,
         end,
         tuple(subquery for span in _expressions(spans, items) for subquery in subqueries(words, *span, scope)),
+        row(words, chosen, last),
+        plain and stable,
+        _grouped(words, *spans["GROUP"]) if stable and "GROUP" in spans else frozenset(),
     )
     return block, end
+
+
+def _grouped(words: Words, at: int, end: int) -> frozenset[str]:
+    """The plain columns of GROUP BY, as text, if each row is in one group only."""
+    if any(words.key(place) in _MANY_GROUPS for place in range(at, end)):
+        return frozenset()
+    return frozenset(item.source for item in row(words, at + 1, end) or () if item.source)
 
 
 def _with_tail(words: Words, block: Block, at: int, end: int) -> Block:

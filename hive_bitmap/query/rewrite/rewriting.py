@@ -10,23 +10,26 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hive_bitmap.errors import HiveBitmapError
-from hive_bitmap.index import metastore
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.metastore import Table, quote
 from hive_bitmap.query import settings
 from hive_bitmap.query.planner import FULL_SCAN
 from hive_bitmap.query.prepare import Request, prepare
 from hive_bitmap.query.rewrite.answers import answer_block
-from hive_bitmap.query.rewrite.choices import Choice, Rewriting
+from hive_bitmap.query.rewrite.choices import Choice, Fold, Rewriting
 from hive_bitmap.query.rewrite.demands import Demand, ScanDemands, scans
 from hive_bitmap.query.rewrite.dimensions import KeyList, read_dimensions
 from hive_bitmap.query.rewrite.parameters import Arguments, spelled
+from hive_bitmap.query.rewrite.passing import nothing
 from hive_bitmap.query.rewrite.queries import statement
-from hive_bitmap.query.rewrite.tables import indexed, left_alone, sql_name
+from hive_bitmap.query.rewrite.tables import Seen, indexed, left_alone, sql_name
+from hive_bitmap.query.rewrite.tree import Query
 from hive_bitmap.query.rewrite.understood import mentioned, predicate, serves, stands_for_more
+from hive_bitmap.query.rewrite.views import Expanded, Place, expanded, is_same
 from hive_bitmap.query.rewrite.words import Words, words
 from hive_bitmap.query.scan import narrow
 from hive_bitmap.query.tokens import tokenize
@@ -42,21 +45,27 @@ def rewrite(spark: SparkSession, text: str, arguments: Arguments = None, *, thor
 
     Raises InvalidProperty for a setting that is not understood.
     """
+    return _rewrite(spark, text, arguments, Seen(spark), thorough)
+
+
+def _rewrite(spark: SparkSession, text: str, arguments: Arguments, seen: Seen, thorough: bool) -> Rewriting:
     try:
-        tokens = tokenize(text)
-        read = words(text, tokens, spelled(tokens, arguments))
-        found = sorted(scans(statement(read)), key=lambda one: one.scan.start)
+        told, read, query = _expanded(text, arguments, seen)
     except HiveBitmapError as e:
         return Rewriting(text, why_not=str(e))
-    looked = {one.scan: indexed(spark, one, thorough or _may_be_answered(one)) for one in found}
+    if told.places and settings.read(seen.conf).engine_reads_only:
+        seen.views = False  # who may see a view need not be let to see its tables
+        return _rewrite(spark, text, arguments, seen, thorough)
+    served = any(seen.may_serve(sql_name(one.scan)) for one in scans(query))
+    found = sorted(scans(query, seen.columns if served else nothing), key=lambda one: one.scan.start)
+    looked = {one.scan: indexed(seen, one, thorough or _may_be_answered(one)) for one in found}
     tables = {scan: table for scan, table in looked.items() if table is not None}
     if not tables:
         return Rewriting(text)
-    conf = metastore.settings(spark)
-    said = settings.read(conf)
+    conf, said = seen.conf, settings.read(seen.conf)
     if not said.enabled and not thorough:
         return Rewriting(text, why_not=said.why_off)
-    first = read_dimensions(spark, read, found, tables, conf)
+    first = read_dimensions(spark, read, found, tables, seen, conf)
     choices = dict(first.choices)
     for one in found:
         if one.scan in tables and one.scan not in choices:
@@ -65,7 +74,48 @@ def rewrite(spark: SparkSession, text: str, arguments: Arguments = None, *, thor
             choices[one.scan] = answered or _choice(
                 spark, read, one, *tables[one.scan], lists, conf, hurry=not thorough
             )
-    return Rewriting(text, tuple(choices[one.scan] for one in found if one.scan in choices))
+    made = [_in_view(choices[one.scan], told.places) for one in found if one.scan in choices]
+    spoilt = {place.name for place in told.places if _is_used(place, made) and not _stands(spark, place, conf)}
+    if spoilt:
+        for name in spoilt:
+            seen.spurn(name)
+        return _rewrite(spark, text, arguments, seen, thorough)
+    folds = [Fold(place.start, place.end, place.name) for place in told.places if not _is_used(place, made)]
+    return Rewriting(text, tuple(made), "", read.text, tuple(_outermost(folds)))
+
+
+def _expanded(text: str, arguments: Arguments, seen: Seen) -> tuple[Expanded, Words, Query]:
+    """The query, its views' queries in place of their names. Raises HiveBitmapError if it is not understood."""
+    tokens = tokenize(text)
+    read = words(text, tokens, spelled(tokens, arguments))
+    query = statement(read)
+    named = sorted(((one.scan, text[one.scan.start : one.scan.end]) for one in scans(query)), key=lambda n: n[0].start)
+    told = expanded(read, named, seen.view)
+    if told.places:
+        tokens = tokenize(told.text)
+        read = words(told.text, tokens, spelled(tokens, arguments))
+        query = statement(read)
+    return told, read, query
+
+
+def _is_used(place: Place, made: Sequence[Choice]) -> bool:
+    """Whether something in the query of a view is replaced."""
+    return any(place.start <= choice.start < place.end and choice.frame is not None for choice in made)
+
+
+def _stands(spark: SparkSession, place: Place, conf: Mapping[str, str]) -> bool:
+    """Whether the query of a view may stand in place of its name."""
+    return not left_alone(spark, place.words, place.scan, place.name, conf) and is_same(spark, place)
+
+
+def _outermost(folds: Sequence[Fold]) -> list[Fold]:
+    return [one for one in folds if not any(f.start < one.start and one.end < f.end for f in folds)]
+
+
+def _in_view(choice: Choice, places: Sequence[Place]) -> Choice:
+    """The choice, with the view around it, the outermost one, if there is one."""
+    around = [place for place in places if place.start <= choice.start < place.end]
+    return replace(choice, view=max(around, key=lambda place: place.end - place.start).name) if around else choice
 
 
 def _choice(
@@ -88,7 +138,7 @@ def _choice(
     request = Request(base.sql_name, condition, wanted, hurry=hurry, alias=one.scan.alias, lists=keys)
     prepared = prepare(spark, request, (base, list(indexes)), conf)
     pays = prepared.plan.strategy != FULL_SCAN
-    why_not = left_alone(spark, read, one, base, conf) if pays else ""
+    why_not = left_alone(spark, read, one.scan, base.sql_name, conf) if pays else ""
     frame = narrow(spark, request, prepared) if pays and not why_not else None
     said = f"left alone, {why_not}" if why_not else f"{prepared.plan.strategy} ({prepared.plan.reason})"
     log.info("%s where %s: %s", base.full_name, condition, said)
@@ -124,7 +174,7 @@ def _answered(
         return None
     text, table = read.source(block.start, block.end), sql_name(one.scan)
     answer = answer_block(spark, text, table, single_row=block.exists, found=indexed, conf=conf)
-    if answer is None or left_alone(spark, read, one, base, conf):
+    if answer is None or left_alone(spark, read, one.scan, base.sql_name, conf):
         return None
     log.info("%s is answered by the index alone (%s)", text, answer.plan.reason)
     start, end = read.tokens[block.start].start, read.tokens[block.end - 1].end

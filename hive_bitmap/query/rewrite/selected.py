@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hive_bitmap.query.deterministic import word_problem
+from hive_bitmap.query.names import Names
+from hive_bitmap.query.rewrite.tree import NAMES_OF_ALL, Item
 from hive_bitmap.query.rewrite.words import Words
 
+_AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX")
+_NO_NAMES = Names((), None)
 _BEFORE_STAR = ("(", ",", ".", "SELECT", "DISTINCT", "ALL")
 
 
@@ -40,6 +45,29 @@ def outputs(words: Words, at: int, end: int) -> Mapping[str, str] | None:
         last = _column_end(words, start, stop)
         found[name] = words.source(start, last) if last else ""
     return {name: source for name, source in found.items() if name and source and name not in twice}
+
+
+def row(words: Words, at: int, end: int) -> tuple[Item, ...] | None:
+    """What is selected, by position; None where an item may be several columns, as those of generators are."""
+    found = []
+    for start, stop in _items(words, at, end):
+        last = _column_end(words, start, stop)
+        if words.key(stop - 1) == "*" and (start == stop - 1 or (words.name(start) and start == stop - 3)):
+            found.append(Item(NAMES_OF_ALL, words.name(start)))
+        elif last or all(_is_one_value(words, place) for place in range(start, stop)):
+            found.append(Item(words.name(stop - 1), words.source(start, last) if last else ""))
+        else:
+            return None
+    return tuple(found)
+
+
+def _is_one_value(words: Words, at: int) -> bool:
+    """Whether a word neither calls a function that is not known nor is a star that takes columns."""
+    if words.key(at) == "*" and words.key(at - 1) in _BEFORE_STAR:
+        return words.key(at - 2) == "COUNT"
+    called = words.key(at + 1) == "(" and words.tokens[at].kind in ("word", "name")
+    known = words.key(at) in _AGGREGATES or not word_problem(words.tokens[at : at + 1], "", True, _NO_NAMES)
+    return known or not called
 
 
 def _items(words: Words, at: int, end: int) -> list[tuple[int, int]]:

@@ -68,10 +68,23 @@ class Join:
 
 
 @dataclass(frozen=True)
+class Item:
+    """What a SELECT lists: its name, and if it is a plain column, that as text.
+
+    The name is empty if only Spark knows it. A star is an item of that name, and `source` what stands before it.
+    """
+
+    name: str
+    source: str
+
+
+@dataclass(frozen=True)
 class Block:
     """One SELECT. `items` are the sources between the commas of FROM, each with its joins.
 
     `outputs` are the plain columns among what it selects, by their name there, as text; None where a star selects all.
+    `row` is what it selects by position, None where Spark alone knows. `passes` if a condition on what it selects may
+    be asked of the rows that it selects from; else that is so of conditions on the columns `grouped`, as text.
     `plain` if each of its rows is one of the FROM clause, unchanged by the others; `counts` if it may hold aggregates,
     or ask for few rows. `start` and `end` are the places of its words, ORDER BY and LIMIT included. `exists` if it is
     only asked whether it has a row.
@@ -86,6 +99,9 @@ class Block:
     start: int
     end: int
     inside: tuple[Query, ...]  # subqueries of its expressions
+    row: tuple[Item, ...] | None = None
+    passes: bool = False
+    grouped: frozenset[str] = frozenset()
     exists: bool = False
 
 
