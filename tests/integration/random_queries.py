@@ -350,6 +350,8 @@ def _subquery(rng: random.Random, tables: Tables, part: Part) -> str:
             f"{word}EXISTS (SELECT 1 FROM {inner.text} WHERE {bound} AND {tested})",
             f"{word}EXISTS (SELECT 1 FROM {inner.text} WHERE {tested} AND {bound})",
             f"{word}EXISTS (SELECT 1 FROM {inner.text} WHERE {tested})",
+            f"{word}EXISTS (SELECT {rng.choice(['DISTINCT 1', f'max({own})', own, '*'])} FROM {inner.text} "
+            f"WHERE {bound} AND {tested}{rng.choice(['', '', f' GROUP BY {own}', ' LIMIT 1'])})",
             f"{outer} {word}IN (SELECT {own} FROM {inner.text} WHERE {tested})",
             f"{outer} {word}IN (SELECT {own} FROM {inner.text} WHERE {tested})",
             f"{outer} {word}IN (SELECT {own} FROM {inner.text} WHERE {tested} GROUP BY {own})",
