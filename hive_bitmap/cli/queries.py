@@ -149,9 +149,17 @@ def explain(
 @click.option(
     "--utf8", is_flag=True, help="Allow paths that are not ASCII: the reader's Java takes UTF-8 for its default."
 )
+@click.option(
+    "--min-split",
+    type=click.IntRange(min=1),
+    metavar="BYTES",
+    help="With --hiveserver2: no split of the reader is smaller, which text, Avro, RCFile and SequenceFile need.",
+)
 @format_option
 @click.pass_obj
-def offsets(door: Door, table: str, where: str, out: str | None, utf8: bool, format_: str) -> None:
+def offsets(
+    door: Door, table: str, where: str, out: str | None, utf8: bool, min_split: int | None, format_: str
+) -> None:
     """Write the files of TABLE, and the offsets of their blocks, that may hold rows of WHERE to OUT.
 
     OUT is a compact-index result file, as Hive 0.7 to 2.3 reads it (hive.index.compact.file). Without OUT the blocks
@@ -164,8 +172,12 @@ def offsets(door: Door, table: str, where: str, out: str | None, utf8: bool, for
     from hive_bitmap.query.result_file import write_offsets
     from hive_bitmap.query.scan import plan as make_plan
 
-    if door.address is not None:
-        plan = server.ask(door, table, where) if out is None else server.offsets(door, table, where, out, utf8)
+    if min_split is not None and (door.address is None or out is None):
+        raise click.UsageError("--min-split goes with --hiveserver2 and OUT: elsewhere the files tell all")
+    if door.address is not None and out is not None:
+        plan = server.offsets(door, table, where, out, utf8, min_split)
+    elif door.address is not None:
+        plan = server.ask(door, table, where)
     else:
         with door.session() as spark:
             plan = make_plan(spark, table, where) if out is None else write_offsets(spark, table, where, out, utf8=utf8)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import NotFound, ServerError, Unsupported
@@ -16,13 +17,12 @@ from hive_bitmap.hiveserver import tables
 from hive_bitmap.hiveserver.connection import Server
 from hive_bitmap.hiveserver.evaluation import evaluation
 from hive_bitmap.hiveserver.hiveql import MOST_VALUES, literal
-from hive_bitmap.hiveserver.states import Values, folders, state
+from hive_bitmap.hiveserver.states import Values, folders, format_of, state
 from hive_bitmap.index.definition import Definition
-from hive_bitmap.index.listing import format_of
 from hive_bitmap.index.metastore import Table, quote
 from hive_bitmap.query.candidates import candidates, choose_indexes, residuals
 from hive_bitmap.query.nodes import TRUE, Constant, Predicate
-from hive_bitmap.query.offsets import READER_LIMIT, result_file, selected_offsets
+from hive_bitmap.query.offsets import READER_LIMIT, covering_offsets, result_file, selected_offsets
 from hive_bitmap.query.planner import Plan, Question, explain_indexes, make_plan
 from hive_bitmap.query.predicates import parse
 from hive_bitmap.query.state import typed_values
@@ -31,15 +31,31 @@ log = logging.getLogger(__name__)
 WHOLE_BLOCKS = ("parquet", "orc")  # formats whose readers give a block to the one split that holds its offset
 
 
+@dataclass(frozen=True)
+class _Target:
+    """A table that can be asked about, and the format of its files."""
+
+    base: Table
+    format: str
+
+
 def ask(server: Server, table: str, predicate: str | None) -> Plan:
     """What the indexes of a table say of a predicate; `rows_selected` is None where that is only an upper bound.
 
     Files that the index does not know as they are now are `scanned` in the plan. Raises NotFound for a table without a
-    usable index, Unsupported for one that is not of plain Parquet or ORC files, InvalidPredicate, ServerError, and
-    CorruptIndex for an index table whose rows cannot be.
+    usable index, Unsupported for one whose files the server might read otherwise than was indexed, InvalidPredicate,
+    ServerError, and CorruptIndex for an index table whose rows cannot be.
     """
+    return _ask(server, _target(server, table), predicate)
+
+
+def _target(server: Server, table: str) -> _Target:
     base = tables.describe(server, table)
-    format = _plain_format(base)
+    return _Target(base, format_of(server, base))
+
+
+def _ask(server: Server, target: _Target, predicate: str | None) -> Plan:
+    base, format = target.base, target.format
     tree = TRUE if predicate is None else parse(predicate, (*base.columns, *base.partition_columns), base.name)
     found = tables.indexes(server, base)
     chosen = _chosen(server, base, tree, found)
@@ -72,34 +88,41 @@ def count(server: Server, table: str, predicate: str | None) -> int:
     return plan.rows_selected
 
 
-def write_offsets(server: Server, table: str, predicate: str | None, path: str, *, utf8: bool = False) -> Plan:
+def write_offsets(
+    server: Server,
+    table: str,
+    predicate: str | None,
+    path: str,
+    *,
+    utf8: bool = False,
+    min_split: int | None = None,
+) -> Plan:
     """Write the compact-index result file of a predicate to a local path, and return the plan behind it.
 
-    `utf8` allows paths that are not ASCII. Raises what `ask` does, and Unsupported where a file is not indexed as it is
-    now, for nobody here can tell the offsets of its blocks, where a reader would misread the result file, and for
-    Spark's Thrift Server, which does not show all that a reader may see; nothing is written then.
+    `utf8` allows paths that are not ASCII. Of formats whose blocks reach over several splits, and whose lines or sync
+    marks only their bytes tell, no split of the reader may be smaller than `min_split` bytes, but for the last of a
+    file. Raises what `ask` does, and Unsupported where that is not said, where a file is not indexed as it is now, for
+    nobody here can tell the offsets of its blocks, where a reader would misread the result file, and for Spark's Thrift
+    Server, which does not show all that a reader may see; nothing is written then.
     """
     if server.is_spark:
         raise Unsupported(
             "Spark's Thrift Server does not show all files that a reader in Hive may see: ask HiveServer2"
         )
-    plan = ask(server, table, predicate)
+    target = _target(server, table)
+    plan = _ask(server, target, predicate)
     _require_fresh(plan)
-    content = result_file(selected_offsets(plan.files, plan.blocks, {}), utf8=utf8)
-    if plan.bytes_selected > READER_LIMIT:
+    if target.format in WHOLE_BLOCKS:
+        found, most = selected_offsets(plan.files, plan.blocks, {}), plan.bytes_selected
+    else:
+        found = covering_offsets(plan.files, plan.blocks, target.format, min_split)
+        most = sum(one["size"] for one in plan.files.to_pylist() if one["path"] in found)
+    content = result_file(found, utf8=utf8)
+    if most > READER_LIMIT:
         log.warning("%s stands for more than the %d bytes that a reader takes by default", path, READER_LIMIT)
     with storage.open_output("file:" + storage.absolute(path)) as sink:
         sink.write(content)
     return plan
-
-
-def _plain_format(base: Table) -> str:
-    format = format_of(base)
-    if format not in WHOLE_BLOCKS:
-        raise Unsupported(
-            f"table {base.full_name} is stored as {format}: only Spark knows as what such files are read, so ask there"
-        )
-    return format
 
 
 def _chosen(

@@ -68,7 +68,8 @@ def _require_same_table(server: Server, index: HiveIndex) -> None:
 def _location(server: Server, base: Table, values: tuple[str, ...]) -> str:
     if not values:
         return base.location
-    return tables.partition_location(server, base, [None if value == NULL_PARTITION else value for value in values])
+    named = tuple(None if value == NULL_PARTITION else value for value in values)
+    return tables.partition(server, base, named).location
 
 
 def _exported_before(server: Server, index: HiveIndex) -> bool:

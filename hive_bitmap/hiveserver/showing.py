@@ -10,9 +10,8 @@ import numpy as np
 
 from hive_bitmap.hiveserver import tables
 from hive_bitmap.hiveserver.connection import Server
-from hive_bitmap.hiveserver.states import folders, state
+from hive_bitmap.hiveserver.states import folders, format_of, state
 from hive_bitmap.index.definition import Definition
-from hive_bitmap.index.listing import format_of
 from hive_bitmap.index.metastore import Table
 from hive_bitmap.query.candidates import STALE, UNINDEXED, Found, Lookup, candidates
 from hive_bitmap.query.nodes import TRUE
@@ -37,7 +36,7 @@ class Coverage:
 def show(server: Server, table: str) -> list[Coverage]:
     """The indexes of a table, by name. Raises NotFound for an unknown table, Unsupported, CorruptIndex, ServerError."""
     base = tables.describe(server, table)
-    format = format_of(base)
+    format = format_of(server, base)
     found = tables.indexes(server, base)
     values = tables.partitions(server, base) if base.partition_columns else [()]
     where = folders(server, base, values)

@@ -8,12 +8,11 @@ from zoneinfo import available_timezones
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hive_bitmap.columns import Column
 from hive_bitmap.errors import CorruptIndex, NotPermitted, ServerError, Unsupported
 from hive_bitmap.formats.storage import FileStatus
 from hive_bitmap.hiveserver import files, tables
 from hive_bitmap.hiveserver.connection import Server
-from hive_bitmap.index import checksums, generation, manifest
+from hive_bitmap.index import checksums, generation, listing, manifest, serde
 from hive_bitmap.index.definition import Definition, schema_crc
 from hive_bitmap.index.listing import is_visible
 from hive_bitmap.index.manifest import FILES, Manifest
@@ -23,12 +22,34 @@ from hive_bitmap.query.candidates import PartitionState
 Values = tuple[str | None, ...]  # of the partition columns; () where there are none
 
 
+def format_of(server: Server, base: Table) -> str:
+    """The format of a table's files. Raises Unsupported where the server, as it is set, might read others or otherwise
+    than was indexed.
+    """
+    format = listing.format_of(base)
+    if not serde.reading(base):
+        return format
+    if server.is_spark:
+        raise Unsupported(
+            f"Spark's Thrift Server does not show all files that it reads as {format}: ask HiveServer2, or Spark itself"
+        )
+    said = (str(row[0]).partition("=") for row in server.rows("SET -v"))
+    if doubt := serde.doubt({name: value for name, _, value in said if value}):
+        raise Unsupported(f"table {base.full_name} is read otherwise than it was indexed: {doubt}")
+    return format
+
+
 def folders(server: Server, table: Table, wanted: Iterable[Values]) -> dict[Values, str]:
-    """The folder of a table, or of those of its partitions that are wanted and there."""
+    """The folder of a table, or of those of its partitions that are wanted and there.
+
+    Raises Unsupported for a partition that is read otherwise than its table.
+    """
     if not table.partition_columns:
         return {(): table.location}
     there = set(tables.partitions(server, table))
-    return {values: tables.partition_location(server, table, values) for values in wanted if values in there}
+    found = [tables.partition(server, table, values) for values in wanted if values in there]
+    serde.require_alike(table, found)
+    return {one.values: one.location for one in found}
 
 
 def state(
@@ -44,12 +65,15 @@ def state(
         if generation.is_of(at, definition)
     }
     names = [column.name for column in base.partition_columns]
-    return PartitionState(partition_name(names, values), values, tuple(_files(server, folder)), held)
+    return PartitionState(partition_name(names, values), values, tuple(_files(server, base, folder)), held)
 
 
-def _files(server: Server, folder: str) -> Iterator[FileStatus]:
+def _files(server: Server, base: Table, folder: str) -> Iterator[FileStatus]:
     """The files of a folder that hold a byte, as all readers see them; none where it is missing."""
-    for entry in files.entries(server, folder) or []:
+    entries = files.entries(server, folder)
+    if entries is None and serde.reading(base):
+        raise Unsupported(f"folder {folder} does not exist, at which readers fail")
+    for entry in entries or []:
         hidden = entry.name.startswith(("_", "."))
         if (entry.is_folder and not hidden) or hidden == is_visible(entry.name):
             raise Unsupported(f"readers differ about {folder}/{entry.name}: move it away, for its rows could be missed")
@@ -72,23 +96,30 @@ def _manifest(server: Server, base: Table, format: str, folder: str) -> Manifest
     if here != held.sizes:
         odd = sorted(here.items() ^ held.sizes.items())[0][0]
         raise CorruptIndex(f"the folder {folder} is not as it was built, see {odd}: rebuild the index")
-    return _of_columns(held, base.columns) if format == "orc" else held
+    return _as_read_now(held, base, format)
 
 
-def _of_columns(held: Manifest, columns: Sequence[Column]) -> Manifest:
-    """ORC files may name no columns: keys outlive only new columns behind the others. Other files are not indexed.
+def _as_read_now(held: Manifest, base: Table, format: str) -> Manifest:
+    """Without the files that were indexed when the table was read otherwise.
 
-    The number of the columns depends on the time zone of the engine that built the index, if one is a timestamp.
+    ORC files may name no columns: keys outlive only new columns behind the others. Those that a SerDe reads outlive
+    nothing, Parquet's everything. The number of the columns depends on the time zone of the engine that built the
+    index, if one is a timestamp.
     """
+    reading, columns = serde.reading(base), base.columns
+    if format != "orc" and not reading:
+        return held
+    known = [columns] if reading else [columns[: end + 1] for end in range(len(columns))]
     crcs = pc.unique(held.files["schema_crc"])
     left = set(crcs.to_pylist())
     for zone in ["", *sorted(available_timezones())]:
         if left:
-            left -= {schema_crc(columns[: end + 1], zone) for end in range(len(columns))}
+            left -= {schema_crc(some, zone, reading) for some in known}
     if not left:
         return held
     others = pc.is_in(held.files["schema_crc"], value_set=pa.array(sorted(left), pa.int64()))
     shards = pc.if_else(others, pa.scalar(None, pa.string()), held.files["shard"])
-    reasons = pc.if_else(others, "the table's columns changed since it was indexed", held.files["reason"])
+    changed_since = "the table's columns, or how they are read, changed since it was indexed"
+    reasons = pc.if_else(others, changed_since, held.files["reason"])
     changed = held.files.drop_columns(["shard", "reason"]).append_column("shard", shards)
     return Manifest(held.folder, changed.append_column("reason", reasons).select(FILES.names), held.shards)

@@ -17,7 +17,7 @@ from hive_bitmap.hiveserver.connection import Server
 from hive_bitmap.index.catalog import POINTER
 from hive_bitmap.index.definition import Definition, from_table
 from hive_bitmap.index.drift import problem
-from hive_bitmap.index.metastore import NULL_PARTITION, Table, literal, quote
+from hive_bitmap.index.metastore import NULL_PARTITION, Partition, Table, literal, quote
 
 KINDS = {"MANAGED_TABLE": "MANAGED", "EXTERNAL_TABLE": "EXTERNAL", "MANAGED": "MANAGED", "EXTERNAL": "EXTERNAL"}
 _PARTS = {
@@ -27,7 +27,7 @@ _PARTS = {
     "# Detailed Partition Information": "details",
     "# Storage Information": "details",
 }
-_LISTS = {"Table Parameters:": "properties", "Storage Desc Params:": "options"}
+_LISTS = {"Table Parameters:": "properties", "Partition Parameters:": "properties", "Storage Desc Params:": "options"}
 
 
 def describe(server: Server, name: str) -> Table:
@@ -74,10 +74,17 @@ def partitions(server: Server, table: Table) -> list[tuple[str | None, ...]]:
     return found
 
 
-def partition_location(server: Server, table: Table, values: Sequence[str | None]) -> str:
-    """The folder of a partition, which must be there. Raises ServerError."""
-    rows = server.all(f"DESCRIBE FORMATTED {table.sql_name} PARTITION {partition_spec(table, values)}")
-    return _location(_details(rows)["details"])
+def partition(server: Server, table: Table, values: tuple[str | None, ...]) -> Partition:
+    """A partition, which must be there; of Spark's Thrift Server only its folder. Raises ServerError."""
+    said = _details(server.all(f"DESCRIBE FORMATTED {table.sql_name} PARTITION {partition_spec(table, values)}"))
+    details = said["details"]
+    return Partition(
+        values,
+        _location(details),
+        details.get("InputFormat", ""),
+        details.get("SerDe Library", ""),
+        (*said["properties"].items(), *said["options"].items()),
+    )
 
 
 def partition_spec(table: Table, values: Sequence[str | None]) -> str:

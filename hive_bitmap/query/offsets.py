@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pyarrow as pa
 
 from hive_bitmap.errors import Unsupported
+from hive_bitmap.formats.text import DEFLATE, GZIP
 
 READER_LIMIT = 10 << 30  # bytes of splits that a Hive 2 reads unless hive.index.compact.query.max.size says otherwise
 _MISREAD = re.compile(r"[\x00-\x1f,{}\[\]*?\\]")  # Hive splits lines, lists and paths at these, or takes them for globs
@@ -35,6 +36,31 @@ def selected_offsets(files: pa.Table, blocks: pa.Table, whole: Mapping[str, Sequ
         offsets.setdefault(paths[file], []).append(offset)
     for path, all_offsets in whole.items():
         offsets[path] = list(all_offsets)
+    return offsets
+
+
+def covering_offsets(files: pa.Table, blocks: pa.Table, format: str, split: int | None) -> dict[str, list[int]]:
+    """For each file that holds selected rows, offsets that every split with a part of their blocks holds.
+
+    For formats whose blocks are runs of smaller units, lines or parts between sync marks, of which the index does not
+    know where they lie. A reader gives a unit to a split that holds its first byte, or ends there. Splits are `split`
+    bytes or longer, but for the last of a file; so one that shares a byte with a block holds its first byte, the one
+    behind it, or one of those that lie `split` bytes apart in between. Compressed text has one block, and one split.
+    Raises Unsupported where `split` is None and matters.
+    """
+    paths = files["path"].to_pylist()
+    offsets: dict[str, list[int]] = {}
+    chosen = blocks.filter(pa.array(blocks["selected"].to_numpy() > 0)).select(["file", "offset", "length"])
+    for file, offset, length in zip(*(column.to_pylist() for column in chosen.columns), strict=True):
+        if format == "text" and paths[file].endswith((GZIP, DEFLATE)):
+            offsets[paths[file]] = [offset]
+            continue
+        if split is None:
+            raise Unsupported(
+                f"where the lines, or sync marks, of {paths[file]} lie only its bytes tell: say min_split=N "
+                "(--min-split N) where the reader has mapreduce.input.fileinputformat.split.minsize=N, or ask Spark"
+            )
+        offsets.setdefault(paths[file], []).extend([*range(offset, offset + length, split), offset + length])
     return offsets
 
 
