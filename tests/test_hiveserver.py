@@ -164,7 +164,7 @@ def read_until_closed(caller: socket.socket) -> None:
     [
         (refuse_credentials, r"does not accept this user or password \(Error validating the login\): see --auth and"),
         (read_until_closed, r"gave no answer in time when the session was opened; --timeout sets another limit"),
-        (lambda caller: None, r"ended the talk while the session was opened \(.*is --auth that of the server\?"),
+        (lambda caller: None, r"ended the talk while the session was opened \(.*are --auth, --transport and --ssl its own\?"),
     ],
     ids=["credentials", "time", "other"],
 )

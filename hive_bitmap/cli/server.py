@@ -19,7 +19,7 @@ from hive_bitmap.cli.output import Field, print_count, print_records, print_tabl
 from hive_bitmap.cli.records import INDEX_FIELDS, definition_record, thousands
 from hive_bitmap.cli.rows import PEOPLE_READ
 from hive_bitmap.errors import HiveBitmapError, NotFound, ServerError
-from hive_bitmap.hiveserver.connection import AUTHS, PORT, SECONDS, Address, Server
+from hive_bitmap.hiveserver.connection import AUTHS, HTTP_PATH, PORT, SECONDS, TRANSPORTS, Address, Server
 
 if TYPE_CHECKING:
     from hive_bitmap.query.planner import Plan
@@ -62,6 +62,20 @@ _OPTIONS = (
         help="HiveServer2's principal, without host and realm.",
     ),
     click.option(
+        "--transport",
+        type=click.Choice(TRANSPORTS),
+        default=TRANSPORTS[0],
+        show_default=True,
+        help="How HiveServer2 is spoken to, as its hive.server2.transport.mode says.",
+    ),
+    click.option("--http-path", default=HTTP_PATH, show_default=True, help="Its hive.server2.thrift.http.path."),
+    click.option("--ssl", is_flag=True, help="Speak TLS to HiveServer2 (hive.server2.use.SSL)."),
+    click.option(
+        "--ca-file",
+        type=click.Path(exists=True, dir_okay=False),
+        help="Whose certificates to trust, in PEM format; goes with --ssl.  [default: this machine's]",
+    ),
+    click.option(
         "--timeout",
         type=click.FloatRange(0, min_open=True),
         default=SECONDS,
@@ -80,7 +94,15 @@ def server_options(function: _Function) -> _Function:
 
 
 def address_of(
-    hiveserver2: str | None, auth: str, username: str | None, kerberos_service_name: str, timeout: float
+    hiveserver2: str | None,
+    auth: str,
+    username: str | None,
+    kerberos_service_name: str,
+    timeout: float,
+    transport: str = TRANSPORTS[0],
+    http_path: str = HTTP_PATH,
+    ssl: bool = False,
+    ca_file: str | None = None,
 ) -> Address | None:
     """The server that the options name, None where they name none; asks for a password where one is missing."""
     if hiveserver2 is None:
@@ -88,11 +110,15 @@ def address_of(
     found = _ADDRESS.fullmatch(hiveserver2)
     if found is None or int(found["port"] or PORT) > 65535:
         raise click.BadParameter(f"{hiveserver2!r} is not HOST:PORT", param_hint="--hiveserver2")
+    if ca_file is not None and not ssl:
+        raise click.UsageError("--ca-file goes with --ssl")
     password = None
     if auth in WITH_PASSWORD:
         password = os.environ.get(PASSWORD) or click.prompt("Password", hide_input=True, err=True)
     host = found["host"].strip("[]")
-    return Address(host, int(found["port"] or PORT), auth, username, password, kerberos_service_name, timeout)
+    port = int(found["port"] or PORT)
+    who = (auth, username, password, kerberos_service_name)
+    return Address(host, port, *who, timeout, transport, http_path, ssl, ca_file)
 
 
 def show(door: Door, table: str, index: str | None, format_: str) -> None:
@@ -130,12 +156,12 @@ def count(door: Door, table: str, where: str | None, format_: str) -> None:
         print_count(format_, run(server, table, where))
 
 
-def offsets(door: Door, table: str, where: str, out: str, utf8: bool) -> Plan:
+def offsets(door: Door, table: str, where: str, out: str, utf8: bool, min_split: int | None) -> Plan:
     """`offsets` into a file."""
     from hive_bitmap.hiveserver.asking import write_offsets
 
     with door.server() as server:
-        return write_offsets(server, table, where, out, utf8=utf8)
+        return write_offsets(server, table, where, out, utf8=utf8, min_split=min_split)
 
 
 def ask(door: Door, table: str, where: str) -> Plan:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import logging
 import re
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from getpass import getuser
+from http import HTTPStatus
+from http.client import HTTPException
 from importlib.util import find_spec
+from socket import gaierror
+from ssl import SSLCertVerificationError, SSLContext, SSLError, create_default_context
 from typing import Any
 
 from hive_bitmap.errors import NotPermitted, ServerError
@@ -16,7 +22,8 @@ from hive_bitmap.errors import NotPermitted, ServerError
 log = logging.getLogger(__name__)
 logging.getLogger("thrift").addHandler(logging.NullHandler())  # what it logs, it raises as well
 AUTHS = ("NONE", "NOSASL", "LDAP", "CUSTOM", "KERBEROS")
-PORT, SECONDS = 10000, 300.0
+TRANSPORTS = ("binary", "http")
+PORT, HTTP_PATH, SECONDS = 10000, "cliservice", 300.0
 FETCHED = 500  # rows a call; each may hold a bitmap
 _KERBEROS = ("kerberos", "winkerberos", "sasl")  # any of them, as PyHive takes them
 _SHOWN = 80  # characters of a statement in an error
@@ -31,7 +38,10 @@ _PREAMBLE = re.compile(r"^(?:Error while (?:compiling|processing) statement: )?(
 
 @dataclass(frozen=True)
 class Address:
-    """Where HiveServer2 listens, and as whom to come. `seconds` is how long any one answer may take."""
+    """Where HiveServer2 listens, how, and as whom to come. `seconds` is how long any one answer may take.
+
+    With `ssl` its certificate is checked: against the file `ca_file`, or what this machine trusts.
+    """
 
     host: str
     port: int = PORT
@@ -40,6 +50,10 @@ class Address:
     password: str | None = None
     kerberos_service_name: str = "hive"
     seconds: float = SECONDS
+    transport: str = TRANSPORTS[0]
+    http_path: str = HTTP_PATH
+    ssl: bool = False
+    ca_file: str | None = None
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
@@ -102,10 +116,13 @@ def connected(address: Address) -> Iterator[Server]:
         from pyhive import hive
     except ImportError as e:
         raise ServerError(f"{e.name} is not installed: pip install 'hive_bitmap[hive]'") from e
+    if address.auth == "KERBEROS" and address.transport == "http":
+        raise ServerError("over HTTP we cannot use Kerberos: give --auth LDAP, or the server's binary port")
     if address.auth == "KERBEROS" and not any(map(find_spec, _KERBEROS)):
         raise ServerError("for Kerberos another package is needed: pip install kerberos")
+    transport = _transport(address)
     with _told(f"HiveServer2 at {address}", ""):
-        connection = hive.connect(thrift_transport=_transport(address), username=address.username)
+        connection = hive.connect(thrift_transport=transport, username=address.username)
     try:
         yield Server(connection, f"HiveServer2 at {address}")
     finally:
@@ -114,9 +131,19 @@ def connected(address: Address) -> Iterator[Server]:
 
 def _transport(address: Address) -> Any:
     """PyHive has no time-outs of its own, but takes a transport that has."""
-    from thrift.transport import TSocket, TTransport
+    from thrift.transport import TSocket, TSSLSocket, TTransport
 
-    socket = TSocket.TSocket(address.host, address.port)
+    context = _tls(address.ca_file) if address.ssl else None
+    if address.transport == "http":
+        return _http(address, context)
+
+    class Tls(TSSLSocket.TSSLSocket):  # type: ignore[misc]
+        def close(self) -> None:
+            if self.handle is not None:  # else what went wrong would be hidden by what goes wrong here
+                super().close()
+
+    way = (address.host, address.port)
+    socket = TSocket.TSocket(*way) if context is None else Tls(*way, ssl_context=context)
     socket.setTimeout(address.seconds * 1000)
     if address.auth == "NOSASL":
         return TTransport.TBufferedTransport(socket)
@@ -126,9 +153,34 @@ def _transport(address: Address) -> Any:
     return thrift_sasl.TSaslClientTransport(_sasl(address, mechanism), mechanism, socket)
 
 
-def _sasl(address: Address, mechanism: str) -> Callable[[], Any]:
-    from getpass import getuser
+def _tls(ca_file: str | None) -> SSLContext:
+    try:
+        return create_default_context(cafile=ca_file)
+    except SSLError as e:
+        raise ServerError(f"{ca_file} holds no certificate in PEM format") from e
 
+
+def _http(address: Address, context: SSLContext | None) -> Any:
+    """Thrift over HTTP, where the user comes in a header of each request."""
+    from thrift.transport import THttpClient, TTransport
+
+    class Checked(THttpClient.THttpClient):  # type: ignore[misc]
+        def flush(self) -> None:
+            super().flush()
+            if self.code != HTTPStatus.OK:
+                raise TTransport.TTransportException(message=f"HTTP status {self.code} {self.message}".rstrip())
+
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    scheme = "http" if context is None else "https"
+    url = f"{scheme}://{host}:{address.port}/{address.http_path.strip('/')}"
+    transport = Checked(url, ssl_context=context)
+    transport.setTimeout(address.seconds * 1000)
+    user = f"{address.username or getuser()}:{address.password or 'x'}"  # NONE takes any, but not none
+    transport.setCustomHeaders({"Authorization": f"Basic {b64encode(user.encode()).decode()}"})
+    return transport
+
+
+def _sasl(address: Address, mechanism: str) -> Callable[[], Any]:
     from pyhive.hive import get_installed_sasl
 
     def client() -> Any:
@@ -162,7 +214,7 @@ def _told(server: str, statement: str) -> Iterator[None]:
         kinds = {kind.__name__ for kind in type(e).__mro__}
         if "Error" in kinds:  # as PEP 249 has it
             raise _refusal(server, statement, e) from e
-        if kinds & {"TException", "OSError", "AssertionError"}:
+        if kinds & {"TException", "OSError", "AssertionError", "HTTPException"}:
             raise ServerError(_broken(server, statement, e)) from e
         if statement:
             raise
@@ -181,19 +233,29 @@ def _refusal(server: str, statement: str, error: Exception) -> ServerError:
 
 def _broken(server: str, statement: str, error: Exception) -> str:
     text = str(getattr(error, "message", None) or error)
+    cause = getattr(error, "inner", None) or error
     if re.search("timed? ?out", text, re.IGNORECASE):
         return _late(server, statement)
     if statement:
         return f"{server} broke the connection ({text}) at: {_shown(statement)}; see its log"
-    if "failed to resolve" in text:
+    if isinstance(cause, SSLCertVerificationError):
+        return f"{server} shows a certificate that is not trusted ({cause.verify_message.rstrip('.')}): see --ca-file"
+    if isinstance(cause, SSLError):
+        return f"{server} does not speak TLS ({cause.reason or cause}): go without --ssl, or see the port"
+    if status := re.fullmatch(r"HTTP status (\d+.*)", text):
+        why = "this user or password" if status[1].startswith("401") else "our request"
+        return f"{server} does not accept {why} (HTTP {status[1]}): see --auth, --username, --transport and --http-path"
+    if isinstance(cause, HTTPException):
+        return f"{server} does not speak HTTP: are --transport and --ssl its own?"
+    if isinstance(cause, gaierror):
         return f"{server} cannot be reached: there is no host of that name"
-    if "could not connect" in text.lower():
+    if "could not connect" in text.lower() or isinstance(error, ConnectionRefusedError):
         return f"{server} cannot be reached: is it running, and is this its Thrift port (hive.server2.thrift.port)?"
     if refused := _BAD_STATUS.search(text):
         return f"{server} does not accept this user or password ({refused['said']}): see --auth and --username"
     if isinstance(error, AssertionError):
         return f"{server} is too old: Hive 0.13 or newer is needed ({text})"
-    return f"{server} ended the talk while the session was opened ({text}): is --auth that of the server?"
+    return f"{server} ended the talk while the session was opened ({text}): are --auth, --transport and --ssl its own?"
 
 
 def _late(server: str, statement: str) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pyspark
 
@@ -14,9 +15,21 @@ from tests.integration.servers import jars, process
 from tests.integration.servers.hiveserver import HiveServer, run
 
 
+def _ask(server: HiveServer) -> None:
+    with contextlib.closing(server.connect()) as connection:
+        run(connection, "SHOW DATABASES")
+
+
 @contextlib.contextmanager
-def serving(folder: Path) -> Iterator[HiveServer]:
-    """Serve out of `folder`, until the block ends. Raises jars.Unavailable where Java cannot be had."""
+def serving(
+    folder: Path,
+    settings: Mapping[str, str] = MappingProxyType({}),
+    ask: Callable[[HiveServer], None] = _ask,
+) -> Iterator[HiveServer]:
+    """Serve out of `folder`, until the block ends, with more `settings` of Hive; `ask` raises until it answers.
+
+    Raises jars.Unavailable where Java cannot be had.
+    """
     try:
         java.require()
     except HiveBitmapError as e:
@@ -24,15 +37,11 @@ def serving(folder: Path) -> Iterator[HiveServer]:
     server = HiveServer("127.0.0.1", process.free_port(), folder / "warehouse", pyspark.__version__)
     command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]"]
     command += ["--driver-memory", "1g"]
-    command += [text for name, value in _settings(folder, server).items() for text in ("--conf", f"{name}={value}")]
+    conf = {**_settings(folder, server), **{f"spark.hadoop.{name}": value for name, value in settings.items()}}
+    command += [text for name, value in conf.items() for text in ("--conf", f"{name}={value}")]
     command += ["--class", "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2", "spark-internal"]
-    with process.serving(command, folder, lambda: _ask(server)):
+    with process.serving(command, folder, lambda: ask(server)):
         yield server
-
-
-def _ask(server: HiveServer) -> None:
-    with contextlib.closing(server.connect()) as connection:
-        run(connection, "SHOW DATABASES")
 
 
 def _settings(folder: Path, server: HiveServer) -> dict[str, str]:
@@ -45,6 +54,7 @@ def _settings(folder: Path, server: HiveServer) -> dict[str, str]:
         "spark.sql.shuffle.partitions": "2",
         "spark.hadoop.hive.server2.thrift.bind.host": server.host,
         "spark.hadoop.hive.server2.thrift.port": str(server.port),
+        "spark.hadoop.hive.server2.thrift.http.port": str(server.port),
         "spark.hadoop.hive.exec.scratchdir": f"{folder}/scratch",
         "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={folder}/metastore;create=true",
         "spark.hadoop.datanucleus.schema.autoCreateAll": "true",
