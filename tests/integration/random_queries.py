@@ -53,7 +53,8 @@ class Part:
 def query(rng: random.Random, tables: Tables = STAR) -> str:
     """A query."""
     kinds: list[Callable[[random.Random, Tables], str]] = [
-        select, select, select, grouped, grouped, of_one_table, of_one_table, of_one_table, united, with_cte, windowed
+        select, select, select, grouped, grouped, of_one_table, of_one_table, of_one_table, united, with_cte, windowed,
+        around, around,
     ]  # fmt: skip
     text = rng.choice(kinds)(rng, tables)
     return f"SELECT count(*) FROM ({text}) counted" if rng.random() < 0.1 else text
@@ -224,6 +225,68 @@ def with_cte(rng: random.Random, tables: Tables) -> str:
         member = f"u.item_id {rng.choice(['', 'NOT '])}IN ({inside})"
         return f"{head} SELECT u.sale_id FROM {used.text} WHERE {tested} AND {member}"
     return f"{head} SELECT u.sale_id, u.kind FROM {used.text}{_where(rng, tables, [used], 2)}"
+
+
+def around(rng: random.Random, tables: Tables) -> str:
+    """Conditions on columns that come out of groups, set operations and queries within queries."""
+    kinds = [rng.choice(["int", "string", "date", "int"]) for _ in range(rng.choice([1, 2, 2]))]
+    inner, origins = _shaped(rng, tables, kinds, 2)
+    columns = [Named(f"q.c{n}", origin, kind) for n, (origin, kind) in enumerate(zip(origins, kinds, strict=True))]
+    tested = " AND ".join(condition(rng, columns) for _ in range(rng.choice([1, 1, 2])))
+    shown = rng.choice(["*", ", ".join(column.text for column in columns), "count(*) AS n"])
+    if rng.random() < 0.3:
+        return f"WITH q AS ({inner}) SELECT {shown} FROM q WHERE {tested}"
+    if rng.random() < 0.2:
+        again = condition(rng, columns)
+        return f"WITH q AS ({inner}) SELECT {shown} FROM q WHERE {tested} UNION ALL SELECT {shown} FROM q WHERE {again}"
+    if rng.random() < 0.25 and kinds[0] == "int":
+        other = Part("stores t", "t", tables.get("stores", tables["sales"]))
+        text = other.text if "stores" in tables else "sales t"
+        join = rng.choice(["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"])
+        more = f" AND {condition(rng, columns)}" if rng.random() < 0.5 else ""
+        return f"SELECT q.c0 FROM ({inner}) q {join} {text} ON q.c0 = t.store_id{more} WHERE {tested}"
+    return f"SELECT {shown} FROM ({inner}) q WHERE {tested}"
+
+
+def _shaped(rng: random.Random, tables: Tables, kinds: Sequence[str], depth: int) -> tuple[str, list[str]]:
+    """A query of columns c0, c1, .. of these types, and columns with values like theirs."""
+    draw = rng.random() if depth else 1.0
+    if draw < 0.3:
+        arms = [_shaped(rng, tables, kinds, depth - 1) for _ in range(rng.choice([2, 2, 3]))]
+        words = ["UNION ALL", "UNION ALL", "UNION", "EXCEPT", "INTERSECT", "EXCEPT ALL", "INTERSECT ALL"]
+        text = "".join(
+            f"{f' {rng.choice(words)} ' if n else ''}{f'({arm})' if rng.random() < 0.5 or ' LIMIT ' in arm else arm}"
+            for n, (arm, _) in enumerate(arms)
+        )
+        return text, arms[0][1]
+    names = [f"c{n}" for n in range(len(kinds))]
+    if draw < 0.55:
+        inner, origins = _shaped(rng, tables, kinds, depth - 1)
+        columns = [Named(f"i.{name}", origin, kind) for name, origin, kind in zip(names, origins, kinds, strict=True)]
+        where = f" WHERE {condition(rng, columns)}" if rng.random() < 0.5 else ""
+        order = list(range(len(kinds)))
+        if len(set(kinds)) == 1:
+            rng.shuffle(order)
+        items = ", ".join(f"i.c{place} AS c{n}" for n, place in enumerate(order))
+        return f"SELECT {rng.choice(['*', items, 'DISTINCT ' + items])} FROM ({inner}) i{where}", origins
+    text, parts = _from(rng, tables, 1)
+    owned = [(part, name) for part in parts for name in part.columns]
+    chosen = [[(part, name) for part, name in owned if part.columns[name] == kind] for kind in kinds]
+    if not all(chosen):
+        part = Part("sales a", "a", tables["sales"])
+        text, parts = part.text, [part]
+        chosen = [[(part, name) for name in part.columns if part.columns[name] == kind] for kind in kinds]
+    picked = [rng.choice(one) for one in chosen]
+    origins, plain = [name for _, name in picked], [f"{part.alias}.{name}" for part, name in picked]
+    items = ", ".join(f"{column} AS {name}" for column, name in zip(plain, names, strict=True))
+    where = _where(rng, tables, parts, 2)
+    if rng.random() < 0.3:
+        keys = ", ".join(dict.fromkeys(plain))
+        having = rng.choice(["", "", " HAVING count(*) > 1", f" HAVING max({plain[0]}) IS NOT NULL"])
+        return f"SELECT {items} FROM {text}{where} GROUP BY {keys}{having}", origins
+    word = rng.choice(["", "", "", "DISTINCT "])
+    tail = f" ORDER BY {', '.join(names)} LIMIT {rng.choice([2, 40])}" if rng.random() < 0.1 else ""
+    return f"SELECT {word}{items} FROM {text}{where}{tail}", origins
 
 
 def windowed(rng: random.Random, tables: Tables) -> str:

@@ -97,7 +97,7 @@ def _rows(duck: duckdb.DuckDBPyConnection, text: str) -> Counter[str]:
 def _narrowed(text: str) -> tuple[str, bool]:
     """The query over the rows of each scan that its demands leave, and whether a key list is among these."""
     words = read(text)
-    found = sorted(scans(statement(words)), key=lambda one: one.scan.start)
+    found = sorted(scans(statement(words), _look), key=lambda one: one.scan.start)
     of_tables = [one for one in found if one.scan.name[-1] in COLUMNS]
     conditions = {one.scan: _condition(one) for one in of_tables}
     lists = _lists(words, of_tables, conditions)
@@ -110,6 +110,10 @@ def _narrowed(text: str) -> tuple[str, bool]:
             pieces += [text[copied : one.scan.start], narrow, "" if one.scan.aliased else f" AS {one.scan.alias}"]
             copied = one.scan.end
     return "".join([*pieces, text[copied:]]), bool(lists)
+
+
+def _look(scan: Scan) -> list[Column] | None:
+    return COLUMNS.get(scan.name[-1])
 
 
 def _condition(one: ScanDemands) -> str:
