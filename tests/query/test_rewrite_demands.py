@@ -121,6 +121,8 @@ def look(scan: Scan) -> list[Column] | None:
          {"t": ["`t`.`b` = 'z'"], "w": ["`t`.`b` = 'z'"], "u": ["`u`.`d` = 'z'"], "y": ["`u`.`d` = 'z'"]}),
         ("SELECT * FROM (SELECT * FROM t UNION ALL SELECT a, b FROM v) x WHERE b = 'z'", {"t": [], "v": []}),
         ("SELECT * FROM (SELECT * EXCEPT (c) FROM t UNION ALL SELECT a, b FROM v) x WHERE b = 'z'", {"t": [], "v": []}),
+        ("SELECT * FROM (SELECT s.*, a, c FROM t UNION ALL SELECT a, s.*, c FROM t u) x WHERE a = 1",
+         {"t": [], "u": []}),  # a struct
         ("SELECT * FROM (SELECT k, k AS l FROM w UNION ALL SELECT b, d FROM t, u) x WHERE k = 'z'",
          {"w": [], "t": [], "u": []}),  # CHAR
         ("SELECT * FROM (SELECT k FROM w UNION ALL SELECT k FROM w y) x WHERE k = 'z'", {"w": [], "y": []}),

@@ -99,6 +99,8 @@ def _of_block(block: Block, look: Look) -> list[Output] | None:
         if item.name != NAMES_OF_ALL:
             outputs.append(Output(item.name, item.source, _type(item.source, sources) if item.source else ""))
             continue
+        if item.source and item.source not in [_alias(source) for source, _ in sources]:
+            return None  # the fields of a struct
         for source, columns in sources:
             if item.source in ("", _alias(source)):
                 if columns is None:
