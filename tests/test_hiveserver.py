@@ -163,8 +163,14 @@ def read_until_closed(caller: socket.socket) -> None:
     ("answer", "said"),
     [
         (refuse_credentials, r"does not accept this user or password \(Error validating the login\): see --auth and"),
-        (read_until_closed, r"gave no answer in time when the session was opened; --timeout sets another limit"),
-        (lambda caller: None, r"ended the talk while the session was opened \(.*are --auth, --transport and --ssl its own\?"),
+        (
+            read_until_closed,
+            r"gave no answer in time when the session was opened: is this its Thrift port, .* --timeout sets",
+        ),
+        (
+            lambda caller: None,
+            r"ended the talk while the session was opened \(.*are --auth, --transport and --ssl its own\?",
+        ),
     ],
     ids=["credentials", "time", "other"],
 )

@@ -259,8 +259,12 @@ def _broken(server: str, statement: str, error: Exception) -> str:
 
 
 def _late(server: str, statement: str) -> str:
-    what = f" to: {_shown(statement)}" if statement else " when the session was opened"
-    return f"{server} gave no answer in time{what}; --timeout sets another limit"
+    if statement:
+        return f"{server} gave no answer in time to: {_shown(statement)}; --timeout sets another limit"
+    return (
+        f"{server} gave no answer in time when the session was opened: is this its Thrift port, and are --auth, "
+        "--transport and --ssl its own? --timeout sets another limit"
+    )
 
 
 def _shown(statement: str) -> str:

@@ -31,12 +31,15 @@ _LISTS = {"Table Parameters:": "properties", "Partition Parameters:": "propertie
 
 
 def describe(server: Server, name: str) -> Table:
-    """The table or view of that name, `t` or `db.t`. Raises NotFound, ServerError."""
+    """The table or view of that name, `t` or `db.t`. Raises NotFound for it or its database, ServerError."""
     database, table = _names(name)
     sql_name = f"{quote(database)}.{quote(table)}"
     try:
         rows = server.all(f"DESCRIBE FORMATTED {sql_name}")
     except ServerError as e:
+        databases = [str(row[0]) for row in server.rows("SHOW DATABASES")]
+        if database not in databases:
+            raise NotFound.of("database", database, databases) from e
         known = _names_in(server, database)
         if table in known:
             raise

@@ -104,6 +104,8 @@ def test_errors_are_told(server: Server, running: HiveServer, made: Lake, tmp_pa
     table, out = f"{made.database}.t", tmp_path / "out"
     with pytest.raises(NotFound, match=rf"no table 'nix' in database {made.database}; known: .*\bt\b"):
         count(server, f"{made.database}.nix", "k = 0")
+    with pytest.raises(NotFound, match=rf"no database 'nix'; known: .*\b{made.database}\b"):
+        count(server, "nix.t", "k = 0")
     with pytest.raises(Unsupported, match=r"cannot tell how many rows satisfy 'f > 0.5': ask the engine"):
         count(server, table, "f > 0.5")
     with pytest.raises(Unsupported, match="index its columns as BITMAP"):

@@ -199,7 +199,9 @@ def test_what_cannot_be_told_is_refused(
         server.all(f"ALTER TABLE {name} SET SERDEPROPERTIES ('field.delim'='|')")
     assert count(server, name, None) == ROWS
     parts = f"{database[0]}.parts"
-    server.all(f"ALTER TABLE {parts} PARTITION (p=0) SET SERDEPROPERTIES ('field.delim'='#')")
+    server.all(f"USE {database[0]}")  # Hive 2 looks for the partition there
+    server.all("ALTER TABLE parts PARTITION (p=0) SET SERDEPROPERTIES ('field.delim'='#')")
+    server.all("USE default")
     with pytest.raises(Unsupported, match=r"partition \('0',\) of table .* has properties of its own"):
         count(server, parts, "k = 11")
     assert count(server, parts, "p = 1 AND id >= 0") == ROWS // FILES
