@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from zoneinfo import available_timezones
 
@@ -19,6 +20,11 @@ from hive_bitmap.index.manifest import FILES, Manifest
 from hive_bitmap.index.metastore import Table, partition_name
 from hive_bitmap.query.candidates import PartitionState
 
+_HARMLESS = re.compile(  # lines of SET: no value, folders within folders, which are refused, and codecs that are known
+    r"[^=]*=?|[^=]*(?:recursive|subdirectories)=.*"
+    r"|io\.compression\.codecs=(?:,?\s*(?:org\.apache\.hadoop\.io\.compress|com\.hadoop\.compression\.lzo)\.\w+)*\s*",
+    re.IGNORECASE,
+)
 Values = tuple[str | None, ...]  # of the partition columns; () where there are none
 
 
@@ -33,8 +39,8 @@ def format_of(server: Server, base: Table) -> str:
         raise Unsupported(
             f"Spark's Thrift Server does not show all files that it reads as {format}: ask HiveServer2, or Spark itself"
         )
-    said = (str(row[0]).partition("=") for row in server.rows("SET -v"))
-    if doubt := serde.doubt({name: value for name, _, value in said if value}):
+    said = (str(row[0]) for row in server.rows("SET -v"))
+    if doubt := serde.doubt(dict(line.split("=", 1) for line in said if not _HARMLESS.fullmatch(line))):
         raise Unsupported(f"table {base.full_name} is read otherwise than it was indexed: {doubt}")
     return format
 

@@ -158,11 +158,12 @@ def test_counts_are_those_of_a_full_scan(server: Server, database: tuple[str, Pa
 def test_hive_2_loses_no_row(
     hive2: HiveServer, running: HiveServer, server: Server, database: tuple[str, Path], tmp_path: Path, table: str
 ) -> None:
-    """At splits as small as was said, and at larger ones; nor are all of them read."""
+    """At splits as small as was said, or that are kept from being smaller; nor are all of them read."""
     if running is not hive2:
         pytest.skip("only Hive 2 reads result files")
     name, out = present(server, database[0], table), tmp_path / "result"
-    readers = [Reader(hive2, size) for size in (MIN_SPLIT, 3 * MIN_SPLIT + 7)]
+    readers = [Reader(hive2, size) for size in (MIN_SPLIT, 1000)]
+    run(readers[1].connection, f"SET mapreduce.input.fileinputformat.split.minsize={MIN_SPLIT + 7}")
     for number, predicate in enumerate(predicates(table)[:3]):
         query = f"SELECT id, k, s FROM {name} WHERE {predicate}"
         with contextlib.closing(hive2.connect()) as plain:
@@ -191,6 +192,13 @@ def test_what_cannot_be_told_is_refused(
             count(server, name, None)
     finally:
         server.all("SET hive.lazysimple.extended_boolean_literal=false")
+    server.all("SET mapreduce.input.fileinputformat.input.dir.recursive=true")
+    server.all("SET io.compression.codecs=org.apache.hadoop.io.compress.GzipCodec, com.hadoop.compression.lzo.LzoCodec")
+    assert count(server, name, None) == ROWS
+    server.all("SET io.compression.codecs=org.apache.hadoop.io.compress.GzipCodec,a.b.C")
+    with pytest.raises(Unsupported, match=r"io.compression.codecs is org.*,a.b.C"):
+        count(server, name, None)
+    server.all("SET io.compression.codecs=")
     server.all(f"ALTER TABLE {name} SET SERDEPROPERTIES ('field.delim'='#')")
     try:
         with pytest.raises(Unsupported, match=r"the table's columns, or how they are read, changed since"):
