@@ -7,17 +7,14 @@ are tried in a short time; `--long N` tries N hundred more, `--seed S` begins wi
 from __future__ import annotations
 
 import random
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import duckdb
-import pyarrow as pa
 import pytest
 
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import HiveBitmapError
-from hive_bitmap.formats.columns import KeyColumn, arrow_type
 from hive_bitmap.query.names import Names
 from hive_bitmap.query.predicates import parse, to_sql
 from hive_bitmap.query.rewrite.demands import ScanDemands, scans
@@ -27,30 +24,16 @@ from hive_bitmap.query.rewrite.tree import Scan
 from hive_bitmap.query.rewrite.understood import mentioned, predicate
 from hive_bitmap.query.rewrite.words import Words, read
 from tests.integration import random_queries
-from tests.integration.random_queries import STAR
-from tests.integration.star import TABLES
+from tests.query import stars
+from tests.query.stars import COLUMNS, in_duckdb
 
 USUAL, HUNDRED = 400, 100
-COLUMNS = {name: [Column(column, kind) for column, kind in kinds.items()] for name, kinds in STAR.items()}
-_DUCK = [  # what DuckDB calls otherwise
-    (r"`", '"'), (r"<=>", "IS NOT DISTINCT FROM"), (r"\bMINUS\b", "EXCEPT"), (r"\bLEFT (SEMI|ANTI) JOIN", r"\1 JOIN"),
-    (r"\b(\d+)[LS]\b", r"\1"), (r"\b([\d.]+)D\b", r"\1"), (r" RLIKE ", " SIMILAR TO "), (r"\bSTRING\b", "VARCHAR"),
-]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def duck() -> Iterator[duckdb.DuckDBPyConnection]:
     """A few hundred rows of each table."""
-    rng = random.Random(1)
-    with duckdb.connect(config={"threads": 1}) as connection:
-        for name, table in TABLES.items():
-            rows = table.rows(rng)
-            kept = [{column: row[column] for column in STAR[name]} for row in rows[:: len(rows) // 250 + 1]]
-            schema = pa.schema([(c, arrow_type(KeyColumn(c, kind))) for c, kind in STAR[name].items()])
-            held = pa.Table.from_pylist(kept, schema)
-            connection.register("held", held)
-            connection.execute(f"CREATE TABLE {name} AS SELECT * FROM held")
-            connection.unregister("held")
+    with stars.connected() as connection:
         yield connection
 
 
@@ -89,9 +72,7 @@ def _check(duck: duckdb.DuckDBPyConnection, seed: int, done: Counter[str]) -> st
 
 
 def _rows(duck: duckdb.DuckDBPyConnection, text: str) -> Counter[str]:
-    for pattern, word in _DUCK:
-        text = re.sub(pattern, word, text)
-    return Counter(map(repr, duck.execute(f"SELECT * FROM ({text}) LIMIT 20000").fetchall()))
+    return Counter(map(repr, duck.execute(f"SELECT * FROM ({in_duckdb(text)}) LIMIT 20000").fetchall()))
 
 
 def _narrowed(text: str) -> tuple[str, bool]:
