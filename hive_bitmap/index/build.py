@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -145,8 +146,11 @@ def _run(
     base, busy = planned.base, [change for change in planned.changes if not change.refresh.idle]
     try:
         each(changes.start, busy)
-        with staging.for_build(spark, base, busy) as staged:
+        with staging.for_build(spark, base, busy) as staged, ThreadPoolExecutor(1) as beside:
+            # A full scan of this session must not know less than the index.
+            refreshed = beside.submit(spark.catalog.refreshTable, base.sql_name)
             reports = tasks.run(spark, jobs(spark, base, busy, staged), progress)
+            refreshed.result()
         contents = changes.finish(planned.changes, reports)
         changed = sources.changed(base, planned.found)
     except OSError as e:
@@ -156,7 +160,6 @@ def _run(
         generation.delete(change.folder for change in busy)
         raise
     publish(spark, base, [_switch(planned, number, created) for number in range(len(planned.scopes))])
-    spark.catalog.refreshTable(base.sql_name)  # a full scan of this session must not know less than the index
     return [_report(planned, number, contents, changed, started) for number in range(len(planned.scopes))]
 
 

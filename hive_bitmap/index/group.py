@@ -163,12 +163,13 @@ def _read(group: Group, found: Fingerprint) -> FileLook:
 def _index_file(group: Group, definition: Definition, path: str, handle: Any, blocks: Blocks) -> pa.Table | str:
     """The index rows of all blocks of a file, or why they cannot be had."""
     columns = key_columns(definition.columns, group.schema, group.time_zone)
-    rows = [built_schema(definition).empty_table()]
+    rows, size = [built_schema(definition).empty_table()], 0
     try:
         for block in np.flatnonzero(blocks.rows).tolist():
             keys = staged.reader(group.format, group.staging).key_columns(handle, block, columns)
             rows.append(index_rows(definition, keys, path, int(blocks.offset[block])))
-            if sum(part.nbytes for part in rows) > MOST_BYTES:
+            size += rows[-1].nbytes
+            if size > MOST_BYTES:
                 raise Undecodable(
                     f"its {definition.encoding} bitmaps take more than {MOST_BYTES >> 20:,} MiB: {ADVICE}"
                 )
