@@ -283,6 +283,15 @@ def settings(spark: SparkSession) -> Mapping[str, str]:
     return metastore_jvm.settings(spark) if metastore_jvm.available(spark) else spark.conf.getAll
 
 
+def is_cached(spark: SparkSession, sql_name: str) -> bool:
+    """Whether the session keeps the rows of a table in its cache."""
+    from hive_bitmap.index import metastore_jvm
+
+    if metastore_jvm.available(spark) and metastore_jvm.caches_nothing(spark):
+        return False
+    return spark.catalog.isCached(sql_name)
+
+
 def time_zone(spark: SparkSession) -> str:
     """The zone of the engine's JVM, in which it reads the timestamps of ORC files; empty where it cannot be asked."""
     from hive_bitmap.index import metastore_jvm

@@ -109,6 +109,12 @@ def settings(spark: SparkSession) -> dict[str, str]:
     return found
 
 
+def caches_nothing(spark: SparkSession) -> bool:
+    """Whether no session of this engine keeps rows of anything: to ask for one table takes its whole analysis."""
+    empty: bool = _bridge(spark).cache.isEmpty()
+    return empty
+
+
 @lru_cache(maxsize=8)
 def time_zone(spark: SparkSession) -> str:
     """The default zone of the engine's JVM, in which it reads the wall-clock timestamps of ORC files."""
@@ -152,6 +158,7 @@ class _Bridge:
 
     catalog: Any
     session_catalog: Any
+    cache: Any
     conf: Any
     to_scala: Any
     array_list: Any
@@ -181,6 +188,7 @@ def _bridge(spark: SparkSession) -> _Bridge:
     return _Bridge(
         spark._jsparkSession.sharedState().externalCatalog(),
         spark._jsparkSession.sessionState().catalog(),
+        spark._jsparkSession.sharedState().cacheManager(),
         spark._jsparkSession.conf(),
         jvm.scala.jdk.javaapi.CollectionConverters,
         jvm.java.util.ArrayList,

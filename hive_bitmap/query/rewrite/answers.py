@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import HiveBitmapError, Unsupported
-from hive_bitmap.index import catalog
+from hive_bitmap.index import catalog, metastore
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.metastore import Table, quote
 from hive_bitmap.query.aggregates import counts_apart
@@ -24,7 +25,8 @@ from hive_bitmap.query.planner import INDEX_ONLY, Plan
 from hive_bitmap.query.prepare import INDEXES_REMEMBERED, Request, prepare
 from hive_bitmap.query.rewrite.choices import braced
 from hive_bitmap.query.rewrite.expressions import Aggregate
-from hive_bitmap.query.rewrite.groups import groups_of, key_sets
+from hive_bitmap.query.rewrite.finished import finished
+from hive_bitmap.query.rewrite.groups import Groups, groups_of, key_sets
 from hive_bitmap.query.rewrite.order import sort
 from hive_bitmap.query.rewrite.shape import Shape, alias_of, clauses, keys_in, may_be_counted, shape_of
 from hive_bitmap.query.rewrite.weights import folded, weighted
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
+
+BLOCKS_REMEMBERED = 256
 
 
 @dataclass(frozen=True)
@@ -52,12 +56,16 @@ class Answer:
 
 @dataclass(frozen=True)
 class _Text:
-    """A select list, the rows that it is over, and what follows them; `alone` if Spark needs no job for it."""
+    """A select list, the rows that it is over, and what follows them.
+
+    `alone` if Spark needs no job for it, `whole` if these rows are the result.
+    """
 
     items: str
     rest: str
     rows: pa.Table
     alone: bool
+    whole: bool = False
 
 
 def answer_block(
@@ -83,12 +91,13 @@ def answer_block(
         if not (single_row or may_be_counted(words)):
             return None
         base, indexes = found or catalog.table_and_indexes(spark, table, INDEXES_REMEMBERED)
-        if not indexes or spark.catalog.isCached(table):
+        if not indexes or metastore.is_cached(spark, table):
             return None
         columns = (*base.columns, *base.partition_columns)
         keys = keys_in(words, columns)
         _require_keys(keys, base, indexes)
-        schema = [(field.name, field.dataType) for field in spark.sql(block).schema.fields]
+        conf = metastore.settings(spark) if conf is None else conf
+        schema = list(_schema(spark, block, base.full_name, columns, frozenset(conf.items())))
         shape = shape_of(words, columns, [name for name, _ in schema], single_row)
         if set(shape.keys) != set(keys):
             raise Unsupported("its keys are not understood")
@@ -107,6 +116,18 @@ def answer_block(
     except (HiveBitmapError, PySparkException) as e:
         log.info("not answered by the index: %s (%s)", block, str(e).partition("\n")[0])
         return None
+
+
+@lru_cache(maxsize=BLOCKS_REMEMBERED)
+def _schema(
+    spark: SparkSession, block: str, table: str, columns: tuple[Column, ...], conf: frozenset[tuple[str, str]]
+) -> tuple[tuple[str, Any], ...]:
+    """The names and types of a block's result as Spark analyses it.
+
+    It is asked once for a block over a table of the same columns under the same settings. What is remembered only
+    refuses answers: where a function means something else by now, its type differs from what Spark then answers.
+    """
+    return tuple((field.name, field.dataType) for field in spark.sql(block).schema.fields)
 
 
 def _require_keys(keys: Sequence[Column], base: Table, indexes: Sequence[Index]) -> None:
@@ -148,7 +169,7 @@ def _first_alike(
         frame = frame if text.alone else frame.coalesce(1)
         head = f"SELECT {text.items} FROM "
         try:
-            result = spark.sql(f"{braced(head)}{{rows}}{braced(text.rest)}", rows=frame)
+            result = frame if text.whole else spark.sql(f"{braced(head)}{{rows}}{braced(text.rest)}", rows=frame)
             found = result.schema.fields
         except PySparkException as e:
             log.debug("%s is not Spark's: %s", text.items, e)
@@ -167,7 +188,7 @@ def _texts(
     names = [name for name, _ in schema]
     if grouped:
         groups = groups_of(shape, counts)
-        yield _of_groups(shape, names, groups.rows, groups.written, groups.sorts)
+        yield from _of_groups(shape, names, groups)
         if len(counts) > 1:
             return
     elif (
@@ -175,21 +196,23 @@ def _texts(
         and shape.bare
         and not (shape.aggregates or "GROUP" in shape.clauses or "HAVING" in shape.clauses)
     ):
-        yield _of_groups(shape, names, counts[0], {}, {})
+        yield from _of_groups(shape, names, Groups(counts[0], {}, {}))
     rows = weighted(_with_nothing(counts[0], shape), shape.aggregates)
     grouping = bool(shape.aggregates) or "GROUP" in shape.clauses or shape.distinct
     items, rest = _text(shape, names, {a: folded(a) for a in shape.aggregates}, grouping=True)
     yield _Text(items, rest, rows, not (grouping or "ORDER" in shape.clauses))
 
 
-def _of_groups(
-    shape: Shape, names: Sequence[str], rows: pa.Table, written: Mapping[Aggregate, str], sorts: Mapping[Aggregate, str]
-) -> _Text:
-    """The text over rows each of which is a group, sorted here where that can be."""
-    found = sort(shape, names, rows, sorts)
-    done = {"GROUP"} | ({"ORDER"} if found is not None else set())
-    items, rest = _text(shape, names, written, grouping=False, done=done)
-    return _Text(items, rest, rows if found is None else found, found is not None and not items.startswith("DISTINCT "))
+def _of_groups(shape: Shape, names: Sequence[str], groups: Groups) -> Iterator[_Text]:
+    """The rows of the result, where groups hold them; the text over groups, sorted here where that can be."""
+    rows = sort(shape, names, groups.rows, groups.sorts)
+    result = None if rows is None else finished(shape, names, rows, groups.columns)
+    if result is not None:
+        yield _Text("*", "", result, alone=True, whole=True)
+    done = {"GROUP"} | ({"ORDER"} if rows is not None else set())
+    items, rest = _text(shape, names, groups.written, grouping=False, done=done)
+    alone = rows is not None and not items.startswith("DISTINCT ")
+    yield _Text(items, rest, groups.rows if rows is None else rows, alone)
 
 
 def _text(

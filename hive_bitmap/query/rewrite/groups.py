@@ -31,12 +31,17 @@ Longs = npt.NDArray[np.int64]
 class Groups:
     """A row a group: its keys, and columns for the aggregates, which are written as expressions of these columns.
 
-    `sorts` are those of them that are a column each.
+    A mean has a column of sums among `columns`, and one of the rows that they are of, under its name and ROWS.
     """
 
     rows: pa.Table
     written: Mapping[Aggregate, str]
-    sorts: Mapping[Aggregate, str]
+    columns: Mapping[Aggregate, str]
+
+    @property
+    def sorts(self) -> dict[Aggregate, str]:
+        """The columns of those that are a column each."""
+        return {aggregate: column for aggregate, column in self.columns.items() if not is_mean(aggregate)}
 
 
 def key_sets(shape: Shape) -> list[tuple[str, ...]] | None:
@@ -65,7 +70,7 @@ def groups_of(shape: Shape, counts: Sequence[pa.Table]) -> Groups:
     columns: dict[str, Any] = {name: keys[name] for name in names}
     fields = [keys.schema.field(name) for name in names]
     written: dict[Aggregate, str] = {}
-    sorts: dict[Aggregate, str] = {}
+    places: dict[Aggregate, str] = {}
     for aggregate in dict.fromkeys(shape.aggregates):
         holding = (
             n for n, t in enumerate(counts) if aggregate.column is None or aggregate.column.name in t.column_names
@@ -77,13 +82,8 @@ def groups_of(shape: Shape, counts: Sequence[pa.Table]) -> Groups:
             columns[name + suffix] = values
             fields.append(pa.field(name + suffix, values.type, nullable=suffix == "" and aggregate.function != "COUNT"))
         written[aggregate] = _written(aggregate, quote(name), quote(name + ROWS))
-        if not is_mean(aggregate):
-            sorts[aggregate] = name
-    return Groups(pa.table(list(columns.values()), schema=pa.schema(fields)), written, sorts)
-
-
-def _holds(counts: pa.Table, aggregate: Aggregate) -> bool:
-    return aggregate.column is None or aggregate.column.name in counts.column_names
+        places[aggregate] = name
+    return Groups(pa.table(list(columns.values()), schema=pa.schema(fields)), written, places)
 
 
 def _written(aggregate: Aggregate, value: str, rows: str) -> str:

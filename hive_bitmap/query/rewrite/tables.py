@@ -160,7 +160,7 @@ def left_alone(spark: SparkSession, read: Words, scan: Scan, name: str, conf: Ma
         return "names may stand in double quotes"
     if not scan.aliased and _is_named_in_full(read, scan.alias):
         return "its columns are named behind its database"
-    if spark.catalog.isCached(name):
+    if metastore.is_cached(spark, name):
         return "the session has it in its cache"
     return ""
 

@@ -97,6 +97,11 @@ def is_mean(aggregate: Aggregate) -> bool:
     return aggregate.function in _MEANS
 
 
+def sums_integers(aggregate: Aggregate) -> bool:
+    """Whether what it sums or averages are integers."""
+    return aggregate.column is not None and aggregate.column.type in _INTEGERS
+
+
 def _weight(given: str) -> str:
     """How many rows of a key have a value of the argument."""
     return f"CASE WHEN ({given}) IS NULL THEN 0L ELSE {WEIGHT} END" if given else WEIGHT

@@ -1,0 +1,52 @@
+"""The rows of a block whose select list is keys and aggregates alone: Spark has nothing left to do for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hive_bitmap.query.rewrite.expressions import Aggregate, Item
+from hive_bitmap.query.rewrite.groups import ROWS
+from hive_bitmap.query.rewrite.shape import Shape
+from hive_bitmap.query.rewrite.weights import is_mean, sums_integers
+
+
+def finished(shape: Shape, names: Sequence[str], rows: pa.Table, columns: Mapping[Aggregate, str]) -> pa.Table | None:
+    """The result under its `names`, from sorted groups; None where a clause or an item is more than these hold.
+
+    `columns` are those of the aggregates; of a mean that of the sum, beside which lies how many rows it is of.
+    """
+    limit = _limit(shape)
+    if shape.distinct or "HAVING" in shape.clauses or limit is None or len(set(names)) < len(names):
+        return None
+    made = [_values(shape, item, rows, columns) for item in shape.items]
+    if any(values is None for values in made):
+        return None
+    return pa.table(dict(zip(names, made, strict=True))).slice(0, limit)
+
+
+def _limit(shape: Shape) -> int | None:
+    """How many rows are asked for at most; None where that is no plain number."""
+    at, end = shape.clauses.get("LIMIT", (0, 0))
+    if at == end:
+        return 1 << 62
+    text = shape.words.tokens[at + 1].text if end - at == 2 else ""
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+def _values(shape: Shape, item: Item, rows: pa.Table, columns: Mapping[Aggregate, str]) -> pa.ChunkedArray | None:
+    for aggregate, column in columns.items():
+        if (aggregate.start, aggregate.end) == (item.start, item.end):
+            if not is_mean(aggregate):
+                return rows[column]
+            return _quotients(rows, column) if sums_integers(aggregate) else None
+    return rows[item.column.name] if item.column is not None else None
+
+
+def _quotients(rows: pa.Table, column: str) -> pa.ChunkedArray:
+    """Sums divided by their rows, as doubles; both are exact as such. NULL of no rows."""
+    count = rows[column + ROWS]
+    count = pc.if_else(pc.equal(count, 0), pa.scalar(None, count.type), count)
+    return pc.divide(rows[column].cast(pa.float64()), count.cast(pa.float64()))
