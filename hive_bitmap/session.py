@@ -85,8 +85,6 @@ def _embedded(warehouse: Path) -> dict[str, str]:
         # The loopback needs no name service, which laptops off the net do not have.
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        # Through TCP each end of a task waits 40 ms for an acknowledgement that the other end delays.
-        "spark.python.unix.domain.socket.enabled": "true",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
