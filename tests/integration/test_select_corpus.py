@@ -54,6 +54,7 @@ def schema(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
     spark.sql(f"CREATE DATABASE {name}")
     spark.catalog.setCurrentDatabase(name)
     star.make(spark, tmp_path_factory.mktemp("star"))
+    star_views.make(spark)
     for setting, value in SETTINGS.items():
         spark.conf.set(setting, value)
     yield spark
@@ -63,6 +64,7 @@ def schema(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     spark.catalog.setCurrentDatabase(before)
     spark.sql(f"DROP DATABASE {name} CASCADE")
+    spark.sql(f"DROP DATABASE {star_views.ELSEWHERE} CASCADE")
 
 
 @cache

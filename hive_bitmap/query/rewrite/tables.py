@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+_FIXED = ("BINDING", "COMPENSATION")  # views whose columns are those of their creation
+
+
 @dataclass(frozen=True)
 class _Known:
     """What a name was a moment ago: whether it exists, and the view that it is."""
@@ -68,9 +71,11 @@ class Seen:
         return self._found[name]
 
     def columns(self, scan: Scan) -> Sequence[Column] | None:
-        """The columns that a scan's table has now; None if they are not known."""
+        """The columns of a scan's table, or view, as they are now; None if they are not known."""
         found = self.found(sql_name(scan))
-        return (*found[0].columns, *found[0].partition_columns) or None if found else None
+        if found is None or (found[0].kind == "VIEW" and found[0].properties.get("view.schemaMode") not in _FIXED):
+            return None
+        return (*found[0].columns, *found[0].partition_columns) or None
 
     def indexed_columns(self, name: str) -> frozenset[str] | None:
         """The columns of a table's indexes, in lower case, if they were seen a moment ago."""
