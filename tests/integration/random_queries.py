@@ -30,8 +30,8 @@ KEYS = {  # what joins with what
     "promotions.percent items.price sales.sale_id",
     "text": "stores.state oddities.code oddities.label oddities.kind sales.channel flights.origin airports.faa",
 }
-JOINS = ["JOIN", "JOIN", "INNER JOIN", "LEFT JOIN", "LEFT JOIN", "LEFT OUTER JOIN", "RIGHT JOIN", "FULL JOIN",
-         "FULL OUTER JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN", "SEMI JOIN", "ANTI JOIN"]  # fmt: skip
+JOINS = ["JOIN", "JOIN", "INNER JOIN", "LEFT JOIN", "LEFT JOIN", "LEFT JOIN", "LEFT OUTER JOIN", "RIGHT JOIN",
+         "FULL JOIN", "FULL OUTER JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN", "SEMI JOIN", "ANTI JOIN"]  # fmt: skip
 FLOATS = ("float", "double")
 
 
@@ -52,12 +52,14 @@ class Part:
 
 def query(rng: random.Random, tables: Tables = STAR) -> str:
     """A query."""
-    kinds: list[Callable[[random.Random, Tables], str]] = [
-        select, select, select, grouped, grouped, of_one_table, of_one_table, of_one_table, united, with_cte, windowed,
-        around, around,
-    ]  # fmt: skip
+    kinds = [*_NESTED, grouped, of_one_table, of_one_table, of_one_table, windowed]
     text = rng.choice(kinds)(rng, tables)
     return f"SELECT count(*) FROM ({text}) counted" if rng.random() < 0.1 else text
+
+
+def nested(rng: random.Random, tables: Tables = STAR) -> str:
+    """A query of several tables or queries."""
+    return rng.choice(_NESTED)(rng, tables)
 
 
 def select(rng: random.Random, tables: Tables, depth: int = 0) -> str:
@@ -213,7 +215,7 @@ def with_cte(rng: random.Random, tables: Tables) -> str:
     draw = rng.random()
     if draw < 0.35:
         tested = condition(rng, [second.named(rng, "store_id")])
-        joined = f"{used.text} {rng.choice(JOINS[:9])} {second.text} ON u.sale_id = v.sale_id AND {tested}"
+        joined = f"{used.text} {rng.choice(JOINS[:10])} {second.text} ON u.sale_id = v.sale_id AND {tested}"
         return f"{head} SELECT u.sale_id, v.item_id FROM {joined}{_where(rng, tables, [used, second], 2)}"
     if draw < 0.55:
         one, two = _where(rng, tables, [used], 2), _where(rng, tables, [second], 2)
@@ -408,13 +410,13 @@ def _subquery(rng: random.Random, tables: Tables, part: Part) -> str:
     outer, own = part.named(rng, column).text, inner.named(rng, owned).text
     word, tested = rng.choice(["", "NOT "]), condition(rng, _seen(rng, [inner]))
     bound, extreme = f"{own} = {part.alias}.{column}", rng.choice(["max", "min"])
+    shown = rng.choice(["1", "1", "*", own, "DISTINCT 1", f"{extreme}({own})", "count(*)"])
+    end = rng.choice(["", f" GROUP BY {own}", " LIMIT 1"]) if shown in ("1", own) else ""
     return rng.choice(
         [
-            f"{word}EXISTS (SELECT 1 FROM {inner.text} WHERE {bound} AND {tested})",
-            f"{word}EXISTS (SELECT 1 FROM {inner.text} WHERE {tested} AND {bound})",
-            f"{word}EXISTS (SELECT 1 FROM {inner.text} WHERE {tested})",
-            f"{word}EXISTS (SELECT {rng.choice(['DISTINCT 1', f'max({own})', own, '*'])} FROM {inner.text} "
-            f"WHERE {bound} AND {tested}{rng.choice(['', '', f' GROUP BY {own}', ' LIMIT 1'])})",
+            f"{word}EXISTS (SELECT {shown} FROM {inner.text} WHERE {bound} AND {tested})",
+            f"{word}EXISTS (SELECT {shown} FROM {inner.text} WHERE {tested} AND {bound}{end})",
+            f"{word}EXISTS (SELECT {shown} FROM {inner.text} WHERE {tested})",
             f"{outer} {word}IN (SELECT {own} FROM {inner.text} WHERE {tested})",
             f"{outer} {word}IN (SELECT {own} FROM {inner.text} WHERE {tested})",
             f"{outer} {word}IN (SELECT {own} FROM {inner.text} WHERE {tested} GROUP BY {own})",
@@ -435,3 +437,15 @@ def _scalar(rng: random.Random, tables: Tables, part: Part) -> str:
     shown = rng.choice(["count(*)", f"max({own})", f"min(z.{rng.choice(list(inner.columns))})"])
     bound = f" AND {own} = {part.alias}.{column}" if rng.random() < 0.6 else ""
     return f"(SELECT {shown} FROM {inner.text} WHERE {tested}{bound})"
+
+
+_NESTED: list[Callable[[random.Random, Tables], str]] = [
+    select,
+    select,
+    select,
+    grouped,
+    united,
+    with_cte,
+    around,
+    around,
+]

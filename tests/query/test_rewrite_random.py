@@ -48,7 +48,7 @@ def test_no_row_is_missing(duck: duckdb.DuckDBPyConnection, pytestconfig: pytest
 
 def _check(duck: duckdb.DuckDBPyConnection, seed: int, done: Counter[str]) -> str:
     """What is wrong with the narrowed query; empty if nothing is, or there is nothing to compare."""
-    text = random_queries.query(random.Random(seed))
+    text = random_queries.nested(random.Random(seed))
     try:
         wanted = _rows(duck, text)
     except duckdb.Error:
