@@ -18,7 +18,7 @@ import hive_bitmap
 from hive_bitmap.query.planner import STRATEGIES
 from hive_bitmap.query.rewrite.rewriting import rewrite
 from hive_bitmap.sql.script import split
-from tests.integration import star
+from tests.integration import star, star_views
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
