@@ -119,6 +119,7 @@ def look(scan: Scan) -> list[Column] | None:
          {"p": ["`p`.`a` = 1"], "u": ["`u`.`c` = 1"]}),
         ("SELECT * FROM (SELECT * FROM t, w UNION ALL SELECT * FROM u, w y) x WHERE b = 'z'",
          {"t": ["`t`.`b` = 'z'"], "w": ["`t`.`b` = 'z'"], "u": ["`u`.`d` = 'z'"], "y": ["`u`.`d` = 'z'"]}),
+        ("SELECT * FROM (SELECT a, s.* FROM t UNION ALL SELECT s.*, c FROM u) x WHERE a = 1", {"t": [], "u": []}),
         ("SELECT * FROM (SELECT * FROM t UNION ALL SELECT a, b FROM v) x WHERE b = 'z'", {"t": [], "v": []}),
         ("SELECT * FROM (SELECT * EXCEPT (c) FROM t UNION ALL SELECT a, b FROM v) x WHERE b = 'z'", {"t": [], "v": []}),
         ("SELECT * FROM (SELECT s.*, a, c FROM t UNION ALL SELECT a, s.*, c FROM t u) x WHERE a = 1",

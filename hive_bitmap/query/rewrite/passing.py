@@ -101,12 +101,12 @@ def _of_block(block: Block, look: Look) -> list[Output] | None:
             continue
         if item.source and item.source not in [_alias(source) for source, _ in sources]:
             return None  # the fields of a struct
-        for source, columns in sources:
-            if item.source in ("", _alias(source)):
-                if columns is None:
-                    return None
-                before = f"{quote(_alias(source))}." if _alias(source) else ""
-                outputs += [Output(name, before + quote(name), kind) for name, kind in columns.items()]
+        meant = [one for one in sources if item.source in ("", _alias(one[0]))]
+        if not meant or any(columns is None for _, columns in meant):
+            return None  # it may be the fields of a struct
+        for source, columns in meant:
+            before = f"{quote(_alias(source))}." if _alias(source) else ""
+            outputs += [Output(name, before + quote(name), kind) for name, kind in (columns or {}).items()]
     return outputs
 
 
