@@ -124,6 +124,11 @@ def test_errors_are_told(server: Server, running: HiveServer, made: Lake, tmp_pa
             register(server, f"file:{made.base}/t")
         with pytest.raises(Unsupported, match="does not show all files that a reader in Hive may see: ask HiveServer2"):
             write_offsets(server, table, "k = 5", str(out))
+        server.all(f"CREATE TABLE {made.database}.words (k int) STORED AS TEXTFILE")
+        with pytest.raises(
+            Unsupported, match="does not show all files that it reads as text: ask HiveServer2, or Spark"
+        ):
+            count(server, f"{made.database}.words", "k = 5")
         return
     with pytest.raises(NotFound, match=r"the folder .* holds no complete generation of an index"):
         register(server, f"file:{made.base}/t")

@@ -193,12 +193,9 @@ def test_what_cannot_be_told_is_refused(
     finally:
         server.all("SET hive.lazysimple.extended_boolean_literal=false")
     server.all("SET mapreduce.input.fileinputformat.input.dir.recursive=true")
-    server.all("SET io.compression.codecs=org.apache.hadoop.io.compress.GzipCodec, com.hadoop.compression.lzo.LzoCodec")
+    codecs = "org.apache.hadoop.io.compress.GzipCodec, org.apache.hadoop.io.compress.DefaultCodec"
+    server.all(f"SET io.compression.codecs={codecs}")
     assert count(server, name, None) == ROWS
-    server.all("SET io.compression.codecs=org.apache.hadoop.io.compress.GzipCodec,a.b.C")
-    with pytest.raises(Unsupported, match=r"io.compression.codecs is org.*,a.b.C"):
-        count(server, name, None)
-    server.all("SET io.compression.codecs=")
     server.all(f"ALTER TABLE {name} SET SERDEPROPERTIES ('field.delim'='#')")
     try:
         with pytest.raises(Unsupported, match=r"the table's columns, or how they are read, changed since"):
