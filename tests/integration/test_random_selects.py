@@ -86,7 +86,8 @@ def test_answers_are_sparks(
                 wrong.append(f"{name}\n{told}")
                 log.error(wrong[-1])
         log.warning("seed %d, time %d: %s, %d wrong", seed, time, dict(done), len(wrong))
-    again = f'make test T="{Path(__file__).relative_to(Path.cwd())} --seed {seed}"' + " --long 1" * (ways > 1)
+    long = " --long 1" if ways > 1 else ""
+    again = f'make test T="tests/integration/test_random_selects.py --seed {seed}{long}"'
     story = "\n".join(f"{table.name}: {table.story}" for table in tables.values())
     assert not wrong, "\n\n".join([*wrong, story, f"again: {again}"])
 
