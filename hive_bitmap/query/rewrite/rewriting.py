@@ -75,10 +75,7 @@ def _rewrite(spark: SparkSession, text: str, arguments: Arguments, seen: Seen, t
                 spark, read, one, *tables[one.scan], lists, conf, hurry=not thorough
             )
     made = [_in_view(choices[one.scan], told.places) for one in found if one.scan in choices]
-    spoilt = {place.name for place in told.places if _is_used(place, made) and not _stands(spark, place, conf)}
-    if spoilt:
-        for name in spoilt:
-            seen.spurn(name)
+    if not all(_stands(spark, place, seen) for place in told.places if _is_used(place, made)):
         return _rewrite(spark, text, arguments, seen, thorough)
     folds = [Fold(place.start, place.end, place.name) for place in told.places if not _is_used(place, made)]
     return Rewriting(text, tuple(made), "", read.text, tuple(_outermost(folds)))
@@ -103,9 +100,15 @@ def _is_used(place: Place, made: Sequence[Choice]) -> bool:
     return any(place.start <= choice.start < place.end and choice.frame is not None for choice in made)
 
 
-def _stands(spark: SparkSession, place: Place, conf: Mapping[str, str]) -> bool:
-    """Whether the query of a view may stand in place of its name."""
-    return not left_alone(spark, place.words, place.scan, place.name, conf) and is_same(spark, place)
+def _stands(spark: SparkSession, place: Place, seen: Seen) -> bool:
+    """Whether the query of a view may stand in place of its name; else `seen` learns it."""
+    if left_alone(spark, place.words, place.scan, place.name, seen.conf):
+        seen.spurn(place.name)
+        return False
+    if not is_same(spark, place):
+        seen.doubt(place.name)
+        return False
+    return True
 
 
 def _outermost(folds: Sequence[Fold]) -> list[Fold]:

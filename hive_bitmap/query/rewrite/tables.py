@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import HiveBitmapError
@@ -38,7 +38,16 @@ class _Known:
     view: View | None
 
 
-_known: dict[tuple[int, str, str], _Known] = {}  # by session, database and name
+class _Key(NamedTuple):
+    """A session and a table of its catalog (no names are one of another), which `in_full` no temporary view hides."""
+
+    session: int
+    database: str
+    table: str
+    in_full: bool
+
+
+_known: dict[_Key, _Known] = {}
 
 
 def sql_name(scan: Scan) -> str:
@@ -56,7 +65,7 @@ class Seen:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._found: dict[str, tuple[Table, list[Index]] | None] = {}
-        self._keys: dict[str, tuple[int, str, str]] = {}
+        self._keys: dict[str, _Key] = {}
         self._spurned: set[str] = set()  # names of views that are left alone
         self.views = True  # whether any view is looked into
 
@@ -80,8 +89,8 @@ class Seen:
     def indexed_columns(self, name: str) -> frozenset[str] | None:
         """The columns of a table's indexes, in lower case, if they were seen a moment ago."""
         key = self._key(name)
-        in_full = f"{quote(key[1])}.{quote(key[2])}"
-        return catalog.indexed_columns(self._spark, in_full, INDEXES_REMEMBERED) if all(key) else frozenset()
+        in_full = f"{quote(key.database)}.{quote(key.table)}"
+        return catalog.indexed_columns(self._spark, in_full, INDEXES_REMEMBERED) if key.table else frozenset()
 
     def view(self, name: str) -> View | None:
         """The view of that name, if its query is to take its place: it reads a table that has an index."""
@@ -89,16 +98,27 @@ class Seen:
         return view if view is not None and self._reads_indexed(view) else None
 
     def spurn(self, name: str) -> None:
-        """Leave a view alone, for a while."""
+        """Leave a view alone in this query."""
         self._spurned.add(name)
-        _known[self._key(name)] = replace(self._known(name), view=None)
+
+    def doubt(self, name: str) -> None:
+        """Look anew at a view whose query is not the same to Spark; if it is what it was, it is none for a while."""
+        before = self._known(name)
+        del _known[self._key(name)]
+        now = self._known(name)
+        if (
+            before.view is None
+            or now.view is None
+            or now.view.select() + now.view.query == (before.view.select() + before.view.query)
+        ):
+            _known[self._key(name)] = replace(now, view=None)
 
     def _known(self, name: str) -> _Known:
         """What is known of a name, asked now if that was not done for a while."""
         key = self._key(name)
         known = _known.get(key)
         if known is None or time.monotonic() - known.when > INDEXES_REMEMBERED:
-            found = self.found(name) if all(key) else None
+            found = self.found(name) if key.table else None
             known = _Known(time.monotonic(), found is not None, view_of(found[0]) if found else None)
             _known[key] = known
         return known
@@ -121,13 +141,12 @@ class Seen:
             return bool(found and found[1])
         return bool(columns)
 
-    def _key(self, name: str) -> tuple[int, str, str]:
-        """The session, and the database and name of a table; these are empty for one of another catalog."""
+    def _key(self, name: str) -> _Key:
         if name not in self._keys:
             parts, _ = path_at(tokenize(name), 0)
             is_ours = len(parts) in (1, 2) or (len(parts) == 3 and parts[0] == CATALOG)
-            database, table = [self._current_database, *parts][-2:] if is_ours else ("", "")
-            self._keys[name] = id(self._spark), database, table
+            database, table = ([self._current_database] * (len(parts) == 1) + parts)[-2:] if is_ours else ("", "")
+            self._keys[name] = _Key(id(self._spark), database, table, len(parts) > 1)
         return self._keys[name]
 
     def _in_own_catalog(self, name: str) -> bool:
