@@ -87,7 +87,7 @@ def _create(spark: SparkSession, views: dict[str, str]) -> None:
 
 def _under(spark: SparkSession, setting: str, value: str, views: dict[str, str]) -> None:
     """Create views while a setting has another value."""
-    before = spark.conf.get(setting)
+    before = str(spark.conf.get(setting))
     spark.conf.set(setting, value)
     try:
         _create(spark, views)
