@@ -22,15 +22,13 @@ SECONDS = 300  # until a call that gets no answer fails: a server that lacks a c
 
 @dataclass(frozen=True)
 class HiveServer:
-    """Where a server listens, the folder of its databases, its version, how long it may take, and who asks it."""
+    """Where a server listens (auth NONE), the folder of its databases, its version, and how long it may take."""
 
     host: str
     port: int
     warehouse: Path
     version: str
     seconds: float = SECONDS
-    username: str = "hive"
-    password: str = "x"
 
     def connect(self, database: str = "default", **configuration: str) -> Any:
         """A PyHive connection, its session configured as told (`**{"hive.x": "1"}`)."""
@@ -38,7 +36,7 @@ class HiveServer:
         socket.setTimeout(self.seconds * 1000)
 
         def sasl() -> Any:
-            return hive.get_installed_sasl(self.host, "PLAIN", username=self.username, password=self.password)
+            return hive.get_installed_sasl(self.host, "PLAIN", username="hive", password="x")
 
         transport = thrift_sasl.TSaslClientTransport(sasl, "PLAIN", socket)
         return hive.connect(thrift_transport=transport, database=database, configuration=configuration)

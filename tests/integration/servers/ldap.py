@@ -13,7 +13,7 @@ from tests.integration.servers import jars, process
 
 JAR = "com.unboundid:unboundid-ldapsdk:7.0.5"
 BASE = "ou=people,dc=example,dc=org"
-USERS = {"ann": "Ann's secret 1", "hive": "x"}
+USERS = {"ann": "Ann's secret 1", "hive": "x"}  # as `hive` the tests' own connections come
 _ENTRY = """
 dn: uid={name},{base}
 objectClass: inetOrgPerson
