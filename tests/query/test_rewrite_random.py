@@ -28,6 +28,7 @@ from tests.query import stars
 from tests.query.stars import COLUMNS, in_duckdb
 
 USUAL, HUNDRED = 400, 100
+MOST = 20_000  # rows of an answer; of larger ones it is left open which these are
 
 
 @pytest.fixture(scope="module")
@@ -51,11 +52,13 @@ def _check(duck: duckdb.DuckDBPyConnection, seed: int, done: Counter[str]) -> st
     text = random_queries.nested(random.Random(seed))
     try:
         wanted = _rows(duck, text)
+        if wanted.total() == MOST:
+            return ""
     except duckdb.Error:
         done["not DuckDB's"] += 1
         return ""
     try:
-        changed, linked = _narrowed(text)
+        changed, linked = _narrowed(duck, text)
     except HiveBitmapError:
         done["not understood"] += 1
         return ""
@@ -72,15 +75,15 @@ def _check(duck: duckdb.DuckDBPyConnection, seed: int, done: Counter[str]) -> st
 
 
 def _rows(duck: duckdb.DuckDBPyConnection, text: str) -> Counter[str]:
-    return Counter(map(repr, duck.execute(f"SELECT * FROM ({in_duckdb(text)}) LIMIT 20000").fetchall()))
+    return Counter(map(repr, duck.execute(f"SELECT * FROM ({in_duckdb(text)}) LIMIT {MOST}").fetchall()))
 
 
-def _narrowed(text: str) -> tuple[str, bool]:
+def _narrowed(duck: duckdb.DuckDBPyConnection, text: str) -> tuple[str, bool]:
     """The query over the rows of each scan that its demands leave, and whether a key list is among these."""
     words = read(text)
     found = sorted(scans(statement(words), _look), key=lambda one: one.scan.start)
     of_tables = [one for one in found if one.scan.name[-1] in COLUMNS]
-    conditions = {one.scan: _condition(one) for one in of_tables}
+    conditions = {one.scan: _condition(duck, one) for one in of_tables}
     lists = _lists(words, of_tables, conditions)
     pieces, copied = [], 0
     for one in of_tables:
@@ -97,11 +100,16 @@ def _look(scan: Scan) -> list[Column] | None:
     return COLUMNS.get(scan.name[-1])
 
 
-def _condition(one: ScanDemands) -> str:
-    """What an index would be asked; without qualifiers."""
-    columns = COLUMNS[one.scan.name[-1]]
-    text = predicate(one.demands, columns, one.scan.alias)
-    return "" if text is None else f"({to_sql(parse(text, columns, one.scan.alias))})"
+def _condition(duck: duckdb.DuckDBPyConnection, one: ScanDemands) -> str:
+    """What an index would be asked, without qualifiers; nothing if that fails, as all rows are taken then."""
+    table = one.scan.name[-1]
+    text = predicate(one.demands, COLUMNS[table], one.scan.alias)
+    condition = "" if text is None else f"({to_sql(parse(text, COLUMNS[table], one.scan.alias))})"
+    try:
+        duck.execute(in_duckdb(f"SELECT 1 FROM {table} WHERE {condition or 'true'}"))
+    except duckdb.Error:
+        return ""
+    return condition
 
 
 def _lists(words: Words, found: list[ScanDemands], conditions: Mapping[Scan, str]) -> dict[Scan, list[str]]:
