@@ -59,8 +59,7 @@ def test_views_over_views() -> None:
         "SELECT `a` AS `x`, `b` AS `y` FROM (SELECT a, b FROM `spark_catalog`.`db`.`t` WHERE a > 1) AS hive_bitmap_view"
     )
     assert put("SELECT * FROM over", over, V) == (
-        f"SELECT * FROM (SELECT `x` AS `x` FROM (SELECT x FROM (SELECT `a` AS `x`, `b` AS `y` "
-        f"FROM ({inner}) AS `v` JOIN `spark_catalog`.`other`.`u` "
+        f"SELECT * FROM (SELECT `x` AS `x` FROM (SELECT x FROM ({inner}) AS `v` JOIN `spark_catalog`.`other`.`u` "
         "ON x = k) AS hive_bitmap_view) AS `over`"
     )
 
