@@ -199,7 +199,7 @@ def test_two_processes_build_and_drop_one_index_at_once(
     children.append(start(server, AT_ONCE, 2, rounds))
     said = [end(child, 180 + 60 * rounds) for child in children]
     assert all("'build'" in words and "'drop'" in words for words in said), said
-    assert "nothing left" in end(start(server, AFTER, 0))
+    assert "nothing left" in end(start(server, AFTER, 0), 600)
 
 
 def test_a_metastore_that_dies_before_the_switch(start: Start, tmp_path: Path) -> None:
