@@ -7,16 +7,13 @@ layout could list differently there is doubt, and doubt is a full scan.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.formats import FORMATS, storage
 from hive_bitmap.formats.storage import FileStatus
-from hive_bitmap.index import metastore, serde
+from hive_bitmap.index import serde
 from hive_bitmap.index.metastore import Table
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 FORMAT_OF_INPUT = {
     "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat": "parquet",
@@ -81,13 +78,13 @@ def format_of(table: Table) -> str:
     return table.provider.lower()
 
 
-def doubt(spark: SparkSession, table: Table) -> str:
-    """Why the session's reader might not list what `base_files` does; empty where it does."""
-    for name, value in metastore.settings(spark).items():
+def doubt(settings: Mapping[str, str], table: Table) -> str:
+    """Why a reader with these settings might not list what `base_files` does; empty where it does."""
+    for name, value in settings.items():
         if SETTINGS.get(name, value).lower() != value.lower():
             return f"{name} is {value}"
     if serde.reading(table):
-        return serde.doubt(metastore.settings(spark))
+        return serde.doubt(settings)
     strange = sorted(key for key in table.options if not HARMLESS_OPTIONS.fullmatch(key))
     return f"table option {strange[0]!r} may change what is read" if strange else ""
 

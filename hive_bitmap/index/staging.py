@@ -27,7 +27,7 @@ from hive_bitmap.index.changes import Change
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.index.listing import doubt, format_of
-from hive_bitmap.index.metastore import Table, is_cached, literal, quote
+from hive_bitmap.index.metastore import Table, is_cached, literal, quote, settings
 from hive_bitmap.index.parallel import each
 from hive_bitmap.index.sources import Source
 from hive_bitmap.index.staged import LIST, STAGED
@@ -80,7 +80,7 @@ def staged(
     if format_of(base) not in LAYOUTS or not wanted:
         yield ""
         return
-    why = "the table is cached" if is_cached(spark, base.sql_name) else doubt(spark, base)
+    why = "the table is cached" if is_cached(spark, base.sql_name) else doubt(settings(spark), base)
     if why:
         raise Unsupported(f"table {base.full_name} has to be read through this session, but {why}")
     try:

@@ -134,9 +134,10 @@ def prepare(
     """
     if request.strategy is not None and request.strategy not in STRATEGIES:
         raise NotFound.of("strategy", request.strategy, STRATEGIES)
-    said = settings.read(metastore.settings(spark) if conf is None else conf)
+    conf = metastore.settings(spark) if conf is None else conf
+    said = settings.read(conf)
     try:
-        target, why_not = _target(spark, request, found)
+        target, why_not = _target(spark, request, found, conf)
         why_not = said.why_off or why_not
     except Unsupported as e:
         return Prepared(full_scan(request.table, request.predicate, str(e)))
@@ -168,12 +169,15 @@ def prepare(
     return Prepared(plan, reading)
 
 
-def analysed(spark: SparkSession, request: Request) -> DataFrame:
-    """The request as Spark itself would answer it; raises NotFound and InvalidPredicate in Spark's words."""
+def analysed(spark: SparkSession, request: Request, table: DataFrame | None = None) -> DataFrame:
+    """The request as Spark itself would answer it; raises NotFound and InvalidPredicate in Spark's words.
+
+    `table` is that of the request, if it is at hand.
+    """
     from pyspark.errors import AnalysisException, ParseException
 
     try:
-        frame = spark.table(request.table)
+        frame = spark.table(request.table) if table is None else table
         if request.predicate is not None:
             frame = frame.where(request.predicate)
         if request.columns is not None:
@@ -186,7 +190,9 @@ def analysed(spark: SparkSession, request: Request) -> DataFrame:
         ) from e
 
 
-def _target(spark: SparkSession, request: Request, found: tuple[Table, list[Index]] | None) -> tuple[_Target, str]:
+def _target(
+    spark: SparkSession, request: Request, found: tuple[Table, list[Index]] | None, conf: Mapping[str, str]
+) -> tuple[_Target, str]:
     """The table with its indexes, and why none of them can serve; empty if one can."""
     base, indexes = found or catalog.table_and_indexes(spark, request.table, INDEXES_REMEMBERED)
     format = listing.format_of(base)
@@ -206,7 +212,7 @@ def _target(spark: SparkSession, request: Request, found: tuple[Table, list[Inde
         return target, f"no index has a column that the predicate tests{unusable}"
     if _ASKS_FOR_FILES.search(request.predicate or ""):
         return target, "the predicate may ask for the file of a row, which only the table's own reader knows"
-    return target, listing.doubt(spark, base)
+    return target, listing.doubt(conf, base)
 
 
 def _parsed(spark: SparkSession, request: Request, base: Table) -> Predicate:

@@ -71,13 +71,14 @@ def rows(spark: SparkSession, request: Request, prepared: Prepared) -> DataFrame
     """The rows of a prepared request."""
     reading, strategy = prepared.reading, prepared.plan.strategy
     _refresh(spark, request, prepared)
-    whole = analysed(spark, request)
     if reading is None or strategy in (FULL_SCAN, INDEX_ONLY):
-        return whole
+        return analysed(spark, request)
+    table = spark.table(request.table)
+    whole = analysed(spark, request, table)
     if reading.format in LAYOUTS:
-        kept = _engine_splits(spark, request, reading, whole)
+        kept = _engine_splits(spark, request, reading, table, whole)
         return whole if kept is None else kept
-    frame = _read(spark, request, reading, strategy)
+    frame = _read(spark, reading, strategy, table)
     found = None if frame is None else narrowed(frame, request, reading, whole.columns)
     return whole if found is None else found
 
@@ -91,22 +92,24 @@ def narrow(spark: SparkSession, request: Request, prepared: Prepared) -> DataFra
     if reading is None or strategy in (FULL_SCAN, INDEX_ONLY):
         return None
     _refresh(spark, request, prepared)
+    table = spark.table(request.table)
     if reading.format in LAYOUTS:  # fixed splits would not follow what the query says of partitions
-        table = None if reading.base.partition_columns else _columns(spark.table(request.table), request)
-        return None if table is None else _engine_splits(spark, request, reading, table)
-    frame = _read(spark, request, reading, strategy)
+        if reading.base.partition_columns:
+            return None
+        return _engine_splits(spark, request, reading, table, _columns(table, request))
+    frame = _read(spark, reading, strategy, table)
     if frame is None:
-        return None if strategy == FILES else _columns(spark.table(request.table).where("FALSE"), request)
+        return None if strategy == FILES else _columns(table.where("FALSE"), request)
     return _columns(frame, request)
 
 
-def direct_rows(spark: SparkSession, request: Request, reading: Reading, tasks: Sequence[ReadTask]) -> DataFrame | None:
-    """What the tasks read, with the table's own column types; None if there is nothing to read."""
+def direct_rows(spark: SparkSession, table: DataFrame, tasks: Sequence[ReadTask]) -> DataFrame | None:
+    """What the tasks read of a table, with its own column types; None if there is nothing to read."""
     from pyspark.sql.types import StructType
 
     if not tasks:
         return None
-    schema = {field.name.lower(): field for field in spark.table(request.table).schema.fields}
+    schema = {field.name.lower(): field for field in table.schema.fields}
     fields = [schema[name.lower()] for name in tasks[0].names]
     return distribute(spark, tasks).mapInArrow(read_batches, StructType(fields))
 
@@ -119,8 +122,8 @@ def narrowed(frame: DataFrame, request: Request, reading: Reading, columns: Sequ
         found = frame.alias(reading.base.name)
         if request.predicate is not None:
             found = found.where(request.predicate)
-        found = found.select(*map(quote, columns))
-        found.schema  # noqa: B018 - Spark Connect analyses when it is asked for the schema
+        if found.columns != list(columns):  # Spark Connect, too, analyses when it is asked for them
+            found = found.select(*map(quote, columns))
         return found
     except AnalysisException:  # it names the database
         return None
@@ -156,11 +159,11 @@ def _refresh(spark: SparkSession, request: Request, prepared: Prepared) -> None:
         spark.catalog.refreshTable(request.table)
 
 
-def _read(spark: SparkSession, request: Request, reading: Reading, strategy: str) -> DataFrame | None:
+def _read(spark: SparkSession, reading: Reading, strategy: str, table: DataFrame) -> DataFrame | None:
     """What the plan reads, before the predicate; None for no row, or by FILES for all."""
     if strategy == FILES:
-        return _engine_rows(spark, request, reading)
-    return direct_rows(spark, request, reading, tasks_of(spark, reading))
+        return _engine_rows(spark, reading, table)
+    return direct_rows(spark, table, tasks_of(spark, reading))
 
 
 def _columns(frame: DataFrame, request: Request) -> DataFrame:
@@ -180,7 +183,7 @@ def tasks_of(spark: SparkSession, reading: Reading) -> list[ReadTask]:
     return tasks + [task(reading, None, [file]) for file in work.whole]
 
 
-def _engine_rows(spark: SparkSession, request: Request, reading: Reading) -> DataFrame | None:
+def _engine_rows(spark: SparkSession, reading: Reading, table: DataFrame) -> DataFrame | None:
     """The table without the files that hold nothing, and tasks that look that these are still what they were."""
     needed = {file.status.path for file in reading.work.whole}
     skipped: list[Lookup] = []
@@ -193,20 +196,25 @@ def _engine_rows(spark: SparkSession, request: Request, reading: Reading) -> Dat
     if not paths:
         return None
     listed = literal("\n".join(_uri(path) for path in paths))
-    checks = direct_rows(spark, request, reading, [task(reading, lookup, (), check_only=True) for lookup in skipped])
-    frame = spark.table(request.table).where(f"NOT array_contains(split({listed}, '\\n'), _metadata.file_path)")
+    checks = direct_rows(spark, table, [task(reading, lookup, (), check_only=True) for lookup in skipped])
+    frame = table.where(f"NOT array_contains(split({listed}, '\\n'), _metadata.file_path)")
     return frame if checks is None else frame.select(*map(quote, checks.columns)).union(checks)
 
 
-def _engine_splits(spark: SparkSession, request: Request, reading: Reading, frame: DataFrame) -> DataFrame | None:
-    """What Spark reads of the splits that may hold selected rows; and tasks look whether the files have changed."""
+def _engine_splits(
+    spark: SparkSession, request: Request, reading: Reading, table: DataFrame, frame: DataFrame
+) -> DataFrame | None:
+    """What Spark reads for `frame`, a query of the table, of the splits that may hold selected rows.
+
+    And tasks look whether the files have changed.
+    """
     from pyspark.sql import functions as f
 
     kept = splits.pruned(spark, frame, reading.work, always=request.strategy is not None)
     if kept is None:
         return None
     tasks = [task(reading, lookup, (), check_only=True) for lookup in reading.work.lookups]
-    checks = direct_rows(spark, request, reading, tasks)
+    checks = direct_rows(spark, table, tasks)
     if checks is None:
         return kept
     return kept.union(checks.select(*(f.lit(None).cast(c.dataType).alias(c.name) for c in frame.schema)))
