@@ -21,10 +21,14 @@ def finished(shape: Shape, names: Sequence[str], rows: pa.Table, columns: Mappin
     limit = _limit(shape)
     if shape.distinct or "HAVING" in shape.clauses or limit is None or len(set(names)) < len(names):
         return None
-    made = [_values(shape, item, rows, columns) for item in shape.items]
-    if any(values is None for values in made):
-        return None
-    return pa.table(dict(zip(names, made, strict=True))).slice(0, limit)
+    result = pa.table({})
+    for name, item in zip(names, shape.items, strict=True):
+        made = _column(shape, item, rows, columns)
+        if made is None:
+            return None
+        field, values = made
+        result = result.append_column(field.with_name(name), values)
+    return result.slice(0, limit)
 
 
 def _limit(shape: Shape) -> int | None:
@@ -36,13 +40,15 @@ def _limit(shape: Shape) -> int | None:
     return int(text) if text.isascii() and text.isdigit() else None
 
 
-def _values(shape: Shape, item: Item, rows: pa.Table, columns: Mapping[Aggregate, str]) -> pa.ChunkedArray | None:
+def _column(
+    shape: Shape, item: Item, rows: pa.Table, columns: Mapping[Aggregate, str]
+) -> tuple[pa.Field, pa.ChunkedArray] | None:
     for aggregate, column in columns.items():
         if (aggregate.start, aggregate.end) == (item.start, item.end):
             if not is_mean(aggregate):
-                return rows[column]
-            return _quotients(rows, column) if sums_integers(aggregate) else None
-    return rows[item.column.name] if item.column is not None else None
+                return rows.schema.field(column), rows[column]
+            return (pa.field("", pa.float64()), _quotients(rows, column)) if sums_integers(aggregate) else None
+    return None if item.column is None else (rows.schema.field(item.column.name), rows[item.column.name])
 
 
 def _quotients(rows: pa.Table, column: str) -> pa.ChunkedArray:
