@@ -21,14 +21,12 @@ def finished(shape: Shape, names: Sequence[str], rows: pa.Table, columns: Mappin
     limit = _limit(shape)
     if shape.distinct or "HAVING" in shape.clauses or limit is None or len(set(names)) < len(names):
         return None
-    result = pa.table({})
-    for name, item in zip(names, shape.items, strict=True):
-        made = _column(shape, item, rows, columns)
-        if made is None:
-            return None
-        field, values = made
-        result = result.append_column(field.with_name(name), values)
-    return result.slice(0, limit)
+    made = [_column(shape, item, rows, columns) for item in shape.items]
+    known = [column for column in made if column is not None]
+    if len(known) < len(made):
+        return None
+    schema = pa.schema([field.with_name(name) for name, (field, _) in zip(names, known, strict=True)])
+    return pa.table([values for _, values in known], schema=schema).slice(0, limit)
 
 
 def _limit(shape: Shape) -> int | None:
