@@ -16,12 +16,9 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.cli import main
-from hive_bitmap.columns import Column
 from hive_bitmap.errors import AlreadyExists, NotFound, Unsupported
 from hive_bitmap.hiveserver.connection import Server
 from hive_bitmap.hiveserver.hive2_index import register_index
-from hive_bitmap.index.definition import Definition
-from hive_bitmap.index.hive2 import HiveIndex
 from hive_bitmap.index.hive2_export import export
 from tests.integration.hive2_tables import Base, make_table, shared_database
 from tests.integration.servers.hiveserver import HiveServer, Refused, run
@@ -175,16 +172,6 @@ def test_keys_of_each_type_by_command_and_by_script(
             expected = full_scan(hive2, query)
             assert expected and uses_index(connection, query), predicate
             assert Counter(run(connection, query)) == expected, predicate
-
-
-@pytest.mark.xdist_group("hive4")
-def test_a_server_without_indexes_is_named(hive4: HiveServer) -> None:
-    index = HiveIndex(Definition("i", "default", "t", (Column("k", "int"),)), "hive_i", "file:/x", (), ())
-    with (
-        contextlib.closing(hive4.connect()) as connection,
-        pytest.raises(Unsupported, match=r"is version 4.0.1, and only Hive up to 2.3 has indexes; hive-bitmap --hives"),
-    ):
-        register_index(Server(connection), index)
 
 
 def test_what_hive_could_not_use_is_refused(

@@ -7,6 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from hive_bitmap.columns import Column
+from hive_bitmap.errors import Unsupported
+from hive_bitmap.hiveserver.connection import Server
+from hive_bitmap.hiveserver.hive2_index import register_index
+from hive_bitmap.index.definition import Definition
+from hive_bitmap.index.hive2 import HiveIndex
 from tests.integration.servers import metastore, metastore4
 from tests.integration.servers.hiveserver import HiveServer, run
 from tests.integration.servers.metastore import Metastore
@@ -25,6 +31,16 @@ def test_hiveserver2(hive4: HiveServer, metastore4: Metastore, hive4_database: s
         run(connection, "ALTER TABLE t DROP PARTITION (p > 1)")
         assert run(connection, "SHOW PARTITIONS t") == [("p=1",)]
     assert (metastore4.warehouse / f"{hive4_database}.db" / "t" / "p=1").is_dir()
+
+
+@pytest.mark.xdist_group("hive4")
+def test_a_server_without_indexes_is_named(hive4: HiveServer) -> None:
+    index = HiveIndex(Definition("i", "default", "t", (Column("k", "int"),)), "hive_i", "file:/x", (), ())
+    with (
+        contextlib.closing(hive4.connect()) as connection,
+        pytest.raises(Unsupported, match=r"is version 4.0.1, and only Hive up to 2.3 has indexes; hive-bitmap --hives"),
+    ):
+        register_index(Server(connection), index)
 
 
 @pytest.mark.xdist_group("thrift_server")
