@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 OURS = "hive_bitmap.errors."
 RAISED = re.compile(r"[A-Za-z_][\w.]*: ")  # how a task's traceback names what was raised
-SERVED = "show, query --count, offsets, sql -e or -f, register"
+SERVED = "show, query --count, offsets, sql -e or -f, register, export-hive"
 QUERY_PLAN = re.compile(r";\n[^\n]*\n\+- ")  # how Spark goes on to the plan of the query
 
 

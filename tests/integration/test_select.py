@@ -208,6 +208,22 @@ def test_switches(forced: SparkSession) -> None:
         hive_bitmap.sql(forced, text)
 
 
+@pytest.mark.parametrize("setting", ["spark.sql.caseSensitive", "spark.sql.parser.quotedRegexColumnNames"])
+def test_settings_under_which_names_mean_something_else(forced: SparkSession, setting: str) -> None:
+    """`x` and `X` are two tables, or a quoted name is several columns."""
+    text = (
+        "SELECT x.id FROM sales x JOIN stores X ON x.store = X.store WHERE X.name = 's3'"
+        if setting.endswith("caseSensitive")
+        else "SELECT id FROM (SELECT `(id|store)` FROM sales UNION ALL SELECT id, 1 FROM sales) u WHERE store = 3"
+    )
+    forced.conf.set(setting, "true")
+    try:
+        check(forced, text, narrowed=0)
+        assert rewrite(forced, text).why_not == f"{setting} is true"
+    finally:
+        forced.conf.unset(setting)
+
+
 def test_the_engine_alone_may_skip_files(shop: SparkSession) -> None:
     shop.range(4000).selectExpr("id", "id DIV 1000 AS part").repartitionByRange(4, "id").write.saveAsTable("parts")
     hive_bitmap.build(shop, "parts", ["part"])

@@ -33,7 +33,7 @@ from hive_bitmap.query.rewrite.demands import ScanDemands
 from hive_bitmap.query.rewrite.links import Link, links
 from hive_bitmap.query.rewrite.tables import Seen, left_alone, sql_name
 from hive_bitmap.query.rewrite.tree import Scan
-from hive_bitmap.query.rewrite.understood import mentioned, predicate, stands_for_more
+from hive_bitmap.query.rewrite.understood import mentioned, predicate
 from hive_bitmap.query.rewrite.words import Words
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class _Reader:
 
         started, scan = time.monotonic(), one.scan
         columns = (*table.columns, *table.partition_columns)
-        wanted = mentioned(self._words, columns, whole=one.star or stands_for_more(self._conf))
+        wanted = mentioned(self._words, columns, whole=one.star)
         condition = predicate(one.demands, columns, scan.alias)
         plain = all(_LOCAL.fullmatch(column.type) for column in columns if column.name in wanted)
         if condition is None or not plain or left_alone(self._spark, self._words, scan, table.sql_name, self._conf):

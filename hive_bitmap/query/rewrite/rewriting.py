@@ -28,7 +28,7 @@ from hive_bitmap.query.rewrite.passing import nothing
 from hive_bitmap.query.rewrite.queries import statement
 from hive_bitmap.query.rewrite.tables import Seen, indexed, left_alone, sql_name
 from hive_bitmap.query.rewrite.tree import Query
-from hive_bitmap.query.rewrite.understood import mentioned, predicate, serves, stands_for_more
+from hive_bitmap.query.rewrite.understood import mentioned, misread, predicate, serves
 from hive_bitmap.query.rewrite.views import Expanded, Place, expanded, is_same
 from hive_bitmap.query.rewrite.words import Words, words
 from hive_bitmap.query.scan import narrow
@@ -65,6 +65,8 @@ def _rewrite(spark: SparkSession, text: str, arguments: Arguments, seen: Seen, t
     conf, said = seen.conf, settings.read(seen.conf)
     if not said.enabled and not thorough:
         return Rewriting(text, why_not=said.why_off)
+    if setting := misread(conf):
+        return Rewriting(text, why_not=f"{setting} is true")
     first = read_dimensions(spark, read, found, tables, seen, conf)
     choices = dict(first.choices)
     for one in found:
@@ -135,8 +137,7 @@ def _choice(
     started = time.monotonic()
     columns = (*base.columns, *base.partition_columns)
     condition = predicate(one.demands, columns, one.scan.alias)
-    whole = one.star or stands_for_more(conf)
-    wanted = None if whole else mentioned(read, columns, whole=False)
+    wanted = None if one.star else mentioned(read, columns, whole=False)
     keys = tuple(made.condition for made in lists)
     request = Request(base.sql_name, condition, wanted, hurry=hurry, alias=one.scan.alias, lists=keys)
     prepared = prepare(spark, request, (base, list(indexes)), conf)

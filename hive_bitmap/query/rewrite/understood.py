@@ -14,6 +14,9 @@ from hive_bitmap.query.rewrite.demands import Demand
 from hive_bitmap.query.rewrite.words import Words
 from hive_bitmap.query.tokens import tokenize
 
+# names that differ in case, and quoted names that stand for several columns
+_OTHER_NAMES = ("spark.sql.caseSensitive", "spark.sql.parser.quotedRegexColumnNames")
+
 
 def predicate(demands: Sequence[Demand], columns: Sequence[Column], alias: str) -> str | None:
     """The demands that are understood over these columns, put together; None if there are none."""
@@ -49,9 +52,9 @@ def mentioned(read: Words, columns: Sequence[Column], *, whole: bool) -> tuple[s
     return found or (columns[0].name,)
 
 
-def stands_for_more(conf: Mapping[str, str]) -> bool:
-    """Whether a quoted name may stand for several columns."""
-    return conf.get("spark.sql.parser.quotedRegexColumnNames", "false").lower() == "true"
+def misread(conf: Mapping[str, str]) -> str:
+    """The setting under which names mean something else than is read here; empty if there is none."""
+    return next((name for name in _OTHER_NAMES if conf.get(name, "false").lower() == "true"), "")
 
 
 def _rejects_nulls(leaf: Predicate) -> bool:
