@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -39,9 +39,9 @@ def _rows(context: click.Context, parameter: click.Parameter, value: str) -> int
 @click.option("--rows", default="10e6", show_default=True, callback=_rows, help="Rows of the table, e.g. 1e6.")
 @click.option("--repeats", default=5, show_default=True, type=click.IntRange(1), help="Timed turns of each engine.")
 @click.option("--cores", default=os.cpu_count() or 1, show_default=True, type=click.IntRange(1), help="Cores to use.")
-@click.option("--orc", is_flag=True, help="Fetch from an ORC copy too.")
+@click.option("--copy", "copies", multiple=True, type=click.Choice(list(data.COPIES)), help="Ask such a copy too.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write raw figures here.")
-def main(rows: int, repeats: int, cores: int, orc: bool, json_file: Path | None) -> None:
+def main(rows: int, repeats: int, cores: int, copies: tuple[str, ...], json_file: Path | None) -> None:
     """Measure hive_bitmap beside Spark and DuckDB over the same files, in turns, and judge the targets.
 
     The data are made in ./bench-warehouse and kept for the next run with as many rows. Exit status 1 where an answer
@@ -52,7 +52,7 @@ def main(rows: int, repeats: int, cores: int, orc: bool, json_file: Path | None)
         spark = _session(rows, cores)
         data.register(spark, table.folder)
         found = report.conditions(spark, table, cores, repeats)
-        results = _measure(spark, table, cores, repeats, orc, status)
+        results = _measure(spark, table, cores, repeats, copies, status)
         spark.stop()
     reached = targets(results, rows)
     report.show(Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH), found, results, reached)
@@ -81,7 +81,9 @@ def _session(rows: int, cores: int) -> SparkSession:
     return hive_bitmap.session(FOLDER / "warehouse", app_name="hive_bitmap bench", master=f"local[{cores}]", conf=conf)
 
 
-def _measure(spark: SparkSession, table: data.Data, cores: int, repeats: int, orc: bool, status: Status) -> Results:
+def _measure(
+    spark: SparkSession, table: data.Data, cores: int, repeats: int, copies: Sequence[str], status: Status
+) -> Results:
     def each(what: str, things: Iterable[Thing], name: Callable[[Thing], str]) -> Iterator[Thing]:
         for thing in things:
             status.update(f"{what} {name(thing)}")
@@ -94,23 +96,23 @@ def _measure(spark: SparkSession, table: data.Data, cores: int, repeats: int, or
     status.update("refreshing an index of many files")
     refreshed = measure.refresh(spark, FOLDER / "small", repeats)
     with measure.connect_duckdb(table, cores) as duck:
-        asked: list[Asked] = [
-            measure.ask_count(spark, duck, question, repeats)
-            for question in each("counting", (q for q in data.QUESTIONS if q.count), lambda q: q.name)
-        ]
+        asked: list[Asked] = []
+        tables = [data.TABLE]
+        for kind in each("copying:", copies, str):
+            tables.append(data.copy(spark, kind))
+            measure.build_all(spark, tables[-1])
+        for name in tables:
+            asked += [
+                measure.ask_count(spark, duck, question, name, repeats)
+                for question in each(f"counting in {name}:", (q for q in data.QUESTIONS if q.count), lambda q: q.name)
+            ]
         grouped = [measure.ask_grouped(spark, duck, sql, repeats) for sql in each("asking", data.GROUPINGS, str)]
         data.register(spark, table.folder, data.PLAIN_TABLE)
         overheads = [measure.overhead(spark, about, data.HELPLESS[about], repeats) for about in data.HELPLESS]
-        tables = [data.TABLE]
-        if orc:
-            status.update("copying to ORC")
-            data.copy_to_orc(spark)
-            measure.build_orc(spark)
-            tables.append(data.ORC_TABLE)
         for name in tables:
             asked += [
                 measure.ask_fetch(spark, duck, question, name, repeats)
-                for question in each(f"fetching from {name}", (q for q in data.QUESTIONS if q.fetch), lambda q: q.name)
+                for question in each(f"fetching from {name}:", (q for q in data.QUESTIONS if q.fetch), lambda q: q.name)
             ]
     return Results(builds, together, refreshed, sizes, asked, grouped, overheads)
 

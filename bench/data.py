@@ -25,7 +25,7 @@ FEWEST_FILES = 10
 FILE_ROWS = 1_000_000  # more rows make more files, not larger ones
 ROW_GROUPS = 8
 NOTE_LENGTH = 35
-TABLE, ORC_TABLE, PLAIN_TABLE = "bench", "bench_orc", "bench_plain"  # the last has no index
+TABLE, PLAIN_TABLE = "bench", "bench_plain"  # the latter has no index
 
 GENDERS = ("F", "M")
 TYPES = {"FULL": 0.6, "PART": 0.25, "CONTRACT": 0.1, "INTERN": 0.035, "TEMP": 0.015}
@@ -50,6 +50,13 @@ SCHEMA = pa.schema(
 SPARK_COLUMNS = (
     "id bigint, ts timestamp, gender string, type string, age int, region string, store int, amount double, note string"
 )
+
+_PARTS = f"({SPARK_COLUMNS}, part int)", "PARTITIONED BY (part)"
+COPIES = {  # blocks are about as large as row groups of the table itself
+    "orc": f"({SPARK_COLUMNS}) STORED AS ORC TBLPROPERTIES ('orc.stripe.size' = '8388608')",
+    "partitioned": f"{_PARTS[0]} USING parquet OPTIONS ('parquet.block.size' = '8388608') {_PARTS[1]}",
+    "partitioned-orc": f"{_PARTS[0]} USING orc OPTIONS ('orc.stripe.size' = '8388608') {_PARTS[1]}",
+}
 
 
 @dataclass(frozen=True)
@@ -121,10 +128,13 @@ def register(spark: SparkSession, folder: Path, table: str = TABLE) -> None:
     spark.sql(f"CREATE EXTERNAL TABLE {table} ({SPARK_COLUMNS}) STORED AS PARQUET LOCATION '{where}'")
 
 
-def copy_to_orc(spark: SparkSession) -> None:
-    """The same rows as ORC, in stripes of about a row group's size."""
-    spark.sql(f"CREATE TABLE {ORC_TABLE} ({SPARK_COLUMNS}) STORED AS ORC TBLPROPERTIES ('orc.stripe.size' = '8388608')")
-    spark.sql(f"INSERT INTO {ORC_TABLE} SELECT * FROM {TABLE}")
+def copy(spark: SparkSession, kind: str) -> str:
+    """The same rows as one of COPIES; returns the table's name."""
+    table, how = f"{TABLE}_{kind.replace('-', '_')}", COPIES[kind]
+    spark.sql(f"CREATE TABLE {table} {how}")
+    part = f", CAST(id DIV {FILE_ROWS} AS int)" if "PARTITIONED BY" in how else ""
+    spark.sql(f"INSERT INTO {table} SELECT *{part} FROM {TABLE}")
+    return table
 
 
 def _write(folder: Path, rows: int, progress: Callable[[str], None]) -> None:

@@ -21,7 +21,6 @@ from pyspark.sql import DataFrame, SparkSession
 import hive_bitmap
 from bench.data import (
     KEYS,
-    ORC_TABLE,
     SCHEMA,
     TABLE,
     Data,
@@ -210,28 +209,31 @@ def sizes(spark: SparkSession, column: str, rows: int) -> dict[str, int]:
     return found
 
 
-def build_orc(spark: SparkSession) -> None:
-    """The same indexes on the ORC copy."""
-    hive_bitmap.build(spark, ORC_TABLE, list(KEYS))
+def build_all(spark: SparkSession, table: str) -> None:
+    """The same indexes on a copy."""
+    hive_bitmap.build(spark, table, list(KEYS))
 
 
-def ask_count(spark: SparkSession, duck: duckdb.DuckDBPyConnection, question: Question, repeats: int) -> Asked:
-    """COUNT(*) of a predicate."""
+def ask_count(
+    spark: SparkSession, duck: duckdb.DuckDBPyConnection, question: Question, table: str, repeats: int
+) -> Asked:
+    """COUNT(*) of a predicate. DuckDB is asked about the table itself, not about copies."""
     where = question.predicate
-    sql = f"SELECT count(*) FROM {TABLE} WHERE {where}"
     contenders = {
-        SPARK: Contender(lambda: _spark(spark, TABLE, where).count()),
-        OURS: Contender(lambda: hive_bitmap.count(spark, TABLE, where)),
-        DUCKDB: Contender(lambda: _one(duck, sql)),
+        SPARK: Contender(lambda: _spark(spark, table, where).count()),
+        OURS: Contender(lambda: hive_bitmap.count(spark, table, where)),
     }
+    if table == TABLE:
+        sql = f"SELECT count(*) FROM {TABLE} WHERE {where}"
+        contenders[DUCKDB] = Contender(lambda: _one(duck, sql))
     finished = race(contenders, repeats, lambda answer: answer)
-    return _asked(question, TABLE, finished, finished.answers[SPARK], hive_bitmap.plan(spark, TABLE, where, count=True))
+    return _asked(question, table, finished, finished.answers[SPARK], hive_bitmap.plan(spark, table, where, count=True))
 
 
 def ask_fetch(
     spark: SparkSession, duck: duckdb.DuckDBPyConnection, question: Question, table: str, repeats: int
 ) -> Asked:
-    """All columns of the rows of a predicate, as an Arrow table in this process. DuckDB reads no ORC."""
+    """All columns of the rows of a predicate, as an Arrow table in this process; DuckDB as in `ask_count`."""
     where = question.predicate
     contenders = {
         SPARK: Contender(lambda: _spark(spark, table, where).toArrow()),
