@@ -51,11 +51,11 @@ SPARK_COLUMNS = (
     "id bigint, ts timestamp, gender string, type string, age int, region string, store int, amount double, note string"
 )
 
-_PARTS = f"({SPARK_COLUMNS}, part int)", "PARTITIONED BY (part)"
+_WITH_PART = f"({SPARK_COLUMNS}, part int)"
 COPIES = {  # blocks are about as large as row groups of the table itself
     "orc": f"({SPARK_COLUMNS}) STORED AS ORC TBLPROPERTIES ('orc.stripe.size' = '8388608')",
-    "partitioned": f"{_PARTS[0]} USING parquet OPTIONS ('parquet.block.size' = '8388608') {_PARTS[1]}",
-    "partitioned-orc": f"{_PARTS[0]} USING orc OPTIONS ('orc.stripe.size' = '8388608') {_PARTS[1]}",
+    "partitioned": f"{_WITH_PART} USING parquet PARTITIONED BY (part) OPTIONS ('parquet.block.size' = '8388608')",
+    "partitioned-orc": f"{_WITH_PART} USING orc PARTITIONED BY (part) OPTIONS ('orc.stripe.size' = '8388608')",
 }
 
 

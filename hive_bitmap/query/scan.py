@@ -92,10 +92,10 @@ def narrow(spark: SparkSession, request: Request, prepared: Prepared) -> DataFra
     if reading is None or strategy in (FULL_SCAN, INDEX_ONLY):
         return None
     _refresh(spark, request, prepared)
+    if reading.format in LAYOUTS and reading.base.partition_columns:
+        return None  # fixed splits would not follow what the query says of partitions
     table = spark.table(request.table)
-    if reading.format in LAYOUTS:  # fixed splits would not follow what the query says of partitions
-        if reading.base.partition_columns:
-            return None
+    if reading.format in LAYOUTS:
         return _engine_splits(spark, request, reading, table, _columns(table, request))
     frame = _read(spark, reading, strategy, table)
     if frame is None:

@@ -91,7 +91,7 @@ def answer_block(
         if not (single_row or may_be_counted(words)):
             return None
         base, indexes = found or catalog.table_and_indexes(spark, table, INDEXES_REMEMBERED)
-        if not indexes or metastore.is_cached(spark, table):
+        if not indexes:
             return None
         columns = (*base.columns, *base.partition_columns)
         keys = keys_in(words, columns)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,6 @@ from hive_bitmap.query.rewrite.choices import Choice, Fold, Rewriting
 from hive_bitmap.query.rewrite.demands import Demand, ScanDemands, scans
 from hive_bitmap.query.rewrite.dimensions import KeyList, read_dimensions
 from hive_bitmap.query.rewrite.parameters import Arguments, spelled
-from hive_bitmap.query.rewrite.passing import nothing
 from hive_bitmap.query.rewrite.queries import statement
 from hive_bitmap.query.rewrite.tables import Seen, indexed, left_alone, sql_name
 from hive_bitmap.query.rewrite.tree import Query
@@ -50,14 +49,14 @@ def rewrite(spark: SparkSession, text: str, arguments: Arguments = None, *, thor
 
 def _rewrite(spark: SparkSession, text: str, arguments: Arguments, seen: Seen, thorough: bool) -> Rewriting:
     try:
-        told, read, query = _expanded(text, arguments, seen)
+        told, read, query, plain = _expanded(text, arguments, seen)
     except HiveBitmapError as e:
         return Rewriting(text, why_not=str(e))
     if told.places and settings.read(seen.conf).engine_reads_only:
         seen.views = False  # who may see a view need not be let to see its tables
         return _rewrite(spark, text, arguments, seen, thorough)
-    served = any(seen.may_serve(sql_name(one.scan)) for one in scans(query))
-    found = sorted(scans(query, seen.columns if served else nothing), key=lambda one: one.scan.start)
+    served = any(seen.may_serve(sql_name(one.scan)) for one in plain)
+    found = _in_order(scans(query, seen.columns)) if served else plain
     looked = {one.scan: indexed(seen, one, thorough or _may_be_answered(one)) for one in found}
     tables = {scan: table for scan, table in looked.items() if table is not None}
     if not tables:
@@ -83,18 +82,29 @@ def _rewrite(spark: SparkSession, text: str, arguments: Arguments, seen: Seen, t
     return Rewriting(text, tuple(made), "", read.text, tuple(_outermost(folds)))
 
 
-def _expanded(text: str, arguments: Arguments, seen: Seen) -> tuple[Expanded, Words, Query]:
-    """The query, its views' queries in place of their names. Raises HiveBitmapError if it is not understood."""
+def _expanded(text: str, arguments: Arguments, seen: Seen) -> tuple[Expanded, Words, Query, list[ScanDemands]]:
+    """The query, its views' queries in place of their names, and its scans, of whose tables no columns are known.
+
+    Raises HiveBitmapError if it is not understood.
+    """
+    read, query = _understood(text, arguments)
+    plain = _in_order(scans(query))
+    told = expanded(read, [(one.scan, text[one.scan.start : one.scan.end]) for one in plain], seen.view)
+    if told.places:
+        read, query = _understood(told.text, arguments)
+        plain = _in_order(scans(query))
+    return told, read, query, plain
+
+
+def _understood(text: str, arguments: Arguments) -> tuple[Words, Query]:
     tokens = tokenize(text)
     read = words(text, tokens, spelled(tokens, arguments))
-    query = statement(read)
-    named = sorted(((one.scan, text[one.scan.start : one.scan.end]) for one in scans(query)), key=lambda n: n[0].start)
-    told = expanded(read, named, seen.view)
-    if told.places:
-        tokens = tokenize(told.text)
-        read = words(told.text, tokens, spelled(tokens, arguments))
-        query = statement(read)
-    return told, read, query
+    return read, statement(read)
+
+
+def _in_order(found: Iterable[ScanDemands]) -> list[ScanDemands]:
+    """The scans as they stand in the text."""
+    return sorted(found, key=lambda one: one.scan.start)
 
 
 def _is_used(place: Place, made: Sequence[Choice]) -> bool:
@@ -176,9 +186,11 @@ def _answered(
     columns = (*base.columns, *base.partition_columns)
     if not all(serves(Demand(conjunct.text), columns, one.scan.alias) for conjunct in block.where):
         return None
+    if left_alone(spark, read, one.scan, base.sql_name, conf):
+        return None
     text, table = read.source(block.start, block.end), sql_name(one.scan)
     answer = answer_block(spark, text, table, single_row=block.exists, found=indexed, conf=conf)
-    if answer is None or left_alone(spark, read, one.scan, base.sql_name, conf):
+    if answer is None:
         return None
     log.info("%s is answered by the index alone (%s)", text, answer.plan.reason)
     start, end = read.tokens[block.start].start, read.tokens[block.end - 1].end
