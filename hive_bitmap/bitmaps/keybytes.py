@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from hive_bitmap.bitmaps.ragged import segment_sums
 
-_VERY_FEW_KEYS = 32  # up to here one comparison of all rows for each key is quickest
-_FEW_KEYS = 128  # up to here a matrix of all bytes of all keys costs less than a sort of the rows
+_FEW_KEYS = 32  # up to here one comparison of all rows for each key costs less than a sort of the rows
 
 
 @dataclass(frozen=True)
@@ -75,39 +74,19 @@ def join_full(
 
 
 def _by_matrix(codes: NDArray[Any], keys: int) -> tuple[NDArray[np.int64], KeyBytes]:
-    """Out of the matrix of all bytes of all keys."""
+    """Out of the matrix of all bytes of all keys, one look at all rows for each key."""
     nbytes = (len(codes) + 7) // 8
-    matrix = (_compared if keys <= _VERY_FEW_KEYS else _marked)(codes, keys, nbytes)
-    at = np.flatnonzero(matrix != 0)
-    begin = np.arange(keys) * nbytes
-    first = np.searchsorted(at, np.append(begin, len(matrix)))
-    length = np.diff(first)
-    present = np.flatnonzero(length)
-    b = KeyBytes(len(codes), np.append(first[present], len(at)), at - np.repeat(begin, length), matrix[at])
-    return present, b
-
-
-def _compared(codes: NDArray[Any], keys: int, nbytes: int) -> NDArray[np.uint8]:
-    """The matrix, one look at all rows for each key."""
     matrix = np.empty((keys, nbytes), np.uint8)
     for key in range(keys):
         matrix[key] = np.packbits(codes == key, bitorder="little")
-    return matrix.ravel()
-
-
-def _marked(codes: NDArray[Any], keys: int, nbytes: int) -> NDArray[np.uint8]:
-    """The matrix, row by row.
-
-    Rows that are the same bit of their bytes never share a byte, so each of the eight bits is one plain indexed OR.
-    """
-    matrix = np.zeros(keys * nbytes, np.uint8)
-    column = np.arange(nbytes)
-    for bit in range(8):
-        at = codes[bit::8].astype(np.int64)
-        at *= nbytes
-        at += column[: len(at)]
-        matrix[at] |= np.uint8(1 << bit)
-    return matrix
+    values = matrix.ravel()
+    at = np.flatnonzero(values != 0)
+    begin = np.arange(keys) * nbytes
+    first = np.searchsorted(at, np.append(begin, len(values)))
+    length = np.diff(first)
+    present = np.flatnonzero(length)
+    b = KeyBytes(len(codes), np.append(first[present], len(at)), at - np.repeat(begin, length), values[at])
+    return present, b
 
 
 def _by_sort(codes: NDArray[Any], keys: int) -> tuple[NDArray[np.int64], KeyBytes]:
@@ -120,20 +99,22 @@ def _by_sort(codes: NDArray[Any], keys: int) -> tuple[NDArray[np.int64], KeyByte
     packed |= np.arange(rows, dtype=word)
     packed.sort()
     byte = packed >> word(3)
-    start = _changes(byte)
-    # The bits of a byte differ, so their OR is their sum: the difference of two running sums, all of it modulo 256.
+    new = _changes(byte)
+    start = np.flatnonzero(new)
     packed &= word(7)
-    running = np.cumsum(np.left_shift(np.uint8(1), packed.astype(np.uint8)), dtype=np.uint8)
-    value = np.diff(running[np.append(start[1:], rows) - 1], prepend=np.uint8(0))
+    bit = np.left_shift(np.uint8(1), packed.astype(np.uint8))
+    value = bit[start]
+    more = np.flatnonzero(~new)  # rows that share the byte of the row before: the bits of a byte differ, their OR is
+    np.add.at(value, more - np.arange(1, len(more) + 1), bit[more])  # their sum
     byte = byte[start]
     code = byte >> word(shift - 3)
-    first = _changes(code)
+    first = np.flatnonzero(_changes(code))
     position = (byte & word((1 << (shift - 3)) - 1)).astype(np.int64)
     return code[first].astype(np.int64), KeyBytes(rows, np.append(first, len(code)), position, value)
 
 
-def _changes(values: NDArray[Any]) -> NDArray[np.int64]:
-    """Where a value differs from the one before it; the first one does."""
+def _changes(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Whether a value differs from the one before it; the first one does."""
     new = np.ones(len(values), bool)
     np.not_equal(values[1:], values[:-1], out=new[1:])
-    return np.flatnonzero(new)
+    return new

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from hive_bitmap.errors import CorruptBitmap
 
+_MOST_BYTES = (1 << 31) - 1  # of a binary array
+
 
 def offsets_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     """The offsets of sequences of these lengths.
@@ -77,6 +79,19 @@ def list_values(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.int64]]:
     values = column.values.slice(offsets[0], offsets[-1] - offsets[0])
     _require_values(values)
     return values.to_numpy(), offsets - offsets[0]
+
+
+def take(column: pa.Array, order: pa.Array) -> pa.Array:
+    """The values of a column at these places; lists of numbers are copied whole, not number by number as Arrow does."""
+    if not pa.types.is_list(column.type) or column.null_count or column.values.null_count:
+        return column.take(order)
+    values, offsets = list_values(column)
+    ends = offsets * values.itemsize
+    if ends[-1] > _MOST_BYTES:
+        return column.take(order)
+    data, ends = binary_values(binary_array(values.view(np.uint8), ends).take(order))
+    numbers = pa.array(data.view(values.dtype))
+    return pa.ListArray.from_arrays(pa.array((ends // values.itemsize).astype(np.int32)), numbers, type=column.type)
 
 
 def require(good: NDArray[np.bool_], what: str) -> None:

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from hive_bitmap.bitmaps import ragged
 from hive_bitmap.formats import storage
 from hive_bitmap.index import checksums
 from hive_bitmap.index.definition import BUCKET, OFFSET, OFFSETS, Definition
@@ -47,7 +48,9 @@ def sort(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
     order: npt.NDArray[np.int64] = np.arange(rows.num_rows)
     for key in reversed(keys):
         order = order[np.argsort(_ranks(rows[key])[order], kind="stable")]
-    return rows.take(pa.array(order))
+    places = pa.array(order)
+    columns = [ragged.take(column.combine_chunks(), places) for column in rows.columns]
+    return pa.Table.from_arrays(columns, schema=rows.schema)
 
 
 def compact(rows: pa.Table, keys: Sequence[str]) -> pa.Table:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from hive_bitmap.errors import BuildFailed
-from hive_bitmap.index import metastore
+from hive_bitmap.index import metastore, sockets
 from hive_bitmap.index.carry import Carry, carry
 from hive_bitmap.index.group import Group, ShardReport, index_group
 from hive_bitmap.index.progress import Done, watched
@@ -53,6 +53,14 @@ def distribute(spark: SparkSession, items: Sequence[Any]) -> Any:
     return spark.createDataFrame(pa.Table.from_batches(batches))
 
 
+def received(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
+    """The items of a task, as `distribute` sent them."""
+    sockets.hurry()
+    for batch in batches:
+        for item in batch.column(0):
+            yield pickle.loads(item.as_py())
+
+
 def in_tasks(spark: SparkSession, items: Sequence[Any], run: Callable[[Any], Any]) -> list[Any]:
     """The results of `run`, a function of a module, for each of the items, in their order."""
     if not items:
@@ -68,10 +76,8 @@ def parallelism(spark: SparkSession) -> int:
 
 
 def _results(batches: Iterable[pa.RecordBatch], run: Callable[[Any], Any]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for item in batch.column(0):
-            number, work = pickle.loads(item.as_py())
-            yield pa.record_batch([pa.array([pickle.dumps((number, run(work)))], pa.binary())], ["result"])
+    for number, work in received(batches):
+        yield pa.record_batch([pa.array([pickle.dumps((number, run(work)))], pa.binary())], ["result"])
 
 
 def _cuts(spark: SparkSession, count: int) -> list[tuple[int, int]]:
@@ -91,16 +97,14 @@ def _dealt(spark: SparkSession, jobs: Sequence[Job]) -> list[Job]:
 
 
 def _batches(batches: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for item in batch.column(0):
-            job: Job = pickle.loads(item.as_py())
-            reports = index_group(job.work) if isinstance(job.work, Group) else carry(job.work)
-            if counter is not None and isinstance(job.work, Group):
-                mine = [report for report in reports if report.index == 0]
-                size = sum(size for report in mine for size in report.files["size"].to_pylist() if size > 0)
-                counter.add((len(job.work.paths), sum(report.base_rows for report in mine), size))
-            numbered = [replace(report, index=job.indexes[report.index]) for report in reports]
-            yield pa.record_batch([pa.array([pickle.dumps(report) for report in numbered], pa.binary())], ["report"])
+    for job in received(batches):
+        reports = index_group(job.work) if isinstance(job.work, Group) else carry(job.work)
+        if counter is not None and isinstance(job.work, Group):
+            mine = [report for report in reports if report.index == 0]
+            size = sum(size for report in mine for size in report.files["size"].to_pylist() if size > 0)
+            counter.add((len(job.work.paths), sum(report.base_rows for report in mine), size))
+        numbered = [replace(report, index=job.indexes[report.index]) for report in reports]
+        yield pa.record_batch([pa.array([pickle.dumps(report) for report in numbered], pa.binary())], ["report"])
 
 
 def cause(error: Exception) -> str:

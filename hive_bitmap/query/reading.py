@@ -6,7 +6,6 @@ read now, stops the query with FileChanged: never fewer rows in silence.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -19,6 +18,7 @@ from hive_bitmap.formats import FORMATS, storage
 from hive_bitmap.formats.columns import KeyColumn
 from hive_bitmap.formats.storage import FileStatus
 from hive_bitmap.index.fingerprint import Fingerprint
+from hive_bitmap.index.tasks import received
 from hive_bitmap.query.candidates import Lookup
 from hive_bitmap.query.keys import Answers
 from hive_bitmap.query.select import select
@@ -46,9 +46,8 @@ class ReadTask:
 
 def read_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The body of `mapInArrow`: rows of pickled ReadTasks in, rows of the table out."""
-    for batch in batches:
-        for item in batch.column(0):
-            yield from read_task(pickle.loads(item.as_py()))
+    for task in received(batches):
+        yield from read_task(task)
 
 
 def read_task(task: ReadTask) -> Iterator[pa.RecordBatch]:
