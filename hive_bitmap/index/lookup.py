@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ from hive_bitmap.index.shard import CARDINALITY, cardinalities_path
 KEPT_BYTES = 256 << 20
 Flags = npt.NDArray[np.bool_]
 Longs = npt.NDArray[np.int64]
+Sized = TypeVar("Sized", pa.Table, Held)
 _kept: LRUCache[tuple[Any, ...], Any] = LRUCache(KEPT_BYTES, lambda rows: rows.nbytes + 1024)
 _lock = Lock()
 
@@ -105,7 +106,7 @@ def share(path: str, size: int, key: pa.Field, wanted: Callable[[KeyStats], bool
 def bitmaps(path: str, size: int, group: int, encoding: str) -> Held:
     """The bitmaps of one row group of a shard, in the order of its rows. Raises CorruptIndex or CorruptBitmap."""
     with _reading(path):
-        return _remembered((path, group, encoding), lambda: _read(path, size, group, encoding))
+        return remembered((path, group, encoding), lambda: _read(path, size, group, encoding))
 
 
 def distinct(path: str, size: int, key: pa.Field) -> pa.Array:
@@ -135,6 +136,16 @@ def cardinalities(path: str) -> Longs:
         checksums.require(content, sums.get(beside.rpartition("/")[2]))
         column: Longs = pq.read_table(pa.BufferReader(content))[CARDINALITY.name].to_numpy()
         return column.astype(np.int64)
+
+
+def remembered(where: tuple[Any, ...], make: Callable[[], Sized]) -> Sized:
+    """What is made of nothing but shards, which `where` names, once: it is kept in memory."""
+    with _lock:
+        kept: Sized | None = _kept.get(where)
+    if kept is None:
+        kept = make()
+        _keep(where, kept)
+    return kept
 
 
 def forget() -> None:
@@ -201,15 +212,6 @@ def _keep(where: tuple[Any, ...], rows: pa.Table | Held) -> None:
     with _lock:
         if rows.nbytes < _kept.maxsize // 4:
             _kept[where] = rows
-
-
-def _remembered(where: tuple[Any, ...], read: Callable[[], Held]) -> Held:
-    with _lock:
-        held: Held | None = _kept.get(where)
-    if held is None:
-        held = read()
-        _keep(where, held)
-    return held
 
 
 def _read(path: str, size: int, group: int, encoding: str) -> Held:

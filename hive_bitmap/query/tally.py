@@ -1,8 +1,9 @@
 """Counting keys: how many rows of a unit that satisfy a predicate hold each key. Pure: shards in, counts out.
 
-Where one index holds the keys and all that the predicate tests, cardinalities add up and no bitmap is read. Else the
-rows are selected first, and the bits that each key's bitmap shares with them are counted: all keys of a row group of a
-shard at once. Of two indexes, the one with fewer keys splits the selection into parts, a part a key.
+Where one index holds the keys and all that the predicate tests, cardinalities add up and no bitmap is read; those of
+all rows are added once and kept in memory. Else the rows are selected first, and the bits that each key's bitmap shares
+with them are counted: all keys of a row group of a shard at once. Of two indexes, the one with fewer keys splits the
+selection into parts, a part a key.
 
 Every row of a block has exactly one key, so the counts of a block must add up to what was selected of it: an index of
 which they do not is damaged.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,9 @@ def tally(unit: Unit, predicate: Predicate, answers: Answers, keys: Sequence[str
     columns = (*keys, *(column.lower() for column in columns_of(predicate)))
     nothing = pa.schema([*(unit.parts[key].key.with_name(key) for key in keys), (COUNT, pa.int64())]).empty_table()
     if len({unit.parts[column].index for column in columns}) == 1:
-        return added([nothing, *_by_cardinality(unit, predicate, answers, keys)])
+        sums = partial(_sums, unit, predicate, answers, nothing.schema)
+        shards = unit.parts[keys[0]].shards
+        return lookup.remembered((shards, unit.paths, tuple(nothing.schema)), sums) if predicate == TRUE else sums()
     together: dict[str, list[str]] = {}
     for key in keys:
         together.setdefault(unit.parts[key].index, []).append(key)
@@ -100,13 +103,15 @@ def added(tables: Sequence[pa.Table]) -> pa.Table:
     return pa.Table.from_arrays(viewed, schema=schema)
 
 
-def _by_cardinality(unit: Unit, predicate: Predicate, answers: Answers, keys: Sequence[str]) -> Iterator[pa.Table]:
-    held = np.zeros(len(unit.rows), np.int64)
-    for rows in _rows(unit, keys, predicate, answers):
+def _sums(unit: Unit, predicate: Predicate, answers: Answers, schema: pa.Schema) -> pa.Table:
+    """The tally by cardinalities alone, with these columns."""
+    tables, held = [schema.empty_table()], np.zeros(len(unit.rows), np.int64)
+    for rows in _rows(unit, schema.names[:-1], predicate, answers):
         held += np.bincount(rows.block, rows.cardinality, len(held)).astype(np.int64)
-        yield _summed(rows, np.where(rows.true, rows.cardinality, 0))
+        tables.append(_summed(rows, np.where(rows.true, rows.cardinality, 0)))
     if (held > unit.rows).any() or (predicate == TRUE and (held != unit.rows).any()):
         raise CorruptIndex("its keys share rows, or some rows have none")
+    return added(tables)
 
 
 def _by_overlap(selected: Selection, parts: Sequence[_Part], keys: Sequence[str]) -> Iterator[pa.Table]:
