@@ -15,8 +15,10 @@ from hive_bitmap.columns import Column
 from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.index import lookup
 from hive_bitmap.index.definition import Definition
+from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.index.group import key_fields
 from hive_bitmap.query import tally as counting
+from hive_bitmap.query.candidates import Lookup, restrict
 from hive_bitmap.query.nodes import TRUE, Compare, IsNull, Or, Predicate, Prefix
 from hive_bitmap.query.select import is_understood
 from hive_bitmap.query.tally import COUNT, tally
@@ -93,6 +95,17 @@ def test_nan_and_zero_are_one_key_each(tmp_path: Path) -> None:
             "{'f': None, 'count': 2}",
             "{'f': nan, 'count': 6}",
         ]
+
+
+def test_what_is_kept_of_a_shard_is_of_the_files_that_were_asked_for(tmp_path: Path) -> None:
+    files: list[list[Row]] = [[{"k": n % number, "s": "a", "f": 0.0} for n in range(9)] for number in (2, 3, 5)]
+    unit = unit_of(tmp_path, files, {"k": "gap"}, {"k": [0, 1, 2]})
+    whole = Lookup(0, unit, TRUE, (Fingerprint("", 0, 0, "", 0),) * 3, (frozenset(),) * 3, (0,) * 3)
+    for wanted in ([0, 1, 2], [1], [0, 2], [0, 1, 2], [1]):
+        some = restrict(whole, wanted).unit
+        assert counted(some, TRUE, ("k",)) == expected([files[file] for file in wanted], TRUE, ("k",))
+        found = counted(some, Compare("k", ">", 1), ("k",))
+        assert found == expected([files[file] for file in wanted], Compare("k", ">", 1), ("k",))
 
 
 @pytest.mark.parametrize("predicate", [TRUE, Compare("s", "=", "a")])
