@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.status import Status
 
 import hive_bitmap
-from bench import data, measure, report
+from bench import data, measure, memory, report
 from bench.measure import Asked, Results
 from bench.targets import targets
 from hive_bitmap.errors import HiveBitmapError
@@ -93,6 +93,7 @@ def _measure(
     sizes = {column: measure.sizes(spark, column, table.rows) for column in each("other encodings of", data.KEYS, str)}
     status.update("building all in one pass")
     together = measure.build_together(spark, repeats)
+    built = memory.peaks()
     status.update("refreshing an index of many files")
     refreshed = measure.refresh(spark, FOLDER / "small", repeats)
     with measure.connect_duckdb(table, cores) as duck:
@@ -107,6 +108,7 @@ def _measure(
                 for question in each(f"counting in {name}:", (q for q in data.QUESTIONS if q.count), lambda q: q.name)
             ]
         grouped = [measure.ask_grouped(spark, duck, sql, repeats) for sql in each("asking", data.GROUPINGS, str)]
+        counted = memory.peaks(built)
         data.register(spark, table.folder, data.PLAIN_TABLE)
         overheads = [measure.overhead(spark, about, data.HELPLESS[about], repeats) for about in data.HELPLESS]
         for name in tables:
@@ -114,7 +116,8 @@ def _measure(
                 measure.ask_fetch(spark, duck, question, name, repeats)
                 for question in each(f"fetching from {name}:", (q for q in data.QUESTIONS if q.fetch), lambda q: q.name)
             ]
-    return Results(builds, together, refreshed, sizes, asked, grouped, overheads)
+    peaks = {"indexes built": built, "and counts asked": counted, "and rows fetched": memory.peaks(counted)}
+    return Results(builds, together, refreshed, sizes, asked, grouped, overheads, peaks)
 
 
 if __name__ == "__main__":

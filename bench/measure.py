@@ -131,7 +131,10 @@ class Overhead:
 
 @dataclass(frozen=True)
 class Results:
-    """Everything that was measured; `sizes` is bytes by column and encoding, without those that were not tried."""
+    """Everything that was measured; `sizes` is bytes by column and encoding, without those that were not tried.
+
+    `memory` is the peak of each kind of process, in bytes, by what had been done until then.
+    """
 
     builds: Sequence[Built]
     together: BuiltTogether
@@ -140,6 +143,7 @@ class Results:
     asked: Sequence[Asked]
     grouped: Sequence[Grouped]
     overheads: Sequence[Overhead]
+    memory: Mapping[str, Mapping[str, int]]
 
 
 def race(contenders: Mapping[str, Contender], repeats: int, digest: Callable[[Any], Any]) -> Race:

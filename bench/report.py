@@ -20,6 +20,7 @@ from rich.text import Text
 
 from bench.data import KEYS, Data, summary
 from bench.measure import DUCKDB, OURS, SPARK, Asked, Built, Grouped, Overhead, Refreshed, Results
+from bench.memory import DRIVER, JVM, WORKER
 from bench.targets import BUILD_RATIO, PAIMON_BITMAP_BYTES, PAIMON_RANGE_BITMAP_BYTES, PAIMON_SOURCE, Target, ratio
 from hive_bitmap.query.measures import percent, seconds, size
 
@@ -53,6 +54,7 @@ def show(console: Console, found: Mapping[str, Any], results: Results, reached: 
     console.print(_grouped(results.grouped))
     console.print(_overheads(results.overheads))
     console.print(_fetches([asked for asked in results.asked if not asked.count]))
+    console.print(_memory(results.memory))
     console.print(_targets(reached))
     console.print(
         f"[dim]Times: medians of {found['repeats']} turns, warm, planning included. {LOST}: we lose, or miss a target."
@@ -169,6 +171,14 @@ def _fetches(asked: Sequence[Asked]) -> Table:
     for each in asked:
         read = Text(f"{size(each.bytes[0])} of {size(each.bytes[1])}\n{percent(*each.bytes)}")
         table.add_row(*_asked(each), each.strategy, _of(each.blocks), read, _equal(each))
+    return table
+
+
+def _memory(found: Mapping[str, Mapping[str, int]]) -> Table:
+    table = _table("The most memory that a process had by then")
+    _columns(table, [""], list(found))
+    for process in (DRIVER, JVM, WORKER):
+        table.add_row(process, *(size(peaks[process]) if process in peaks else "-" for peaks in found.values()))
     return table
 
 
