@@ -47,7 +47,7 @@ def encode(b: KeyBytes) -> tuple[pa.Array, ...]:
     # Each byte with a mark before it; those that follow no zeros are left out again.
     pairs, kept = np.zeros((len(value), 2), np.uint8), np.ones((len(value), 2), bool)
     pairs[:, 1], kept[:, 0] = value, gapped
-    data = pairs.ravel()[kept.ravel()]
+    data = pairs.ravel().compress(kept.ravel())
     gaps = np.flatnonzero(gapped)
     marks = np.searchsorted(gaps, begin)
     tail = b.nbytes - position[last] - run[last]  # zeros behind the last byte
