@@ -6,6 +6,7 @@ that of each of its partitions, points. What others did to table and properties 
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Iterable, Sequence
@@ -26,9 +27,13 @@ if TYPE_CHECKING:
 POINTER = PREFIX + "index_tables"  # on a base table: names that IN TABLE gave, comma-separated
 NEXT = PREFIX + "next_encoding"
 TABLES_AT_ONCE = 500  # described in one call to the metastore
-_remembered: dict[tuple[int, str, str], tuple[float, list[Table]]] = {}  # the index tables of a session's base tables
-_indexed_columns: dict[tuple[int, str, str], tuple[float, frozenset[str]]] = {}  # of these, and when they were seen
+INDEXES_REMEMBERED = 30.0  # seconds for which a query need not hear of what other sessions did to the indexes
+PARTITIONS_REMEMBERED = 10_000  # of an index table; those of a larger one are asked for each time
+NEVER = -math.inf
 Values = tuple[str | None, ...]  # of the partition columns; () for the one state of an unpartitioned table
+_remembered: dict[tuple[int, str, str], tuple[float, list[Table]]] = {}  # the index tables of a session's base tables
+_states: dict[tuple[int, str, str], tuple[float, dict[Values, str]]] = {}  # of partitioned index tables
+_indexed_columns: dict[tuple[int, str, str], tuple[float, frozenset[str]]] = {}  # of these, and when they were seen
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,7 @@ def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tup
     their fingerprints. The base table is always looked up.
     """
     where = (id(spark), *metastore.split_name(spark, name))
-    when, remembered = _remembered.get(where, (0.0, []))
+    when, remembered = _remembered.get(where, (NEVER, []))
     if time.monotonic() - when < seconds:
         base, tables = metastore.describe(spark, name), list(remembered)
     else:
@@ -79,7 +84,7 @@ def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tup
 
 def indexed_columns(spark: SparkSession, name: str, seconds: float) -> frozenset[str] | None:
     """The columns of a table's indexes, in lower case, as seen in the last `seconds`; None if they were not."""
-    when, columns = _indexed_columns.get((id(spark), *metastore.split_name(spark, name)), (0.0, None))
+    when, columns = _indexed_columns.get((id(spark), *metastore.split_name(spark, name)), (NEVER, None))
     return columns if time.monotonic() - when < seconds else None
 
 
@@ -173,15 +178,25 @@ def home(spark: SparkSession, database: str) -> str:
     return hadoop_path(external or spark.catalog.getDatabase(database).locationUri)
 
 
-def states(spark: SparkSession, index: Index) -> dict[Values, str]:
+def states(spark: SparkSession, index: Index, seconds: float = 0) -> dict[Values, str]:
     """The published generation of each partition; of an unpartitioned table under the key ().
 
-    An index that another process has dropped since has none.
+    An index that another process has dropped since has none. They may be those of up to `seconds` ago, as in
+    `table_and_indexes`.
     """
-    from pyspark.errors import PySparkException
-
     if not index.table.partition_columns:
         return {(): index.table.location}
+    where = (id(spark), index.table.database, index.table.name)
+    when, found = _states.get(where, (NEVER, {}))
+    if time.monotonic() - when >= seconds:
+        when, found = time.monotonic(), _asked_states(spark, index)
+        _states[where] = (when, found) if len(found) <= PARTITIONS_REMEMBERED else (NEVER, {})
+    return found
+
+
+def _asked_states(spark: SparkSession, index: Index) -> dict[Values, str]:
+    from pyspark.errors import PySparkException
+
     try:
         return {partition.values: partition.location for partition in metastore.partitions(spark, index.table)}
     except PySparkException:
@@ -209,6 +224,7 @@ def alter(spark: SparkSession, index: Index, changed: Definition) -> None:
 def forget() -> None:
     """Remember nothing of where index tables pointed: they are about to change."""
     _remembered.clear()
+    _states.clear()
     _indexed_columns.clear()
 
 

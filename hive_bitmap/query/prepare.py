@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 
 DRIVER_INDEX_BYTES = 256 << 20  # more index than this is looked up in tasks
 _ASKS_FOR_FILES = re.compile(r"\binput_file_|\b_metadata\b", re.IGNORECASE)
-INDEXES_REMEMBERED = 30.0  # seconds for which a query need not hear of what other sessions did to the indexes
 MOST_WHOLE_FILES = 500  # more files to be read whole than this are not opened one by one to see if they can be
 
 
@@ -194,7 +193,7 @@ def _target(
     spark: SparkSession, request: Request, found: tuple[Table, list[Index]] | None, conf: Mapping[str, str]
 ) -> tuple[_Target, str]:
     """The table with its indexes, and why none of them can serve; empty if one can."""
-    base, indexes = found or catalog.table_and_indexes(spark, request.table, INDEXES_REMEMBERED)
+    base, indexes = found or catalog.table_and_indexes(spark, request.table, catalog.INDEXES_REMEMBERED)
     format = listing.format_of(base)
     tree = _parsed(spark, request, base)
     usable = [index.definition for index in indexes if not index.why_not]

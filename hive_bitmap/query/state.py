@@ -68,7 +68,7 @@ def states(
     """
     manifests: list[dict[str, Manifest]] = [{} for _ in partitions]
     for index in indexes:
-        folders = catalog.states(spark, index)
+        folders = catalog.states(spark, index, catalog.INDEXES_REMEMBERED)
         for held, partition in zip(manifests, partitions, strict=True):
             _add(held, index, folders.get(partition.values), schemas)
     names = [column.name for column in base.partition_columns]

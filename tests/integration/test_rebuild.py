@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import struct
 import sys
 from collections.abc import Iterator
@@ -80,6 +81,11 @@ def check(spark: SparkSession) -> None:
         spark.catalog.refreshTable(status.definition.sql_name)
         files = {row[0] for row in spark.table(status.definition.sql_name).select("_bucketname").distinct().collect()}
         assert len(files) == status.fresh
+    check_counts(spark)
+
+
+def check_counts(spark: SparkSession) -> None:
+    """Queries are right through the indexes."""
     spark.catalog.refreshTable("t")
     for predicate in ("k = 3", "k = 3 AND j = 2", "j IN (1, 9)"):
         assert hive_bitmap.count(spark, "t", predicate) == spark.table("t").where(predicate).count()
@@ -304,3 +310,26 @@ def test_files_without_rows_are_known_too(spark: SparkSession, plain: Path) -> N
     assert [found.problems for found in hive_bitmap.verify(spark, "t")] == [()]
     assert (hive_bitmap.show(spark, "t")[0].fresh, hive_bitmap.count(spark, "t", "k = 3")) == (3, 0)
     assert read(hive_bitmap.rebuild(spark, "t", compact=True)) == (0, 0)
+
+
+def test_what_another_session_did_to_partitions_is_found_out_or_does_no_harm(
+    spark: SparkSession, by_month: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session may remember for a while where the partitions of an index point: no answer is wrong meanwhile."""
+    hive_bitmap.build(spark, "t", ["k"])
+    check(spark)
+    before = folders(spark)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(catalog, "forget", lambda: None)  # as if another process did what follows
+        write(by_month / "m=3/r=c" / "0.parquet", 5000)
+        write(by_month / "m=1/r=a" / "0.parquet", 7000)
+        spark.sql("ALTER TABLE t ADD PARTITION (m = 3, r = 'c')")
+        hive_bitmap.rebuild(spark, "t")
+        check(spark)
+        shutil.rmtree(local_path(before[("1", "a")]))  # that generation is superseded, and may go
+        check(spark)
+        spark.sql("ALTER TABLE t DROP PARTITION (m = 2, r = 'a')")
+        check_counts(spark)
+    catalog.forget()
+    assert hive_bitmap.plan(spark, "t", "k = 1").files["state"].to_pylist() == ["fresh"] * 5
+    check_counts(spark)

@@ -22,7 +22,7 @@ from hive_bitmap.index.metastore import Table, quote
 from hive_bitmap.query.aggregates import counts_apart
 from hive_bitmap.query.names import Names
 from hive_bitmap.query.planner import INDEX_ONLY, Plan
-from hive_bitmap.query.prepare import INDEXES_REMEMBERED, Request, prepare
+from hive_bitmap.query.prepare import Request, prepare
 from hive_bitmap.query.rewrite.choices import braced
 from hive_bitmap.query.rewrite.expressions import Aggregate
 from hive_bitmap.query.rewrite.finished import finished
@@ -90,7 +90,7 @@ def answer_block(
         words = read(block)
         if not (single_row or may_be_counted(words)):
             return None
-        base, indexes = found or catalog.table_and_indexes(spark, table, INDEXES_REMEMBERED)
+        base, indexes = found or catalog.table_and_indexes(spark, table, catalog.INDEXES_REMEMBERED)
         if not indexes:
             return None
         columns = (*base.columns, *base.partition_columns)

@@ -14,7 +14,6 @@ from hive_bitmap.index import catalog, metastore
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.metastore import Table, quote
 from hive_bitmap.query.names import path_at
-from hive_bitmap.query.prepare import INDEXES_REMEMBERED
 from hive_bitmap.query.rewrite.demands import ScanDemands
 from hive_bitmap.query.rewrite.tree import Scan
 from hive_bitmap.query.rewrite.understood import names
@@ -73,7 +72,7 @@ class Seen:
         """A table or view of the session's own catalog and its indexes; None if there is none."""
         if name not in self._found:
             try:
-                found = catalog.table_and_indexes(self._spark, name, INDEXES_REMEMBERED)
+                found = catalog.table_and_indexes(self._spark, name, catalog.INDEXES_REMEMBERED)
             except HiveBitmapError:  # Spark says what it says of such a name
                 found = None
             self._found[name] = found if found is not None and self._in_own_catalog(name) else None
@@ -90,7 +89,7 @@ class Seen:
         """The columns of a table's indexes, in lower case, if they were seen a moment ago."""
         key = self._key(name)
         in_full = f"{quote(key.database)}.{quote(key.table)}"
-        return catalog.indexed_columns(self._spark, in_full, INDEXES_REMEMBERED) if key.table else frozenset()
+        return catalog.indexed_columns(self._spark, in_full, catalog.INDEXES_REMEMBERED) if key.table else frozenset()
 
     def view(self, name: str) -> View | None:
         """The view of that name, if its query is to take its place: it reads a table that has an index."""
@@ -117,7 +116,7 @@ class Seen:
         """What is known of a name, asked now if that was not done for a while."""
         key = self._key(name)
         known = _known.get(key)
-        if known is None or time.monotonic() - known.when > INDEXES_REMEMBERED:
+        if known is None or time.monotonic() - known.when > catalog.INDEXES_REMEMBERED:
             found = self.found(name) if key.table else None
             known = _Known(time.monotonic(), found is not None, view_of(found[0]) if found else None)
             _known[key] = known
