@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.errors import AnalysisException
     from pyspark.sql import SparkSession
 
+NAMES_REMEMBERED = 1024
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 CHAR_TYPE_KEY = "__CHAR_VARCHAR_TYPE_STRING"  # field metadata in which Spark keeps CHAR(n) and VARCHAR(n)
 
@@ -107,13 +109,18 @@ def hadoop_path(uri: str) -> str:
 
 def split_name(spark: SparkSession, name: str) -> tuple[str, str]:
     """(database, table) of `t`, `db.t` or `spark_catalog.db.t`; raises Unsupported for another catalog."""
-    try:
-        table = exp.to_table(name, dialect="spark")
-    except (sqlglot.errors.SqlglotError, ValueError) as e:  # the latter where a name has too many parts
-        raise NotFound(f"{name!r} is not a table name: use table or database.table") from e
+    table = _table_name(name)
     if table.catalog and table.catalog.lower() != "spark_catalog":
         raise Unsupported(f"table {name} is in catalog {table.catalog!r}: only the session's own catalog is indexed")
     return (table.db or spark.catalog.currentDatabase()).lower(), table.name.lower()
+
+
+@lru_cache(maxsize=NAMES_REMEMBERED)
+def _table_name(name: str) -> exp.Table:
+    try:
+        return exp.to_table(name, dialect="spark")
+    except (sqlglot.errors.SqlglotError, ValueError) as e:  # the latter where a name has too many parts
+        raise NotFound(f"{name!r} is not a table name: use table or database.table") from e
 
 
 def describe(spark: SparkSession, name: str) -> Table:

@@ -209,4 +209,4 @@ def _tally(lookup: Lookup, answers: Answers, keys: Sequence[str]) -> _Tallied:
         if found is None:
             return _Tallied(None)
         tables.append(found)
-    return _Tallied(added(tables))
+    return _Tallied(tables[0] if len(tables) == 1 else added(tables))

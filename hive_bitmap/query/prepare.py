@@ -112,13 +112,17 @@ class _Target:
 
 @dataclass(frozen=True)
 class _Scope:
-    """The partitions that are left, what is left of the predicate in each, and their typed values, a row each."""
+    """The partitions that are left, what is left of the predicate in each, and their typed values, a row each.
+
+    `cores` is how many tasks the session runs at once.
+    """
 
     partitions: list[PartitionState]
     predicates: list[Predicate]
     values: pa.Table
     zone: str
     crc: int
+    cores: int
 
 
 def prepare(
@@ -154,7 +158,7 @@ def prepare(
     size = sum(file.size for partition in scope.partitions for file in partition.files)
     columns = (*target.base.columns, *target.base.partition_columns)
     share = 1.0 if serde.reading(target.base) else share_of_bytes(_needed(target.base, request), columns)
-    if request.hurry and wanted is None and too_small(int(size * share), parallelism(spark)):
+    if request.hurry and wanted is None and too_small(int(size * share), scope.cores):
         why_not = f"all of its {size:,} bytes are read in less time than reading through an index takes to start"
         return Prepared(full_scan(target.base.full_name, request.predicate, why_not, uses))
     try:
@@ -237,7 +241,7 @@ def _scope(spark: SparkSession, target: _Target) -> _Scope:
     schemas = [schema_crc(base.columns[: end + 1], zone) for end in range(len(base.columns))]
     known = schemas if target.format == "orc" else [crc] if reading else None
     now = state.states(spark, partitions, base, indexes, known)
-    return _Scope(now, left, typed, zone, crc)
+    return _Scope(now, left, typed, zone, crc, parallelism(spark))
 
 
 def _look_up(spark: SparkSession, request: Request, target: _Target, scope: _Scope) -> tuple[Reading, Question]:
@@ -245,7 +249,7 @@ def _look_up(spark: SparkSession, request: Request, target: _Target, scope: _Sco
     answers = spark_answers.ask(spark, base.name, target.tree, target.chosen, scope.partitions)
     keys = _data_keys(request.keys, base)
     sets = [_data_keys(one, base) for one in request.apart or [request.keys]]
-    evaluate = _evaluation(spark, answers, sets if request.count and request.strategy is None else [])
+    evaluate = _evaluation(spark, answers, scope.cores, sets if request.count and request.strategy is None else [])
     work = knowing(candidates(scope.partitions, scope.predicates, target.chosen, evaluate), keys)
     columns = _needed(base, request)
     read = tuple(key_columns([c for c in columns if c in base.columns], base.columns, scope.zone))
@@ -256,7 +260,7 @@ def _look_up(spark: SparkSession, request: Request, target: _Target, scope: _Sco
         target.format,
         frozenset(column.name.lower() for column in read),
         scope.crc,
-        parallelism(spark),
+        scope.cores,
         request.count,
         _unreadable(target.format, read, work.whole) | _untyped(constants, typed) | _defaulted(columns),
         not serde.reading(base) and (metastore_jvm.available(spark) or base.provider != "hive"),
@@ -285,7 +289,7 @@ def _needed(base: Table, request: Request) -> list[Column]:
 
 
 def _evaluation(
-    spark: SparkSession, answers: Answers, counted: Sequence[Sequence[str]]
+    spark: SparkSession, answers: Answers, cores: int, counted: Sequence[Sequence[str]]
 ) -> Callable[[Sequence[Lookup]], list[Found]]:
     """Look up in this process where little index has to be read, else in tasks.
 
@@ -294,7 +298,7 @@ def _evaluation(
 
     def evaluate(lookups: Sequence[Lookup]) -> list[Found]:
         for keys in counted:
-            if slower := over_budget(lookups, answers, keys, parallelism(spark)):
+            if slower := over_budget(lookups, answers, keys, cores):
                 raise Unsupported(slower)
         shards = {shard for lookup in lookups for part in lookup.unit.parts.values() for shard in part.shards}
         if sum(size for _, size in shards) <= DRIVER_INDEX_BYTES:
