@@ -104,8 +104,8 @@ def _by_sort(codes: NDArray[Any], keys: int) -> tuple[NDArray[np.int64], KeyByte
     packed &= word(7)
     bit = np.left_shift(np.uint8(1), packed.astype(np.uint8))
     value = bit[start]
-    more = np.flatnonzero(~new)  # rows that share the byte of the row before: the bits of a byte differ, their OR is
-    np.add.at(value, more - np.arange(1, len(more) + 1), bit[more])  # their sum
+    more = np.flatnonzero(~new)  # rows in the byte of the row before; the bits of a byte differ: their OR is their sum
+    np.add.at(value, more - np.arange(1, len(more) + 1), bit[more])
     byte = byte[start]
     code = byte >> word(shift - 3)
     first = np.flatnonzero(_changes(code))

@@ -29,6 +29,9 @@ def hurry() -> None:
 
 
 def _hurry(number: int) -> None:
-    with socket.socket(fileno=os.dup(number)) as open_socket:
+    open_socket = socket.socket(fileno=number)
+    try:
         open_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         open_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+    finally:
+        open_socket.detach()  # it is not ours to close
