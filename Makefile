@@ -5,9 +5,8 @@ VENV = .venv
 BIN = $(VENV)/bin
 INSTALLED = $(VENV)/.installed
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
-# All tests: a worker more than cores, for they wait half of the time; four at most, for each has a Spark of its own.
-# A choice of tests: no workers.
-WORKERS = --numprocesses $$($(BIN)/python -c "import os; print(min(4, 1 + (os.cpu_count() or 1)))")
+# All tests: a worker a core, four at most, for each has a Spark of its own. A choice of them: no workers.
+WORKERS = --numprocesses auto --maxprocesses 4
 # Spark runs on the Java that this finds or gets.
 WITH_JAVA = JAVA_HOME=$$(sh scripts/java.sh $(BIN)/python) && export JAVA_HOME &&
 
