@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -167,26 +167,33 @@ def _reading(path: str) -> Iterator[None]:
 def _row_groups(
     path: str, size: int, groups: Sequence[int], key: pa.Field, compact: bool
 ) -> Iterator[tuple[int, pa.Table]]:
-    """Key (dictionary-encoded), bucket, offsets and cardinality of these row groups, each with its number."""
-    columns = [key.name, BUCKET.name, OFFSETS.name if compact else OFFSET.name]
+    """Key (dictionary-encoded), bucket, offsets and cardinality of these row groups, each with its number.
+
+    The shard is opened where the first is not kept.
+    """
     with ExitStack() as stack:
-        file = counted = None
+        opened = cache(lambda: _counted(stack.enter_context(_open(path, size)), path, compact))
         for group in groups:
-            where = (path, group, key.name, key.type)
-            with _lock:
-                rows = _kept.get(where)
-            if rows is None:
-                if file is None:
-                    file = stack.enter_context(_open(path, size))
-                    counted = None if compact else cardinalities(path)
-                    starts = np.cumsum([0] + [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)])
-                    if counted is not None and len(counted) != starts[-1]:
-                        raise OSError(f"it has {starts[-1]} rows, but {len(counted)} cardinalities")
-                rows = _encoded(file.read_row_group(group, columns), key)
-                if counted is not None:
-                    rows = rows.append_column(CARDINALITY.name, pa.array(counted[starts[group] : starts[group + 1]]))
-                _keep(where, rows)
-            yield group, rows
+            read = partial(_row_group, opened, group, key)
+            yield group, remembered((path, group, key.name, key.type), read)
+
+
+def _counted(file: pq.ParquetFile, path: str, compact: bool) -> tuple[pq.ParquetFile, list[Longs] | None]:
+    """A shard with the cardinalities of the rows of each row group, which those of COMPACT lack."""
+    if compact:
+        return file, None
+    counted = cardinalities(path)
+    ends = np.cumsum([file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)], dtype=np.int64)
+    if len(counted) != ends[-1:].sum():
+        raise OSError(f"it has {ends[-1:].sum()} rows, but {len(counted)} cardinalities")
+    return file, np.split(counted, ends[:-1])
+
+
+def _row_group(opened: Callable[[], tuple[pq.ParquetFile, list[Longs] | None]], group: int, key: pa.Field) -> pa.Table:
+    file, counted = opened()
+    offsets = OFFSETS if counted is None else OFFSET
+    rows = _encoded(file.read_row_group(group, [key.name, BUCKET.name, offsets.name]), key)
+    return rows if counted is None else rows.append_column(CARDINALITY.name, pa.array(counted[group]))
 
 
 def _encoded(rows: pa.Table, key: pa.Field) -> pa.Table:
