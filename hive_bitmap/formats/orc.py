@@ -15,6 +15,7 @@ from hive_bitmap.formats.blocks import Blocks
 from hive_bitmap.formats.columns import KeyColumn, Values, arrow_type, canonical, converted, decoding, is_simple, nulls
 from hive_bitmap.formats.gates import GREGORIAN, require_from, require_whole_seconds_near_1970
 from hive_bitmap.formats.orc_file import OrcHandle, find, footer, open_file, root
+from hive_bitmap.formats.orc_rows import RowReader
 from hive_bitmap.formats.orc_types import Reading
 
 __all__ = ["OrcHandle", "blocks", "column_bytes", "indirect_columns", "key_columns", "open_file", "read_rows"]
@@ -77,19 +78,26 @@ def read_rows(
     schema = pa.schema([(column.name, arrow_type(column)) for column in columns])
     with handle.source:
         found = [find(handle, column) for column in columns]
+        few = RowReader(handle, _names(handle, found))
+        sizes = blocks(handle).rows
         for block, rows in selection:
-            stripe = _stripe(handle, block, found)
-            taken = stripe if rows is None else stripe.take(pa.array(rows))
+            taken = few.read(block, rows) if rows is not None and few.pays(len(rows), sizes[block]) else None
+            if taken is None:
+                stripe = _stripe(handle, block, found)
+                taken = stripe if rows is None else stripe.take(pa.array(rows))
             if taken.num_rows:
                 shown = [_shown(taken, column, at) for column, at in zip(columns, found, strict=True)]
                 yield pa.RecordBatch.from_arrays(shown, schema=schema)
 
 
 def _stripe(handle: OrcHandle, block: int, found: Sequence[Found]) -> pa.RecordBatch:
-    """The stored columns of a stripe; none of them where the file lacks them all, but the number of rows."""
-    names = sorted({at[0] for at in found if at is not None}) or [handle.columns[0].name]
     with decoding(f"block {block}"):
-        return handle.file.read_stripe(block, columns=names)
+        return handle.file.read_stripe(block, columns=_names(handle, found))
+
+
+def _names(handle: OrcHandle, found: Sequence[Found]) -> list[str]:
+    """The stored columns to read; where the file lacks them all, one that knows the number of rows."""
+    return sorted({at[0] for at in found if at is not None}) or [handle.columns[0].name]
 
 
 def _shown(stripe: pa.RecordBatch, column: KeyColumn, at: Found) -> Values:

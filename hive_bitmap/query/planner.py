@@ -24,6 +24,7 @@ CLEARLY_CHEAPER = 0.9  # of a full scan's price, else the full scan is taken
 WIDTHS = {"boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "float": 4, "date": 4}  # bytes of a value
 WIDTHS |= dict.fromkeys(("bigint", "double", "timestamp", "timestamp_ntz"), 8)
 WIDE = 16  # of other types
+ORC_STRIDE = 10_000  # rows between two entries of a stripe's row index, unless the writer was told otherwise
 SPLIT_BYTES = 32 << 20  # of a file in the local file system; those of others are four times as large
 
 FILES_SCHEMA = pa.schema(
@@ -174,7 +175,9 @@ def make_plan(question: Question, uses: tuple[IndexUse, ...], work: Candidates, 
     }
     kept = int(selected.sum())
     skipping = _split_bytes if question.engine_can_skip_splits else _needed_bytes
-    costs, impossible = _costs(question, work, figures, kept, whole_bytes, skipping(files, blocks, selected), prices)
+    decoded = decoded_bytes(question.format, blocks) + whole_bytes
+    needed = skipping(files, blocks, selected)
+    costs, impossible = _costs(question, work, figures, kept, decoded, whole_bytes, needed, prices)
     strategy, reason = _choose(question, costs, impossible, figures, kept, int(rows.sum()))
     return Plan(
         question.table,
@@ -249,6 +252,19 @@ def _read_by_index(files: pa.Table) -> int:
     return int((~files["scanned"].to_numpy(zero_copy_only=False)).sum())
 
 
+def decoded_bytes(format: str, blocks: pa.Table) -> int:
+    """Of the selected blocks, what is decoded; of an ORC stripe with few rows, what it takes to go to each of them.
+
+    Opening a stripe for them takes as long as decoding `ORC_STRIDE` of its rows, and each of them a quarter of that.
+    """
+    rows, selected, length = (blocks[name].to_numpy() for name in ("rows", "selected", "length"))
+    if format != "orc":
+        return int(length[selected > 0].sum())
+    few = np.maximum(selected, 2) * ORC_STRIDE <= rows
+    share = np.where(few, (1 + selected / 4) * ORC_STRIDE / np.maximum(rows, 1), 1.0)
+    return int(np.sum(length * share, where=selected > 0))
+
+
 def _needed_bytes(files: pa.Table, blocks: pa.Table, selected: np.ndarray[tuple[int], np.dtype[np.int64]]) -> int:
     """Bytes of the files of which anything is read: what the engine reads when it skips the others."""
     needed = files["scanned"].to_numpy(zero_copy_only=False).copy()
@@ -270,14 +286,14 @@ def _costs(
     work: Candidates,
     figures: Mapping[str, int | None],
     kept: int,
+    decoded_bytes: int,
     whole_bytes: int,
     needed_bytes: int,
     prices: Prices,
 ) -> tuple[dict[str, float], dict[str, str]]:
     """The price in seconds of each strategy that is possible, and why the others are not."""
-    total, selected, whole, needed = (
-        question.share * (size or 0)
-        for size in (figures["bytes_total"], figures["bytes_selected"], whole_bytes, needed_bytes)
+    total, decoded, whole, needed = (
+        question.share * (size or 0) for size in (figures["bytes_total"], decoded_bytes, whole_bytes, needed_bytes)
     )
     costs = {FULL_SCAN: scan_seconds(total, question.cores, prices)}
     impossible = {}
@@ -286,7 +302,7 @@ def _costs(
     indirect = _indirect(question, work)
     direct_price = (
         prices.direct_start
-        + (selected * direct_byte + whole * prices.spark_byte + kept * prices.direct_row) / question.cores
+        + (decoded * direct_byte + whole * prices.spark_byte + kept * prices.direct_row) / question.cores
     )
     if indirect:
         impossible[INDEX_ONLY if question.count else direct] = indirect

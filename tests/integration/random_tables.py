@@ -198,7 +198,7 @@ def write_file(spark: SparkSession, rng: random.Random, table: Table, folder: Pa
             rows, fresh, row_group_size=rng.choice([7, 64, 1000]), use_deprecated_int96_timestamps=rng.random() < 0.3
         )
     else:
-        orc.write_table(rows, fresh, stripe_size=1, batch_size=64)
+        orc.write_table(rows, fresh, stripe_size=1, batch_size=64, row_index_stride=rng.choice([16, 10_000]))
     os.replace(fresh, path)
     table.story.append(f"wrote {path.name} ({count})")
     return path

@@ -8,8 +8,10 @@ from __future__ import annotations
 import datetime
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
+from unittest import mock
 from zoneinfo import ZoneInfo
 
 import duckdb
@@ -22,7 +24,7 @@ from pyarrow import orc as pyarrow_orc
 from pyspark.sql import SparkSession
 
 from hive_bitmap.errors import Undecodable
-from hive_bitmap.formats import FORMATS, orc_types, parquet_rows, parquet_types
+from hive_bitmap.formats import FORMATS, orc_rows, orc_types, parquet_rows, parquet_types
 from hive_bitmap.formats.columns import KeyColumn, arrow_type, canonical, is_simple
 
 UTC = datetime.timezone.utc
@@ -69,11 +71,13 @@ def check(format_name: str, path: str, columns: Sequence[KeyColumn], theirs: pa.
     assert blocks.rows.sum() == theirs.num_rows
     indirect = ours.indirect_columns(handle, columns)
     direct = [column for column in columns if column.name not in indirect]
-    every_third = [(block, np.arange(0, rows, 3)) for block, rows in enumerate(blocks.rows.tolist())]
+    some = [(block, np.arange(0, rows, max(3, rows // 100))) for block, rows in enumerate(blocks.rows.tolist())]
     whole = [(block, None) for block in range(len(blocks))]
-    kept = np.concatenate([first + some for first, (_, some) in zip(blocks.first_rows(), every_third, strict=True)])
-    for selection, expected in ((whole, theirs), (every_third, theirs.take(pa.array(kept)))) if direct else ():
-        read = pa.Table.from_batches(ours.read_rows(path, direct, selection))
+    kept = np.concatenate([first + rows for first, (_, rows) in zip(blocks.first_rows(), some, strict=True)])
+    part = theirs.take(pa.array(kept))
+    for selection, expected, few in ((whole, theirs, False), (some, part, False), (some, part, True)) if direct else ():
+        with reader(few):
+            read = pa.Table.from_batches(ours.read_rows(path, direct, selection))
         assert read.schema == pa.schema([(c.name, arrow_type(c)) for c in direct])
         for column in direct:
             assert same(read.column(column.name), expected.column(column.name)), f"rows of {column}"
@@ -90,10 +94,14 @@ def check(format_name: str, path: str, columns: Sequence[KeyColumn], theirs: pa.
     return how
 
 
-@pytest.fixture(params=[0.0, 1.0], ids=["pyarrow", "duckdb"])
-def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each Parquet test by either reader of rows."""
-    monkeypatch.setattr(parquet_rows, "_SPARSE", request.param)
+@contextmanager
+def reader(few: bool) -> Iterator[None]:
+    """Selected rows come by DuckDB (Parquet) or pyorc (ORC), as few do, or out of whole blocks by pyarrow."""
+    with (
+        mock.patch.object(parquet_rows, "_SPARSE", float(few)),
+        mock.patch.object(orc_rows.RowReader, "pays", lambda *_: few),
+    ):
+        yield
 
 
 STORED: Mapping[str, pa.Array] = {
@@ -160,7 +168,6 @@ def check_accepted(spark: SparkSession, format_name: str, path: Path, names: Seq
     return compared
 
 
-@pytest.mark.usefixtures("reader")
 def test_every_pair_of_types_in_parquet(spark: SparkSession, tmp_path: Path) -> None:
     stored = repeated({**STORED, **STORED_IN_PARQUET})
     pq.write_table(stored, tmp_path / "f.parquet", row_group_size=10)
@@ -353,7 +360,6 @@ def test_chars_of_every_writer(spark: SparkSession, database: str, tmp_path: Pat
             spark.sql("DROP TABLE t")
 
 
-@pytest.mark.usefixtures("reader")
 def test_a_file_that_duckdb_wrote(spark: SparkSession, tmp_path: Path) -> None:
     query = """SELECT i % 2 = 0 AS bo, i::TINYINT AS ti, i::SMALLINT AS sm, i::INTEGER AS i, i::BIGINT AS bi,
         i::FLOAT AS fl, i::DOUBLE AS "do", i::DECIMAL(10, 2) AS de, i::DECIMAL(38, 18) AS dw, 'é' || i AS s,
@@ -370,7 +376,6 @@ def test_a_file_that_duckdb_wrote(spark: SparkSession, tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.usefixtures("reader")
 @pytest.mark.parametrize("format_name", ["parquet", "orc"])
 def test_evolved_schemas(spark: SparkSession, database: str, tmp_path: Path, format_name: str) -> None:
     """Missing, reordered, widened and renamed-in-case columns, a nested one, and names with blanks and dots."""
@@ -436,7 +441,6 @@ def test_blocks_of_files_that_spark_wrote(spark: SparkSession, tmp_path: Path, f
     assert set(found.values()) == {"both"}
 
 
-@pytest.mark.usefixtures("reader")
 @pytest.mark.parametrize("format_name", ["parquet", "orc"])
 def test_bytes_that_are_no_text(spark: SparkSession, tmp_path: Path, format_name: str) -> None:
     """Spark carries them along in string columns, and so do rows read by blocks."""

@@ -1,0 +1,38 @@
+"""What a plan expects to decode, of blocks of which many rows are selected, few, or none."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pyarrow as pa
+
+from hive_bitmap.query.planner import BLOCKS_SCHEMA, ORC_STRIDE, decoded_bytes
+
+STRIPE_ROWS, STRIPE_BYTES = 15 * ORC_STRIDE, 3_000_000
+
+
+def decoded(format: str, *selected: int, rows: int = STRIPE_ROWS) -> int:
+    columns = [[0] * len(selected), [0] * len(selected), [STRIPE_BYTES] * len(selected), [rows] * len(selected)]
+    return decoded_bytes(format, pa.table([*columns, list(selected)], schema=BLOCKS_SCHEMA))
+
+
+def test_a_selected_block_of_parquet_is_decoded_whole() -> None:
+    assert decoded("parquet", 0, 1, STRIPE_ROWS) == 2 * STRIPE_BYTES
+
+
+def test_of_a_stripe_with_few_rows_only_what_lies_before_them() -> None:
+    amounts = [decoded("orc", number) for number in range(17)]
+    assert amounts[0] == 0
+    assert all(less < more for less, more in pairwise(amounts))
+    assert amounts[1] < STRIPE_BYTES / 10
+    assert amounts[15] < STRIPE_BYTES / 3
+    assert amounts[16] == decoded("orc", STRIPE_ROWS) == STRIPE_BYTES
+
+
+def test_a_small_stripe_is_decoded_whole() -> None:
+    assert decoded("orc", 1, rows=ORC_STRIDE) == STRIPE_BYTES
+    assert decoded("orc", 1, rows=0) == STRIPE_BYTES
+
+
+def test_stripes_are_added() -> None:
+    assert decoded("orc", 3, 0, STRIPE_ROWS) == decoded("orc", 3) + STRIPE_BYTES
