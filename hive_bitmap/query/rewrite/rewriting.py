@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hive_bitmap.errors import HiveBitmapError
+from hive_bitmap.columns import Column
+from hive_bitmap.errors import HiveBitmapError, Unsupported
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.metastore import Table, quote
 from hive_bitmap.query import settings
@@ -23,6 +24,7 @@ from hive_bitmap.query.rewrite.answers import answer_block
 from hive_bitmap.query.rewrite.choices import Choice, Fold, Rewriting
 from hive_bitmap.query.rewrite.demands import Demand, ScanDemands, scans
 from hive_bitmap.query.rewrite.dimensions import KeyList, read_dimensions
+from hive_bitmap.query.rewrite.nested import Nest, flattened, nests
 from hive_bitmap.query.rewrite.parameters import Arguments, spelled
 from hive_bitmap.query.rewrite.queries import statement
 from hive_bitmap.query.rewrite.tables import Seen, indexed, left_alone, sql_name
@@ -57,7 +59,8 @@ def _rewrite(spark: SparkSession, text: str, arguments: Arguments, seen: Seen, t
         return _rewrite(spark, text, arguments, seen, thorough)
     served = any(seen.may_serve(sql_name(one.scan)) for one in plain)
     found = _in_order(scans(query, seen.columns)) if served else plain
-    looked = {one.scan: indexed(seen, one, thorough or _may_be_answered(one)) for one in found}
+    nested = nests(query)
+    looked = {one.scan: indexed(seen, one, thorough or one.scan in nested or _may_be_answered(one)) for one in found}
     tables = {scan: table for scan, table in looked.items() if table is not None}
     if not tables:
         return Rewriting(text)
@@ -70,7 +73,7 @@ def _rewrite(spark: SparkSession, text: str, arguments: Arguments, seen: Seen, t
     choices = dict(first.choices)
     for one in found:
         if one.scan in tables and one.scan not in choices:
-            answered = _answered(spark, read, one, arguments, tables[one.scan], conf)
+            answered = _answered(spark, read, one, nested.get(one.scan), arguments, tables[one.scan], conf)
             lists = first.lists.get(one.scan, ())
             choices[one.scan] = answered or _choice(
                 spark, read, one, *tables[one.scan], lists, conf, hurry=not thorough
@@ -108,8 +111,8 @@ def _in_order(found: Iterable[ScanDemands]) -> list[ScanDemands]:
 
 
 def _is_used(place: Place, made: Sequence[Choice]) -> bool:
-    """Whether something in the query of a view is replaced."""
-    return any(place.start <= choice.start < place.end and choice.frame is not None for choice in made)
+    """Whether something in the query of a view is replaced, or the view with what is around it."""
+    return any(choice.start < place.end and place.start < choice.end and choice.frame is not None for choice in made)
 
 
 def _stands(spark: SparkSession, place: Place, seen: Seen) -> bool:
@@ -128,8 +131,8 @@ def _outermost(folds: Sequence[Fold]) -> list[Fold]:
 
 
 def _in_view(choice: Choice, places: Sequence[Place]) -> Choice:
-    """The choice, with the view around it, the outermost one, if there is one."""
-    around = [place for place in places if place.start <= choice.start < place.end]
+    """The choice, with the view around it, or inside it, the outermost one, if there is one."""
+    around = [place for place in places if choice.start < place.end and place.start < choice.end]
     return replace(choice, view=max(around, key=lambda place: place.end - place.start).name) if around else choice
 
 
@@ -175,20 +178,22 @@ def _answered(
     spark: SparkSession,
     read: Words,
     one: ScanDemands,
+    nest: Nest | None,
     arguments: Arguments,
     indexed: tuple[Table, list[Index]],
     conf: Mapping[str, str],
 ) -> Choice | None:
-    """The block of a scan by the index alone; None if that cannot answer it."""
-    block, base, started = one.block, indexed[0], time.monotonic()
-    if not _may_be_answered(one) or (arguments and not read.is_spelled(block.start, block.end)):
+    """The block of a scan, or the one around it, by the index alone; None if that cannot answer it."""
+    block, base, started = nest.block if nest else one.block, indexed[0], time.monotonic()
+    if not (nest or _may_be_answered(one)) or (arguments and not read.is_spelled(block.start, block.end)):
         return None
     columns = (*base.columns, *base.partition_columns)
-    if not all(serves(Demand(conjunct.text), columns, one.scan.alias) for conjunct in block.where):
+    alias, table = nest.alias if nest else one.scan.alias, sql_name(one.scan)
+    if not all(serves(Demand(conjunct.text), columns, alias) for conjunct in block.where):
         return None
-    if left_alone(spark, read, one.scan, base.sql_name, conf):
+    text = _flattened(read, nest, table, columns) if nest else read.source(block.start, block.end)
+    if not text or left_alone(spark, read, one.scan, base.sql_name, conf):
         return None
-    text, table = read.source(block.start, block.end), sql_name(one.scan)
     answer = answer_block(spark, text, table, single_row=block.exists, found=indexed, conf=conf)
     if answer is None:
         return None
@@ -205,6 +210,13 @@ def _answered(
         answer.frame,
         result=answer.result if whole else None,
     )
+
+
+def _flattened(read: Words, nest: Nest, table: str, columns: Sequence[Column]) -> str | None:
+    try:
+        return flattened(read, nest, table, columns)
+    except Unsupported:
+        return None
 
 
 def _may_be_answered(one: ScanDemands) -> bool:

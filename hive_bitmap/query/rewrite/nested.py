@@ -1,0 +1,137 @@
+"""A block over a query in brackets (a view's too) that passes on rows and columns of one table, as one over the table.
+
+`SELECT count(*) FROM (SELECT * FROM t WHERE a = 1) AS x WHERE b = 2` asks no more than a block over `t` with both
+conditions. Columns must keep their names on the way, and what the inner queries hide stays hidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hive_bitmap.columns import Column
+from hive_bitmap.index.metastore import quote
+from hive_bitmap.query.names import Names, path_at
+from hive_bitmap.query.rewrite.demands import Demand
+from hive_bitmap.query.rewrite.shape import clauses
+from hive_bitmap.query.rewrite.tree import NAMES_OF_ALL, Block, CteUse, Derived, Query, Scan
+from hive_bitmap.query.rewrite.understood import serves
+from hive_bitmap.query.rewrite.words import Words, read
+from hive_bitmap.query.tokens import Token, tokenize
+
+_NAMELESS = "hive_bitmap_rows"  # what a block calls a query to which it gives no name
+
+
+@dataclass(frozen=True)
+class Nest:
+    """A block that asks for less than rows, what it calls its source, and the blocks inside, to that of the scan."""
+
+    block: Block
+    alias: str
+    inner: tuple[tuple[Block, str], ...]  # each with what it calls its own source
+
+
+def nests(query: Query) -> dict[Scan, Nest]:
+    """The scans that are all that such a block reads, through one query in brackets or several."""
+    found: dict[Scan, Nest] = {}
+    for block in _blocks(query):
+        levels = list(_levels(block))
+        scan = _source(levels[-1])
+        if len(levels) > 1 and isinstance(scan, Scan) and (block.counts or block.exists):
+            aliases = [_alias(level) for level in levels]
+            found.setdefault(scan, Nest(block, aliases[0], tuple(zip(levels[1:], aliases[1:], strict=True))))
+    return found
+
+
+def flattened(words: Words, nest: Nest, table: str, columns: Sequence[Column]) -> str | None:
+    """The outer block as one over `table`, which has these columns; None where that may ask for something else.
+
+    Raises Unsupported for a block whose clauses are not understood.
+    """
+    conditions = []
+    exposed = {column.name.lower() for column in columns}
+    for block, alias in reversed(nest.inner):
+        names = Names(columns, quote(alias))
+        texts = [conjunct.text for conjunct in block.where]
+        served = all(serves(Demand(text), columns, alias) for text in texts)
+        if not served or not all(_named(tokenize(text), names) <= exposed for text in texts):
+            return None
+        conditions += [names.unqualified(tokenize(text), text) for text in texts]
+        exposed = _passed_on(block, exposed)
+    outer = read(words.source(nest.block.start, nest.block.end))
+    found = clauses(outer)
+    from_, behind = found["FROM"]
+    around = [*outer.tokens[:from_], *outer.tokens[behind:]]
+    if not _named(around, Names(columns, quote(nest.alias))) <= exposed:
+        return None
+    if "WHERE" in found:
+        at, behind = found["WHERE"]
+        conditions.append(outer.source(at + 1, behind))
+    where = f" WHERE {' AND '.join(f'({one})' for one in conditions)}" if conditions else ""
+    rest = f" {outer.source(behind, outer.end)}" if behind < outer.end else ""
+    return f"{outer.source(0, from_)} FROM {table} AS {quote(nest.alias)}{where}{rest}"
+
+
+def _levels(block: Block) -> Iterator[Block]:
+    """The block, and those that it reads through, as long as each only passes rows and plain columns on."""
+    yield block
+    source = _source(block)
+    query = None
+    if isinstance(source, Derived) and not source.renamed:
+        query = source.query
+    elif isinstance(source, CteUse) and not source.renamed and not source.cte.renamed and source.cte.uses == 1:
+        query = source.cte.query
+    if query is not None and len(query.arms) == 1 and not (query.ctes or query.cut or query.inside):
+        [arm] = query.arms
+        if isinstance(arm, Block) and _passes_on(arm):
+            yield from _levels(arm)
+
+
+def _source(block: Block) -> object:
+    """What a block reads, if that is all that it reads."""
+    sources = [join.source for item in block.items for join in item]
+    return sources[0] if len(sources) == 1 and not block.inside else None
+
+
+def _passes_on(block: Block) -> bool:
+    """Whether a block gives out its source's rows, each once, as plain columns."""
+    return (
+        block.passes
+        and not block.counts
+        and block.row is not None
+        and all(item.source or item.name == NAMES_OF_ALL for item in block.row)
+    )
+
+
+def _passed_on(block: Block, exposed: set[str]) -> set[str]:
+    """Of the names of columns that a block sees, those that mean the same outside; none beside a star."""
+    if block.outputs is None:
+        return exposed
+    inside = {name: path_at(tokenize(source), 0)[0][-1:] for name, source in block.outputs.items()}
+    return {name for name, path in inside.items() if path == [name] and name in exposed}
+
+
+def _named(tokens: Sequence[Token], names: Names) -> set[str]:
+    """The columns that may be meant anywhere in these words."""
+    paths = (path_at(tokens, at)[0] for at in range(len(tokens)))
+    found = (names.resolve(path) for path in paths if path)
+    return {column.name.lower() for column in found if column is not None}
+
+
+def _alias(block: Block) -> str:
+    source = _source(block)
+    return (source.alias if isinstance(source, (Scan, Derived, CteUse)) else "") or _NAMELESS
+
+
+def _blocks(query: Query) -> Iterator[Block]:
+    """Every block of a query."""
+    for inside in (*(cte.query for cte in query.ctes), *query.inside):
+        yield from _blocks(inside)
+    for arm in query.arms:
+        if isinstance(arm, Query):
+            yield from _blocks(arm)
+            continue
+        yield arm
+        sources = (join.source for item in arm.items for join in item)
+        for inside in (*(source.query for source in sources if isinstance(source, Derived)), *arm.inside):
+            yield from _blocks(inside)
