@@ -149,7 +149,7 @@ assert len(left) == 2, left
 assert generations() == before
 right(9, 1)
 """
-ROUNDS = 5  # --long N for more
+ROUNDS = 3  # --long N for more
 Start = Callable[..., "subprocess.Popen[str]"]
 
 

@@ -66,6 +66,24 @@ def test_a_name_that_changes_nothing_stays(made: SparkSession) -> None:
     assert "number n ON" in text and "hive_bitmap_view" in text
 
 
+def test_counts_over_views_come_from_the_index_alone(made: SparkSession) -> None:
+    made.conf.set("hive_bitmap.strategy", "index only")
+    try:
+        for text, view in (
+            ("SELECT count(*) AS c FROM v", "v"),
+            ("SELECT v.k, count(*) AS c FROM views.v AS v WHERE v.k > 2 GROUP BY k ORDER BY c, k LIMIT 3", "views.v"),
+            ("SELECT (SELECT count(*) FROM v WHERE k = 3) AS c, 'x' AS x", "v"),
+            ("WITH w AS (SELECT * FROM v) SELECT min(k) AS low, max(k) AS high FROM w WHERE k <> 0", "v"),
+        ):
+            check(made, text, [view])
+            assert [choice.plan.strategy for choice in rewrite(made, text).replaced] == ["index only"], text
+        check(made, "SELECT count(*) FROM over_v WHERE a = 3", [])  # it has other names, and a condition on another key
+        check(made, "SELECT count(id) FROM v", [])  # of which there is no index
+        check(made, "SELECT count(*) FROM over_plain", [])
+    finally:
+        made.conf.set("hive_bitmap.strategy", "rows")
+
+
 def test_explain_tells_the_view(made: SparkSession) -> None:
     [row] = hive_bitmap.sql(made, "EXPLAIN SELECT b FROM over_v WHERE a = 3").collect()
     assert "the scan is narrowed, in the query of the view over_v" in row.plan and "MapInArrow" in row.plan

@@ -112,8 +112,8 @@ def _passed_on(block: Block, exposed: set[str]) -> set[str]:
 
 
 def _named(tokens: Sequence[Token], names: Names) -> set[str]:
-    """The columns that may be meant anywhere in these words."""
-    paths = (path_at(tokens, at)[0] for at in range(len(tokens)))
+    """The columns that may be meant anywhere in these words, but for what AS names."""
+    paths = (path_at(tokens, at)[0] for at in range(len(tokens)) if not at or tokens[at - 1].key != "AS")
     found = (names.resolve(path) for path in paths if path)
     return {column.name.lower() for column in found if column is not None}
 

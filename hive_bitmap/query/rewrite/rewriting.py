@@ -28,7 +28,7 @@ from hive_bitmap.query.rewrite.nested import Nest, flattened, nests
 from hive_bitmap.query.rewrite.parameters import Arguments, spelled
 from hive_bitmap.query.rewrite.queries import statement
 from hive_bitmap.query.rewrite.tables import Seen, indexed, left_alone, sql_name
-from hive_bitmap.query.rewrite.tree import Query
+from hive_bitmap.query.rewrite.tree import Query, Scan
 from hive_bitmap.query.rewrite.understood import mentioned, misread, predicate, serves
 from hive_bitmap.query.rewrite.views import Expanded, Place, expanded, is_same
 from hive_bitmap.query.rewrite.words import Words, words
@@ -78,10 +78,12 @@ def _rewrite(spark: SparkSession, text: str, arguments: Arguments, seen: Seen, t
             choices[one.scan] = answered or _choice(
                 spark, read, one, *tables[one.scan], lists, conf, hurry=not thorough
             )
-    made = [_in_view(choices[one.scan], told.places) for one in found if one.scan in choices]
-    if not all(_stands(spark, place, seen) for place in told.places if _is_used(place, made)):
+    made = [_in_view(choices[one.scan], one.scan, told.places) for one in found if one.scan in choices]
+    replaced = [scan for scan, choice in choices.items() if choice.frame is not None]
+    used = [place for place in told.places if any(_holds(place, scan) for scan in replaced)]
+    if not all(_stands(spark, place, seen) for place in used):
         return _rewrite(spark, text, arguments, seen, thorough)
-    folds = [Fold(place.start, place.end, place.name) for place in told.places if not _is_used(place, made)]
+    folds = [Fold(place.start, place.end, place.name) for place in told.places if place not in used]
     return Rewriting(text, tuple(made), "", read.text, tuple(_outermost(folds)))
 
 
@@ -110,9 +112,9 @@ def _in_order(found: Iterable[ScanDemands]) -> list[ScanDemands]:
     return sorted(found, key=lambda one: one.scan.start)
 
 
-def _is_used(place: Place, made: Sequence[Choice]) -> bool:
-    """Whether something in the query of a view is replaced, or the view with what is around it."""
-    return any(choice.start < place.end and place.start < choice.end and choice.frame is not None for choice in made)
+def _holds(place: Place, scan: Scan) -> bool:
+    """Whether a scan stands in the query of a view."""
+    return place.start <= scan.start < place.end
 
 
 def _stands(spark: SparkSession, place: Place, seen: Seen) -> bool:
@@ -130,9 +132,9 @@ def _outermost(folds: Sequence[Fold]) -> list[Fold]:
     return [one for one in folds if not any(f.start < one.start and one.end < f.end for f in folds)]
 
 
-def _in_view(choice: Choice, places: Sequence[Place]) -> Choice:
-    """The choice, with the view around it, or inside it, the outermost one, if there is one."""
-    around = [place for place in places if choice.start < place.end and place.start < choice.end]
+def _in_view(choice: Choice, scan: Scan, places: Sequence[Place]) -> Choice:
+    """The choice, with the view around its scan, the outermost one, if there is one."""
+    around = [place for place in places if _holds(place, scan)]
     return replace(choice, view=max(around, key=lambda place: place.end - place.start).name) if around else choice
 
 

@@ -71,3 +71,10 @@ SELECT sale_id FROM sales WHERE item_id = 17 AND EXISTS (SELECT 1 FROM stores WH
 SELECT sale_id FROM sales WHERE item_id = 18 AND NOT EXISTS (SELECT * FROM stores WHERE state = 'ZZ');
 SELECT sale_id FROM sales WHERE item_id = 19 AND EXISTS (SELECT 1 FROM refunds WHERE reason = 'late' AND year = 1999);
 SELECT 1 AS one FROM sales WHERE channel = 'phone' LIMIT 1;
+SELECT count(*) FROM (SELECT * FROM sales WHERE channel = 'web') x WHERE x.store_id = 3;
+SELECT x.channel, count(*) AS n, min(store_id) FROM (SELECT channel, s.store_id FROM sales AS s WHERE s.store_id BETWEEN 2 AND 6) x WHERE x.channel <> 'phone' GROUP BY x.channel ORDER BY n DESC;
+WITH w AS (SELECT * FROM sales WHERE channel = 'catalog') SELECT store_id, count(*) FROM w GROUP BY store_id HAVING count(*) > 10;
+WITH w AS (SELECT store_id, channel AS c FROM sales) SELECT count(c) FROM w WHERE store_id = 4;
+SELECT count(*) FROM (SELECT first(store_id) AS store_id FROM sales) x;
+SELECT count(*) FROM (SELECT explode(array(store_id, 1)) AS store_id FROM sales WHERE channel = 'web') x WHERE store_id = 1;
+SELECT (SELECT count(*) FROM (SELECT store_id FROM sales WHERE channel = 'web') x WHERE x.store_id = 5) AS n, store_id FROM stores WHERE state = 'IL';
