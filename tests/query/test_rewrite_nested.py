@@ -14,7 +14,7 @@ from hive_bitmap.query.rewrite.nested import flattened, nests
 from hive_bitmap.query.rewrite.queries import statement
 from hive_bitmap.query.rewrite.words import read
 
-COLUMNS = (Column("k", "int"), Column("s", "string"), Column("b", "bigint"))
+COLUMNS = (Column("k", "int"), Column("s", "string"), Column("b", "bigint"), Column("c", "char(2)"))
 
 
 @pytest.fixture(scope="module")
@@ -22,8 +22,8 @@ def database() -> Iterator[sqlite3.Connection]:
     rng = random.Random(3)
     rows = [(rng.choice([None, 1, 2, 3]), rng.choice(["a", "b", None]), rng.randrange(5)) for _ in range(300)]
     with sqlite3.connect(":memory:") as connection:
-        connection.execute("CREATE TABLE t (k, s, b)")
-        connection.executemany("INSERT INTO t VALUES (?, ?, ?)", rows)
+        connection.execute("CREATE TABLE t (k, s, b, c)")
+        connection.executemany("INSERT INTO t VALUES (?, ?, ?, 'x ')", rows)
         yield connection
     connection.close()
 
@@ -57,6 +57,7 @@ def flat(text: str) -> str | None:
         "SELECT b IN (SELECT max(b) FROM (SELECT b FROM t WHERE k = 1) x) FROM (SELECT 4 AS b) q",
         "SELECT count(*) AS b FROM (SELECT k FROM t) x",
         "SELECT count(*) FROM (SELECT k, k FROM t WHERE s = 'a') x",
+        "SELECT count(*) FROM (SELECT k FROM t WHERE c = 'x ') x WHERE k = 2",
         "SELECT count(*) FROM (SELECT *, k FROM t WHERE s = 'a') x",
         "SELECT count(*) FROM (SELECT k AS b FROM t WHERE b = 1) x",
         "SELECT count(*) FROM (SELECT x.* FROM t AS x WHERE x.b = 1) x",
@@ -89,6 +90,9 @@ def test_the_answers_are_the_same(database: sqlite3.Connection, text: str) -> No
         "SELECT count(*) FROM (SELECT k FROM t) x (b)",
         "SELECT count(b) FROM (SELECT k AS b FROM t) x",
         "SELECT count(b) FROM (SELECT k FROM t) x",
+        "SELECT count(*) FROM (SELECT * FROM t) x WHERE c = 'x'",
+        "SELECT DISTINCT * FROM (SELECT k FROM t) x",
+        "SELECT x.* FROM (SELECT k FROM t) x LIMIT 1",
         "SELECT count(*) FROM (SELECT k FROM t) x WHERE b = 1",
         "SELECT count(*) FROM (SELECT * FROM (SELECT k FROM t) y WHERE b = 1) x",
         "SELECT count(k) FROM (SELECT k, k FROM t) x",

@@ -48,8 +48,11 @@ def flattened(words: Words, nest: Nest, table: str, columns: Sequence[Column]) -
 
     Raises Unsupported for a block whose clauses are not understood.
     """
+    if nest.block.star:
+        return None
     conditions = []
     exposed = {column.name.lower() for column in columns}
+    padded = {column.name.lower() for column in columns if column.type.startswith("char(")}
     for block, alias in reversed(nest.inner):
         names = Names(columns, quote(alias))
         texts = [conjunct.text for conjunct in block.where]
@@ -57,7 +60,7 @@ def flattened(words: Words, nest: Nest, table: str, columns: Sequence[Column]) -
         if not served or not all(_named(tokenize(text), names) <= exposed for text in texts):
             return None
         conditions += [names.unqualified(tokenize(text), text) for text in texts]
-        exposed = _passed_on(block, exposed)
+        exposed = _passed_on(block, exposed) - padded  # of CHAR Spark compares the table's own columns as such
     outer = read(words.source(nest.block.start, nest.block.end))
     found = clauses(outer)
     from_, behind = found["FROM"]
