@@ -105,7 +105,7 @@ def of_one_table(rng: random.Random, tables: Tables) -> str:
     alias = rng.choice([name, "a"])
     part = Part(name if alias == name else f"{name} {alias}", alias, tables[name])
     few = dict(rng.sample(list(part.columns.items()), min(len(part.columns), rng.choice([1, 2, 2, 3]))))
-    part = Part(part.text, part.alias, few)
+    part = _in_brackets(rng, tables, name, few) if rng.random() < 0.25 else Part(part.text, part.alias, few)
     draw = rng.random()
     if draw < 0.75:
         return _grouping(rng, tables, part.text, [part], one=True)
@@ -116,6 +116,16 @@ def of_one_table(rng: random.Random, tables: Tables) -> str:
     if draw < 0.92:
         return f"SELECT 1 AS one FROM {part.text}{where} LIMIT 1"
     return f"SELECT {rng.choice(['', 'NOT '])}EXISTS (SELECT * FROM {part.text}{where}) AS found"
+
+
+def _in_brackets(rng: random.Random, tables: Tables, name: str, few: Mapping[str, str]) -> Part:
+    """These columns of a table, out of a query in brackets or two, which may leave rows out."""
+    text = name
+    for alias in rng.choice([["b"], ["b"], ["c", "b"]]):
+        inner = Part(f"{text} {alias}", alias, tables[name] if text == name else few)
+        items = ", ".join(rng.choice([column, f"{alias}.{column}", f"{column} AS {column}"]) for column in few)
+        text = f"(SELECT {rng.choice(['*', items])} FROM {inner.text}{_where(rng, tables, [inner], 2)})"
+    return Part(f"{text} a", "a", few)
 
 
 def _grouping(rng: random.Random, tables: Tables, text: str, parts: Sequence[Part], *, one: bool = False) -> str:
