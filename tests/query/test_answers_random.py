@@ -64,6 +64,9 @@ def _check(duck: duckdb.DuckDBPyConnection, seed: int, done: Counter[str]) -> It
     except HiveBitmapError:
         done["left to Spark"] += 1
         return
+    except duckdb.Error:  # of the counts that an index would give: it evaluates conditions in another order there
+        done["not DuckDB's"] += 1
+        return
     done["answered"] += bool(answers)
     done["nested"] += bool(answers) and "FROM (SELECT" in text
     for answer, rows in answers:
