@@ -162,7 +162,7 @@ def _with_parameters(rng: random.Random, text: str) -> tuple[str, dict[str, Any]
 
 def _answer(frame: DataFrame) -> tuple[list[Any], list[str]]:
     """Names, types and nullability of the columns, and rows."""
-    columns = [(field.name, field.dataType, field.nullable) for field in frame.schema.fields]
+    columns = [(field.name, field.dataType, field.nullable, field.metadata) for field in frame.schema.fields]
     return columns, [repr(tuple(row)) for row in frame.collect()]
 
 

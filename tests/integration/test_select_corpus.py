@@ -74,7 +74,7 @@ def expected(spark: SparkSession, text: str) -> tuple[Any, list[str]]:
 
 def answer(frame: DataFrame) -> tuple[Any, list[str]]:
     """Names, types and nullability of the columns, and rows."""
-    columns = [(field.name, field.dataType, field.nullable) for field in frame.schema.fields]
+    columns = [(field.name, field.dataType, field.nullable, field.metadata) for field in frame.schema.fields]
     return columns, [repr(row) for row in frame.collect()]
 
 

@@ -99,7 +99,7 @@ def _answers(duck: duckdb.DuckDBPyConnection, text: str, shown: Sequence[str]) -
     names, sets = tuple(key.name for key in keys), key_sets(shape)
     for apart in dict.fromkeys((tuple(sets or [names]), (names,))):
         counts = [_counts(duck, table, one, where) for one in apart]
-        for made in _texts(shape, counts, [(name, None) for name in shown], grouped=sets is not None):
+        for made in _texts(shape, counts, shown, grouped=sets is not None):
             yield f"SELECT {made.items} FROM counted_rows{made.rest}", made.rows
 
 

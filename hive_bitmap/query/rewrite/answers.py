@@ -10,7 +10,7 @@ import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -34,6 +34,7 @@ from hive_bitmap.query.rewrite.words import Words, read
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 log = logging.getLogger(__name__)
 
@@ -97,8 +98,8 @@ def answer_block(
         keys = keys_in(words, columns)
         _require_keys(keys, base, indexes)
         conf = metastore.settings(spark) if conf is None else conf
-        schema = list(_schema(spark, block, base.full_name, columns, frozenset(conf.items())))
-        shape = shape_of(words, columns, [name for name, _ in schema], single_row)
+        schema = _schema(spark, block, base.full_name, columns, frozenset(conf.items()))
+        shape = shape_of(words, columns, schema.names, single_row)
         if set(shape.keys) != set(keys):
             raise Unsupported("its keys are not understood")
         names, sets = tuple(key.name for key in keys), key_sets(shape)
@@ -110,7 +111,7 @@ def answer_block(
                 raise Unsupported(prepared.plan.reason)
             counts = counts_apart(spark, asked, prepared)
             if counts is not None:
-                texts = _texts(shape, counts, schema, grouped=sets is not None)
+                texts = _texts(shape, counts, schema.names, grouped=sets is not None)
                 return _first_alike(spark, texts, prepared.plan, schema)
         raise Unsupported("its keys cannot be counted")
     except (HiveBitmapError, PySparkException) as e:
@@ -121,13 +122,13 @@ def answer_block(
 @lru_cache(maxsize=BLOCKS_REMEMBERED)
 def _schema(
     spark: SparkSession, block: str, table: str, columns: tuple[Column, ...], conf: frozenset[tuple[str, str]]
-) -> tuple[tuple[str, Any], ...]:
-    """The names and types of a block's result as Spark analyses it.
+) -> StructType:
+    """The schema of a block's result as Spark analyses it.
 
     It is asked once for a block over a table of the same columns under the same settings. What is remembered only
     refuses answers: where a function means something else by now, its type differs from what Spark then answers.
     """
-    return tuple((field.name, field.dataType) for field in spark.sql(block).schema.fields)
+    return spark.sql(block).schema
 
 
 def _require_keys(keys: Sequence[Column], base: Table, indexes: Sequence[Index]) -> None:
@@ -157,35 +158,50 @@ def _with_nothing(counts: pa.Table, shape: Shape) -> pa.Table:
     return pa.table([pa.array([0], pa.int64())], counts.schema)
 
 
-def _first_alike(
-    spark: SparkSession, texts: Iterator[_Text], plan: Plan, schema: list[tuple[str, Any]]
-) -> Answer | None:
+def _first_alike(spark: SparkSession, texts: Iterator[_Text], plan: Plan, schema: StructType) -> Answer | None:
     """The first text that Spark reads as a result of these names and types."""
     from pyspark.errors import PySparkException
 
+    wanted = [(field.name, field.dataType) for field in schema]
     for text in texts:
-        frame = spark.createDataFrame(text.rows)
+        frame = _finished(spark, text.rows, schema) if text.whole else spark.createDataFrame(text.rows)
         # rows that are to be grouped or sorted lie in one partition, which does that in one stage
         frame = frame if text.alone else frame.coalesce(1)
         head = f"SELECT {text.items} FROM "
         try:
             result = frame if text.whole else spark.sql(f"{braced(head)}{{rows}}{braced(text.rest)}", rows=frame)
-            found = result.schema.fields
+            found = result.schema
         except PySparkException as e:
             log.debug("%s is not Spark's: %s", text.items, e)
             continue
-        if [(field.name, field.dataType) for field in found] == schema:
-            return Answer(head, text.rest, frame, plan, result)
+        if [(field.name, field.dataType) for field in found] == wanted:
+            return Answer(head, text.rest, frame, plan, _noted(result, schema))
     return None
 
 
-def _texts(
-    shape: Shape, counts: Sequence[pa.Table], schema: list[tuple[str, Any]], *, grouped: bool
-) -> Iterator[_Text]:
+def _finished(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:
+    """Rows of a result, with its schema where these are its types already."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    same = to_arrow_schema(schema, timezone="UTC").types == rows.schema.types
+    return spark.createDataFrame(rows, schema) if same else spark.createDataFrame(rows)
+
+
+def _noted(result: DataFrame, schema: StructType) -> DataFrame:
+    """A result with what Spark notes beside its columns, as that it made up their names."""
+    from pyspark.sql.types import StructField, StructType
+
+    found = result.schema
+    if [field.metadata for field in found] == [field.metadata for field in schema]:
+        return result
+    pairs = zip(found, schema, strict=True)
+    return result.to(StructType([StructField(f.name, f.dataType, f.nullable, w.metadata) for f, w in pairs]))
+
+
+def _texts(shape: Shape, counts: Sequence[pa.Table], names: Sequence[str], *, grouped: bool) -> Iterator[_Text]:
     """Over rows that are groups already, where these are made here (`grouped`) or keys are all that is asked; then,
     over the keys, with the grouping left to Spark.
     """
-    names = [name for name, _ in schema]
     if grouped:
         groups = groups_of(shape, counts)
         yield from _of_groups(shape, names, groups)
