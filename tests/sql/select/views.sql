@@ -70,7 +70,7 @@ SELECT sale_id, sold FROM tokyo WHERE store_id = 7;
 SELECT count(*) FROM web_sales;
 SELECT count(*), min(store_id), max(w.store_id) FROM web_sales w WHERE w.store_id > 3;
 SELECT store_id, count(*) AS n FROM few_web_sales GROUP BY store_id ORDER BY n DESC, store_id LIMIT 3;
-SELECT DISTINCT store_id FROM nulls WHERE channel = 'phone';
+SELECT DISTINCT channel FROM nulls WHERE sale_id < 300;
 SELECT count(*) FROM far WHERE store_id IN (3, 4);
 SELECT count(*) FROM late WHERE store_id = 1;
 SELECT store_id FROM web_sales WHERE EXISTS (SELECT 1 FROM far f WHERE f.store_id = 12) AND item_id = 4;
