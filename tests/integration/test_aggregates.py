@@ -125,11 +125,11 @@ def answered(spark: SparkSession, query: str, table: str, strategy: str | None =
     """What the index says."""
     found = answer_block(spark, query, table, strategy=strategy)
     assert found is None or found.plan.strategy == INDEX_ONLY
-    return None if found is None else found.result
+    return None if found is None else found.rows
 
 
 def require_alike(query: str, found: DataFrame, expected: DataFrame) -> None:
-    assert [(f.name, f.dataType) for f in found.schema] == [(f.name, f.dataType) for f in expected.schema], query
+    assert found.schema == expected.schema, query
     ours, theirs = [repr(tuple(row)) for row in found.collect()], [repr(tuple(row)) for row in expected.collect()]
     if "ORDER BY" in query:
         assert ours == theirs, query

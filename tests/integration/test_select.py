@@ -96,9 +96,7 @@ def test_names_and_what_cannot_be_narrowed(forced: SparkSession, text: str, narr
 def test_parameters(forced: SparkSession, text: str, args: Any) -> None:
     assert rewrite(forced, text, args).frames
     wanted, found = forced.sql(text, args=args), hive_bitmap.sql(forced, text, args)
-    assert [(f.name, f.dataType, f.nullable) for f in found.schema] == [
-        (f.name, f.dataType, f.nullable) for f in wanted.schema
-    ]
+    assert found.schema == wanted.schema
     assert Counter(found.collect()) == Counter(wanted.collect())
 
 

@@ -43,16 +43,10 @@ BLOCKS_REMEMBERED = 256
 
 @dataclass(frozen=True)
 class Answer:
-    """What takes the place of a block: `head`, a name for the rows of `frame`, `tail`; and the plan of the count.
+    """The rows of a block, with the names and types that Spark gives them, and the plan of the count."""
 
-    `result` is the block over these rows.
-    """
-
-    head: str
-    tail: str
-    frame: DataFrame
+    rows: DataFrame
     plan: Plan
-    result: DataFrame
 
 
 @dataclass(frozen=True)
@@ -167,15 +161,15 @@ def _first_alike(spark: SparkSession, texts: Iterator[_Text], plan: Plan, schema
         frame = _finished(spark, text.rows, schema) if text.whole else spark.createDataFrame(text.rows)
         # rows that are to be grouped or sorted lie in one partition, which does that in one stage
         frame = frame if text.alone else frame.coalesce(1)
-        head = f"SELECT {text.items} FROM "
+        query = f"{braced(f'SELECT {text.items} FROM ')}{{rows}}{braced(text.rest)}"
         try:
-            result = frame if text.whole else spark.sql(f"{braced(head)}{{rows}}{braced(text.rest)}", rows=frame)
+            result = frame if text.whole else spark.sql(query, rows=frame)
             found = result.schema
         except PySparkException as e:
             log.debug("%s is not Spark's: %s", text.items, e)
             continue
         if [(field.name, field.dataType) for field in found] == wanted:
-            return Answer(head, text.rest, frame, plan, _noted(result, schema))
+            return Answer(_noted(result, schema), plan)
     return None
 
 

@@ -206,11 +206,11 @@ def _answered(
         answer.plan,
         start,
         end,
-        answer.head,
-        answer.tail,
+        "SELECT * FROM ",
+        "",
         time.monotonic() - started,
-        answer.frame,
-        result=answer.result if whole else None,
+        answer.rows,
+        result=answer.rows if whole else None,
     )
 
 
