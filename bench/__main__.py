@@ -22,6 +22,7 @@ from hive_bitmap.errors import HiveBitmapError
 
 FOLDER = Path("bench-warehouse")
 WIDTH = 150  # of the tables in a file
+HEAP = "4g"  # of the JVM, whatever the number of rows
 Thing = TypeVar("Thing")
 
 
@@ -49,7 +50,7 @@ def main(rows: int, repeats: int, cores: int, copies: tuple[str, ...], json_file
     """
     with Console(stderr=True).status("making the data") as status:
         table = data.prepare(_folder() / "data", rows, lambda done: status.update(f"making the data: {done}"))
-        spark = _session(rows, cores)
+        spark = _session(cores)
         data.register(spark, table.folder)
         found = report.conditions(spark, table, cores, repeats)
         results = _measure(spark, table, cores, repeats, copies, status)
@@ -71,10 +72,9 @@ def _folder() -> Path:
     return FOLDER
 
 
-def _session(rows: int, cores: int) -> SparkSession:
-    gigabytes = 2 + -(-rows // 10_000_000)  # half of the rows pass through the driver in one answer
+def _session(cores: int) -> SparkSession:
     conf = {
-        "spark.driver.memory": f"{gigabytes}g",
+        "spark.driver.memory": HEAP,
         "spark.driver.maxResultSize": "0",
         "spark.sql.session.timeZone": "UTC",
     }

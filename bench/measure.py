@@ -237,8 +237,18 @@ def ask_count(
 def ask_fetch(
     spark: SparkSession, duck: duckdb.DuckDBPyConnection, question: Question, table: str, repeats: int
 ) -> Asked:
-    """All columns of the rows of a predicate, as an Arrow table in this process; DuckDB as in `ask_count`."""
+    """All columns of the rows of a predicate, as an Arrow table in this process; DuckDB as in `ask_count`.
+
+    Those of a drained question are read to the end inside Spark, without DuckDB.
+    """
     where = question.predicate
+    if question.drained:
+        drained = {
+            SPARK: Contender(lambda: _drained(_spark(spark, table, where))),
+            OURS: Contender(lambda: _drained(hive_bitmap.scan(spark, table, where))),
+        }
+        finished = race(drained, repeats, _multiset_in_spark)
+        return _asked(question, table, finished, finished.answers[SPARK][0], hive_bitmap.plan(spark, table, where))
     contenders = {
         SPARK: Contender(lambda: _spark(spark, table, where).toArrow()),
         OURS: Contender(lambda: hive_bitmap.scan(spark, table, where).toArrow()),
@@ -285,6 +295,19 @@ def multiset(rows: pa.Table) -> tuple[int, int]:
     with duckdb.connect() as connection:
         count, total = connection.sql(f"SELECT count(*), sum(hash({columns})::HUGEINT) FROM found").fetchall()[0]
     return count, int(total or 0)
+
+
+def _drained(frame: DataFrame) -> DataFrame:
+    """The rows, after they were read to the end and thrown away."""
+    frame.write.format("noop").mode("overwrite").save()
+    return frame
+
+
+def _multiset_in_spark(frame: DataFrame) -> tuple[int, int]:
+    """As `multiset`, of rows that stay in Spark."""
+    total = f"CAST(sum(CAST(xxhash64({', '.join(SCHEMA.names)}) AS DECIMAL(38, 0))) AS STRING)"
+    [row] = frame.selectExpr("count(*)", total).collect()
+    return row[0], int(row[1] or 0)
 
 
 def base_read(plan: Plan) -> tuple[int, int]:
