@@ -54,6 +54,16 @@ def over_budget(
     return f"Spark reads {len(columns)} column{'s' * (len(columns) > 1)} in less time than these indexes are decoded"
 
 
+def bytes_to_look_up(lookups: Sequence[Lookup]) -> float:
+    """About the bytes of the indexes in which keys that match may lie, by statistics alone."""
+    return sum(
+        _bytes(lookup.unit.parts[column]) * _share_of_groups(lookup, column, node)
+        for lookup in lookups
+        for column, node in _by_column(lookup.predicate).items()
+        if column in lookup.unit.parts
+    )
+
+
 def _by_column(predicate: Predicate) -> dict[str, Predicate]:
     """For each tested column what holds of every key that can matter: any of its leaves."""
     leaves: dict[str, list[Predicate]] = {}

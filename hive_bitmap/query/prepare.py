@@ -22,7 +22,7 @@ from hive_bitmap.index.metastore import Table, quote
 from hive_bitmap.index.tasks import in_tasks, parallelism
 from hive_bitmap.query import answers as spark_answers
 from hive_bitmap.query import settings, state
-from hive_bitmap.query.budget import over_budget
+from hive_bitmap.query.budget import bytes_to_look_up, over_budget
 from hive_bitmap.query.candidates import (
     Candidates,
     Found,
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 DRIVER_INDEX_BYTES = 256 << 20  # more index than this is looked up in tasks
+DRIVER_STATISTICS_BYTES = 4 << 30  # of more index than this not even the statistics are read in this process
 _ASKS_FOR_FILES = re.compile(r"\binput_file_|\b_metadata\b", re.IGNORECASE)
 MOST_WHOLE_FILES = 500  # more files to be read whole than this are not opened one by one to see if they can be
 
@@ -301,7 +302,10 @@ def _evaluation(
             if slower := over_budget(lookups, answers, keys, cores):
                 raise Unsupported(slower)
         shards = {shard for lookup in lookups for part in lookup.unit.parts.values() for shard in part.shards}
-        if sum(size for _, size in shards) <= DRIVER_INDEX_BYTES:
+        total = sum(size for _, size in shards)
+        if total <= DRIVER_INDEX_BYTES or (
+            total <= DRIVER_STATISTICS_BYTES and bytes_to_look_up(lookups) <= DRIVER_INDEX_BYTES
+        ):
             return evaluate_here(answers)(lookups)
         return in_tasks(spark, lookups, partial(look_up, answers=answers))
 
