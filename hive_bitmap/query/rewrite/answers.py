@@ -182,11 +182,11 @@ def _finished(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFr
 
 
 def _noted(result: DataFrame, schema: StructType) -> DataFrame:
-    """A result with what Spark notes beside its columns, as that it made up their names."""
+    """A result with what Spark notes beside its columns, as that it made up their names; it is told by names."""
     from pyspark.sql.types import StructField, StructType
 
-    found = result.schema
-    if [field.metadata for field in found] == [field.metadata for field in schema]:
+    found, names = result.schema, {name.lower() for name in schema.names}
+    if len(names) < len(schema) or [field.metadata for field in found] == [field.metadata for field in schema]:
         return result
     pairs = zip(found, schema, strict=True)
     return result.to(StructType([StructField(f.name, f.dataType, f.nullable, w.metadata) for f, w in pairs]))
