@@ -242,21 +242,15 @@ def ask_fetch(
     Those of a drained question are read to the end inside Spark, without DuckDB.
     """
     where = question.predicate
-    if question.drained:
-        drained = {
-            SPARK: Contender(lambda: _drained(_spark(spark, table, where))),
-            OURS: Contender(lambda: _drained(hive_bitmap.scan(spark, table, where))),
-        }
-        finished = race(drained, repeats, _multiset_in_spark)
-        return _asked(question, table, finished, finished.answers[SPARK][0], hive_bitmap.plan(spark, table, where))
+    read: Callable[[DataFrame], Any] = _drained if question.drained else _brought
     contenders = {
-        SPARK: Contender(lambda: _spark(spark, table, where).toArrow()),
-        OURS: Contender(lambda: hive_bitmap.scan(spark, table, where).toArrow()),
+        SPARK: Contender(lambda: read(_spark(spark, table, where))),
+        OURS: Contender(lambda: read(hive_bitmap.scan(spark, table, where))),
     }
-    if table == TABLE:
+    if table == TABLE and not question.drained:
         sql = f"SELECT * FROM {TABLE} WHERE {where}"
         contenders[DUCKDB] = Contender(lambda: duck.execute(sql).to_arrow_table())
-    finished = race(contenders, repeats, multiset)
+    finished = race(contenders, repeats, _multiset_in_spark if question.drained else multiset)
     return _asked(question, table, finished, finished.answers[SPARK][0], hive_bitmap.plan(spark, table, where))
 
 
@@ -295,6 +289,11 @@ def multiset(rows: pa.Table) -> tuple[int, int]:
     with duckdb.connect() as connection:
         count, total = connection.sql(f"SELECT count(*), sum(hash({columns})::HUGEINT) FROM found").fetchall()[0]
     return count, int(total or 0)
+
+
+def _brought(frame: DataFrame) -> pa.Table:
+    """The rows, in this process."""
+    return frame.toArrow()
 
 
 def _drained(frame: DataFrame) -> DataFrame:

@@ -19,9 +19,9 @@ from hive_bitmap.errors import CorruptBitmap, CorruptIndex
 from hive_bitmap.formats.columns import KeyColumn, arrow_type
 from hive_bitmap.index.metastore import quote
 from hive_bitmap.index.tasks import in_tasks
+from hive_bitmap.query.budget import index_bytes
 from hive_bitmap.query.candidates import Lookup, restrict
 from hive_bitmap.query.keys import Answers
-from hive_bitmap.query.nodes import columns_of
 from hive_bitmap.query.planner import INDEX_ONLY, needs_file
 from hive_bitmap.query.prepare import DRIVER_INDEX_BYTES, Prepared, Reading, Request, analysed, prepare
 from hive_bitmap.query.scan import direct_rows, narrowed, task
@@ -190,11 +190,7 @@ def _complete(keys: pa.Table, reading: Reading, lookup: Lookup, schema: pa.Schem
 
 def _tally_all(spark: SparkSession, lookups: Sequence[Lookup], answers: Answers, keys: Sequence[str]) -> list[_Tallied]:
     """The keys of each lookup, counted here where little index has to be read, else in tasks."""
-    shards = set()
-    for lookup in lookups:
-        columns = {*keys, *(column.lower() for column in columns_of(lookup.predicate))} & set(lookup.unit.parts)
-        shards |= {shard for column in columns for shard in lookup.unit.parts[column].shards}
-    if not lookups or sum(size for _, size in shards) <= DRIVER_INDEX_BYTES:
+    if not lookups or index_bytes(lookups, keys) <= DRIVER_INDEX_BYTES:
         return [_tally(lookup, answers, keys) for lookup in lookups]
     return in_tasks(spark, lookups, partial(_tally, answers=answers, keys=keys))
 

@@ -14,7 +14,7 @@ from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.index import lookup as shards
 from hive_bitmap.query.candidates import Lookup
 from hive_bitmap.query.keys import Answers, may_hold
-from hive_bitmap.query.nodes import Constant, Or, Predicate, Unknown, leaves_of
+from hive_bitmap.query.nodes import Constant, Or, Predicate, Unknown, columns_of, leaves_of
 from hive_bitmap.query.planner import CLEARLY_CHEAPER
 from hive_bitmap.query.select import matching_share
 from hive_bitmap.query.units import Part
@@ -52,6 +52,15 @@ def over_budget(
     if seconds <= budget:
         return ""
     return f"Spark reads {len(columns)} column{'s' * (len(columns) > 1)} in less time than these indexes are decoded"
+
+
+def index_bytes(lookups: Sequence[Lookup], keys: Sequence[str] = ()) -> int:
+    """The bytes of the shards of these keys, lower-case, and of the columns that the predicates test."""
+    shards = set()
+    for lookup in lookups:
+        columns = {*keys, *(column.lower() for column in columns_of(lookup.predicate))} & set(lookup.unit.parts)
+        shards |= {shard for column in columns for shard in lookup.unit.parts[column].shards}
+    return sum(size for _, size in shards)
 
 
 def bytes_to_look_up(lookups: Sequence[Lookup]) -> float:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from hive_bitmap.columns import Column
+from hive_bitmap.formats.orc_rows import decoded_share
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.query.candidates import FRESH, UNINDEXED, Candidates, Found, Lookup
 from hive_bitmap.query.nodes import Predicate, columns_of
@@ -253,15 +254,9 @@ def _read_by_index(files: pa.Table) -> int:
 
 
 def decoded_bytes(format: str, blocks: pa.Table) -> int:
-    """Of the selected blocks, what is decoded; of an ORC stripe with few rows, what it takes to go to each of them.
-
-    Opening a stripe for them takes as long as decoding `ORC_STRIDE` of its rows, and each of them a quarter of that.
-    """
+    """Of the selected blocks, what is decoded; of an ORC stripe with few rows, what it takes to go to each of them."""
     rows, selected, length = (blocks[name].to_numpy() for name in ("rows", "selected", "length"))
-    if format != "orc":
-        return int(length[selected > 0].sum())
-    few = np.maximum(selected, 2) * ORC_STRIDE <= rows
-    share = np.where(few, (1 + selected / 4) * ORC_STRIDE / np.maximum(rows, 1), 1.0)
+    share = decoded_share(selected, rows, ORC_STRIDE) if format == "orc" else 1.0
     return int(np.sum(length * share, where=selected > 0))
 
 

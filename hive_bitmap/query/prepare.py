@@ -22,7 +22,7 @@ from hive_bitmap.index.metastore import Table, quote
 from hive_bitmap.index.tasks import in_tasks, parallelism
 from hive_bitmap.query import answers as spark_answers
 from hive_bitmap.query import settings, state
-from hive_bitmap.query.budget import bytes_to_look_up, over_budget
+from hive_bitmap.query.budget import bytes_to_look_up, index_bytes, over_budget
 from hive_bitmap.query.candidates import (
     Candidates,
     Found,
@@ -301,8 +301,7 @@ def _evaluation(
         for keys in counted:
             if slower := over_budget(lookups, answers, keys, cores):
                 raise Unsupported(slower)
-        shards = {shard for lookup in lookups for part in lookup.unit.parts.values() for shard in part.shards}
-        total = sum(size for _, size in shards)
+        total = index_bytes(lookups)
         if total <= DRIVER_INDEX_BYTES or (
             total <= DRIVER_STATISTICS_BYTES and bytes_to_look_up(lookups) <= DRIVER_INDEX_BYTES
         ):

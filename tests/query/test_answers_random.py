@@ -84,10 +84,7 @@ def _answers(duck: duckdb.DuckDBPyConnection, text: str, shown: Sequence[str]) -
     """Each text that may take the place of this one, and the rows that it is over."""
     words = read(text)
     for scan, nest in nests(statement(words)).items():
-        flat = flattened(words, nest, scan.name[0], COLUMNS[scan.name[0]])
-        if flat is None:
-            return
-        words = read(flat)
+        words = read(flattened(words, nest, scan.name[0], COLUMNS[scan.name[0]]))
     if not may_be_counted(words):
         return
     table = words.name(clauses(words)["FROM"][0] + 1)

@@ -40,7 +40,7 @@ def flat(text: str) -> str | None:
     except Unsupported:
         return None
     start, end = words.tokens[nest.block.start].start, words.tokens[nest.block.end - 1].end
-    return None if told is None else text[:start] + told + text[end:]
+    return text[:start] + told + text[end:]
 
 
 @pytest.mark.parametrize(

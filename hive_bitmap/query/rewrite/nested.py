@@ -10,11 +10,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hive_bitmap.columns import Column
+from hive_bitmap.errors import Unsupported
 from hive_bitmap.index.metastore import quote
 from hive_bitmap.query.names import Names, path_at
 from hive_bitmap.query.rewrite.demands import Demand
 from hive_bitmap.query.rewrite.shape import clauses
-from hive_bitmap.query.rewrite.tree import NAMES_OF_ALL, Block, CteUse, Derived, Query, Scan
+from hive_bitmap.query.rewrite.tree import (
+    NAMES_OF_ALL,
+    Block,
+    CteUse,
+    Derived,
+    Query,
+    Scan,
+    Source,
+    blocks,
+    name_of,
+)
 from hive_bitmap.query.rewrite.understood import serves
 from hive_bitmap.query.rewrite.words import Words, read
 from hive_bitmap.query.tokens import Token, tokenize
@@ -24,41 +35,45 @@ _NAMELESS = "hive_bitmap_rows"  # what a block calls a query to which it gives n
 
 @dataclass(frozen=True)
 class Nest:
-    """A block that asks for less than rows, what it calls its source, and the blocks inside, to that of the scan."""
+    """A block that asks for less than rows, `blocks[0]`, and those that it reads through, to that of the scan."""
 
-    block: Block
-    alias: str
-    inner: tuple[tuple[Block, str], ...]  # each with what it calls its own source
+    blocks: tuple[Block, ...]
+
+    @property
+    def block(self) -> Block:
+        return self.blocks[0]
+
+    @property
+    def alias(self) -> str:
+        """What the block calls its source."""
+        return _alias(self.block)
 
 
 def nests(query: Query) -> dict[Scan, Nest]:
     """The scans that are all that such a block reads, through one query in brackets or several."""
     found: dict[Scan, Nest] = {}
-    for block in _blocks(query):
-        levels = list(_levels(block))
+    for block in blocks(query):
+        levels = tuple(_levels(block))
         scan = _source(levels[-1])
         if len(levels) > 1 and isinstance(scan, Scan) and (block.counts or block.exists):
-            aliases = [_alias(level) for level in levels]
-            found.setdefault(scan, Nest(block, aliases[0], tuple(zip(levels[1:], aliases[1:], strict=True))))
+            found.setdefault(scan, Nest(levels))
     return found
 
 
-def flattened(words: Words, nest: Nest, table: str, columns: Sequence[Column]) -> str | None:
-    """The outer block as one over `table`, which has these columns; None where that may ask for something else.
-
-    Raises Unsupported for a block whose clauses are not understood.
-    """
+def flattened(words: Words, nest: Nest, table: str, columns: Sequence[Column]) -> str:
+    """The outer block as one over `table`, which has these columns; raises Unsupported where that may differ."""
     if nest.block.star:
-        return None
+        raise Unsupported("a star stands for all columns")
     conditions = []
     exposed = {column.name.lower() for column in columns}
     padded = {column.name.lower() for column in columns if column.type.startswith("char(")}
-    for block, alias in reversed(nest.inner):
+    for block in reversed(nest.blocks[1:]):
+        alias = _alias(block)
         names = Names(columns, quote(alias))
         texts = [conjunct.text for conjunct in block.where]
         served = all(serves(Demand(text), columns, alias) for text in texts)
         if not served or not all(_named(tokenize(text), names) <= exposed for text in texts):
-            return None
+            raise Unsupported("a condition inside is not understood")
         conditions += [names.unqualified(tokenize(text), text) for text in texts]
         exposed = _passed_on(block, exposed) - padded  # of CHAR Spark compares the table's own columns as such
     outer = read(words.source(nest.block.start, nest.block.end))
@@ -66,7 +81,7 @@ def flattened(words: Words, nest: Nest, table: str, columns: Sequence[Column]) -
     from_, behind = found["FROM"]
     around = [*outer.tokens[:from_], *outer.tokens[behind:]]
     if not _named(around, Names(columns, quote(nest.alias))) <= exposed:
-        return None
+        raise Unsupported("it names a column that the query inside does not pass on as it is")
     if "WHERE" in found:
         at, behind = found["WHERE"]
         conditions.append(outer.source(at + 1, behind))
@@ -90,7 +105,7 @@ def _levels(block: Block) -> Iterator[Block]:
             yield from _levels(arm)
 
 
-def _source(block: Block) -> object:
+def _source(block: Block) -> Source | None:
     """What a block reads, if that is all that it reads."""
     sources = [join.source for item in block.items for join in item]
     return sources[0] if len(sources) == 1 and not block.inside else None
@@ -123,18 +138,4 @@ def _named(tokens: Sequence[Token], names: Names) -> set[str]:
 
 def _alias(block: Block) -> str:
     source = _source(block)
-    return (source.alias if isinstance(source, (Scan, Derived, CteUse)) else "") or _NAMELESS
-
-
-def _blocks(query: Query) -> Iterator[Block]:
-    """Every block of a query."""
-    for inside in (*(cte.query for cte in query.ctes), *query.inside):
-        yield from _blocks(inside)
-    for arm in query.arms:
-        if isinstance(arm, Query):
-            yield from _blocks(arm)
-            continue
-        yield arm
-        sources = (join.source for item in arm.items for join in item)
-        for inside in (*(source.query for source in sources if isinstance(source, Derived)), *arm.inside):
-            yield from _blocks(inside)
+    return (name_of(source) if source else "") or _NAMELESS

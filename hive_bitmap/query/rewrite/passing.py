@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from hive_bitmap.columns import Column
 from hive_bitmap.index.metastore import quote
 from hive_bitmap.query.names import path_at
-from hive_bitmap.query.rewrite.tree import NAMES_OF_ALL, Block, CteUse, Derived, Query, Scan, Source
+from hive_bitmap.query.rewrite.tree import NAMES_OF_ALL, Block, CteUse, Derived, Query, Scan, Source, name_of
 from hive_bitmap.query.tokens import tokenize
 
 Look = Callable[[Scan], Sequence[Column] | None]
@@ -99,13 +99,13 @@ def _of_block(block: Block, look: Look) -> list[Output] | None:
         if item.name != NAMES_OF_ALL:
             outputs.append(Output(item.name, item.source, _type(item.source, sources) if item.source else ""))
             continue
-        if item.source and item.source not in [_alias(source) for source, _ in sources]:
+        if item.source and item.source not in [name_of(source) for source, _ in sources]:
             return None  # the fields of a struct
-        meant = [one for one in sources if item.source in ("", _alias(one[0]))]
+        meant = [one for one in sources if item.source in ("", name_of(one[0]))]
         if not meant or any(columns is None for _, columns in meant):
             return None  # it may be the fields of a struct
         for source, columns in meant:
-            before = f"{quote(_alias(source))}." if _alias(source) else ""
+            before = f"{quote(name_of(source))}." if name_of(source) else ""
             outputs += [Output(name, before + quote(name), kind) for name, kind in (columns or {}).items()]
     return outputs
 
@@ -140,10 +140,6 @@ def _type(text: str, sources: Sequence[tuple[Source, _Columns | None]]) -> str:
     """The type of a dotted name; empty if it is not one column of one of these sources."""
     path, _ = path_at(tokenize(text), 0)
     *qualifier, name = path
-    near = [columns for source, columns in sources if len(qualifier) <= 1 and qualifier in ([], [_alias(source)])]
+    near = [columns for source, columns in sources if len(qualifier) <= 1 and qualifier in ([], [name_of(source)])]
     found = [columns[name] for columns in near if columns is not None and name in columns]
     return found[0] if len(found) == 1 and None not in near else ""
-
-
-def _alias(source: Source) -> str:
-    return source.alias if isinstance(source, (Scan, Derived, CteUse)) else ""

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hive_bitmap.columns import Column
 from hive_bitmap.errors import HiveBitmapError, Unsupported
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.metastore import Table, quote
@@ -59,7 +58,7 @@ def _rewrite(spark: SparkSession, text: str, arguments: Arguments, seen: Seen, t
         return _rewrite(spark, text, arguments, seen, thorough)
     served = any(seen.may_serve(sql_name(one.scan)) for one in plain)
     found = _in_order(scans(query, seen.columns)) if served else plain
-    nested = nests(query)
+    nested = nests(query) if served else {}
     looked = {one.scan: indexed(seen, one, thorough or one.scan in nested or _may_be_answered(one)) for one in found}
     tables = {scan: table for scan, table in looked.items() if table is not None}
     if not tables:
@@ -193,9 +192,15 @@ def _answered(
     alias, table = nest.alias if nest else one.scan.alias, sql_name(one.scan)
     if not all(serves(Demand(conjunct.text), columns, alias) for conjunct in block.where):
         return None
-    text = _flattened(read, nest, table, columns) if nest else read.source(block.start, block.end)
-    if not text or left_alone(spark, read, one.scan, base.sql_name, conf):
+    if left_alone(spark, read, one.scan, base.sql_name, conf):
         return None
+    text = read.source(block.start, block.end)
+    if nest:
+        try:
+            text = flattened(read, nest, table, columns)
+        except Unsupported as e:
+            log.info("not answered by the index: %s (%s)", text, e)
+            return None
     answer = answer_block(spark, text, table, single_row=block.exists, found=indexed, conf=conf)
     if answer is None:
         return None
@@ -212,13 +217,6 @@ def _answered(
         answer.rows,
         result=answer.rows if whole else None,
     )
-
-
-def _flattened(read: Words, nest: Nest, table: str, columns: Sequence[Column]) -> str | None:
-    try:
-        return flattened(read, nest, table, columns)
-    except Unsupported:
-        return None
 
 
 def _may_be_answered(one: ScanDemands) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 NAMES_OF_ALL = "*"  # what NATURAL JOIN merges: any name
@@ -123,3 +123,22 @@ class Cte:
     query: Query
     renamed: bool
     uses: int
+
+
+def blocks(query: Query) -> Iterator[Block]:
+    """Every block of a query, wherever it stands."""
+    for inside in (*(cte.query for cte in query.ctes), *query.inside):
+        yield from blocks(inside)
+    for arm in query.arms:
+        if isinstance(arm, Query):
+            yield from blocks(arm)
+            continue
+        yield arm
+        sources = (join.source for item in arm.items for join in item)
+        for inside in (*(source.query for source in sources if isinstance(source, Derived)), *arm.inside):
+            yield from blocks(inside)
+
+
+def name_of(source: Source) -> str:
+    """What a block calls a source; empty if it gives it no name."""
+    return "" if isinstance(source, Opaque) else source.alias

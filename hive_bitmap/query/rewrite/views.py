@@ -8,7 +8,7 @@ was created) Spark itself is asked: the plan of the view and that of the text mu
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from hive_bitmap.errors import HiveBitmapError
 from hive_bitmap.index.metastore import Table, quote
 from hive_bitmap.query.rewrite.demands import scans
 from hive_bitmap.query.rewrite.queries import statement
-from hive_bitmap.query.rewrite.tree import Block, Derived, Opaque, Query, Scan
+from hive_bitmap.query.rewrite.tree import Opaque, Query, Scan, blocks
 from hive_bitmap.query.rewrite.words import Words, read
 
 if TYPE_CHECKING:
@@ -176,20 +176,8 @@ def _is_known_whole(words: Words, query: Query) -> bool:
 
     Two plans with common table expressions are never the same to Spark.
     """
-    found = list(_blocks(query))
+    found = list(blocks(query))
     froms = sum(words.key(at) == "FROM" for at in range(words.end))
     strange = any(words.key(at) in _LEFT_TO_SPARK for at in range(words.end))
     opaque = any(isinstance(join.source, Opaque) for block in found for item in block.items for join in item)
     return not (strange or opaque) and froms == sum(bool(block.items) for block in found)
-
-
-def _blocks(query: Query) -> Iterator[Block]:
-    for arm in query.arms:
-        if isinstance(arm, Query):
-            yield from _blocks(arm)
-            continue
-        yield arm
-        sources = [join.source for item in arm.items for join in item]
-        inside = [source.query for source in sources if isinstance(source, Derived)]
-        yield from (block for one in (*inside, *arm.inside) for block in _blocks(one))
-    yield from (block for one in query.inside for block in _blocks(one))
