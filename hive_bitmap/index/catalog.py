@@ -6,9 +6,7 @@ that of each of its partitions, points. What others did to table and properties 
 
 from __future__ import annotations
 
-import math
 import re
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from secrets import token_hex
@@ -20,6 +18,7 @@ from hive_bitmap.index import drift, generation, metastore, metastore_alter
 from hive_bitmap.index.definition import PREFIX, VERSION, Definition, from_table, to_properties
 from hive_bitmap.index.metastore import Table, hadoop_path
 from hive_bitmap.index.parallel import each
+from hive_bitmap.index.recent import Recent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,11 +28,11 @@ NEXT = PREFIX + "next_encoding"
 TABLES_AT_ONCE = 500  # described in one call to the metastore
 INDEXES_REMEMBERED = 30.0  # seconds for which a query need not hear of what other sessions did to the indexes
 PARTITIONS_REMEMBERED = 10_000  # of an index table; those of a larger one are asked for each time
-NEVER = -math.inf
+Name = tuple[str, str]  # of a database and a table in it
 Values = tuple[str | None, ...]  # of the partition columns; () for the one state of an unpartitioned table
-_remembered: dict[tuple[int, str, str], tuple[float, list[Table]]] = {}  # the index tables of a session's base tables
-_states: dict[tuple[int, str, str], tuple[float, dict[Values, str]]] = {}  # of partitioned index tables
-_indexed_columns: dict[tuple[int, str, str], tuple[float, frozenset[str]]] = {}  # of these, and when they were seen
+_index_tables: Recent[Name, tuple[Table, ...]] = Recent()  # of base tables
+_indexed_columns: Recent[Name, frozenset[str]] = Recent()  # of base tables
+_states: Recent[Name, dict[Values, str]] = Recent(most=64)  # of partitioned index tables
 
 
 @dataclass(frozen=True)
@@ -61,15 +60,15 @@ def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tup
     Index tables may be those of up to `seconds` ago: where they point then is no less right, since files are known by
     their fingerprints. The base table is always looked up.
     """
-    where = (id(spark), *metastore.split_name(spark, name))
-    when, remembered = _remembered.get(where, (NEVER, []))
-    if time.monotonic() - when < seconds:
+    where = metastore.split_name(spark, name)
+    remembered = _index_tables.get(spark, where, seconds)
+    if remembered is not None:
         base, tables = metastore.describe(spark, name), list(remembered)
     else:
         base, tables = metastore.describe_with(
             spark, name, lambda database, table: metastore.names_like(spark, database, f"{database}__{table}_*__")
         )
-        _remembered[where] = (time.monotonic(), list(tables))
+        _index_tables.keep(spark, where, tuple(tables))
     known = {table.name for table in tables}
     named = [other for other in base.properties.get(POINTER, "").split(",") if other and other not in known]
     tables += metastore.describe_many(spark, base.database, named)
@@ -78,14 +77,13 @@ def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tup
         for index in among(tables, base.name)
     ]
     columns = frozenset(name.lower() for index in indexes for name in index.definition.column_names)
-    _indexed_columns[where] = (time.monotonic(), columns)
+    _indexed_columns.keep(spark, where, columns)
     return base, indexes
 
 
 def indexed_columns(spark: SparkSession, name: str, seconds: float) -> frozenset[str] | None:
     """The columns of a table's indexes, in lower case, as seen in the last `seconds`; None if they were not."""
-    when, columns = _indexed_columns.get((id(spark), *metastore.split_name(spark, name)), (NEVER, None))
-    return columns if time.monotonic() - when < seconds else None
+    return _indexed_columns.get(spark, metastore.split_name(spark, name), seconds)
 
 
 def find(spark: SparkSession, name: str) -> tuple[Table | None, list[Index]]:
@@ -186,11 +184,15 @@ def states(spark: SparkSession, index: Index, seconds: float = 0) -> dict[Values
     """
     if not index.table.partition_columns:
         return {(): index.table.location}
-    where = (id(spark), index.table.database, index.table.name)
-    when, found = _states.get(where, (NEVER, {}))
-    if time.monotonic() - when >= seconds:
-        when, found = time.monotonic(), _asked_states(spark, index)
-        _states[where] = (when, found) if len(found) <= PARTITIONS_REMEMBERED else (NEVER, {})
+    where = (index.table.database, index.table.name)
+    remembered = _states.get(spark, where, seconds)
+    if remembered is not None:
+        return remembered
+    found = _asked_states(spark, index)
+    if len(found) <= PARTITIONS_REMEMBERED:
+        _states.keep(spark, where, found)
+    else:
+        _states.drop(spark, where)
     return found
 
 
@@ -223,9 +225,8 @@ def alter(spark: SparkSession, index: Index, changed: Definition) -> None:
 
 def forget() -> None:
     """Remember nothing of where index tables pointed: they are about to change."""
-    _remembered.clear()
-    _states.clear()
-    _indexed_columns.clear()
+    for recent in (_index_tables, _indexed_columns, _states):
+        recent.clear()
 
 
 def generation_parent(base: Table, definition: Definition, values: Values) -> str:

@@ -14,6 +14,7 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.index import metastore_jvm
+from hive_bitmap.index.recent import Recent
 from hive_bitmap.query.rewrite import tables
 from hive_bitmap.query.rewrite.rewriting import rewrite
 
@@ -177,7 +178,7 @@ def test_the_catalog_is_asked_about_a_name_once(made: SparkSession, monkeypatch:
         return describe(spark, database, names, qualified)
 
     monkeypatch.setattr(metastore_jvm, "describe", counting)
-    monkeypatch.setattr(tables, "_known", {})  # a test before this one had a temporary view of the name v
+    monkeypatch.setattr(tables, "_known", Recent())  # a test before this one had a temporary view of the name v
     union = "SELECT id FROM (SELECT id, k FROM plain UNION ALL SELECT id, k FROM over_plain) u WHERE k = 3"
     for text in ("SELECT id FROM over_plain WHERE k = 3", "SELECT id FROM plain", union):
         rewrite(made, text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,6 +12,7 @@ from hive_bitmap.errors import HiveBitmapError
 from hive_bitmap.index import catalog, metastore
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.metastore import Table, quote
+from hive_bitmap.index.recent import Recent
 from hive_bitmap.query.names import path_at
 from hive_bitmap.query.rewrite.demands import ScanDemands
 from hive_bitmap.query.rewrite.tree import Scan
@@ -32,21 +32,19 @@ _FIXED = ("BINDING", "COMPENSATION")  # views whose columns are those of their c
 class _Known:
     """What a name was a moment ago: whether it exists, and the view that it is."""
 
-    when: float
     exists: bool
     view: View | None
 
 
 class _Key(NamedTuple):
-    """A session and a table of its catalog (no names are one of another), which `in_full` no temporary view hides."""
+    """A table of the session's catalog (no names are one of another), which `in_full` no temporary view hides."""
 
-    session: int
     database: str
     table: str
     in_full: bool
 
 
-_known: dict[_Key, _Known] = {}
+_known: Recent[_Key, _Known] = Recent()
 
 
 def sql_name(scan: Scan) -> str:
@@ -103,23 +101,23 @@ class Seen:
     def doubt(self, name: str) -> None:
         """Look anew at a view whose query is not the same to Spark; if it is what it was, it is none for a while."""
         before = self._known(name)
-        del _known[self._key(name)]
+        _known.drop(self._spark, self._key(name))
         now = self._known(name)
         if (
             before.view is None
             or now.view is None
             or now.view.select() + now.view.query == (before.view.select() + before.view.query)
         ):
-            _known[self._key(name)] = replace(now, view=None)
+            _known.keep(self._spark, self._key(name), replace(now, view=None))
 
     def _known(self, name: str) -> _Known:
         """What is known of a name, asked now if that was not done for a while."""
         key = self._key(name)
-        known = _known.get(key)
-        if known is None or time.monotonic() - known.when > catalog.INDEXES_REMEMBERED:
+        known = _known.get(self._spark, key, catalog.INDEXES_REMEMBERED)
+        if known is None:
             found = self.found(name) if key.table else None
-            known = _Known(time.monotonic(), found is not None, view_of(found[0]) if found else None)
-            _known[key] = known
+            known = _Known(found is not None, view_of(found[0]) if found else None)
+            _known.keep(self._spark, key, known)
         return known
 
     def _reads_indexed(self, view: View, depth: int = 0) -> bool:
@@ -145,7 +143,7 @@ class Seen:
             parts, _ = path_at(tokenize(name), 0)
             is_ours = len(parts) in (1, 2) or (len(parts) == 3 and parts[0] == CATALOG)
             database, table = ([self._current_database] * (len(parts) == 1) + parts)[-2:] if is_ours else ("", "")
-            self._keys[name] = _Key(id(self._spark), database, table, len(parts) > 1)
+            self._keys[name] = _Key(database, table, len(parts) > 1)
         return self._keys[name]
 
     def _in_own_catalog(self, name: str) -> bool:
