@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -110,16 +110,17 @@ def write(spark: SparkSession, full_name: str, table: str) -> None:
         spark.conf.unset(key)
 
 
-@pytest.fixture(scope="module")
-def server(request: pytest.FixtureRequest, spark: SparkSession, database: tuple[str, Path]) -> Iterator[Server]:
-    """A connection to the server of that name, which knows the tables and their indexes."""
-    name, folder = database
-    running: HiveServer = request.getfixturevalue(request.param)
+@contextlib.contextmanager
+def known_to(
+    running: HiveServer, tables: Sequence[str], spark: SparkSession, made: tuple[str, Path]
+) -> Iterator[Server]:
+    """A connection to a server, which knows these tables and their indexes meanwhile."""
+    name, folder = made
     with contextlib.closing(running.connect()) as connection:
         asked = Server(connection, "the server")
         asked.all(f"CREATE DATABASE {name}")
         try:
-            for table in SERVERS[request.param]:
+            for table in tables:
                 asked.all(ddl(name, table, TABLES[table], folder))
                 if table == "parts":
                     asked.all(f"ALTER TABLE {name}.parts ADD PARTITION (p=0) PARTITION (p=1)")
@@ -128,6 +129,25 @@ def server(request: pytest.FixtureRequest, spark: SparkSession, database: tuple[
             yield asked
         finally:
             asked.all(f"DROP DATABASE {name} CASCADE")
+
+
+@pytest.fixture(scope="module")
+def of_hive2(hive2: HiveServer, spark: SparkSession, database: tuple[str, Path]) -> Iterator[Server]:
+    with known_to(hive2, SERVERS["hive2"], spark, database) as asked:
+        yield asked
+
+
+@pytest.fixture(scope="module")
+def of_hive4(hive4: HiveServer, spark: SparkSession, database: tuple[str, Path]) -> Iterator[Server]:
+    with known_to(hive4, SERVERS["hive4"], spark, database) as asked:
+        yield asked
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest) -> Server:
+    """The connection to the server of that name: one for all tests, which a fixture with parameters would not be."""
+    asked: Server = request.getfixturevalue(f"of_{request.param}")
+    return asked
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,8 @@ def _command(folder: Path, lib: Path) -> tuple[list[str], dict[str, str]]:
     if version > NEWEST_JAVA:
         raise jars.Unavailable(f"Hive {VERSION} does not run on Java {version}; set JAVA_HOME to a Java 17")
     class_path = f"{folder / 'conf'}:{lib}/*"
-    command = [executable, "-Xmx768m", "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=128m"]
+    command = [executable, "-Xmx768m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    command += ["-XX:ReservedCodeCacheSize=128m", "-Dderby.system.durability=test"]
     command += [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED]
     command += [f"-Djava.io.tmpdir={folder}", f"-Dhadoop.tmp.dir={folder}/unpacked"]
     command += [f"-Dderby.stream.error.file={folder}/derby.log", "-Djava.net.preferIPv4Stack=true"]

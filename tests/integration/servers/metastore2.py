@@ -29,7 +29,7 @@ def serving(folder: Path, port: int | None = None) -> Iterator[Metastore]:
     (folder / "conf").mkdir(parents=True, exist_ok=True)
     (folder / "conf" / "hive-site.xml").write_text(process.configuration(_settings(folder)))
     try:
-        command = [java.executable(), "-Xmx256m", "-XX:TieredStopAtLevel=1"]
+        command = [java.executable(), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     except HiveBitmapError as e:
         raise jars.Unavailable(str(e)) from e
     command += [f"-Djava.io.tmpdir={folder}", f"-Dderby.stream.error.file={folder / 'derby.log'}"]
