@@ -74,13 +74,13 @@ def rows(spark: SparkSession, request: Request, prepared: Prepared) -> DataFrame
     if reading is None or strategy in (FULL_SCAN, INDEX_ONLY):
         return analysed(spark, request)
     table = spark.table(request.table)
-    whole = analysed(spark, request, table)
     if reading.format in LAYOUTS:
+        whole = analysed(spark, request, table)
         kept = _engine_splits(spark, request, reading, table, whole)
         return whole if kept is None else kept
     frame = _read(spark, reading, strategy, table)
-    found = None if frame is None else narrowed(frame, request, reading, whole.columns)
-    return whole if found is None else found
+    found = None if frame is None else narrowed(frame, request, reading, request.columns or table.columns)
+    return analysed(spark, request, table) if found is None else found
 
 
 def narrow(spark: SparkSession, request: Request, prepared: Prepared) -> DataFrame | None:
