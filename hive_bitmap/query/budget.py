@@ -15,7 +15,7 @@ from hive_bitmap.index import lookup as shards
 from hive_bitmap.query.candidates import Lookup
 from hive_bitmap.query.keys import Answers, may_hold
 from hive_bitmap.query.nodes import Constant, Or, Predicate, Unknown, columns_of, leaves_of
-from hive_bitmap.query.planner import CLEARLY_CHEAPER
+from hive_bitmap.query.prices import CLEARLY_CHEAPER
 from hive_bitmap.query.select import matching_share
 from hive_bitmap.query.units import Part
 

@@ -12,21 +12,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from hive_bitmap.columns import Column
-from hive_bitmap.formats.orc_rows import decoded_share
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.query.candidates import FRESH, UNINDEXED, Candidates, Found, Lookup
 from hive_bitmap.query.nodes import Predicate, columns_of
+from hive_bitmap.query.prices import CLEARLY_CHEAPER, Reads, direct_seconds, engine_seconds, reads, scan_seconds
 
 INDEX_ONLY, ROWS, BLOCKS, FILES, FULL_SCAN = "index only", "rows", "blocks", "files", "full scan"
 STRATEGIES = (INDEX_ONLY, ROWS, BLOCKS, FILES, FULL_SCAN)
 DIRECT_STRATEGY = {"parquet": ROWS, "orc": BLOCKS}
-CLEARLY_CHEAPER = 0.9  # of a full scan's price, else the full scan is taken
-WIDTHS = {"boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "float": 4, "date": 4}  # bytes of a value
-WIDTHS |= dict.fromkeys(("bigint", "double", "timestamp", "timestamp_ntz"), 8)
-WIDE = 16  # of other types
-ORC_STRIDE = 10_000  # rows between two entries of a stripe's row index, unless the writer was told otherwise
-SPLIT_BYTES = 32 << 20  # of a file in the local file system; those of others are four times as large
 
 FILES_SCHEMA = pa.schema(
     [
@@ -59,17 +52,6 @@ class IndexUse:
     encoding: str
     used: bool
     reason: str
-
-
-@dataclass(frozen=True)
-class Prices:
-    """Measured on one core of a small machine; only their ratios matter. Seconds, seconds a byte, seconds a row."""
-
-    spark_start: float = 0.10
-    spark_byte: float = 5.5e-9
-    direct_start: float = 0.18
-    direct_byte: Mapping[str, float] = field(default_factory=lambda: {"parquet": 2.0e-9, "orc": 5.0e-9})
-    direct_row: float = 2.0e-6
 
 
 @dataclass(frozen=True)
@@ -156,30 +138,25 @@ def explain_indexes(
     return tuple(uses)
 
 
-def make_plan(question: Question, uses: tuple[IndexUse, ...], work: Candidates, prices: Prices = Prices()) -> Plan:
+def make_plan(question: Question, uses: tuple[IndexUse, ...], work: Candidates) -> Plan:
     """The plan for the files that were looked up, by the cheapest strategy."""
     files, blocks = _tables(work)
-    selected = blocks["selected"].to_numpy()
-    rows, lengths = blocks["rows"].to_numpy(), blocks["length"].to_numpy()
-    whole_bytes = int(np.sum(files["size"].to_numpy()[files["scanned"].to_numpy(zero_copy_only=False)]))
+    selected, rows, lengths = (blocks[name].to_numpy() for name in ("selected", "rows", "length"))
+    read = reads(question.format, files, blocks, splits=question.engine_can_skip_splits)
     whole_files = files.num_rows - _read_by_index(files)
     exact = not whole_files and all(found.exact.all() for found in work.found)
     figures = {
         "blocks_total": blocks.num_rows + whole_files,
         "blocks_selected": int((selected > 0).sum()) + whole_files,
         "rows_total": int(rows.sum()) if not whole_files else None,
-        "rows_selected": int(selected.sum()) if exact else None,
-        "bytes_total": int(files["size"].to_numpy().sum()),
-        "bytes_selected": int(lengths[selected > 0].sum()) + whole_bytes,
+        "rows_selected": read.rows if exact else None,
+        "bytes_total": read.total,
+        "bytes_selected": int(lengths[selected > 0].sum()) + read.whole,
         "index_bytes": sum(found.index_bytes for found in work.found),
         "vanished": work.vanished,
     }
-    kept = int(selected.sum())
-    skipping = _split_bytes if question.engine_can_skip_splits else _needed_bytes
-    decoded = decoded_bytes(question.format, blocks) + whole_bytes
-    needed = skipping(files, blocks, selected)
-    costs, impossible = _costs(question, work, figures, kept, decoded, whole_bytes, needed, prices)
-    strategy, reason = _choose(question, costs, impossible, figures, kept, int(rows.sum()))
+    costs, impossible = _costs(question, work, read, exact)
+    strategy, reason = _choose(question, costs, impossible, figures, read.rows, int(rows.sum()))
     return Plan(
         question.table,
         question.predicate,
@@ -194,28 +171,9 @@ def make_plan(question: Question, uses: tuple[IndexUse, ...], work: Candidates, 
     )
 
 
-def too_small(bytes_total: int, cores: int, prices: Prices = Prices()) -> bool:
-    """Whether reading everything takes Spark less than it takes to start reading through an index."""
-    return scan_seconds(bytes_total, cores, prices) < prices.direct_start
-
-
-def scan_seconds(bytes_total: float, cores: int, prices: Prices = Prices()) -> float:
-    """What Spark takes to read all of these bytes."""
-    return prices.spark_start + bytes_total * prices.spark_byte / cores
-
-
-def share_of_bytes(needed: Sequence[Column], columns: Sequence[Column]) -> float:
-    """Roughly, what of the bytes of a file some of its columns take."""
-    return sum(map(_width, needed)) / max(sum(map(_width, columns)), 1)
-
-
 def needs_file(found: Found, lookup: Lookup) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Of each file of a lookup, whether any row of it is selected."""
     return np.bincount(lookup.unit.file, found.counts, len(lookup.unit.paths)) > 0
-
-
-def _width(column: Column) -> int:
-    return WIDTHS.get(column.type, WIDE)
 
 
 def _tables(work: Candidates) -> tuple[pa.Table, pa.Table]:
@@ -253,60 +211,22 @@ def _read_by_index(files: pa.Table) -> int:
     return int((~files["scanned"].to_numpy(zero_copy_only=False)).sum())
 
 
-def decoded_bytes(format: str, blocks: pa.Table) -> int:
-    """Of the selected blocks, what is decoded; of an ORC stripe with few rows, what it takes to go to each of them."""
-    rows, selected, length = (blocks[name].to_numpy() for name in ("rows", "selected", "length"))
-    share = decoded_share(selected, rows, ORC_STRIDE) if format == "orc" else 1.0
-    return int(np.sum(length * share, where=selected > 0))
-
-
-def _needed_bytes(files: pa.Table, blocks: pa.Table, selected: np.ndarray[tuple[int], np.dtype[np.int64]]) -> int:
-    """Bytes of the files of which anything is read: what the engine reads when it skips the others."""
-    needed = files["scanned"].to_numpy(zero_copy_only=False).copy()
-    needed[blocks["file"].to_numpy()[selected > 0]] = True
-    return int(files["size"].to_numpy()[needed].sum())
-
-
-def _split_bytes(files: pa.Table, blocks: pa.Table, selected: np.ndarray[tuple[int], np.dtype[np.int64]]) -> int:
-    """About the bytes of the splits of which anything is read: what the engine reads when it skips the others."""
-    file, place = blocks["file"].to_numpy()[selected > 0], blocks["offset"].to_numpy()[selected > 0] // SPLIT_BYTES
-    touched = np.bincount(np.unique(np.stack([file, place]), axis=1)[0], minlength=files.num_rows)
-    sizes = files["size"].to_numpy()
-    scanned = files["scanned"].to_numpy(zero_copy_only=False)
-    return int(np.where(scanned, sizes, np.minimum(sizes, touched * SPLIT_BYTES)).sum())
-
-
-def _costs(
-    question: Question,
-    work: Candidates,
-    figures: Mapping[str, int | None],
-    kept: int,
-    decoded_bytes: int,
-    whole_bytes: int,
-    needed_bytes: int,
-    prices: Prices,
-) -> tuple[dict[str, float], dict[str, str]]:
+def _costs(question: Question, work: Candidates, read: Reads, exact: bool) -> tuple[dict[str, float], dict[str, str]]:
     """The price in seconds of each strategy that is possible, and why the others are not."""
-    total, decoded, whole, needed = (
-        question.share * (size or 0) for size in (figures["bytes_total"], decoded_bytes, whole_bytes, needed_bytes)
-    )
-    costs = {FULL_SCAN: scan_seconds(total, question.cores, prices)}
+    share, cores = question.share, question.cores
+    costs = {FULL_SCAN: scan_seconds(share * read.total, cores)}
     impossible = {}
     direct = DIRECT_STRATEGY.get(question.format, BLOCKS)
-    direct_byte = prices.direct_byte.get(question.format, prices.spark_byte)
+    direct_price = direct_seconds(question.format, read, share, cores)
     indirect = _indirect(question, work)
-    direct_price = (
-        prices.direct_start
-        + (decoded * direct_byte + whole * prices.spark_byte + kept * prices.direct_row) / question.cores
-    )
     if indirect:
         impossible[INDEX_ONLY if question.count else direct] = indirect
     elif question.count:
-        costs[INDEX_ONLY] = direct_price if whole_bytes or figures["rows_selected"] is None else 0.0
+        costs[INDEX_ONLY] = 0.0 if exact and not read.whole else direct_price
     else:
         costs[direct] = direct_price
     if not question.count:
-        engine_price = prices.direct_start + needed * prices.spark_byte / question.cores
+        engine_price = engine_seconds(read, share, cores)
         if question.engine_can_skip_splits:
             costs[BLOCKS] = engine_price
             impossible.clear()

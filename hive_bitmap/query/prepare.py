@@ -45,10 +45,9 @@ from hive_bitmap.query.planner import (
     explain_indexes,
     full_scan,
     make_plan,
-    share_of_bytes,
-    too_small,
 )
 from hive_bitmap.query.predicates import parse
+from hive_bitmap.query.prices import share_of_bytes, too_small
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -27,7 +27,8 @@ from hive_bitmap.index.tasks import parallelism
 from hive_bitmap.query import settings
 from hive_bitmap.query.names import Names
 from hive_bitmap.query.nodes import FALSE, In, Predicate, Value
-from hive_bitmap.query.planner import FULL_SCAN, full_scan, scan_seconds, share_of_bytes
+from hive_bitmap.query.planner import FULL_SCAN, full_scan
+from hive_bitmap.query.prices import scan_seconds, share_of_bytes
 from hive_bitmap.query.rewrite.choices import Choice
 from hive_bitmap.query.rewrite.demands import ScanDemands
 from hive_bitmap.query.rewrite.links import Link, links

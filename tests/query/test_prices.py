@@ -6,7 +6,8 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from hive_bitmap.query.planner import BLOCKS_SCHEMA, ORC_STRIDE, decoded_bytes
+from hive_bitmap.query.planner import BLOCKS_SCHEMA
+from hive_bitmap.query.prices import ORC_STRIDE, decoded_bytes
 
 STRIPE_ROWS, STRIPE_BYTES = 15 * ORC_STRIDE, 3_000_000
 

@@ -1,0 +1,102 @@
+"""What each way of reading costs: the bytes and rows that it reads, at unit costs that were measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hive_bitmap.columns import Column
+from hive_bitmap.formats.orc_rows import decoded_share
+
+# Measured on one core of a small machine; only their ratios matter. Seconds, seconds a byte, seconds a row.
+SPARK_START, SPARK_BYTE = 0.10, 5.5e-9
+DIRECT_START, DIRECT_ROW = 0.18, 2.0e-6
+DIRECT_BYTE = {"parquet": 2.0e-9, "orc": 5.0e-9}
+CLEARLY_CHEAPER = 0.9  # of a full scan's price, else the full scan is taken
+WIDTHS = {"boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "float": 4, "date": 4}  # bytes of a value
+WIDTHS |= dict.fromkeys(("bigint", "double", "timestamp", "timestamp_ntz"), 8)
+WIDE = 16  # of other types
+ORC_STRIDE = 10_000  # rows between two entries of a stripe's row index, unless the writer was told otherwise
+SPLIT_BYTES = 32 << 20  # of a file in the local file system; those of others are four times as large
+
+
+@dataclass(frozen=True)
+class Reads:
+    """What is read of a table: bytes of all its files, of those that are read whole, of these and of selected blocks as
+    far as they are decoded, of the files (or splits) of which the engine needs anything; and the selected rows.
+    """
+
+    total: int
+    whole: int
+    decoded: int
+    needed: int
+    rows: int
+
+
+def reads(format: str, files: pa.Table, blocks: pa.Table, *, splits: bool) -> Reads:
+    """What is read of these `files` and `blocks`, of a plan's schemas; of `splits` where the engine can skip them."""
+    sizes, scanned = files["size"].to_numpy(), files["scanned"].to_numpy(zero_copy_only=False)
+    whole, selected = int(sizes[scanned].sum()), blocks["selected"].to_numpy()
+    needed = _split_bytes if splits else _file_bytes
+    return Reads(
+        int(sizes.sum()),
+        whole,
+        decoded_bytes(format, blocks) + whole,
+        int(needed(sizes, scanned, blocks.filter(pa.array(selected > 0)))),
+        int(selected.sum()),
+    )
+
+
+def too_small(bytes_total: int, cores: int) -> bool:
+    """Whether reading everything takes Spark less than it takes to start reading through an index."""
+    return scan_seconds(bytes_total, cores) < DIRECT_START
+
+
+def scan_seconds(bytes_total: float, cores: int) -> float:
+    """What Spark takes to read all of these bytes."""
+    return SPARK_START + bytes_total * SPARK_BYTE / cores
+
+
+def engine_seconds(read: Reads, share: float, cores: int) -> float:
+    """What Spark takes to read a share of the bytes that it needs, the rest left out by the index."""
+    return DIRECT_START + share * read.needed * SPARK_BYTE / cores
+
+
+def direct_seconds(format: str, read: Reads, share: float, cores: int) -> float:
+    """What tasks take that read the selected rows themselves, and a share of the bytes."""
+    by_byte = read.decoded * DIRECT_BYTE.get(format, SPARK_BYTE) + read.whole * SPARK_BYTE
+    return DIRECT_START + (share * by_byte + read.rows * DIRECT_ROW) / cores
+
+
+def share_of_bytes(needed: Sequence[Column], columns: Sequence[Column]) -> float:
+    """Roughly, what of the bytes of a file some of its columns take."""
+    return sum(map(_width, needed)) / max(sum(map(_width, columns)), 1)
+
+
+def decoded_bytes(format: str, blocks: pa.Table) -> int:
+    """Of the selected blocks, what is decoded; of an ORC stripe with few rows, what it takes to go to each of them."""
+    rows, selected, length = (blocks[name].to_numpy() for name in ("rows", "selected", "length"))
+    share = decoded_share(selected, rows, ORC_STRIDE) if format == "orc" else 1.0
+    return int(np.sum(length * share, where=selected > 0))
+
+
+def _width(column: Column) -> int:
+    return WIDTHS.get(column.type, WIDE)
+
+
+def _file_bytes(sizes: npt.NDArray[np.int64], scanned: npt.NDArray[np.bool_], blocks: pa.Table) -> np.int64:
+    """Bytes of the files of which anything is read: these blocks, or all."""
+    needed = scanned.copy()
+    needed[blocks["file"].to_numpy()] = True
+    return sizes[needed].sum()
+
+
+def _split_bytes(sizes: npt.NDArray[np.int64], scanned: npt.NDArray[np.bool_], blocks: pa.Table) -> np.int64:
+    """About the bytes of the splits of which anything is read."""
+    places = np.stack([blocks["file"].to_numpy(), blocks["offset"].to_numpy() // SPLIT_BYTES])
+    touched = np.bincount(np.unique(places, axis=1)[0], minlength=len(sizes))
+    return np.where(scanned, sizes, np.minimum(sizes, touched * SPLIT_BYTES)).sum()
