@@ -42,7 +42,10 @@ class ViewText:
 
 @dataclass(frozen=True)
 class Table:
-    """A table or view. Paths are Hadoop path strings; `kind` is MANAGED, EXTERNAL, VIEW or TEMPORARY."""
+    """A table or view. Paths are Hadoop path strings; `kind` is MANAGED, EXTERNAL, VIEW or TEMPORARY.
+
+    `declared` is the JSON of its schema, comments too.
+    """
 
     database: str
     name: str
@@ -56,6 +59,7 @@ class Table:
     properties: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
     view: ViewText | None = None
+    declared: str = ""
 
     @property
     def full_name(self) -> str:
@@ -234,7 +238,8 @@ class _Sql:
         if not qualified and spark.catalog.getTable(quote(name)).isTemporary:
             return Table(database, name, "TEMPORARY")
         info = json.loads(spark.sql(f"DESCRIBE TABLE EXTENDED {sql_name} AS JSON").collect()[0][0])
-        columns = columns_of(json.loads(spark.table(sql_name).schema.json()))
+        declared = spark.table(sql_name).schema.json()
+        columns = columns_of(json.loads(declared))
         partition_names = [p.lower() for p in info.get("partition_columns", [])]
         return Table(
             database,
@@ -249,6 +254,7 @@ class _Sql:
             info.get("table_properties", {}),
             info.get("storage_properties", {}),
             _Sql.view(info),
+            declared,
         )
 
     @staticmethod

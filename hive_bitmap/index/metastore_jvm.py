@@ -218,6 +218,7 @@ def _table(info: dict[str, Any]) -> Table:
         info["properties"],
         storage["properties"],
         _view(info),
+        json.dumps(info["schema"]),
     )
 
 

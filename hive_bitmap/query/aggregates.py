@@ -116,7 +116,7 @@ def counts_by_key(spark: SparkSession, request: Request, prepared: Prepared) -> 
             tasks.append(task(reading, lookup, ()))
         else:
             return None
-    rest = direct_rows(spark, spark.table(request.table), tasks) if tasks else None
+    rest = direct_rows(spark, request, reading, tasks)
     if rest is not None:
         matching = narrowed(rest, request, reading, rest.columns)
         if matching is None:

@@ -81,9 +81,13 @@ class Request:
 
 @dataclass(frozen=True)
 class Reading:
-    """What the tasks need besides the plan: columns to read, the partitions' values (a row each), Spark's answers."""
+    """What the tasks need besides the plan: columns to read, the partitions' values (a row each), Spark's answers.
+
+    `settings` are those of the session.
+    """
 
     base: Table
+    settings: Mapping[str, str]
     format: str
     columns: tuple[KeyColumn, ...]
     constants: pa.Table
@@ -162,7 +166,7 @@ def prepare(
         why_not = f"all of its {size:,} bytes are read in less time than reading through an index takes to start"
         return Prepared(full_scan(target.base.full_name, request.predicate, why_not, uses))
     try:
-        reading, question = _look_up(spark, request, target, scope)
+        reading, question = _look_up(spark, request, target, scope, conf)
     except Unsupported as e:
         return Prepared(full_scan(target.base.full_name, request.predicate, str(e), uses))
     question = replace(question, share=share, engine_reads_only=said.engine_reads_only)
@@ -172,15 +176,12 @@ def prepare(
     return Prepared(plan, reading)
 
 
-def analysed(spark: SparkSession, request: Request, table: DataFrame | None = None) -> DataFrame:
-    """The request as Spark itself would answer it; raises NotFound and InvalidPredicate in Spark's words.
-
-    `table` is that of the request, if it is at hand.
-    """
+def analysed(spark: SparkSession, request: Request) -> DataFrame:
+    """The request as Spark itself would answer it; raises NotFound and InvalidPredicate in Spark's words."""
     from pyspark.errors import AnalysisException, ParseException
 
     try:
-        frame = spark.table(request.table) if table is None else table
+        frame = spark.table(request.table)
         if request.predicate is not None:
             frame = frame.where(request.predicate)
         if request.columns is not None:
@@ -244,7 +245,9 @@ def _scope(spark: SparkSession, target: _Target) -> _Scope:
     return _Scope(now, left, typed, zone, crc, parallelism(spark))
 
 
-def _look_up(spark: SparkSession, request: Request, target: _Target, scope: _Scope) -> tuple[Reading, Question]:
+def _look_up(
+    spark: SparkSession, request: Request, target: _Target, scope: _Scope, conf: Mapping[str, str]
+) -> tuple[Reading, Question]:
     base, typed = target.base, scope.values
     answers = spark_answers.ask(spark, base.name, target.tree, target.chosen, scope.partitions)
     keys = _data_keys(request.keys, base)
@@ -267,7 +270,7 @@ def _look_up(spark: SparkSession, request: Request, target: _Target, scope: _Sco
         bool(serde.reading(base)) and metastore_jvm.available(spark),
     )
     kept = [name for name in constants if name in typed.column_names]
-    return Reading(base, target.format, read, typed.select(kept), answers, work), question
+    return Reading(base, conf, target.format, read, typed.select(kept), answers, work), question
 
 
 def _data_keys(keys: Sequence[str], base: Table) -> list[str]:

@@ -13,6 +13,7 @@ from urllib.parse import quote as percent
 
 import numpy as np
 
+from hive_bitmap.errors import Unsupported
 from hive_bitmap.formats import LAYOUTS
 from hive_bitmap.index.metastore import literal, quote
 from hive_bitmap.index.tasks import distribute, parallelism
@@ -21,9 +22,11 @@ from hive_bitmap.query.candidates import Lookup, Whole, restrict
 from hive_bitmap.query.planner import FILES, FULL_SCAN, INDEX_ONLY, Plan, needs_file
 from hive_bitmap.query.prepare import Prepared, Reading, Request, analysed, prepare
 from hive_bitmap.query.reading import ReadTask, read_batches
+from hive_bitmap.query.schemas import schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 log = logging.getLogger(__name__)
 UNQUOTED = "/;:@&=+$,-_.!~*'()"  # what java.net.URI leaves as it is in a path
@@ -73,14 +76,16 @@ def rows(spark: SparkSession, request: Request, prepared: Prepared) -> DataFrame
     _refresh(spark, request, prepared)
     if reading is None or strategy in (FULL_SCAN, INDEX_ONLY):
         return analysed(spark, request)
-    table = spark.table(request.table)
     if reading.format in LAYOUTS:
-        whole = analysed(spark, request, table)
-        kept = _engine_splits(spark, request, reading, table, whole)
+        whole = analysed(spark, request)
+        kept = _engine_splits(spark, request, reading, whole)
         return whole if kept is None else kept
-    frame = _read(spark, reading, strategy, table)
-    found = None if frame is None else narrowed(frame, request, reading, request.columns or table.columns)
-    return analysed(spark, request, table) if found is None else found
+    frame = _read(spark, request, reading, strategy)
+    if frame is not None:
+        found = narrowed(frame, request, reading, request.columns or _schema(spark, request, reading).names)
+        if found is not None:
+            return found
+    return analysed(spark, request)
 
 
 def narrow(spark: SparkSession, request: Request, prepared: Prepared) -> DataFrame | None:
@@ -94,24 +99,24 @@ def narrow(spark: SparkSession, request: Request, prepared: Prepared) -> DataFra
     _refresh(spark, request, prepared)
     if reading.format in LAYOUTS and reading.base.partition_columns:
         return None  # fixed splits would not follow what the query says of partitions
-    table = spark.table(request.table)
     if reading.format in LAYOUTS:
-        return _engine_splits(spark, request, reading, table, _columns(table, request))
-    frame = _read(spark, reading, strategy, table)
+        return _engine_splits(spark, request, reading, _columns(spark.table(request.table), request))
+    frame = _read(spark, request, reading, strategy)
     if frame is None:
-        return None if strategy == FILES else _columns(table.where("FALSE"), request)
+        return None if strategy == FILES else _columns(spark.table(request.table).where("FALSE"), request)
     return _columns(frame, request)
 
 
-def direct_rows(spark: SparkSession, table: DataFrame, tasks: Sequence[ReadTask]) -> DataFrame | None:
+def direct_rows(spark: SparkSession, request: Request, reading: Reading, tasks: Sequence[ReadTask]) -> DataFrame | None:
     """What the tasks read of a table, with its own column types; None if there is nothing to read."""
     from pyspark.sql.types import StructType
 
     if not tasks:
         return None
-    schema = {field.name.lower(): field for field in table.schema.fields}
-    fields = [schema[name.lower()] for name in tasks[0].names]
-    return distribute(spark, tasks).mapInArrow(read_batches, StructType(fields))
+    fields = {field.name.lower(): field for field in _schema(spark, request, reading).fields}
+    if strange := [name for name in tasks[0].names if name.lower() not in fields]:
+        raise Unsupported(f"the session does not see column {strange[0]} of table {reading.base.full_name}")
+    return distribute(spark, tasks).mapInArrow(read_batches, StructType([fields[n.lower()] for n in tasks[0].names]))
 
 
 def narrowed(frame: DataFrame, request: Request, reading: Reading, columns: Sequence[str]) -> DataFrame | None:
@@ -159,11 +164,15 @@ def _refresh(spark: SparkSession, request: Request, prepared: Prepared) -> None:
         spark.catalog.refreshTable(request.table)
 
 
-def _read(spark: SparkSession, reading: Reading, strategy: str, table: DataFrame) -> DataFrame | None:
+def _schema(spark: SparkSession, request: Request, reading: Reading) -> StructType:
+    return schema_of(spark, request.table, reading.base, reading.settings)
+
+
+def _read(spark: SparkSession, request: Request, reading: Reading, strategy: str) -> DataFrame | None:
     """What the plan reads, before the predicate; None for no row, or by FILES for all."""
     if strategy == FILES:
-        return _engine_rows(spark, reading, table)
-    return direct_rows(spark, table, tasks_of(spark, reading))
+        return _engine_rows(spark, request, reading)
+    return direct_rows(spark, request, reading, tasks_of(spark, reading))
 
 
 def _columns(frame: DataFrame, request: Request) -> DataFrame:
@@ -183,7 +192,7 @@ def tasks_of(spark: SparkSession, reading: Reading) -> list[ReadTask]:
     return tasks + [task(reading, None, [file]) for file in work.whole]
 
 
-def _engine_rows(spark: SparkSession, reading: Reading, table: DataFrame) -> DataFrame | None:
+def _engine_rows(spark: SparkSession, request: Request, reading: Reading) -> DataFrame | None:
     """The table without the files that hold nothing, and tasks that look that these are still what they were."""
     needed = {file.status.path for file in reading.work.whole}
     skipped: list[Lookup] = []
@@ -196,14 +205,12 @@ def _engine_rows(spark: SparkSession, reading: Reading, table: DataFrame) -> Dat
     if not paths:
         return None
     listed = literal("\n".join(_uri(path) for path in paths))
-    checks = direct_rows(spark, table, [task(reading, lookup, (), check_only=True) for lookup in skipped])
-    frame = table.where(f"NOT array_contains(split({listed}, '\\n'), _metadata.file_path)")
+    checks = direct_rows(spark, request, reading, [task(reading, lookup, (), check_only=True) for lookup in skipped])
+    frame = spark.table(request.table).where(f"NOT array_contains(split({listed}, '\\n'), _metadata.file_path)")
     return frame if checks is None else frame.select(*map(quote, checks.columns)).union(checks)
 
 
-def _engine_splits(
-    spark: SparkSession, request: Request, reading: Reading, table: DataFrame, frame: DataFrame
-) -> DataFrame | None:
+def _engine_splits(spark: SparkSession, request: Request, reading: Reading, frame: DataFrame) -> DataFrame | None:
     """What Spark reads for `frame`, a query of the table, of the splits that may hold selected rows.
 
     And tasks look whether the files have changed.
@@ -214,7 +221,7 @@ def _engine_splits(
     if kept is None:
         return None
     tasks = [task(reading, lookup, (), check_only=True) for lookup in reading.work.lookups]
-    checks = direct_rows(spark, table, tasks)
+    checks = direct_rows(spark, request, reading, tasks)
     if checks is None:
         return kept
     return kept.union(checks.select(*(f.lit(None).cast(c.dataType).alias(c.name) for c in frame.schema)))

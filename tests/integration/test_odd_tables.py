@@ -335,3 +335,41 @@ def test_a_table_made_anew_under_its_index(spark: SparkSession, database: str, t
         except Exception:  # noqa: BLE001 - what Spark cannot read is nobody's answer
             continue
         agree(spark, "t", "a = 3", "a = 1", "a IS NULL", None)
+
+
+@pytest.mark.parametrize(("format", "strategy"), [("parquet", "rows"), ("orc", "blocks")])
+def test_a_table_that_another_session_altered(spark: SparkSession, database: str, format: str, strategy: str) -> None:
+    """A session goes on seeing a table as it was; of one that has another index since, it is made to look again."""
+    other = spark.newSession()
+    name = f"{database}.t"
+    changes = {
+        "as it was": [f"CREATE TABLE {name} (k int, id int) USING {format}", f"INSERT INTO {name} VALUES (1, 2)"],
+        "a column more": [f"ALTER TABLE {name} ADD COLUMN c string", f"INSERT INTO {name} VALUES (1, 3, 'x')"],
+        "made anew": [
+            f"DROP TABLE {name}",
+            f"CREATE TABLE {name} (k int, c decimal(9,2), id bigint) USING {format}",
+            f"INSERT INTO {name} VALUES (1, 2.5, 3), (2, 1.5, 4)",
+        ],
+    }
+    for how, statements in changes.items():
+        for statement in statements:
+            other.sql(statement)
+        hive_bitmap.build(other, name, ["k"], if_not_exists=True)
+        hive_bitmap.rebuild(other, name, full=True)
+        found = hive_bitmap.scan(spark, name, "k = 1", strategy=strategy)
+        expected = other.table(name).where("k = 1")
+        assert found.schema == expected.schema, how
+        assert sorted(map(repr, found.collect())) == sorted(map(repr, expected.collect())), how
+        assert spark.table(name).schema == other.table(name).schema
+
+
+def test_notes_of_columns_are_those_of_now(spark: SparkSession, database: str) -> None:
+    spark.sql("CREATE TABLE t (k int, id int COMMENT 'of old') USING parquet")
+    spark.sql("INSERT INTO t VALUES (1, 2)")
+    hive_bitmap.build(spark, "t", ["k"])
+    for comment in ("of old", "new", "newer"):
+        spark.sql(f"ALTER TABLE t CHANGE COLUMN id id int COMMENT '{comment}'")
+        for _ in range(2):
+            found = hive_bitmap.scan(spark, "t", "k = 1", strategy="rows").schema
+            assert found == spark.table("t").schema
+            assert found["id"].metadata["comment"] == comment

@@ -1,0 +1,38 @@
+"""The columns of an indexed table as the session types them: their order, nullability and metadata are Spark's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from hive_bitmap.index import catalog, metastore
+from hive_bitmap.index.metastore import Table
+from hive_bitmap.index.recent import Recent
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+_seen: Recent[tuple[str, str], tuple[Table, Mapping[str, str], StructType]] = Recent()
+
+
+def schema_of(spark: SparkSession, name: str, base: Table, settings: Mapping[str, str]) -> StructType:
+    """The schema of `spark.table(name)`, a table that the metastore now tells to be `base`.
+
+    A session remembers tables; one that knows this as it was before another session altered it looks at it anew. To ask
+    takes as long as a small plan, so the schema is kept for as long as the metastore and the settings tell the same.
+    """
+    where = (base.database, base.name)
+    kept = _seen.get(spark, where, catalog.INDEXES_REMEMBERED)
+    if kept is not None and kept[:2] == (base, settings):
+        return kept[2]
+    schema = spark.table(name).schema
+    if _types(schema) != {column.name.lower(): column.type for column in (*base.columns, *base.partition_columns)}:
+        spark.catalog.refreshTable(name)
+        schema = spark.table(name).schema
+    _seen.keep(spark, where, (base, settings, schema))
+    return schema
+
+
+def _types(schema: StructType) -> dict[str, str]:
+    return {column.name.lower(): column.type for column in metastore.columns_of(schema.jsonValue())}
