@@ -68,6 +68,8 @@ def default_warehouse() -> str | None:
 def _embedded(warehouse: Path) -> dict[str, str]:
     """Settings of a local session; the metastore lies in a hidden folder, where no table can be."""
     metastore = warehouse / ".metastore"
+    if warehouse.exists() and not warehouse.is_dir():
+        raise HiveBitmapError(f"warehouse {warehouse} is no folder")
     metastore.mkdir(parents=True, exist_ok=True)
     # The workers must run the very interpreter that pickled the functions for them.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

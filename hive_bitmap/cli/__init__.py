@@ -99,16 +99,25 @@ def _failed(reason: str, status: int) -> int:
 
 @contextmanager
 def _told(level: int) -> Iterator[None]:
-    """The package's log on stderr, a line a message."""
-    logger, handler = logging.getLogger("hive_bitmap"), _Messages()
+    """The package's log on stderr, a line a message; of others warnings, but for what py4j says of an interrupt."""
+    logger, handler, others = logging.getLogger("hive_bitmap"), _Messages(), logging.StreamHandler()
     before = logger.level
     logger.addHandler(handler)
     logger.setLevel(level)
+    others.setLevel(logging.WARNING)
+    others.addFilter(_is_of_others)
+    logging.getLogger().addHandler(others)
     try:
         yield
     finally:
+        logging.getLogger().removeHandler(others)
         logger.removeHandler(handler)
         logger.setLevel(before)
+
+
+def _is_of_others(record: logging.LogRecord) -> bool:
+    interrupted = record.exc_info is not None and isinstance(record.exc_info[1], KeyboardInterrupt)
+    return not (interrupted or record.name.startswith("hive_bitmap"))
 
 
 class _Messages(logging.Handler):

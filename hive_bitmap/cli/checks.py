@@ -102,6 +102,9 @@ def verify(context: click.Context, table: str, indexes: Sequence[str], format_: 
     for each in found:
         for problem in each.problems:
             messages().print(Text(f"problem: index {each.definition.name}: {problem}", "red"), soft_wrap=True)
+        if not each.ok:
+            remedy = f"hive-bitmap rebuild {table} {each.definition.name} --full"
+            messages().print(Text(f"mend it with: {remedy}"), soft_wrap=True)
     if not all(each.ok for each in found):
         context.exit(1)
 

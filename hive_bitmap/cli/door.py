@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 from rich.console import Console
+from rich.text import Text
 
 from hive_bitmap.cli.noise import Sieve, quiet_pyspark
 from hive_bitmap.errors import HiveBitmapError
@@ -69,9 +71,12 @@ class Door:
         from hive_bitmap.session import default_warehouse, session
 
         console, sieve = messages(), Sieve()
+        warehouse = self.warehouse if self.warehouse is not None else default_warehouse()
+        if warehouse is not None and not os.path.exists(os.path.join(warehouse, ".metastore")):
+            console.print(Text(f"a new warehouse, without tables, is made in {os.path.abspath(warehouse)}", "dim"))
         status = console.status("[dim]starting Spark") if console.is_terminal else nullcontext()
         with status, sieve.over_stderr():
-            spark = session(self.warehouse if self.warehouse is not None else default_warehouse())
+            spark = session(warehouse)
         try:
             yield spark
         finally:

@@ -56,7 +56,7 @@ PREVIEW_FIELDS = (
 _STATE = tuple(Field(name, name, thousands, right=True) for name in ("fresh", "stale", "unindexed", "gone"))
 _SIZE = (Field("base_rows", "rows", thousands, right=True), Field("index_bytes", "size", size, right=True))
 _BUILD = Field("built", "last build", lambda at: at or "-")
-SHOW_FIELDS = (*INDEX_FIELDS, *_STATE, *_SIZE, _BUILD, Field("location", "location"))
+SHOW_FIELDS = (*INDEX_FIELDS, *_STATE, *_SIZE, _BUILD)
 PARTITION_FIELDS = (Field("partition", "partition"), *_STATE, *_SIZE, _BUILD)
 LEFTOVER_FIELDS = (
     Field("path", "folder"),

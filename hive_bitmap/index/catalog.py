@@ -148,7 +148,8 @@ def place(spark: SparkSession, definition: Definition, location: str | None) -> 
     """The definition with the folder its generations go to: LOCATION, else one under the external warehouse root.
 
     No two indexes share one: AlreadyExists is raised for the LOCATION of another, and the default is then another name.
-    Raises InvalidProperty for a LOCATION without a host where its scheme has one.
+    Raises InvalidProperty for a LOCATION without a host where its scheme has one, and for one in the folder of a table
+    of the database, whose readers would take shards for its rows.
     """
     if location is None:
         root = hadoop_path(f"{home(spark, definition.database)}/{definition.index_table}")
@@ -158,10 +159,14 @@ def place(spark: SparkSession, definition: Definition, location: str | None) -> 
     root = root_at(location)
     if re.match(r"(?!file:)\w+:/(//|[^/])", root):
         raise InvalidProperty(f"LOCATION {location} names no host or bucket: the metastore would add one")
-    for other in indexes_of_database(spark, definition.database) if storage.exists(root) else []:
+    tables = tables_of_database(spark, definition.database)
+    for other in among(tables):
         if other.definition.root == root:
             index = f"index {other.definition.name} on {other.definition.full_table}"
             raise AlreadyExists(f"folder {root} is that of {index}: give another LOCATION")
+    for table in tables:
+        if table.location and f"{root}/".startswith(f"{table.location}/"):
+            raise InvalidProperty(f"LOCATION {location} is in the folder of table {table.full_name}: give another one")
     return replace(definition, root=root)
 
 

@@ -47,15 +47,18 @@ SETTINGS = {  # under any other value the session reads other files, columns or 
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.orc.mergeSchema": "false",
+    "orc.force.positional.evolution": "false",
+    "mapreduce.input.pathFilter.class": "",
+    "mapred.input.pathFilter.class": "",
 }
+OF_HADOOP = "spark.hadoop."  # before a setting of Hadoop's; those of a session go without it, too
 
 
 def format_of(table: Table) -> str:
     """The format of a table's files, a key of FORMATS; raises Unsupported, with the reason, for what is none."""
     if table.kind not in ("MANAGED", "EXTERNAL"):
-        raise Unsupported(
-            f"{table.full_name} is a {table.kind.lower()} view or table: only tables of files are indexed"
-        )
+        kind = "temporary view" if table.kind == "TEMPORARY" else table.kind.lower()
+        raise Unsupported(f"{table.full_name} is a {kind}: only tables of files are indexed")
     properties = {key.lower(): value.lower() for key, value in table.properties.items()}
     for kind, (key, value) in FOREIGN.items():
         if properties.get(key) == value or table.provider.lower() == kind:
@@ -81,7 +84,7 @@ def format_of(table: Table) -> str:
 def doubt(settings: Mapping[str, str], table: Table) -> str:
     """Why a reader with these settings might not list what `base_files` does; empty where it does."""
     for name, value in settings.items():
-        if SETTINGS.get(name, value).lower() != value.lower():
+        if SETTINGS.get(name.removeprefix(OF_HADOOP), value).lower() != value.lower():
             return f"{name} is {value}"
     if serde.reading(table):
         return serde.doubt(settings)

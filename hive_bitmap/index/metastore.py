@@ -148,7 +148,9 @@ def describe_with(spark: SparkSession, name: str, others: Callable[[str, str], l
             return candidate, found[:position] + found[position + 1 :]
     if not spark.catalog.databaseExists(database):
         raise NotFound.of("database", database, [d.name for d in spark.catalog.listDatabases()])
-    raise NotFound.of("table", table, names_like(spark, database, "*"), f"database {database}")
+    known = names_like(spark, database, "*")
+    tables = [one for one in known if not (one.startswith(f"{database}__") and one.endswith("__"))]  # and no indexes
+    raise NotFound.of("table", table, tables, f"database {database}")
 
 
 def describe_many(spark: SparkSession, database: str, names: Sequence[str]) -> list[Table]:

@@ -168,13 +168,16 @@ def _read(index: Index, folder: str | None) -> tuple[Manifest | None, str]:
         return None, spoilt
     try:
         held = manifest.read(folder)
-        visible = {file.path for file in storage.list_folder(folder) if is_visible(file.path.rpartition("/")[2])}
+        found = storage.list_folder(folder)
+        visible = {file.path: file.size for file in found if is_visible(file.path.rpartition("/")[2])}
     except (CorruptIndex, FileNotFoundError):
         return None, spoilt
-    shards = {held.shard_path(shard) for shard in held.sizes}
-    if shards - visible:
+    shards = {held.shard_path(shard): size for shard, size in held.sizes.items()}
+    if shards.keys() - visible:
         return held, f"shards are missing in {folder}: rebuild the index"
-    if visible - shards:
+    if any(visible[path] != size for path, size in shards.items()):
+        return held, f"shards are damaged in {folder}: rebuild the index"
+    if visible.keys() - shards:
         return held, f"{folder} holds files that no build wrote, and SQL users see their rows: rebuild the index"
     return held, ""
 

@@ -204,7 +204,7 @@ def _tally(lookup: Lookup, answers: Answers, keys: Sequence[str]) -> _Tallied:
         try:
             found = tally(restrict(lookup, files).unit, lookup.predicate, answers, keys)
         except (CorruptIndex, CorruptBitmap) as e:
-            log.warning("an index is damaged, its files are read whole: %s", e)
+            log.warning("an index is damaged, its files are read whole until it is rebuilt in full: %s", e)
             return _Tallied(None, damaged=True)
         if found is None:
             return _Tallied(None)

@@ -20,6 +20,7 @@ from hive_bitmap.index.group import key_fields
 from hive_bitmap.index.metastore import CHAR_TYPE_KEY
 from hive_bitmap.query.candidates import PartitionState
 from hive_bitmap.query.nodes import Predicate, SparkLeaf, leaves_of
+from hive_bitmap.query.schemas import frame_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,7 +81,7 @@ def true_keys(spark: SparkSession, table: str, leaf: SparkLeaf, column: Column, 
     if not len(keys):
         return keys
     try:
-        frame = spark.createDataFrame(pa.table({column.name: keys, PLACE: pa.array(range(len(keys)), pa.int32())}))
+        frame = frame_of(spark, pa.table({column.name: keys, PLACE: pa.array(range(len(keys)), pa.int32())}))
         if column.type.startswith(("char", "varchar")):
             frame = frame.withMetadata(column.name, {CHAR_TYPE_KEY: column.type})
         tested = frame.alias(table).selectExpr(PLACE, f"({leaf.text}) AS answer")
@@ -89,7 +90,7 @@ def true_keys(spark: SparkSession, table: str, leaf: SparkLeaf, column: Column, 
         true = tested.where("answer").select(PLACE)
         # few rows that lie in the plan are collected without a job
         places = [row[0] for row in true.collect()] if len(keys) <= FEW_KEYS else true.toArrow().column(0)
-    except PySparkException as e:
+    except (PySparkException, pa.ArrowException) as e:
         log.info("left to the rows, Spark cannot ask %s over the keys: %s", leaf.text, str(e).splitlines()[0])
         return None
     return keys.take(pa.array(places, pa.int32()) if isinstance(places, list) else places.combine_chunks())

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 
 def measures(plan: Plan) -> list[tuple[str, str, str, str]]:
-    """What is kept of all, as (thing, kept, all, share); a dash where the plan does not know."""
+    """What is kept of all, as (thing, kept, all, share); a dash where the plan does not know, as where it read none."""
+    if plan.candidates is None and not len(plan.files):
+        return [(word, "-", "-", "-") for word in ("files", "blocks", "bytes", "rows")]
     counts = [
         ("files", int(files_kept(plan).sum()), len(plan.files)),
         ("blocks", plan.blocks_selected, plan.blocks_total),

@@ -36,7 +36,7 @@ from hive_bitmap.query.candidates import (
     look_up,
 )
 from hive_bitmap.query.keys import Answers
-from hive_bitmap.query.nodes import Predicate, Unknown, conjunction
+from hive_bitmap.query.nodes import Predicate, SparkLeaf, Unknown, conjunction, leaves_of
 from hive_bitmap.query.planner import (
     FULL_SCAN,
     STRATEGIES,
@@ -224,10 +224,25 @@ def _parsed(spark: SparkSession, request: Request, base: Table) -> Predicate:
         return conjunction(request.lists)
     try:
         columns = (*base.columns, *base.partition_columns)
-        return conjunction([parse(request.predicate, columns, request.alias or base.name), *request.lists])
+        tree = parse(request.predicate, columns, request.alias or base.name)
     except InvalidPredicate as e:
         analysed(spark, request)  # Spark has the last word on what is SQL
-        return Unknown(request.predicate, str(e))
+        tree = Unknown(request.predicate, str(e))
+    if request.alias is None and any(isinstance(leaf, (Unknown, SparkLeaf)) for leaf in leaves_of(tree)):
+        _require_condition(spark, request)
+    return conjunction([tree, *request.lists])
+
+
+def _require_condition(spark: SparkSession, request: Request) -> None:
+    """Raise InvalidPredicate for what cannot stand behind WHERE: a DataFrame takes AND of `k = 1 AND` for an alias."""
+    from pyspark.errors import AnalysisException, ParseException
+
+    try:
+        spark.sql(f"SELECT * FROM {request.table} WHERE ({request.predicate}\n)").schema  # noqa: B018 - as below
+    except ParseException as e:
+        raise InvalidPredicate(f"{request.predicate!r} cannot stand behind WHERE: {metastore.refusal(e)}") from e
+    except AnalysisException:
+        return  # what does not resolve is told, or not minded, where it is used
 
 
 def _scope(spark: SparkSession, target: _Target) -> _Scope:

@@ -1,16 +1,18 @@
-"""The columns of an indexed table as the session types them: their order, nullability and metadata are Spark's own."""
+"""From the types of tables and of Arrow to Spark's own."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from hive_bitmap.index import catalog, metastore
 from hive_bitmap.index.metastore import Table
 from hive_bitmap.index.recent import Recent
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 _seen: Recent[tuple[str, str], tuple[Table, Mapping[str, str], StructType]] = Recent()
@@ -32,6 +34,13 @@ def schema_of(spark: SparkSession, name: str, base: Table, settings: Mapping[str
         schema = spark.table(name).schema
     _seen.keep(spark, where, (base, settings, schema))
     return schema
+
+
+def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """The rows as a DataFrame. By itself PySpark takes a timestamp without a zone for one in the session's zone."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return spark.createDataFrame(rows, from_arrow_schema(rows.schema, prefer_timestamp_ntz=True))
 
 
 def _types(schema: StructType) -> dict[str, str]:

@@ -261,7 +261,7 @@ class _Evaluation:
 
     def _damage(self, column: str, error: CorruptIndex | CorruptBitmap) -> None:
         part = self.unit.parts[column]
-        log.warning("index %s is damaged, its files are read whole: %s", part.index, error)
+        log.warning("index %s is damaged, its files are read whole until it is rebuilt in full: %s", part.index, error)
         self.damaged.update((int(file), str(error)) for file in part.files)
         self.known[column][:] = False
         for where in self.hits:

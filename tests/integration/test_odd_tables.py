@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import hive_bitmap
-from hive_bitmap.errors import HiveBitmapError, InvalidPredicate, NotFound, Unsupported
+from hive_bitmap.errors import HiveBitmapError, InvalidPredicate, InvalidProperty, NotFound, Unsupported
 from hive_bitmap.query.planner import STRATEGIES
+from hive_bitmap.query.rewrite.rewriting import rewrite
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -373,3 +374,58 @@ def test_notes_of_columns_are_those_of_now(spark: SparkSession, database: str) -
             found = hive_bitmap.scan(spark, "t", "k = 1", strategy="rows").schema
             assert found == spark.table("t").schema
             assert found["id"].metadata["comment"] == comment
+
+
+@pytest.mark.parametrize("name", ["orc.force.positional.evolution", "spark.hadoop.orc.force.positional.evolution"])
+def test_columns_of_orc_by_their_places(spark: SparkSession, database: str, tmp_path: Path, name: str) -> None:
+    (tmp_path / "t").mkdir()
+    rows = pa.table({"x": pa.array(range(50), pa.int32()), "y": pa.array([3] * 50, pa.int32())})
+    orc.write_table(rows, str(tmp_path / "t" / "a.orc"))
+    spark.sql(f"CREATE TABLE t (y int, x int) USING orc LOCATION '{tmp_path}/t'")
+    hive_bitmap.build(spark, "t", ["x"])
+    hive_bitmap.build(spark, "t", ["y"])
+    spark.conf.set(name, "true")
+    try:
+        agree(spark, "t", "x = 3", "y = 3", "x IS NULL")
+    finally:
+        spark.conf.unset(name)
+
+
+def test_times_without_a_zone_that_the_sessions_zone_lacks(spark: SparkSession, database: str) -> None:
+    """Keys of TIMESTAMP_NTZ reach Spark as such: in Berlin there is no 2:30 on that night, and two in October."""
+    times = ["2020-03-29 01:30:00", "2020-03-29 02:30:00", "2020-10-25 02:30:00"]
+    listed = ", ".join(f"timestamp_ntz'{time}'" for time in times)
+    spark.sql(f"CREATE TABLE t USING parquet AS SELECT explode(array({listed})) AS nz, id FROM range(10)")
+    hive_bitmap.build(spark, "t", ["nz"])
+    with settings(spark, session_timeZone="Europe/Berlin"):
+        predicates = ["hour(nz + INTERVAL '1' HOUR) = 2", "typeof(nz) = 'timestamp_ntz'", "hour(nz) = 2"]
+        predicates += [f"nz = '{time}'" for time in times] + ["nz > '2020-01-01'"]
+        assert {"rows", "index only"} <= agree(spark, "t", *predicates)
+        for value in ("CAST(nz + INTERVAL '1' HOUR AS STRING)", "typeof(nz)", "hour(nz)", "nz"):
+            query = f"SELECT {value} AS v, count(*) FROM t GROUP BY 1"
+            found, expected = hive_bitmap.sql(spark, query), spark.sql(query)
+            assert found.schema == expected.schema
+            assert sorted(map(repr, found.collect())) == sorted(map(repr, expected.collect())), query
+        assert rewrite(spark, "SELECT nz, count(*) FROM t GROUP BY 1").frames
+
+
+@pytest.mark.parametrize("predicate", ["k = 1 AND", "k = 1 LIMIT", "k = 1 one", "abs(k) = 1 one"])
+def test_a_condition_that_is_not_whole_is_refused(spark: SparkSession, database: str, predicate: str) -> None:
+    """A DataFrame would take the last word for the name of the condition."""
+    spark.sql("CREATE TABLE t USING parquet AS SELECT 1 AS k")
+    assert spark.table("t").where(predicate).count() == 1
+    hive_bitmap.build(spark, "t", ["k"])
+    for ask in (hive_bitmap.scan, hive_bitmap.count, hive_bitmap.plan):
+        with pytest.raises(InvalidPredicate, match=r"cannot stand behind WHERE: .*[Ss]yntax error"):
+            ask(spark, "t", predicate)
+
+
+def test_an_index_is_not_put_among_the_rows_of_a_table(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    for name in ("t", "u"):
+        spark.sql(f"CREATE TABLE {name} USING parquet LOCATION '{tmp_path}/{name}' AS SELECT 1 AS k")
+    for location in (tmp_path / "t", tmp_path / "t" / "index", tmp_path / "u"):
+        with pytest.raises(InvalidProperty, match=rf"is in the folder of table {database}.[tu]: give another"):
+            hive_bitmap.build(spark, "t", ["k"], location=str(location))
+        assert hive_bitmap.show(spark, "t") == []
+    hive_bitmap.build(spark, "t", ["k"], location=str(tmp_path / "t2"))
+    assert sorted(path.suffix for path in (tmp_path / "t").rglob("*.parquet")) == [".parquet"]

@@ -206,14 +206,17 @@ def test_switches(forced: SparkSession) -> None:
         hive_bitmap.sql(forced, text)
 
 
-@pytest.mark.parametrize("setting", ["spark.sql.caseSensitive", "spark.sql.parser.quotedRegexColumnNames"])
-def test_settings_under_which_names_mean_something_else(forced: SparkSession, setting: str) -> None:
-    """`x` and `X` are two tables, or a quoted name is several columns."""
-    text = (
-        "SELECT x.id FROM sales x JOIN stores X ON x.store = X.store WHERE X.name = 's3'"
-        if setting.endswith("caseSensitive")
-        else "SELECT id FROM (SELECT `(id|store)` FROM sales UNION ALL SELECT id, 1 FROM sales) u WHERE store = 3"
-    )
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    {
+        "spark.sql.caseSensitive": "SELECT x.id FROM sales x JOIN stores X ON x.store = X.store WHERE X.name = 's3'",
+        "spark.sql.parser.quotedRegexColumnNames": "SELECT id FROM "
+        "(SELECT `(id|store)` FROM sales UNION ALL SELECT id, 1 FROM sales) u WHERE store = 3",
+        "spark.sql.legacy.parser.havingWithoutGroupByAsWhere": "SELECT store FROM sales HAVING store > 3 LIMIT 5000",
+    }.items(),
+)
+def test_settings_under_which_queries_mean_something_else(forced: SparkSession, setting: str, text: str) -> None:
+    """`x` and `X` are two tables, a quoted name is several columns, HAVING asks of rows."""
     forced.conf.set(setting, "true")
     try:
         check(forced, text, narrowed=0)

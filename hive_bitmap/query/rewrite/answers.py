@@ -31,6 +31,7 @@ from hive_bitmap.query.rewrite.order import sort
 from hive_bitmap.query.rewrite.shape import Shape, alias_of, clauses, keys_in, may_be_counted, shape_of
 from hive_bitmap.query.rewrite.weights import folded, weighted
 from hive_bitmap.query.rewrite.words import Words, read
+from hive_bitmap.query.schemas import frame_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -108,7 +109,7 @@ def answer_block(
                 texts = _texts(shape, counts, schema.names, grouped=sets is not None)
                 return _first_alike(spark, texts, prepared.plan, schema)
         raise Unsupported("its keys cannot be counted")
-    except (HiveBitmapError, PySparkException) as e:
+    except (HiveBitmapError, PySparkException, pa.ArrowException) as e:
         log.info("not answered by the index: %s (%s)", block, str(e).partition("\n")[0])
         return None
 
@@ -158,7 +159,7 @@ def _first_alike(spark: SparkSession, texts: Iterator[_Text], plan: Plan, schema
 
     wanted = [(field.name, field.dataType) for field in schema]
     for text in texts:
-        frame = _finished(spark, text.rows, schema) if text.whole else spark.createDataFrame(text.rows)
+        frame = _finished(spark, text.rows, schema) if text.whole else frame_of(spark, text.rows)
         # rows that are to be grouped or sorted lie in one partition, which does that in one stage
         frame = frame if text.alone else frame.coalesce(1)
         query = f"{braced(f'SELECT {text.items} FROM ')}{{rows}}{braced(text.rest)}"
@@ -178,7 +179,7 @@ def _finished(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFr
     from pyspark.sql.pandas.types import to_arrow_schema
 
     same = to_arrow_schema(schema, timezone="UTC").types == rows.schema.types
-    return spark.createDataFrame(rows, schema) if same else spark.createDataFrame(rows)
+    return spark.createDataFrame(rows, schema) if same else frame_of(spark, rows)
 
 
 def _noted(result: DataFrame, schema: StructType) -> DataFrame:

@@ -14,8 +14,12 @@ from hive_bitmap.query.rewrite.demands import Demand
 from hive_bitmap.query.rewrite.words import Words
 from hive_bitmap.query.tokens import tokenize
 
-# names that differ in case, and quoted names that stand for several columns
-_OTHER_NAMES = ("spark.sql.caseSensitive", "spark.sql.parser.quotedRegexColumnNames")
+# names that differ in case, quoted names that stand for several columns, HAVING that means WHERE
+_MISREAD = (
+    "spark.sql.caseSensitive",
+    "spark.sql.parser.quotedRegexColumnNames",
+    "spark.sql.legacy.parser.havingWithoutGroupByAsWhere",
+)
 
 
 def predicate(demands: Sequence[Demand], columns: Sequence[Column], alias: str) -> str | None:
@@ -53,8 +57,8 @@ def mentioned(read: Words, columns: Sequence[Column], *, whole: bool) -> tuple[s
 
 
 def misread(conf: Mapping[str, str]) -> str:
-    """The setting under which names mean something else than is read here; empty if there is none."""
-    return next((name for name in _OTHER_NAMES if conf.get(name, "false").lower() == "true"), "")
+    """The setting under which a query means something else than is read here; empty if there is none."""
+    return next((name for name in _MISREAD if conf.get(name, "false").lower() == "true"), "")
 
 
 def _rejects_nulls(leaf: Predicate) -> bool:
