@@ -240,6 +240,7 @@ def _require_condition(spark: SparkSession, request: Request) -> None:
     try:
         spark.sql(f"SELECT * FROM {request.table} WHERE ({request.predicate}\n)").schema  # noqa: B018 - as below
     except ParseException as e:
+        analysed(spark, request)  # if this fails too, it tells the place
         raise InvalidPredicate(f"{request.predicate!r} cannot stand behind WHERE: {metastore.refusal(e)}") from e
     except AnalysisException:
         return  # what does not resolve is told, or not minded, where it is used
