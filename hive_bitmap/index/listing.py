@@ -42,6 +42,8 @@ SETTINGS = {  # under any other value the session reads other files, columns or 
     "spark.sql.parquet.fieldId.read.enabled": "false",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.legacy.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.legacy.parquet.int96RebaseModeInRead": "CORRECTED",
     "spark.sql.legacy.charVarcharAsString": "false",
     "spark.sql.readSideCharPadding": "true",
     "spark.sql.files.ignoreCorruptFiles": "false",

@@ -213,14 +213,17 @@ def test_switches(forced: SparkSession) -> None:
         "spark.sql.parser.quotedRegexColumnNames": "SELECT id FROM "
         "(SELECT `(id|store)` FROM sales UNION ALL SELECT id, 1 FROM sales) u WHERE store = 3",
         "spark.sql.legacy.parser.havingWithoutGroupByAsWhere": "SELECT store FROM sales HAVING store > 3 LIMIT 5000",
+        "spark.sql.legacy.ctePrecedencePolicy": "WITH c AS (SELECT id, store FROM sales) SELECT * FROM "
+        "(WITH c AS (SELECT id, store FROM sales WHERE id < 5) SELECT * FROM c) WHERE store = 3",
     }.items(),
 )
 def test_settings_under_which_queries_mean_something_else(forced: SparkSession, setting: str, text: str) -> None:
-    """`x` and `X` are two tables, a quoted name is several columns, HAVING asks of rows."""
-    forced.conf.set(setting, "true")
+    """`x` and `X` are two tables, a quoted name is several columns, HAVING asks of rows, an inner WITH is idle."""
+    value = "LEGACY" if setting.endswith("Policy") else "true"
+    forced.conf.set(setting, value)
     try:
         check(forced, text, narrowed=0)
-        assert rewrite(forced, "SELECT id FROM sales WHERE store = 3").why_not == f"{setting} is true"
+        assert rewrite(forced, "SELECT id FROM sales WHERE store = 3").why_not == f"{setting} is {value}"
     finally:
         forced.conf.unset(setting)
 

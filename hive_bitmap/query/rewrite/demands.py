@@ -31,6 +31,7 @@ from hive_bitmap.query.rewrite.tree import (
 from hive_bitmap.query.tokens import Token, tokenize
 
 _KEPT_LEFT = ("INNER", "LEFT", "SEMI", "ANTI")
+_LEFT_OR_NULL = ("RIGHT", "FULL")  # joins that show NULL for what stands before them
 _NO_NAMES = {"AND", "OR", "NOT", "IN", "IS", "NULL", "TRUE", "FALSE", "LIKE", "BETWEEN"}
 _LITERAL_WORDS = {"DATE", "TIMESTAMP"}  # where a string follows
 
@@ -143,6 +144,8 @@ def _demanded(block: Block, outer: Sequence[Demand]) -> _Found:
     visible: list[_Visible] = []
     merged: frozenset[str] = frozenset()
     for item in block.items:
+        for one in visible:  # unless ansi.relationPrecedence is set, a join joins what stands before the comma, too
+            one.nullable |= any(join.kind in _LEFT_OR_NULL for join in item)
         visible += _joined(item, found)
         merged |= frozenset(name for join in item for name in join.merged)
     if any(join.kind not in _KEPT_LEFT and join.merged for item in block.items for join in item):
@@ -168,7 +171,7 @@ def _joined(item: Sequence[Join], found: _Found) -> list[_Visible]:
             _demand(found, reached, Demand(conjunct.text, False, conjunct, sight), merged)
         merged |= join.merged
         for one in visible:
-            one.nullable |= join.kind in ("RIGHT", "FULL")
+            one.nullable |= join.kind in _LEFT_OR_NULL
         right.nullable = join.kind in ("LEFT", "FULL")
         if join.kind not in ("SEMI", "ANTI"):
             visible = [*visible, right]

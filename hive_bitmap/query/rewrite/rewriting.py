@@ -67,7 +67,7 @@ def _rewrite(spark: SparkSession, text: str, arguments: Arguments, seen: Seen, t
     if not said.enabled and not thorough:
         return Rewriting(text, why_not=said.why_off)
     if setting := misread(conf):
-        return Rewriting(text, why_not=f"{setting} is true")
+        return Rewriting(text, why_not=f"{setting} is {conf[setting]}")
     first = read_dimensions(spark, read, found, tables, seen, conf)
     choices = dict(first.choices)
     for one in found:

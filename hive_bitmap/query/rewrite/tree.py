@@ -56,7 +56,7 @@ Source = Scan | Derived | CteUse | Opaque
 
 @dataclass(frozen=True)
 class Join:
-    """A source and how it joins what stands left of it in the same item of FROM.
+    """A source and how it joins what stands left of it: in the same item of FROM, or, as settings say, in all of FROM.
 
     `kind` is INNER (the first source too), LEFT, RIGHT, FULL, SEMI or ANTI. `merged` are the columns of USING.
     """

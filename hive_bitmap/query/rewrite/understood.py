@@ -14,12 +14,13 @@ from hive_bitmap.query.rewrite.demands import Demand
 from hive_bitmap.query.rewrite.words import Words
 from hive_bitmap.query.tokens import tokenize
 
-# names that differ in case, quoted names that stand for several columns, HAVING that means WHERE
-_MISREAD = (
-    "spark.sql.caseSensitive",
-    "spark.sql.parser.quotedRegexColumnNames",
-    "spark.sql.legacy.parser.havingWithoutGroupByAsWhere",
-)
+# names that differ in case, quoted names that stand for several columns, HAVING that means WHERE, the outermost WITH
+_MISREAD = {
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.parser.quotedRegexColumnNames": "true",
+    "spark.sql.legacy.parser.havingWithoutGroupByAsWhere": "true",
+    "spark.sql.legacy.ctePrecedencePolicy": "legacy",
+}
 
 
 def predicate(demands: Sequence[Demand], columns: Sequence[Column], alias: str) -> str | None:
@@ -58,7 +59,7 @@ def mentioned(read: Words, columns: Sequence[Column], *, whole: bool) -> tuple[s
 
 def misread(conf: Mapping[str, str]) -> str:
     """The setting under which a query means something else than is read here; empty if there is none."""
-    return next((name for name in _MISREAD if conf.get(name, "false").lower() == "true"), "")
+    return next((name for name, value in _MISREAD.items() if conf.get(name, "").lower() == value), "")
 
 
 def _rejects_nulls(leaf: Predicate) -> bool:

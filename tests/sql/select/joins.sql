@@ -88,3 +88,7 @@ SELECT a.name, count(f.flight) AS n FROM airports a LEFT JOIN flights f ON f.des
 SELECT s.sale_id FROM sales s JOIN customers c ON s.customer_id = c.customer_id JOIN stores t ON t.store_id = s.store_id WHERE c.segment IS NULL AND t.state = 'IL';
 SELECT p.item_id, s.sale_id FROM promotions p ANTI JOIN items i ON i.item_id = p.item_id JOIN sales s ON s.item_id = p.item_id WHERE p.percent > 20;
 SELECT s.sale_id FROM sales s WHERE s.store_id IN (SELECT DISTINCT t.store_id FROM stores t JOIN refunds r ON r.store_id = t.store_id WHERE t.city = 'Denver') OR s.item_id = 60;
+-- A join behind a comma joins what stands before it, too.
+SELECT t.city, i.brand, p.percent FROM items i, promotions p RIGHT JOIN stores t ON p.item_id = t.store_id WHERE i.brand IS NULL;
+SELECT t.city, i.brand, p.percent FROM items i, promotions p FULL JOIN stores t ON p.item_id = t.store_id WHERE i.category = 'Shoes' AND p.percent IS NULL;
+SELECT t.city, i.brand, p.percent FROM items i, promotions p LEFT JOIN stores t ON p.item_id = t.store_id AND i.item_id = t.store_id WHERE i.category = 'Shoes' AND p.percent = 40;
