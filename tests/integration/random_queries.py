@@ -361,6 +361,10 @@ def _from(rng: random.Random, tables: Tables, depth: int) -> tuple[str, list[Par
             equal += [condition(rng, _seen(rng, [*parts, part])) for _ in range(rng.choice([0, 0, 0, 1, 2]))]
             text += f" {kind} {part.text} ON {' AND '.join(rng.sample(equal, len(equal)))}"
         parts = parts if behind else [*parts, part]
+    if not depth and rng.random() < 0.12:  # what stands before a comma is joined by what stands behind it, too
+        columns = {name: tables["stores"][name] for name in ("store_id", "state")}
+        few = Part("(SELECT store_id, state FROM stores WHERE store_id < 4) z", "z", columns)
+        return f"{few.text}, {text}", [few, *parts]
     return text, parts
 
 
