@@ -101,7 +101,8 @@ def set_(door: Door, table: str, index: str, properties: Mapping[str, str | None
 
     with door.session() as spark:
         set_properties(spark, table, index, {name: value or "" for name, value in properties.items()})
-    messages().print(f"set {', '.join(properties)} of index {index} on {table}", markup=False)
+    later = " (counts from the next rebuild on)" if {"encoding", "compression"} & set(properties) else ""
+    messages().print(f"set {', '.join(properties)} of index {index} on {table}{later}", markup=False)
 
 
 @click.command()

@@ -84,7 +84,7 @@ def verify(spark: SparkSession, table: str, names: Sequence[str] = ()) -> list[V
     checksums.of_generation.cache_clear()
     base, indexes = catalog.table_and_indexes(spark, table)
     chosen = [catalog.named(base, indexes, name) for name in sorted({name.lower() for name in names})] or indexes
-    found = sources(spark, base)
+    found = sources(spark, base) if chosen else []
     tallies = [_tally(spark, base, number, index, found) for number, index in enumerate(chosen)]
     items = [item for tally in tallies for item in tally.items]
     audits: list[ShardAudit] = []
