@@ -362,8 +362,9 @@ def _from(rng: random.Random, tables: Tables, depth: int) -> tuple[str, list[Par
             text += f" {kind} {part.text} ON {' AND '.join(rng.sample(equal, len(equal)))}"
         parts = parts if behind else [*parts, part]
     if not depth and rng.random() < 0.12:  # what stands before a comma is joined by what stands behind it, too
-        columns = {name: tables["stores"][name] for name in ("store_id", "state")}
-        few = Part("(SELECT store_id, state FROM stores WHERE store_id < 4) z", "z", columns)
+        name, column = rng.choice(_owners("store_id", tables))
+        kept = f"SELECT DISTINCT {column} FROM {name} WHERE {column} < 4 OR {column} IS NULL"
+        few = Part(f"({kept}) z", "z", {column: tables[name][column]})
         return f"{few.text}, {text}", [few, *parts]
     return text, parts
 
