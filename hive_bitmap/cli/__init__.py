@@ -116,8 +116,9 @@ def _told(level: int) -> Iterator[None]:
 
 
 def _is_of_others(record: logging.LogRecord) -> bool:
+    """Whether nobody else tells it: thrift logs what PyHive then raises."""
     interrupted = record.exc_info is not None and isinstance(record.exc_info[1], KeyboardInterrupt)
-    return not (interrupted or record.name.startswith("hive_bitmap"))
+    return not (interrupted or record.name.startswith(("hive_bitmap", "thrift")))
 
 
 class _Messages(logging.Handler):
