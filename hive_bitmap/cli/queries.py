@@ -63,7 +63,8 @@ def query(
     """
     from hive_bitmap.cli.rows import print_rows
     from hive_bitmap.query.aggregates import count_prepared
-    from hive_bitmap.query.prepare import Request, prepare
+    from hive_bitmap.query.prepare import prepare
+    from hive_bitmap.query.request import Request
     from hive_bitmap.query.scan import rows
 
     if count and (columns is not None or limit is not None):

@@ -14,13 +14,12 @@ from hive_bitmap.hiveserver.connection import Server
 from hive_bitmap.index import generation
 from hive_bitmap.index.definition import (
     Definition,
-    default_table,
     from_properties,
     from_table,
     stored_columns,
     to_properties,
 )
-from hive_bitmap.index.metastore import Table, literal, quote
+from hive_bitmap.index.metastore import Table, index_table_name, literal, quote
 
 log = logging.getLogger(__name__)
 PARTITIONS_AT_ONCE = 100  # added in one statement
@@ -39,7 +38,7 @@ def register(server: Server, root: str, index_table: str | None = None) -> Defin
             "Spark's Thrift Server shows no folders: CREATE TABLE as docs/format.md says, or ask HiveServer2"
         )
     said = _definition(server, root.rstrip("/"))
-    name = index_table or default_table(said.database, said.table, said.name)
+    name = index_table or index_table_name(said.database, said.table, said.name)
     definition = replace(said, index_table=name.lower())
     base = tables.describe(server, definition.full_table)
     create_table(server, base, definition, _places(server, base, definition))

@@ -11,7 +11,8 @@ from hive_bitmap.errors import AlreadyExists, InvalidProperty, Unsupported
 from hive_bitmap.index import catalog
 from hive_bitmap.index.build import BuildReport, rebuild
 from hive_bitmap.index.coverage import covered
-from hive_bitmap.index.definition import COMPRESSIONS, Definition, check_name, default_table, one_of
+from hive_bitmap.index.definition import COMPRESSIONS, Definition, check_name, one_of
+from hive_bitmap.index.metastore import index_table_name
 from hive_bitmap.index.progress import Done
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def rename(spark: SparkSession, table: str, name: str, new_name: str) -> None:
     if any(other.definition.name == renamed.name for other in indexes):
         raise AlreadyExists(f"index {renamed.name} already exists on table {base.full_name}")
     if index.definition.has_default_table:
-        renamed = replace(renamed, index_table=default_table(base.database, base.name, renamed.name))
+        renamed = replace(renamed, index_table=index_table_name(base.database, base.name, renamed.name))
         catalog.require_free(spark, base, indexes, renamed)
     catalog.alter(spark, index, renamed)
 

@@ -16,7 +16,7 @@ from hive_bitmap.errors import AlreadyExists, InvalidProperty, NotFound, Unsuppo
 from hive_bitmap.formats import storage
 from hive_bitmap.index import drift, generation, metastore, metastore_alter
 from hive_bitmap.index.definition import PREFIX, VERSION, Definition, from_table, to_properties
-from hive_bitmap.index.metastore import Table, hadoop_path
+from hive_bitmap.index.metastore import Table, hadoop_path, index_table_name
 from hive_bitmap.index.parallel import each
 from hive_bitmap.index.recent import Recent
 
@@ -66,7 +66,9 @@ def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tup
         base, tables = metastore.describe(spark, name), list(remembered)
     else:
         base, tables = metastore.describe_with(
-            spark, name, lambda database, table: metastore.names_like(spark, database, f"{database}__{table}_*__")
+            spark,
+            name,
+            lambda database, table: metastore.names_like(spark, database, index_table_name(database, table, "*")),
         )
         _index_tables.keep(spark, where, tuple(tables))
     known = {table.name for table in tables}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from hive_bitmap.errors import InvalidPredicate, Unsupported
+from hive_bitmap.index.conditions import satisfying
 from hive_bitmap.index.metastore import Table, quote, refusal
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def covered(spark: SparkSession, base: Table, where: str, values: Sequence[tuple
     frame = spark.createDataFrame(pa.table({**texts, _NUMBER: pa.array(range(len(values)), pa.int64())}))
     typed = [f.expr(f"try_cast({quote(c.name)} AS {c.type})").alias(c.name) for c in base.partition_columns]
     try:
-        rows = frame.select(*typed, _NUMBER).where(where).select(_NUMBER).collect()
+        rows = satisfying(frame.select(*typed, _NUMBER), where).select(_NUMBER).collect()
     except PySparkException as e:
         names = ", ".join(column.name for column in base.partition_columns)
         raise InvalidPredicate(

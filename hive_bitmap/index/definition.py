@@ -16,7 +16,7 @@ import pyarrow as pa
 from hive_bitmap.bitmaps import ENCODINGS
 from hive_bitmap.columns import Column, find
 from hive_bitmap.errors import InvalidProperty, Unsupported
-from hive_bitmap.index.metastore import Table
+from hive_bitmap.index.metastore import Table, index_table_name
 
 VERSION = "1"
 PREFIX = "hive_bitmap."
@@ -67,7 +67,7 @@ class Definition:
     @property
     def has_default_table(self) -> bool:
         """Whether the name of the index table is the one that goes with the name of the index."""
-        return self.index_table == default_table(self.database, self.table, self.name)
+        return self.index_table == index_table_name(self.database, self.table, self.name)
 
     @property
     def full_table(self) -> str:
@@ -119,7 +119,7 @@ def define(
         kind,
         one_of("encoding", encoding.lower(), tuple(ENCODINGS)),
         one_of("compression", compression.lower(), COMPRESSIONS),
-        check_name(index_table or default_table(table.database, table.name, index)),
+        check_name(index_table or index_table_name(table.database, table.name, index)),
         comment=comment,
         where=where,
     )
@@ -130,11 +130,6 @@ def check_name(name: str) -> str:
     if re.search(r"[^a-z0-9_]", name.lower()):
         raise InvalidProperty(f"{name!r} cannot name an index or its table: names are letters, digits and _")
     return name.lower()
-
-
-def default_table(database: str, table: str, index: str) -> str:
-    """The name of an index table that was given none."""
-    return f"{database}__{table}_{index}__"
 
 
 def default_name(columns: Sequence[str]) -> str:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from hive_bitmap.columns import Column
-from hive_bitmap.index.definition import PREFIX, Definition, default_table
-from hive_bitmap.index.metastore import literal, quote
+from hive_bitmap.index.definition import PREFIX, Definition
+from hive_bitmap.index.metastore import index_table_name, literal, quote
 
 MARKER = PREFIX + "exported"  # of an index table in Hive: the index that it was made from
 TABLE_STAMP = "base_timestamp"
@@ -48,7 +48,7 @@ class HiveIndex:
     @property
     def index_table(self) -> str:
         """The table of the index in Hive, in the base table's database."""
-        return default_table(self.definition.database, self.definition.table, self.name)
+        return index_table_name(self.definition.database, self.definition.table, self.name)
 
     @property
     def source(self) -> str:

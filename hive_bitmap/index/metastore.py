@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -148,14 +149,19 @@ def describe_with(spark: SparkSession, name: str, others: Callable[[str, str], l
             return candidate, found[:position] + found[position + 1 :]
     if not spark.catalog.databaseExists(database):
         raise NotFound.of("database", database, [d.name for d in spark.catalog.listDatabases()])
-    known = names_like(spark, database, "*")
-    tables = [one for one in known if not (one.startswith(f"{database}__") and one.endswith("__"))]  # and no indexes
+    indexes = index_table_name(database, "*", "*")
+    tables = [known for known in names_like(spark, database, "*") if not fnmatchcase(known, indexes)]
     raise NotFound.of("table", table, tables, f"database {database}")
 
 
 def describe_many(spark: SparkSession, database: str, names: Sequence[str]) -> list[Table]:
     """Those of the tables that exist, in one call where the session can."""
     return _reader(spark).describe(spark, database, names, qualified=True) if names else []
+
+
+def index_table_name(database: str, table: str, index: str) -> str:
+    """The name of an index table that was given none, as Hive made it; with `*` for names a pattern of such names."""
+    return f"{database}__{table}_{index}__"
 
 
 def is_unknown_kind(error: AnalysisException) -> bool:

@@ -23,7 +23,8 @@ from hive_bitmap.query.budget import index_bytes
 from hive_bitmap.query.candidates import Lookup, restrict
 from hive_bitmap.query.keys import Answers
 from hive_bitmap.query.planner import INDEX_ONLY, needs_file
-from hive_bitmap.query.prepare import DRIVER_INDEX_BYTES, Prepared, Reading, Request, analysed, prepare
+from hive_bitmap.query.prepare import DRIVER_INDEX_BYTES, Prepared, Reading, prepare
+from hive_bitmap.query.request import Request, analysed
 from hive_bitmap.query.scan import direct_rows, narrowed, task
 from hive_bitmap.query.tally import COUNT, added, tally
 from hive_bitmap.query.units import Flags

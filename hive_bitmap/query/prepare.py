@@ -18,7 +18,7 @@ from hive_bitmap.index import catalog, listing, metastore, metastore_jvm, serde
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.definition import Definition, schema_crc
 from hive_bitmap.index.group import key_columns
-from hive_bitmap.index.metastore import Table, quote
+from hive_bitmap.index.metastore import Table
 from hive_bitmap.index.tasks import in_tasks, parallelism
 from hive_bitmap.query import answers as spark_answers
 from hive_bitmap.query import settings, state
@@ -36,7 +36,7 @@ from hive_bitmap.query.candidates import (
     look_up,
 )
 from hive_bitmap.query.keys import Answers
-from hive_bitmap.query.nodes import Predicate, SparkLeaf, Unknown, conjunction, leaves_of
+from hive_bitmap.query.nodes import Predicate, Unknown, conjunction
 from hive_bitmap.query.planner import (
     FULL_SCAN,
     STRATEGIES,
@@ -48,35 +48,15 @@ from hive_bitmap.query.planner import (
 )
 from hive_bitmap.query.predicates import parse
 from hive_bitmap.query.prices import share_of_bytes, too_small
+from hive_bitmap.query.request import Request, require_sql
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 DRIVER_INDEX_BYTES = 256 << 20  # more index than this is looked up in tasks
 DRIVER_STATISTICS_BYTES = 4 << 30  # of more index than this not even the statistics are read in this process
 _ASKS_FOR_FILES = re.compile(r"\binput_file_|\b_metadata\b", re.IGNORECASE)
 MOST_WHOLE_FILES = 500  # more files to be read whole than this are not opened one by one to see if they can be
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a caller asked for; `columns` of None are all. In a `hurry` nothing is looked up that cannot pay.
-
-    With `count`, rows are counted by `keys`, columns of the table, or by the sets of them that are counted `apart`.
-    `alias` is what the predicate calls the table where it is part of a query, of which `columns` are all that it names;
-    its rows have to be in `lists`, too.
-    """
-
-    table: str
-    predicate: str | None
-    columns: tuple[str, ...] | None = None
-    count: bool = False
-    strategy: str | None = None
-    hurry: bool = False
-    keys: tuple[str, ...] = ()
-    apart: tuple[tuple[str, ...], ...] = ()
-    alias: str | None = None
-    lists: tuple[Predicate, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -176,24 +156,6 @@ def prepare(
     return Prepared(plan, reading)
 
 
-def analysed(spark: SparkSession, request: Request) -> DataFrame:
-    """The request as Spark itself would answer it; raises NotFound and InvalidPredicate in Spark's words."""
-    from pyspark.errors import AnalysisException, ParseException
-
-    try:
-        frame = spark.table(request.table)
-        if request.predicate is not None:
-            frame = frame.where(request.predicate)
-        if request.columns is not None:
-            frame = frame.select(*map(quote, request.columns))
-        frame.schema  # noqa: B018 - Spark Connect analyses when it is asked for the schema
-        return frame
-    except (AnalysisException, ParseException) as e:
-        raise InvalidPredicate(
-            f"Spark refuses {request.predicate!r} on table {request.table}: {metastore.refusal(e)}"
-        ) from e
-
-
 def _target(
     spark: SparkSession, request: Request, found: tuple[Table, list[Index]] | None, conf: Mapping[str, str]
 ) -> tuple[_Target, str]:
@@ -226,24 +188,9 @@ def _parsed(spark: SparkSession, request: Request, base: Table) -> Predicate:
         columns = (*base.columns, *base.partition_columns)
         tree = parse(request.predicate, columns, request.alias or base.name)
     except InvalidPredicate as e:
-        analysed(spark, request)  # Spark has the last word on what is SQL
+        require_sql(spark, request)  # Spark has the last word on what that is
         tree = Unknown(request.predicate, str(e))
-    if request.alias is None and any(isinstance(leaf, (Unknown, SparkLeaf)) for leaf in leaves_of(tree)):
-        _require_condition(spark, request)
     return conjunction([tree, *request.lists])
-
-
-def _require_condition(spark: SparkSession, request: Request) -> None:
-    """Raise InvalidPredicate for what cannot stand behind WHERE: a DataFrame takes AND of `k = 1 AND` for an alias."""
-    from pyspark.errors import AnalysisException, ParseException
-
-    try:
-        spark.sql(f"SELECT * FROM {request.table} WHERE ({request.predicate}\n)").schema  # noqa: B018 - as below
-    except ParseException as e:
-        analysed(spark, request)  # if this fails too, it tells the place
-        raise InvalidPredicate(f"{request.predicate!r} cannot stand behind WHERE: {metastore.refusal(e)}") from e
-    except AnalysisException:
-        return  # what does not resolve is told, or not minded, where it is used
 
 
 def _scope(spark: SparkSession, target: _Target) -> _Scope:

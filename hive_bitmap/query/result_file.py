@@ -14,7 +14,8 @@ from hive_bitmap.index import listing, metastore
 from hive_bitmap.index.sources import require_one_listing, sources
 from hive_bitmap.query.offsets import READER_LIMIT, result_file, selected_offsets
 from hive_bitmap.query.planner import Plan
-from hive_bitmap.query.prepare import Request, analysed, prepare
+from hive_bitmap.query.prepare import prepare
+from hive_bitmap.query.request import Request, analysed
 from hive_bitmap.query.unit_offsets import unit_offsets
 
 if TYPE_CHECKING:

@@ -15,13 +15,15 @@ import numpy as np
 
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.formats import LAYOUTS
+from hive_bitmap.index.conditions import satisfying
 from hive_bitmap.index.metastore import literal, quote
 from hive_bitmap.index.tasks import distribute, parallelism
 from hive_bitmap.query import splits
 from hive_bitmap.query.candidates import Lookup, Whole, restrict
 from hive_bitmap.query.planner import FILES, FULL_SCAN, INDEX_ONLY, Plan, needs_file
-from hive_bitmap.query.prepare import Prepared, Reading, Request, analysed, prepare
+from hive_bitmap.query.prepare import Prepared, Reading, prepare
 from hive_bitmap.query.reading import ReadTask, read_batches
+from hive_bitmap.query.request import Request, analysed
 from hive_bitmap.query.schemas import schema_of
 
 if TYPE_CHECKING:
@@ -126,7 +128,7 @@ def narrowed(frame: DataFrame, request: Request, reading: Reading, columns: Sequ
     try:
         found = frame.alias(reading.base.name)
         if request.predicate is not None:
-            found = found.where(request.predicate)
+            found = satisfying(found, request.predicate)
         if found.columns != list(columns):  # Spark Connect, too, analyses when it is asked for them
             found = found.select(*map(quote, columns))
         return found

@@ -27,8 +27,9 @@ from hive_bitmap.query.matching import matches
 from hive_bitmap.query.nodes import TRUE, And, Constant, Or, Predicate, SparkLeaf, Unknown, leaves_of
 from hive_bitmap.query.planner import DIRECT_STRATEGY
 from hive_bitmap.query.predicates import parse
-from hive_bitmap.query.prepare import Request, analysed, prepare
+from hive_bitmap.query.prepare import prepare
 from hive_bitmap.query.reading import read_task
+from hive_bitmap.query.request import Request, analysed
 from hive_bitmap.query.scan import tasks_of
 from hive_bitmap.query.units import Flags
 from hive_bitmap.sql import planning

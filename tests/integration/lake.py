@@ -18,8 +18,8 @@ import hive_bitmap
 from hive_bitmap.hiveserver.connection import Server
 from hive_bitmap.hiveserver.register import create_table, register
 from hive_bitmap.hiveserver.tables import describe
-from hive_bitmap.index.definition import default_table
 from hive_bitmap.index.generation import definition_of, partition_folder
+from hive_bitmap.index.metastore import index_table_name
 from tests.integration.servers.hiveserver import HiveServer
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Lake:
             places[tuple(map(str, one))] = f"{folder}/{place.name}"
         said = definition_of(f"{folder}/{place.name}")
         assert said is not None
-        definition = replace(said, index_table=default_table(said.database, said.table, said.name))
+        definition = replace(said, index_table=index_table_name(said.database, said.table, said.name))
         create_table(server, describe(server, definition.full_table), definition, places)
 
 

@@ -409,15 +409,26 @@ def test_times_without_a_zone_that_the_sessions_zone_lacks(spark: SparkSession, 
         assert rewrite(spark, "SELECT nz, count(*) FROM t GROUP BY 1").frames
 
 
-@pytest.mark.parametrize("predicate", ["k = 1 AND", "k = 1 LIMIT", "k = 1 one", "abs(k) = 1 one"])
+@pytest.mark.parametrize("predicate", ["k = 1 AND", "k = 1 LIMIT", "k = 1 one", "abs(k) = 1 one", "k = 1 -- one\nAND"])
 def test_a_condition_that_is_not_whole_is_refused(spark: SparkSession, database: str, predicate: str) -> None:
     """A DataFrame would take the last word for the name of the condition."""
     spark.sql("CREATE TABLE t USING parquet AS SELECT 1 AS k")
     assert spark.table("t").where(predicate).count() == 1
     hive_bitmap.build(spark, "t", ["k"])
     for ask in (hive_bitmap.scan, hive_bitmap.count, hive_bitmap.plan):
-        with pytest.raises(InvalidPredicate, match=r"cannot stand behind WHERE: .*[Ss]yntax error"):
+        with pytest.raises(InvalidPredicate, match=r"Spark refuses .*[Ss]yntax error"):
             ask(spark, "t", predicate)
+
+
+def test_brackets_of_a_condition_are_its_own(spark: SparkSession, database: str) -> None:
+    """It is put in brackets, which those in it must not close."""
+    spark.sql("CREATE TABLE t USING parquet AS SELECT explode(array(1, 2, 3)) AS k")
+    hive_bitmap.build(spark, "t", ["k"])
+    agree(spark, "t", "k = 1 -- )", "abs(k) = 1 -- (", "k = 1 /* ) */")
+    for predicate in ("k = 1) OR (k = 2", "abs(k) = 1) OR (abs(k) = 2", "(k = 1 /* ) */", "k = 1 /*"):
+        for ask in (hive_bitmap.scan, hive_bitmap.count, hive_bitmap.plan):
+            with pytest.raises(InvalidPredicate, match=r"Spark refuses"):
+                ask(spark, "t", predicate)
 
 
 def test_an_index_is_not_put_among_the_rows_of_a_table(spark: SparkSession, database: str, tmp_path: Path) -> None:

@@ -22,7 +22,8 @@ from hive_bitmap.index.metastore import Table, quote
 from hive_bitmap.query.aggregates import counts_apart
 from hive_bitmap.query.names import Names
 from hive_bitmap.query.planner import INDEX_ONLY, Plan
-from hive_bitmap.query.prepare import Request, prepare
+from hive_bitmap.query.prepare import prepare
+from hive_bitmap.query.request import Request
 from hive_bitmap.query.rewrite.choices import braced
 from hive_bitmap.query.rewrite.expressions import Aggregate
 from hive_bitmap.query.rewrite.finished import finished

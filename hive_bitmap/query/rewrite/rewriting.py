@@ -18,7 +18,8 @@ from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.metastore import Table, quote
 from hive_bitmap.query import settings
 from hive_bitmap.query.planner import FULL_SCAN
-from hive_bitmap.query.prepare import Request, prepare
+from hive_bitmap.query.prepare import prepare
+from hive_bitmap.query.request import Request
 from hive_bitmap.query.rewrite.answers import answer_block
 from hive_bitmap.query.rewrite.choices import Choice, Fold, Rewriting
 from hive_bitmap.query.rewrite.demands import Demand, ScanDemands, scans

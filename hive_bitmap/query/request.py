@@ -1,0 +1,70 @@
+"""What a caller asks of a table, and how Spark by itself would answer it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hive_bitmap.errors import InvalidPredicate
+from hive_bitmap.index import metastore
+from hive_bitmap.index.conditions import satisfying
+from hive_bitmap.index.metastore import quote
+from hive_bitmap.query.nodes import Predicate
+
+if TYPE_CHECKING:
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a caller asked for; `columns` of None are all. In a `hurry` nothing is looked up that cannot pay.
+
+    With `count`, rows are counted by `keys`, columns of the table, or by the sets of them that are counted `apart`.
+    `alias` is what the predicate calls the table where it is part of a query, of which `columns` are all that it names;
+    its rows have to be in `lists`, too.
+    """
+
+    table: str
+    predicate: str | None
+    columns: tuple[str, ...] | None = None
+    count: bool = False
+    strategy: str | None = None
+    hurry: bool = False
+    keys: tuple[str, ...] = ()
+    apart: tuple[tuple[str, ...], ...] = ()
+    alias: str | None = None
+    lists: tuple[Predicate, ...] = ()
+
+
+def analysed(spark: SparkSession, request: Request) -> DataFrame:
+    """The request as Spark itself would answer it; raises NotFound and InvalidPredicate in Spark's words."""
+    from pyspark.errors import AnalysisException, ParseException
+
+    try:
+        frame = spark.table(request.table)
+        if request.predicate is not None:
+            frame = satisfying(frame, request.predicate)
+        if request.columns is not None:
+            frame = frame.select(*map(quote, request.columns))
+        frame.schema  # noqa: B018 - Spark Connect analyses when it is asked for the schema
+        return frame
+    except AnalysisException as e:
+        if isinstance(e, ParseException):
+            require_sql(spark, request)  # it tells the place without the brackets
+        raise _refused(request, e) from e
+
+
+def require_sql(spark: SparkSession, request: Request) -> None:
+    """Raise InvalidPredicate, in Spark's words, for a predicate that it refuses as it is written."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        spark.table(request.table).where(str(request.predicate)).schema  # noqa: B018 - as above
+    except AnalysisException as e:
+        raise _refused(request, e) from e
+
+
+def _refused(request: Request, error: AnalysisException) -> InvalidPredicate:
+    said = metastore.refusal(error)
+    return InvalidPredicate(f"Spark refuses {request.predicate!r} on table {request.table}: {said}")
