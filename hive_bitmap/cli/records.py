@@ -147,13 +147,14 @@ def _state(status: IndexStatus | PartitionStatus) -> dict[str, Any]:
 
 
 def definition_record(definition: Definition) -> dict[str, Any]:
-    """What an index is; a COMPACT one has no encoding."""
+    """What an index is; a COMPACT one has no encoding, and `next_encoding` is there where a rebuild will change it."""
     return {
         "index": definition.name,
         "table": f"{definition.database}.{definition.table}",
         "columns": list(definition.column_names),
         "type": definition.type,
         "encoding": definition.encoding if definition.type == "BITMAP" else None,
+        **({"next_encoding": definition.next_encoding} if definition.next_encoding else {}),
         "compression": definition.compression,
         "index_table": f"{definition.database}.{definition.index_table}",
     }

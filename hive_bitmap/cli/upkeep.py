@@ -56,6 +56,8 @@ def show(door: Door, table: str, index: str | None, keys: bool, format_: str) ->
         for record in records:
             if record["problem"]:
                 messages().print(f"[yellow]{record['index']}: {escape(record['problem'])}", soft_wrap=True)
+            if "next_encoding" in record:
+                messages().print(f"{record['index']}: {record['next_encoding']} from its next rebuild on", markup=False)
         return
     [record] = records
     partitions = record.pop("partitions")

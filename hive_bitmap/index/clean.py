@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hive_bitmap.errors import NotFound
 from hive_bitmap.formats import storage
 from hive_bitmap.index import catalog, generation, metastore
 from hive_bitmap.index.catalog import Index
@@ -60,8 +61,8 @@ def clean(
 
     What is not `due` yet stays: readers in flight may need a generation for `grace_seconds` after it was replaced,
     which begin now where nobody has noted when that was. With `dry_run` nothing is deleted or noted. `location` is the
-    LOCATION of an index whose table others dropped: nothing else tells of it any more. Raises NotFound for a table that
-    neither is nor has left anything.
+    LOCATION of an index whose table others dropped: nothing else tells of it any more. Raises NotFound for a folder
+    that is not there, and for a table that neither is nor has left anything.
     """
     database, name = metastore.split_name(spark, table) if table else (spark.catalog.currentDatabase().lower(), None)
     tables = catalog.tables_of_database(spark, database)
@@ -95,7 +96,10 @@ def _of_dropped(
     home = catalog.home(spark, database)
     roots = {f"{home}/{folder}" for folder in generation.subfolders(home)}
     if location is not None:
-        roots.add(catalog.root_at(location))
+        root = catalog.root_at(location)
+        if not storage.exists(root):
+            raise NotFound(f"there is no folder {location}")
+        roots.add(root)
     free = (root for root in sorted(roots) if not any(_overlap(root, path) for path in taken if path))
     found = [(root, folder, generation.definition_of(folder)) for root in free for folder in generation.anywhere(root)]
     return [

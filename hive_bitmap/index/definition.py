@@ -93,11 +93,13 @@ def define(
 ) -> Definition:
     """The definition of an index on columns of a table, in base-table order as Hive had it.
 
-    Raises NotFound for a column that is not there, Unsupported for one that cannot be a key and InvalidProperty for
-    an unknown type, encoding or compression.
+    Raises NotFound for a column that is not there, Unsupported for one that cannot be a key and for the table of an
+    index, and InvalidProperty for an unknown type, encoding or compression.
     """
     if not columns:
         raise InvalidProperty("an index needs at least one column")
+    if of := from_table(table):
+        raise Unsupported(f"table {table.full_name} holds the index {of.name} on {of.full_table}: it is not indexed")
     partition_names = {column.name.lower() for column in table.partition_columns}
     for wanted in columns:
         if wanted.lower() in partition_names:

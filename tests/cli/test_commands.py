@@ -82,6 +82,12 @@ def test_an_index_from_its_creation_to_its_end(spark: SparkSession, trips: str, 
     status, out, _ = run("show", trips, "CITY")
     assert status == 0 and "roaring" in out and "id_n" not in out
 
+    status, _, err = run("create", city["index_table"], "city")
+    assert status == 1 and "holds the index city on" in err
+    assert run("set", trips, "city", "encoding=gap")[0] == 0
+    assert run("show", trips)[2] == "city: gap from its next rebuild on\n"
+    assert [row.get("next_encoding") for row in json.loads(run("show", trips, "--format", "json")[1])] == ["gap", None]
+
     spark.sql("INSERT INTO trips VALUES (60, 'x', 0)")
     assert json.loads(run("show", trips, "city", "--format", "json")[1])[0]["unindexed"] == 1
     status, out, _ = run("rebuild", trips, "city", "--format", "json")

@@ -192,6 +192,8 @@ def test_the_location_of_an_index_that_others_dropped(spark: SparkSession, datab
     assert [one.why for one in found] == [f"index k on {database}.flat was dropped"]
     assert not (tmp_path / "k").exists()
     assert hive_bitmap.clean(spark, location=f"file:{tmp_path}/id", grace_seconds=0) == []
+    with pytest.raises(NotFound, match=r"there is no folder .*/k"):
+        hive_bitmap.clean(spark, location=str(tmp_path / "k"))
     require_right(spark, flat)
 
 
