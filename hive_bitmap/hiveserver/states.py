@@ -34,6 +34,8 @@ def format_of(server: Server, base: Table) -> str:
     """
     format = listing.format_of(base)
     if not serde.reading(base):
+        if odd := listing.odd_option(base) or _by_place(server, format):
+            raise Unsupported(f"table {base.full_name} is read otherwise than it was indexed: {odd}")
         return format
     if server.is_spark:
         raise Unsupported(
@@ -72,6 +74,12 @@ def state(
     }
     names = [column.name for column in base.partition_columns]
     return PartitionState(partition_name(names, values), values, tuple(_files(server, base, folder)), held)
+
+
+def _by_place(server: Server, format: str) -> str:
+    """The setting of the server under which it knows columns by their places, where it has it."""
+    said = "=".join(map(str, server.all(f"SET {listing.ORC_BY_PLACE}")[0])) if format == "orc" else ""
+    return said if said.lower().endswith("=true") else ""
 
 
 def _files(server: Server, base: Table, folder: str) -> Iterator[FileStatus]:

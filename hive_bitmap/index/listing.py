@@ -26,11 +26,15 @@ FOREIGN = {  # table properties of formats whose files are not their rows
     "ACID": ("transactional", "true"),
 }
 HARMLESS_OPTIONS = re.compile(  # they concern writing only
-    r"serialization\.format|path|compression|field\.delim|parquet\.(block|page|dictionary\.page)\.size"
-    r"|parquet\.(compression|enable\.dictionary|writer\.version|bloom\.filter\..*)"
-    r"|orc\.(compress(\.size)?|stripe\.size|row\.index\.stride|create\.index|bloom\.filter\..*)",
+    r"serialization\.format|path|compression|field\.delim|parquet\.((block|page|dictionary\.page)\.size|compression"
+    r"|enable\.dictionary|writer\..*|bloom\.filter\..*|page\.(row\.count\.limit|write-checksum\.enabled)"
+    r"|(statistics|columnindex)\.truncate\.length)"
+    r"|orc\.(compress(\.size)?|(compression|encoding)\.strategy|stripe\.size|row\.index\.stride|create\.index|block\..*"
+    r"|bloom\.filter\..*|dictionary\..*|write\..*|rows\.between\.memory\.checks|column\.encoding\.direct)",
     re.IGNORECASE,
 )
+OF_FORMATS = ("orc.", "parquet.")  # properties of Hive's tables that begin so are options to Spark, too
+ORC_BY_PLACE = "orc.force.positional.evolution"
 SETTINGS = {  # under any other value the session reads other files, columns or values than we do
     "spark.sql.caseSensitive": "false",
     "spark.sql.hive.convertMetastoreParquet": "true",
@@ -49,7 +53,7 @@ SETTINGS = {  # under any other value the session reads other files, columns or 
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.orc.mergeSchema": "false",
-    "orc.force.positional.evolution": "false",
+    ORC_BY_PLACE: "false",
     "mapreduce.input.pathFilter.class": "",
     "mapred.input.pathFilter.class": "",
 }
@@ -90,8 +94,14 @@ def doubt(settings: Mapping[str, str], table: Table) -> str:
             return f"{name} is {value}"
     if serde.reading(table):
         return serde.doubt(settings)
-    strange = sorted(key for key in table.options if not HARMLESS_OPTIONS.fullmatch(key))
-    return f"table option {strange[0]!r} may change what is read" if strange else ""
+    return odd_option(table)
+
+
+def odd_option(table: Table) -> str:
+    """The option or property of a table under which its readers may see other rows in its files; empty for none."""
+    said = {*table.options, *(key for key in table.properties if key.lower().startswith(OF_FORMATS))}
+    odd = sorted(key for key in said if not HARMLESS_OPTIONS.fullmatch(key))
+    return f"table option {odd[0]!r} may change what is read" if odd else ""
 
 
 def files_of(table: Table, folder: str) -> list[FileStatus]:

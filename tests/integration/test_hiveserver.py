@@ -150,6 +150,24 @@ def test_errors_are_told(server: Server, running: HiveServer, made: Lake, tmp_pa
             count(Server(connection, "the server"), table, "k = 0")
 
 
+def test_columns_of_orc_by_their_places(server: Server, made: Lake) -> None:
+    name = f"{made.database}.places"
+    server.all(f"CREATE TABLE {name} (k int) STORED AS ORC")
+    for begin, end in (
+        ("SET orc.force.positional.evolution=true", "SET orc.force.positional.evolution=false"),
+        (
+            f"ALTER TABLE {name} SET TBLPROPERTIES ('orc.force.positional.evolution'='true')",
+            f"ALTER TABLE {name} UNSET TBLPROPERTIES ('orc.force.positional.evolution')",
+        ),
+    ):
+        server.all(begin)
+        with pytest.raises(Unsupported, match=r"read otherwise than it was indexed: .*orc\.force\.positional"):
+            count(server, name, "k = 5")
+        server.all(end)
+        with pytest.raises(NotFound, match="no index of table"):
+            count(server, name, "k = 5")
+
+
 def test_folders_of_any_name(server: Server, tmp_path: Path) -> None:
     folder = tmp_path / "a b $HOME ${x} [1]{2}*?;'q'\"\\`%41"
     (folder / "sub").mkdir(parents=True)

@@ -391,6 +391,25 @@ def test_columns_of_orc_by_their_places(spark: SparkSession, database: str, tmp_
         spark.conf.unset(name)
 
 
+@pytest.mark.parametrize("said", ["TBLPROPERTIES", "SERDEPROPERTIES", "OPTIONS"])
+def test_columns_of_orc_by_their_places_in_one_table(
+    spark: SparkSession, database: str, tmp_path: Path, said: str
+) -> None:
+    (tmp_path / "t").mkdir()
+    rows = pa.table({"x": pa.array(range(50), pa.int32()), "y": pa.array([3] * 50, pa.int32())})
+    orc.write_table(rows, str(tmp_path / "t" / "a.orc"))
+    option = f"{said} ('orc.force.positional.evolution'='true')"
+    if said == "OPTIONS":
+        spark.sql(f"CREATE TABLE t (y int, x int) USING orc {option} LOCATION '{tmp_path}/t'")
+    else:
+        spark.sql(f"CREATE EXTERNAL TABLE t (y int, x int) STORED AS ORC LOCATION '{tmp_path}/t'")
+        spark.sql(f"ALTER TABLE t SET {option}")
+    hive_bitmap.build(spark, "t", ["x", "y"])
+    agree(spark, "t", "x = 3", "y = 3", "x IS NULL")
+    assert hive_bitmap.count(spark, "t", "x = 3") == 50
+    assert "'orc.force.positional.evolution' may change what is read" in hive_bitmap.plan(spark, "t", "x = 3").reason
+
+
 def test_times_without_a_zone_that_the_sessions_zone_lacks(spark: SparkSession, database: str) -> None:
     """Keys of TIMESTAMP_NTZ reach Spark as such: in Berlin there is no 2:30 on that night, and two in October."""
     times = ["2020-03-29 01:30:00", "2020-03-29 02:30:00", "2020-10-25 02:30:00"]
