@@ -100,7 +100,8 @@ def counts_by_key(spark: SparkSession, request: Request, prepared: Prepared) -> 
         return None
     lookups: list[Lookup] = []
     tables, tasks = [schema.empty_table()], [task(reading, None, [file]) for file in reading.work.whole]
-    data = [column.name.lower() for column in reading.base.columns if column.name in schema.names]
+    keys = {key.lower() for key in request.keys}
+    data = [column.name.lower() for column in reading.base.columns if column.name.lower() in keys]
     for lookup, found in zip(reading.work.lookups, reading.work.found, strict=True):
         confirmed, needed = _confirmed(lookup), needs_file(found, lookup)
         known = found.exact & confirmed

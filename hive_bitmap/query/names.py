@@ -14,15 +14,17 @@ _STRUCTURE = {"AND", "OR", "NOT", "BETWEEN", "CASE", "END"}
 
 
 class Names:
-    """The columns of a table, found by name whatever the case, alone or behind the table's name."""
+    """The columns of a table, found by name whatever the case, alone or behind the table's name.
+
+    That is one name, unquoted; a dot in it separates nothing.
+    """
 
     def __init__(self, columns: Iterable[Column], table: str | None) -> None:
         self._columns: dict[str, Column | None] = {}
         for column in columns:
             lower = column.name.lower()
             self._columns[lower] = None if lower in self._columns else column  # two that differ in case: neither
-        parts = () if table is None else tuple(part.strip("`").lower() for part in table.split("."))
-        self._qualifiers = {parts[first:] for first in range(len(parts) + 1)}
+        self._qualifiers = {(), () if table is None else (table.lower(),)}
 
     def column_at(self, tokens: Sequence[Token], at: int) -> tuple[Column, int] | None:
         """The column named at a token, and where the next token stands; None if it names none."""

@@ -427,8 +427,12 @@ def _subquery(rng: random.Random, tables: Tables, part: Part) -> str:
     bound, extreme = f"{own} = {part.alias}.{column}", rng.choice(["max", "min"])
     shown = rng.choice(["1", "1", "*", own, "DISTINCT 1", f"{extreme}({own})", "count(*)"])
     end = rng.choice(["", f" GROUP BY {own}", " LIMIT 1"]) if shown in ("1", own) else ""
+    few = f"SELECT {own} FROM {inner.text} WHERE {tested}"
     return rng.choice(
         [
+            f"{word}EXISTS ({few} {rng.choice(['EXCEPT ALL', 'UNION ALL', 'INTERSECT ALL', 'EXCEPT'])} {few} LIMIT 9)",
+            f"{word}EXISTS ({few} UNION ALL {few} LIMIT 9 OFFSET {rng.randint(0, 4)})",
+            f"{word}EXISTS ({_hiding(rng, part, column, inner, owned)})",
             f"{word}EXISTS (SELECT {shown} FROM {inner.text} WHERE {bound} AND {tested})",
             f"{word}EXISTS (SELECT {shown} FROM {inner.text} WHERE {tested} AND {bound}{end})",
             f"{word}EXISTS (SELECT {shown} FROM {inner.text} WHERE {tested})",
@@ -440,6 +444,14 @@ def _subquery(rng: random.Random, tables: Tables, part: Part) -> str:
             f"({word}EXISTS (SELECT 1 FROM {inner.text} WHERE {bound}) OR {condition(rng, [part.named(rng, column)])})",
         ]
     )
+
+
+def _hiding(rng: random.Random, part: Part, column: str, inner: Part, owned: str) -> str:
+    """A subquery with a table that is out of sight and named as the part outside, which its WHERE means."""
+    hidden = Part("", part.alias, inner.columns)
+    name, join = inner.text.split()[0], rng.choice(["LEFT SEMI JOIN", "LEFT ANTI JOIN", "SEMI JOIN", "ANTI JOIN"])
+    on = f"z.{owned} = {part.alias}.{owned} AND {condition(rng, _seen(rng, [hidden]))}"
+    return f"SELECT 1 FROM {inner.text} {join} {name} {part.alias} ON {on} WHERE z.{owned} = {part.alias}.{column}"
 
 
 def _scalar(rng: random.Random, tables: Tables, part: Part) -> str:

@@ -459,3 +459,19 @@ def test_an_index_is_not_put_among_the_rows_of_a_table(spark: SparkSession, data
         assert hive_bitmap.show(spark, "t") == []
     hive_bitmap.build(spark, "t", ["k"], location=str(tmp_path / "t2"))
     assert sorted(path.suffix for path in (tmp_path / "t").rglob("*.parquet")) == [".parquet"]
+
+
+def test_a_column_named_count(spark: SparkSession, database: str) -> None:
+    spark.sql("CREATE TABLE t USING parquet AS SELECT id % 3 AS k, id % 5 AS count, id AS date FROM range(60)")
+    hive_bitmap.build(spark, "t", ["k", "count"])
+    agree(spark, "t", "k = 1", "count = 2 AND k = 1", None)
+    for query in (
+        "SELECT k, count(*) AS n FROM t GROUP BY k",
+        "SELECT count(*) AS n FROM t WHERE count = 1",
+        "SELECT count(DISTINCT k), max(k) FROM t",
+        "SELECT count, count(count) FROM t GROUP BY count",
+        "SELECT count, k, count(*) FROM t GROUP BY count, k",
+    ):
+        assert sorted(hive_bitmap.sql(spark, query).collect()) == sorted(spark.sql(query).collect()), query
+    counted = hive_bitmap.group_counts(spark, "t", "k = 1", ["k"])
+    assert counted.to_pylist() == [{"k": 1, "count": 20}]

@@ -146,7 +146,7 @@ m > -.5                                   => m > -0.50
 m < 1000                                  => m IS NOT NULL
 m IN (1, 1.25, 1000)                      => m IN (1.00, 1.25)
 A = 1                                     => a = 1
-`a` = 1 AND t.a = 2 AND `T`.`A` = 3 AND db.t.a = 4 => (a = 1 AND a = 2 AND a = 3 AND a = 4)
+`a` = 1 AND t.a = 2 AND `T`.`A` = 3 => (a = 1 AND a = 2 AND a = 3)
 `odd name` = 1                            => `odd name` = 1
 """
 
@@ -230,6 +230,7 @@ a = 1 -- \ AND                            => {'\\ ' may be read in several ways}
 s = '${x}'                                => {Spark may replace what stands in ${..}}
 any(flag) AND a = 1                       => ({any is not known to be deterministic} AND a = 1)
 a. = 1                                    => {a is not understood}
+db.t.a = 1                                => {db.t.a is no column of the table}
 () AND a = 1                              => ({it tests no column} AND a = 1)
 """
 
@@ -255,12 +256,12 @@ def shown(predicate: Predicate) -> str:
 
 @pytest.mark.parametrize(("text", "tree"), cases(STRUCTURE + NATIVE + ASKED + UNKNOWN))
 def test_a_text_becomes_a_tree(text: str, tree: str) -> None:
-    assert shown(parse(text, COLUMNS, "db.t")) == tree
+    assert shown(parse(text, COLUMNS, "t")) == tree
 
 
 @pytest.mark.parametrize(("text", "_"), cases(NATIVE))
 def test_the_sql_of_a_tree_is_the_tree(text: str, _: str) -> None:
-    predicate = parse(text, COLUMNS, "db.t")
+    predicate = parse(text, COLUMNS, "t")
     assert parse(to_sql(predicate), COLUMNS) == predicate
 
 
@@ -319,6 +320,13 @@ def test_a_thousand_parts_are_one_flat_tree() -> None:
     assert parse(nested, COLUMNS) == In("a", tuple(range(1000)))
     assert parse("(" * 2000 + "a = 1" + ")" * 2000, COLUMNS) == Compare("a", "=", 1)
     assert parse("NOT " * 2001 + "a = 1", COLUMNS) == Compare("a", "<>", 1)
+
+
+def test_a_dot_in_the_name_of_a_table_separates_nothing() -> None:
+    """Of `x.y`, as in FROM t AS `x.y` JOIN u AS y, `y.a` is none."""
+    assert parse("`x.y`.a = 1", COLUMNS, "x.y") == Compare("a", "=", 1)
+    for text in ("y.a = 1", "x.y.a = 1", "`y`.a = 1"):
+        assert isinstance(parse(text, COLUMNS, "x.y"), Unknown)
 
 
 def test_a_tree_too_deep_for_recursion_selects_all_rows_there_and_survives_pickling() -> None:

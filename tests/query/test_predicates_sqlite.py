@@ -97,7 +97,7 @@ def our_rows(predicate: Predicate) -> Sequence[int]:
 @example("a < 2147483648 AND NOT a > -9000000000")
 def test_conditions_and_their_negations_select_the_rows_of_sqlite(text: str) -> None:
     for condition in (text, f"NOT ({text})", f"NOT (NOT ({text}) AND a = 1)"):
-        predicate = parse(condition, COLUMNS, "db.t")
+        predicate = parse(condition, COLUMNS, "t")
         assert our_rows(predicate) == sqlite_rows(condition), condition
         assert simplify(predicate) == predicate
         assert columns_of(predicate) <= {"a", "s"}

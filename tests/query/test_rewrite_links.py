@@ -74,6 +74,10 @@ def linked(text: str) -> set[str]:
         ("SELECT 1 FROM f WHERE EXISTS (SELECT 1 FROM a LEFT JOIN d ON d.k = f.k)", set()),
         ("SELECT 1 FROM f WHERE EXISTS (SELECT 1 FROM d, g f WHERE d.k = f.k)", {"d: d.k < f: f.k", "f: f.k < d: d.k"}),
         ("SELECT 1 FROM f WHERE EXISTS (SELECT 1 FROM d WHERE d.k = f.k UNION SELECT 1)", set()),
+        ("SELECT 1 FROM f WHERE EXISTS (SELECT 1 FROM a ANTI JOIN d ON y WHERE f.k = d.k)", set()),
+        ("SELECT 1 FROM f WHERE EXISTS (SELECT 1 FROM a LEFT SEMI JOIN d ON y WHERE f.k = k)", {"f: f.k < a: k"}),
+        ("SELECT 1 FROM f WHERE k IN (SELECT k FROM a SEMI JOIN d ON y)", {"f: k < a: k"}),
+        ("SELECT 1 FROM f WHERE k IN (SELECT d.k FROM a LEFT ANTI JOIN d ON y)", set()),
         ("SELECT f.k = d.k FROM f, d GROUP BY 1 HAVING f.k = d.k", set()),
     ],
 )  # fmt: skip

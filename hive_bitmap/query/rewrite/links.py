@@ -60,7 +60,7 @@ def _memberships(words: Words, conjunct: Conjunct, others: Sequence[ScanDemands]
         return
     for other in others:
         chosen = (other.block.outputs or {}).values()
-        if _is_all(other.block, after + 2, conjunct.end - 1) and len(chosen) == 1:
+        if _is_all(other.block, after + 2, conjunct.end - 1) and len(chosen) == 1 and _in_sight(other):
             tokens = tokenize(next(iter(chosen)))
             other_path, _ = path_at(tokens, 0)
             if len(other_path) > 1 or not _merges(other.block):
@@ -78,8 +78,8 @@ def _existences(words: Words, one: ScanDemands, conjunct: Conjunct, others: Sequ
     for other in others:
         block = other.block
         cut = any(words.key(at) in ("ORDER", "LIMIT", "OFFSET") for at in words.outer(block.start, block.end))
-        rows = block.plain and not cut and not _selects_calls(words, block)
-        if not _is_all(block, start, end) or not rows or _merges(block) or _hides(block, one.scan.alias):
+        rows = block.plain and not cut and not _selects_calls(words, block) and not _merges(block)
+        if not rows or not _is_all(block, start, end) or not _in_sight(other) or _hides(block, one.scan.alias):
             continue
         for inner in block.where:
             sides = _sides(words, inner)
@@ -109,6 +109,11 @@ def _sides(words: Words, conjunct: Conjunct) -> tuple[Path, Path] | None:
         return None
     right, end = path_at(tokens, after + 1)
     return (tuple(left), tuple(right)) if right and end == conjunct.end else None
+
+
+def _in_sight(one: ScanDemands) -> bool:
+    """Whether a name outside FROM may mean a column of the scan: not behind SEMI or ANTI JOIN."""
+    return all(join.kind not in ("SEMI", "ANTI") for join in _joins(one.block) if join.source is one.scan)
 
 
 def _is_all(block: Block, start: int, end: int) -> bool:

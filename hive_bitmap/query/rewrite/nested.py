@@ -69,7 +69,7 @@ def flattened(words: Words, nest: Nest, table: str, columns: Sequence[Column]) -
     padded = {column.name.lower() for column in columns if column.type.startswith("char(")}
     for block in reversed(nest.blocks[1:]):
         alias = _alias(block)
-        names = Names(columns, quote(alias))
+        names = Names(columns, alias)
         texts = [conjunct.text for conjunct in block.where]
         served = all(serves(Demand(text), columns, alias) for text in texts)
         if not served or not all(_named(tokenize(text), names) <= exposed for text in texts):
@@ -80,7 +80,7 @@ def flattened(words: Words, nest: Nest, table: str, columns: Sequence[Column]) -
     found = clauses(outer)
     from_, behind = found["FROM"]
     around = [*outer.tokens[:from_], *outer.tokens[behind:]]
-    if not _named(around, Names(columns, quote(nest.alias))) <= exposed:
+    if not _named(around, Names(columns, nest.alias)) <= exposed:
         raise Unsupported("it names a column that the query inside does not pass on as it is")
     if "WHERE" in found:
         at, behind = found["WHERE"]

@@ -83,8 +83,9 @@ def subqueries(words: Words, at: int, end: int, scope: Scope) -> Iterator[Query]
 
 
 def _of_exists(found: Query) -> Query:
-    arms = (replace(arm, exists=True) if isinstance(arm, Block) else arm for arm in found.arms)
-    return replace(found, arms=tuple(arms))
+    """The query with its one block so marked; of set operations some count the rows of each."""
+    [first, *others] = found.arms
+    return found if others or not isinstance(first, Block) else replace(found, arms=(replace(first, exists=True),))
 
 
 def _read_ctes(words: Words, at: int, scope: Scope, ctes: list[Cte]) -> int:

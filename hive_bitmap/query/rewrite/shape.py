@@ -93,7 +93,7 @@ def alias_of(words: Words, found: dict[str, tuple[int, int]]) -> str:
     after += words.key(after) == "AS"
     if after == end - 1 and parts:
         parts, after = [words.name(after)], end
-    if not parts or after != end or "." in parts[-1] or not parts[-1]:
+    if not parts or after != end or not parts[-1]:
         raise Unsupported("it reads from more than one table")
     return parts[-1]
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import InvalidPredicate
-from hive_bitmap.index.metastore import quote
 from hive_bitmap.query.names import path_at
 from hive_bitmap.query.nodes import Compare, Constant, In, IsNull, Predicate, Prefix, Unknown, leaves_of
 from hive_bitmap.query.predicates import parse
@@ -32,7 +31,7 @@ def predicate(demands: Sequence[Demand], columns: Sequence[Column], alias: str) 
 def serves(demand: Demand, columns: Sequence[Column], alias: str) -> bool:
     """Whether a demand is understood over the columns of a table of that name."""
     try:
-        tree = parse(demand.text, columns, quote(alias))
+        tree = parse(demand.text, columns, alias)
     except InvalidPredicate:
         return False
     leaves = list(leaves_of(tree))
