@@ -46,7 +46,10 @@ class FileStatus:
 def status(path: str) -> FileStatus:
     """The status of the file at `path`; raises FileNotFoundError, also for a folder."""
     if is_local(path):
-        found = os.stat(local_path(path))
+        try:
+            found = os.stat(local_path(path))
+        except NotADirectoryError as e:
+            raise FileNotFoundError(errno.ENOENT, "no such file, for its folder is a file", path) from e
         if stat.S_ISDIR(found.st_mode):
             raise FileNotFoundError(errno.ENOENT, "not a file but a folder", path)
         return _local_status(path, found)

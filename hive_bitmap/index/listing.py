@@ -37,6 +37,7 @@ OF_FORMATS = ("orc.", "parquet.")  # properties of Hive's tables that begin so a
 ORC_BY_PLACE = "orc.force.positional.evolution"
 SETTINGS = {  # under any other value the session reads other files, columns or values than we do
     "spark.sql.caseSensitive": "false",
+    "spark.sql.hive.manageFilesourcePartitions": "true",
     "spark.sql.hive.convertMetastoreParquet": "true",
     "spark.sql.hive.convertMetastoreOrc": "true",
     "spark.sql.orc.impl": "native",
@@ -73,6 +74,11 @@ def format_of(table: Table) -> str:
             )
     if "storage_handler" in properties or not table.location:
         raise Unsupported(f"table {table.full_name} does not keep its rows in files")
+    if table.by_folders:
+        repair = f"MSCK REPAIR TABLE {table.sql_name}"
+        raise Unsupported(
+            f"the partitions of table {table.full_name} are not in the metastore: {repair} puts them there"
+        )
     if table.provider == "hive":
         found = FORMAT_OF_INPUT.get(table.input_format, "") or serde.format_of(table)
         if not found:
@@ -106,7 +112,10 @@ def odd_option(table: Table) -> str:
 
 def files_of(table: Table, folder: str) -> list[FileStatus]:
     """The files that a reader of the table finds in one of its folders, by path; raises Unsupported in doubt."""
-    return serde.files(folder) if serde.reading(table) else base_files(folder)
+    try:
+        return serde.files(folder) if serde.reading(table) else base_files(folder)
+    except NotADirectoryError as e:
+        raise Unsupported(f"{folder} is a file, where a folder of table {table.full_name} should be") from e
 
 
 def base_files(folder: str) -> list[FileStatus]:

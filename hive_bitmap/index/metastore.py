@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NAMES_REMEMBERED = 1024
+SKIP_VALIDATION = "spark.sql.legacy.skipTypeValidationOnAlterPartition"
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 CHAR_TYPE_KEY = "__CHAR_VARCHAR_TYPE_STRING"  # field metadata in which Spark keeps CHAR(n) and VARCHAR(n)
 
@@ -45,7 +47,7 @@ class ViewText:
 class Table:
     """A table or view. Paths are Hadoop path strings; `kind` is MANAGED, EXTERNAL, VIEW or TEMPORARY.
 
-    `declared` is the JSON of its schema, comments too.
+    `declared` is the JSON of its schema, comments too. `by_folders` if Spark takes its partitions from its folders.
     """
 
     database: str
@@ -61,6 +63,7 @@ class Table:
     options: Mapping[str, str] = field(default_factory=dict)
     view: ViewText | None = None
     declared: str = ""
+    by_folders: bool = False
 
     @property
     def full_name(self) -> str:
@@ -179,6 +182,20 @@ def partitions(spark: SparkSession, table: Table) -> list[Partition]:
     return _reader(spark).partitions(spark, table)
 
 
+@contextmanager
+def verbatim_partitions(spark: SparkSession) -> Iterator[None]:
+    """For statements that name partitions by `partition_spec`: by itself Spark takes `01` of an int column for `1`."""
+    before = settings(spark).get(SKIP_VALIDATION)
+    spark.conf.set(SKIP_VALIDATION, "true")
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(SKIP_VALIDATION)
+        else:
+            spark.conf.set(SKIP_VALIDATION, before)
+
+
 def partition_spec(table: Table, values: Sequence[str | None]) -> str:
     """`(p=1, q='x')` for ALTER TABLE .. PARTITION."""
     pairs = (
@@ -263,6 +280,7 @@ class _Sql:
             info.get("storage_properties", {}),
             _Sql.view(info),
             declared,
+            info.get("provider", "hive") != "hive" and bool(partition_names) and "partition_provider" not in info,
         )
 
     @staticmethod
@@ -284,7 +302,8 @@ class _Sql:
             pairs = [unquote(part.partition("=")[2]) for part in name.split("/")]
             values = tuple(None if value == NULL_PARTITION else value for value in pairs)
             sql = f"DESCRIBE TABLE EXTENDED {table.sql_name} PARTITION {partition_spec(table, values)} AS JSON"
-            said = json.loads(spark.sql(sql).collect()[0][0])
+            with verbatim_partitions(spark):
+                said = json.loads(spark.sql(sql).collect()[0][0])
             found.append(
                 Partition(
                     values,

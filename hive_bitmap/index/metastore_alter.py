@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hive_bitmap.index import metastore, metastore_jvm
-from hive_bitmap.index.metastore import Table, literal, partition_spec
+from hive_bitmap.index.metastore import Table, literal, partition_spec, verbatim_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,12 +31,14 @@ def switch(
             spark.sql(f"ALTER TABLE {table.sql_name} SET LOCATION {literal(folders[()])}")
         return
     new = [f"PARTITION {partition_spec(table, v)} LOCATION {literal(f)}" for v, f in folders.items() if v not in before]
-    for batch in _batches(new):
-        spark.sql(f"ALTER TABLE {table.sql_name} ADD IF NOT EXISTS {' '.join(batch)}")
-    _set_locations(spark, table, {v: folder for v, folder in folders.items() if before.get(v, folder) != folder})
+    moved = {values: folder for values, folder in folders.items() if before.get(values, folder) != folder}
     dropped = [f"PARTITION {partition_spec(table, values)}" for values in gone if values in before]
-    for batch in _batches(dropped):
-        spark.sql(f"ALTER TABLE {table.sql_name} DROP IF EXISTS {', '.join(batch)}")
+    with verbatim_partitions(spark):
+        for batch in _batches(new):
+            spark.sql(f"ALTER TABLE {table.sql_name} ADD IF NOT EXISTS {' '.join(batch)}")
+        _set_locations(spark, table, moved)
+        for batch in _batches(dropped):
+            spark.sql(f"ALTER TABLE {table.sql_name} DROP IF EXISTS {', '.join(batch)}")
 
 
 def set_properties(spark: SparkSession, table: Table, properties: Mapping[str, str], less: Iterable[str] = ()) -> None:

@@ -219,6 +219,7 @@ def _table(info: dict[str, Any]) -> Table:
         storage["properties"],
         _view(info),
         json.dumps(info["schema"]),
+        info["provider"] != "hive" and bool(partition_names) and not info["tracksPartitionsInCatalog"],
     )
 
 

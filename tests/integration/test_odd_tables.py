@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
@@ -16,6 +17,7 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.errors import HiveBitmapError, InvalidPredicate, InvalidProperty, NotFound, Unsupported
+from hive_bitmap.index import metastore_jvm
 from hive_bitmap.query.planner import STRATEGIES
 from hive_bitmap.query.rewrite.rewriting import rewrite
 
@@ -475,3 +477,64 @@ def test_a_column_named_count(spark: SparkSession, database: str) -> None:
         assert sorted(hive_bitmap.sql(spark, query).collect()) == sorted(spark.sql(query).collect()), query
     counted = hive_bitmap.group_counts(spark, "t", "k = 1", ["k"])
     assert counted.to_pylist() == [{"k": 1, "count": 20}]
+
+
+@pytest.mark.parametrize("through_jvm", [True, False])
+def test_partitions_whose_values_are_one_number(
+    spark: SparkSession, database: str, through_jvm: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MSCK REPAIR takes the names of folders as they are: `month=01` of an int column, and `1` beside it."""
+    spark.sql("CREATE TABLE t (k int) PARTITIONED BY (month int) STORED AS PARQUET")
+    folder = Path(spark.catalog.getDatabase(database).locationUri.removeprefix("file:")) / "t"
+    for name in ("01", "1", "007", "12"):
+        (folder / f"month={name}").mkdir(parents=True)
+        pq.write_table(pa.table({"k": pa.array(range(20), pa.int32())}), folder / f"month={name}" / "a.parquet")
+    spark.sql("MSCK REPAIR TABLE t")
+    monkeypatch.setattr(metastore_jvm, "available", lambda _: through_jvm)
+    set_before = dict(spark.conf.getAll)
+    hive_bitmap.build(spark, "t", ["k"])
+    assert [(one.fresh, one.unindexed) for one in hive_bitmap.show(spark, "t")] == [(4, 0)]
+    assert "index only" in agree(spark, "t", "k = 3", "k = 3 AND month = 1", "month = 7 AND k < 5", "month = 12")
+    shutil.rmtree(folder / "month=01")
+    spark.sql("ALTER TABLE t ADD PARTITION (month=2)")
+    pq.write_table(pa.table({"k": pa.array([3], pa.int32())}), folder / "month=007" / "b.parquet")
+    [report] = hive_bitmap.rebuild(spark, "t")
+    assert report.files_read == 1
+    [report] = hive_bitmap.rebuild(spark, "t", full=True)
+    assert report.files_read == 4
+    agree(spark, "t", "k = 3", "k = 3 AND month = 1", "month = 7 AND k < 5")
+    assert dict(spark.conf.getAll) == set_before
+
+
+def test_partitions_that_spark_takes_from_folders(spark: SparkSession, database: str) -> None:
+    with settings(spark, hive_manageFilesourcePartitions="false"):
+        spark.sql("CREATE TABLE t USING parquet PARTITIONED BY (p) AS SELECT id % 5 AS k, id % 2 AS p FROM range(40)")
+        assert hive_bitmap.count(spark, "t", "k = 3") == 8
+    assert hive_bitmap.count(spark, "t", "k = 3") == 8
+    with pytest.raises(Unsupported, match=r"not in the metastore: MSCK REPAIR TABLE `.*`\.`t` puts them there"):
+        hive_bitmap.build(spark, "t", ["k"])
+    spark.sql("MSCK REPAIR TABLE t")
+    hive_bitmap.build(spark, "t", ["k"])
+    agree(spark, "t", "k = 3", "p = 1")
+    folder = Path(spark.catalog.getDatabase(database).locationUri.removeprefix("file:")) / "t"
+    shutil.copytree(folder / "p=1", folder / "p=7")
+    agree(spark, "t", "k = 3", "p = 7")
+    with settings(spark, hive_manageFilesourcePartitions="false"):
+        spark.catalog.refreshTable("t")
+        agree(spark, "t", "k = 3", "p = 7")
+        assert "manageFilesourcePartitions" in hive_bitmap.plan(spark, "t", "k = 3").reason
+
+
+def test_a_folder_that_became_a_file(spark: SparkSession, database: str) -> None:
+    spark.sql("CREATE TABLE t USING parquet PARTITIONED BY (p) AS SELECT id % 5 AS k, id % 2 AS p FROM range(40)")
+    hive_bitmap.build(spark, "t", ["k"])
+    folder = Path(spark.catalog.getDatabase(database).locationUri.removeprefix("file:")) / "t"
+    shutil.rmtree(folder / "p=1")
+    (folder / "p=1").write_text("no folder")
+    spark.catalog.refreshTable("t")
+    assert spark.table("t").where("k = 3").count() == 4
+    agree(spark, "t", "k = 3 AND p = 0", "k = 3")
+    assert "is a file, where a folder of table" in hive_bitmap.plan(spark, "t", "k = 3").reason
+    for change in (hive_bitmap.rebuild, hive_bitmap.verify):
+        with pytest.raises(Unsupported, match=r"is a file, where a folder of table"):
+            change(spark, "t")
