@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.errors import BuildFailed
-from hive_bitmap.index import catalog, changes, generation, sources, staging, tasks
+from hive_bitmap.index import catalog, changes, generation, metastore, sources, staging, tasks
 from hive_bitmap.index.changes import Content
 from hive_bitmap.index.definition import Definition, define
 from hive_bitmap.index.grouping import jobs
@@ -148,7 +148,7 @@ def _run(
         each(changes.start, busy)
         with staging.for_build(spark, base, busy) as staged, ThreadPoolExecutor(1) as beside:
             # A full scan of this session must not know less than the index.
-            refreshed = beside.submit(spark.catalog.refreshTable, base.sql_name)
+            refreshed = beside.submit(metastore.forget_files, spark, base)
             reports = tasks.run(spark, jobs(spark, base, busy, staged), progress)
             refreshed.result()
         contents = changes.finish(planned.changes, reports)

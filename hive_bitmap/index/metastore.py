@@ -323,6 +323,16 @@ def settings(spark: SparkSession) -> Mapping[str, str]:
     return metastore_jvm.settings(spark) if metastore_jvm.available(spark) else spark.conf.getAll
 
 
+def forget_files(spark: SparkSession, table: Table) -> None:
+    """Have the session look anew at the files and columns of a table when it reads it the next time."""
+    from hive_bitmap.index import metastore_jvm
+
+    if metastore_jvm.available(spark):
+        metastore_jvm.forget_files(spark, table)
+    else:
+        spark.catalog.refreshTable(table.sql_name)
+
+
 def is_cached(spark: SparkSession, sql_name: str) -> bool:
     """Whether the session keeps the rows of a table in its cache."""
     from hive_bitmap.index import metastore_jvm

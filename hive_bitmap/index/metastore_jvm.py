@@ -109,6 +109,13 @@ def settings(spark: SparkSession) -> dict[str, str]:
     return found
 
 
+def forget_files(spark: SparkSession, table: Table) -> None:
+    """Drop what the session remembers of the files and columns of a table; what it has in its cache stays."""
+    jvm: Any = spark._jvm
+    named = jvm.org.apache.spark.sql.catalyst.TableIdentifier(table.name, jvm.scala.Option.apply(table.database))
+    _bridge(spark).session_catalog.refreshTable(named)
+
+
 def caches_nothing(spark: SparkSession) -> bool:
     """Whether no session of this engine keeps rows of anything: to ask for one table takes its whole analysis."""
     empty: bool = _bridge(spark).cache.isEmpty()

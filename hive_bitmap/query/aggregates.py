@@ -92,8 +92,6 @@ def counts_by_key(spark: SparkSession, request: Request, prepared: Prepared) -> 
     """The counts of a prepared request: its keys and COUNT, no row for what does not occur; None where Spark has to."""
     reading = prepared.reading
     if reading is None or prepared.plan.strategy != INDEX_ONLY:
-        if reading is not None and (reading.work.whole or reading.work.vanished):
-            spark.catalog.refreshTable(request.table)
         return None
     schema = _schema(reading, request.keys)
     if schema is None:

@@ -178,6 +178,8 @@ def _target(
         return target, f"no index has a column that the predicate tests{unusable}"
     if _ASKS_FOR_FILES.search(request.predicate or ""):
         return target, "the predicate may ask for the file of a row, which only the table's own reader knows"
+    if metastore.is_cached(spark, base.sql_name):
+        return target, "its rows are in the session's cache"
     return target, listing.doubt(conf, base)
 
 
@@ -205,6 +207,7 @@ def _scope(spark: SparkSession, target: _Target) -> _Scope:
     schemas = [schema_crc(base.columns[: end + 1], zone) for end in range(len(base.columns))]
     known = schemas if target.format == "orc" else [crc] if reading else None
     now = state.states(spark, partitions, base, indexes, known)
+    state.follow(spark, base, now)
     return _Scope(now, left, typed, zone, crc, parallelism(spark))
 
 

@@ -75,7 +75,6 @@ def scan(
 def rows(spark: SparkSession, request: Request, prepared: Prepared) -> DataFrame:
     """The rows of a prepared request."""
     reading, strategy = prepared.reading, prepared.plan.strategy
-    _refresh(spark, request, prepared)
     if reading is None or strategy in (FULL_SCAN, INDEX_ONLY):
         return analysed(spark, request)
     if reading.format in LAYOUTS:
@@ -98,7 +97,6 @@ def narrow(spark: SparkSession, request: Request, prepared: Prepared) -> DataFra
     reading, strategy = prepared.reading, prepared.plan.strategy
     if reading is None or strategy in (FULL_SCAN, INDEX_ONLY):
         return None
-    _refresh(spark, request, prepared)
     if reading.format in LAYOUTS and reading.base.partition_columns:
         return None  # fixed splits would not follow what the query says of partitions
     if reading.format in LAYOUTS:
@@ -157,13 +155,6 @@ def _request(
     table: str, predicate: str | None, columns: Sequence[str] | None, count: bool, strategy: str | None
 ) -> Request:
     return Request(table, predicate, None if columns is None else tuple(columns), count, strategy)
-
-
-def _refresh(spark: SparkSession, request: Request, prepared: Prepared) -> None:
-    """Have the session list the files anew where it will read some: it may remember those of another day."""
-    reading = prepared.reading
-    if reading is not None and (prepared.plan.strategy == FILES or reading.work.whole or reading.work.vanished):
-        spark.catalog.refreshTable(request.table)
 
 
 def _schema(spark: SparkSession, request: Request, reading: Reading) -> StructType:

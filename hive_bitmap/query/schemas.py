@@ -30,7 +30,7 @@ def schema_of(spark: SparkSession, name: str, base: Table, settings: Mapping[str
         return kept[2]
     schema = spark.table(name).schema
     if _types(schema) != {column.name.lower(): column.type for column in (*base.columns, *base.partition_columns)}:
-        spark.catalog.refreshTable(name)
+        metastore.forget_files(spark, base)
         schema = spark.table(name).schema
     _seen.keep(spark, where, (base, settings, schema))
     return schema

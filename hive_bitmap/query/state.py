@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
 from collections.abc import Sequence
 from datetime import date
@@ -14,11 +15,12 @@ import pyarrow.compute as pc
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.formats.columns import KeyColumn, arrow_type, is_simple
-from hive_bitmap.index import catalog, generation, manifest, sources
+from hive_bitmap.index import catalog, generation, manifest, metastore, sources
 from hive_bitmap.index.catalog import Index, Values
 from hive_bitmap.index.listing import files_of
 from hive_bitmap.index.manifest import Manifest
 from hive_bitmap.index.metastore import Partition, Table, partition_name
+from hive_bitmap.index.recent import Recent
 from hive_bitmap.query.answers import true_keys
 from hive_bitmap.query.candidates import PartitionState, residuals
 from hive_bitmap.query.keys import Answers
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
+_followed: Recent[tuple[str, str], dict[Values, int]] = Recent(most=256)  # hashes of the files in partitions of tables
 
 
 def partitions_left(
@@ -77,6 +80,19 @@ def states(
         PartitionState(partition_name(names, partition.values), partition.values, listed, held)
         for partition, listed, held in zip(partitions, files, manifests, strict=True)
     ]
+
+
+def follow(spark: SparkSession, base: Table, found: Sequence[PartitionState]) -> None:
+    """Have the session forget the files that it listed, where these are others than when this was last asked.
+
+    It may remember those of another day; a query that reads a table twice, once through the index, would see both.
+    """
+    where = (base.database, base.name)
+    before = _followed.get(spark, where, math.inf) or {}
+    now = {state.values: hash(state.files) for state in found}
+    if not now.items() <= before.items():
+        metastore.forget_files(spark, base)
+        _followed.keep(spark, where, {**before, **now})
 
 
 def typed_values(columns: Sequence[Column], values: Sequence[Values]) -> pa.Table:

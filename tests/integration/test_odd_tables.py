@@ -538,3 +538,50 @@ def test_a_folder_that_became_a_file(spark: SparkSession, database: str) -> None
     for change in (hive_bitmap.rebuild, hive_bitmap.verify):
         with pytest.raises(Unsupported, match=r"is a file, where a folder of table"):
             change(spark, "t")
+
+
+def test_a_query_sees_one_state_of_a_table(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    """The session has listed the files; then others add one, and rebuild the index."""
+    spark.sql(f"CREATE TABLE t USING parquet LOCATION '{tmp_path}/t' AS SELECT id, id % 9 AS k FROM range(90)")
+    hive_bitmap.build(spark, "t", ["k"])
+    assert len(hive_bitmap.scan(spark, "t", "k = 3", strategy="rows").collect()) == 10
+    assert spark.table("t").count() == 90
+    pq.write_table(pa.table({"id": pa.array(range(90, 99)), "k": pa.array(range(9))}), tmp_path / "t" / "more.parquet")
+    other = spark.newSession()
+    other.catalog.setCurrentDatabase(database)
+    hive_bitmap.rebuild(other, "t")
+    query = "SELECT a.id, b.id FROM t a LEFT JOIN t b ON a.id = b.id WHERE a.k = 3"
+    with settings(spark, adaptive_enabled="false"):
+        spark.conf.set("hive_bitmap.strategy", "rows")
+        try:
+            found = sorted(map(tuple, hive_bitmap.sql(spark, query).collect()))
+        finally:
+            spark.conf.unset("hive_bitmap.strategy")
+    assert found == sorted(map(tuple, other.sql(query).collect())) and len(found) == 11
+    (tmp_path / "t" / "more.parquet").unlink()
+    assert len(hive_bitmap.scan(spark, "t", "k = 3").collect()) == 10
+    assert spark.table("t").count() == 90
+
+
+def test_a_table_in_the_cache_stays_as_it_was(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    spark.sql(f"CREATE TABLE t USING parquet LOCATION '{tmp_path}/t' AS SELECT id, id % 9 AS k FROM range(90)")
+    hive_bitmap.build(spark, "t", ["k"])
+    spark.sql("CACHE TABLE t")
+    pq.write_table(pa.table({"id": pa.array(range(90, 99)), "k": pa.array(range(9))}), tmp_path / "t" / "more.parquet")
+    agree(spark, "t", "k = 3", None)
+    for query in ("SELECT count(*) FROM t WHERE k = 3", "SELECT k, count(*) FROM t GROUP BY k", "SELECT max(k) FROM t"):
+        assert sorted(hive_bitmap.sql(spark, query).collect()) == sorted(spark.sql(query).collect())
+    assert hive_bitmap.count(spark, "t", "k = 3") == 10
+    assert "cache" in hive_bitmap.plan(spark, "t", "k = 3").reason
+    spark.sql("UNCACHE TABLE t")
+    assert hive_bitmap.count(spark, "t", "k = 3") == 11
+
+
+@pytest.mark.parametrize("how", ["STORED AS PARQUET", "USING parquet"])
+def test_a_table_whose_folder_is_gone(spark: SparkSession, database: str, tmp_path: Path, how: str) -> None:
+    spark.sql(f"CREATE TABLE t {how} LOCATION '{tmp_path}/t' AS SELECT id, id % 9 AS k FROM range(90)")
+    hive_bitmap.build(spark, "t", ["k"])
+    shutil.rmtree(tmp_path / "t")
+    [report] = hive_bitmap.rebuild(spark, "t")
+    assert (report.base_files, report.base_rows) == (0, 0)
+    assert hive_bitmap.count(spark, "t", "k = 3") == 0

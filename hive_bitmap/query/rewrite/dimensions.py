@@ -164,7 +164,7 @@ class _Reader:
         wanted = mentioned(self._words, columns, whole=one.star)
         condition = predicate(one.demands, columns, scan.alias)
         plain = all(_LOCAL.fullmatch(column.type) for column in columns if column.name in wanted)
-        if condition is None or not plain or left_alone(self._spark, self._words, scan, table.sql_name, self._conf):
+        if condition is None or not plain or left_alone(self._words, scan, self._conf):
             return None
         try:
             frame = self._spark.table(sql_name(scan)).alias(scan.alias).where(condition).select(*map(quote, wanted))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from hive_bitmap.errors import HiveBitmapError, Unsupported
 from hive_bitmap.index.catalog import Index
-from hive_bitmap.index.metastore import Table, quote
+from hive_bitmap.index.metastore import Table, is_cached, quote
 from hive_bitmap.query import settings
 from hive_bitmap.query.planner import FULL_SCAN
 from hive_bitmap.query.prepare import prepare
@@ -119,7 +119,7 @@ def _holds(place: Place, scan: Scan) -> bool:
 
 def _stands(spark: SparkSession, place: Place, seen: Seen) -> bool:
     """Whether the query of a view may stand in place of its name; else `seen` learns it."""
-    if left_alone(spark, place.words, place.scan, place.name, seen.conf):
+    if left_alone(place.words, place.scan, seen.conf) or is_cached(spark, place.name):
         seen.spurn(place.name)
         return False
     if not is_same(spark, place):
@@ -157,7 +157,7 @@ def _choice(
     request = Request(base.sql_name, condition, wanted, hurry=hurry, alias=one.scan.alias, lists=keys)
     prepared = prepare(spark, request, (base, list(indexes)), conf)
     pays = prepared.plan.strategy != FULL_SCAN
-    why_not = left_alone(spark, read, one.scan, base.sql_name, conf) if pays else ""
+    why_not = left_alone(read, one.scan, conf) if pays else ""
     frame = narrow(spark, request, prepared) if pays and not why_not else None
     said = f"left alone, {why_not}" if why_not else f"{prepared.plan.strategy} ({prepared.plan.reason})"
     log.info("%s where %s: %s", base.full_name, condition, said)
@@ -193,7 +193,7 @@ def _answered(
     alias, table = nest.alias if nest else one.scan.alias, sql_name(one.scan)
     if not all(serves(Demand(conjunct.text), columns, alias) for conjunct in block.where):
         return None
-    if left_alone(spark, read, one.scan, base.sql_name, conf):
+    if left_alone(read, one.scan, conf):
         return None
     text = read.source(block.start, block.end)
     if nest:

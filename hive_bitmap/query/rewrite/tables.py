@@ -175,14 +175,12 @@ def indexed(seen: Seen, one: ScanDemands, thorough: bool) -> tuple[Table, list[I
     return found if found and found[1] and found[0].kind != "TEMPORARY" else None
 
 
-def left_alone(spark: SparkSession, read: Words, scan: Scan, name: str, conf: Mapping[str, str]) -> str:
-    """Why nothing may take the place of a scan of the table of that name; empty if something may."""
+def left_alone(read: Words, scan: Scan, conf: Mapping[str, str]) -> str:
+    """Why nothing may take the place of a scan; empty if something may."""
     if '"' in read.text and conf.get("spark.sql.ansi.doubleQuotedIdentifiers", "false").lower() == "true":
         return "names may stand in double quotes"
     if not scan.aliased and _is_named_in_full(read, scan.alias):
         return "its columns are named behind its database"
-    if metastore.is_cached(spark, name):
-        return "the session has it in its cache"
     return ""
 
 
