@@ -26,7 +26,7 @@ FOREIGN = {  # table properties of formats whose files are not their rows
     "ACID": ("transactional", "true"),
 }
 HARMLESS_OPTIONS = re.compile(  # they concern writing only
-    r"serialization\.format|path|compression|field\.delim|parquet\.((block|page|dictionary\.page)\.size|compression"
+    r"serialization\.format|path|compression|field\.delim|parquet\.((block|page|dictionary\.page)\.size|compress(ion)?"
     r"|enable\.dictionary|writer\..*|bloom\.filter\..*|page\.(row\.count\.limit|write-checksum\.enabled)"
     r"|(statistics|columnindex)\.truncate\.length)"
     r"|orc\.(compress(\.size)?|(compression|encoding)\.strategy|stripe\.size|row\.index\.stride|create\.index|block\..*"
