@@ -585,3 +585,19 @@ def test_a_table_whose_folder_is_gone(spark: SparkSession, database: str, tmp_pa
     [report] = hive_bitmap.rebuild(spark, "t")
     assert (report.base_files, report.base_rows) == (0, 0)
     assert hive_bitmap.count(spark, "t", "k = 3") == 0
+
+
+def test_a_struct_named_as_the_table_outside(spark: SparkSession, database: str) -> None:
+    """In EXISTS `f.k` is a field of the nearest `f`."""
+    spark.sql("CREATE TABLE fact USING parquet AS SELECT id, id % 9 AS k FROM range(90)")
+    spark.sql("CREATE TABLE d USING parquet AS SELECT id AS k, struct(id AS k) AS f, 'x' AS s FROM range(3)")
+    hive_bitmap.build(spark, "fact", ["k"])
+    spark.conf.set("hive_bitmap.strategy", "rows")
+    try:
+        for alias, expected in (("f", 90), ("g", 30)):
+            query = f"SELECT * FROM fact {alias} WHERE EXISTS (SELECT 1 FROM d WHERE d.k = {alias}.k AND d.s = 'x')"
+            assert spark.sql(query).count() == expected
+            assert hive_bitmap.sql(spark, query).count() == expected
+            assert bool(rewrite(spark, query).frames) == (alias == "g")
+    finally:
+        spark.conf.unset("hive_bitmap.strategy")

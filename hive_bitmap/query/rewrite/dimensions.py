@@ -122,13 +122,18 @@ class _Reader:
             return None
         other = self._table(link.other.scan)
         key = None if other is None else _column(other, link.other.scan, link.other_path)
-        if other is None or key is None or not _alike(column, key):
+        if other is None or key is None or not _alike(column, key) or not self._reaches(link):
             return None
         if link.other.scan not in self._rows and self._pays(one, base, other):
             self._rows[link.other.scan] = self._read(link.other, other)
         rows = self._rows.get(link.other.scan)
         values = None if rows is None else _values(rows[key.name])
         return None if values is None else KeyList(column.name, values, other.name)
+
+    def _reaches(self, link: Link) -> bool:
+        """Whether the first name of a link means its scan, and no column of a source that is nearer."""
+        known = [self._seen.columns(source) if isinstance(source, Scan) else None for source in link.nearer]
+        return all(columns is not None and not Names(columns, None).holds(link.path[0]) for columns in known)
 
     def _table(self, scan: Scan) -> Table | None:
         """The table of a scan, if it is one of files in the session's own catalog."""

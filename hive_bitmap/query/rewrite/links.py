@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from hive_bitmap.query.names import path_at
 from hive_bitmap.query.rewrite.demands import ScanDemands
-from hive_bitmap.query.rewrite.tree import Block, Conjunct, CteUse, Derived, Join, Scan
+from hive_bitmap.query.rewrite.tree import Block, Conjunct, CteUse, Derived, Join, Scan, Source
 from hive_bitmap.query.rewrite.words import Words
 from hive_bitmap.query.tokens import tokenize
 
@@ -25,11 +25,15 @@ _OUTER = ("RIGHT", "FULL")
 
 @dataclass(frozen=True)
 class Link:
-    """Dotted names: of a column of the scan, and of one of another scan. They count if both scans have such columns."""
+    """Dotted names: of a column of the scan, and of one of another scan. They count if both scans have such columns.
+
+    And if no source that is `nearer` to where they stand has a column named as `path` begins: that would be a struct.
+    """
 
     path: Path
     other: ScanDemands
     other_path: Path
+    nearer: tuple[Source, ...] = ()
 
 
 def links(words: Words, one: ScanDemands, all_scans: Sequence[ScanDemands]) -> Iterator[Link]:
@@ -85,7 +89,7 @@ def _existences(words: Words, one: ScanDemands, conjunct: Conjunct, others: Sequ
             sides = _sides(words, inner)
             for path, other_path in () if sides is None else (sides, sides[::-1]):
                 if len(path) == 2 and path[0] == one.scan.alias:
-                    yield Link(path, other, other_path)
+                    yield Link(path, other, other_path, tuple(join.source for join in _joins(block)))
 
 
 def _merged(one: ScanDemands, by_scan: dict[Scan, ScanDemands]) -> Iterator[Link]:
