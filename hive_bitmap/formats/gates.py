@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.errors import Undecodable
-from hive_bitmap.formats.columns import Values
+from hive_bitmap.formats.columns import Values, canonical
 
 _EPOCH = datetime.date(1970, 1, 1)
 _DAY = 86_400_000_000
@@ -19,8 +19,7 @@ GREGORIAN = datetime.date(1582, 10, 15)
 FIRST_DAY = (GREGORIAN - _EPOCH).days
 FIRST_MICROSECOND = (datetime.date(1900, 1, 1) - _EPOCH).days * _DAY
 """From here on no time zone's rules depend on the calendar."""
-_LAST_MICROSECOND = (datetime.date(9999, 12, 31) - _EPOCH).days * _DAY + _DAY - 1
-_FIRST_YEAR = (datetime.date(1, 1, 1) - _EPOCH).days * _DAY
+_YEARS = [(datetime.date(1, 1, 1) - _EPOCH).days, (datetime.date(9999, 12, 31) - _EPOCH).days]  # days of Python's
 
 
 def require_from(values: Values, floor: int, name: str) -> None:
@@ -30,11 +29,18 @@ def require_from(values: Values, floor: int, name: str) -> None:
         raise Undecodable(f"column {name!r} holds dates of a calendar that the file does not tell")
 
 
-def require_years(values: Values, name: str) -> None:
-    """Raise Undecodable if a timestamp (microseconds) lies outside the years 1 to 9999: the reader wrapped around."""
-    least, greatest = _range(values)
-    if least is not None and greatest is not None and (least < _FIRST_YEAR or greatest > _LAST_MICROSECOND):
-        raise Undecodable(f"column {name!r} holds timestamps outside the years 1 to 9999")
+def as_keys(values: Values, name: str) -> Values:
+    """Values as `canonical` keys; raises Undecodable for dates and times outside the years 1 to 9999.
+
+    Python has no others; of times in microseconds those are what a reader makes of nanoseconds that wrapped around.
+    """
+    if pa.types.is_date32(values.type) or pa.types.is_timestamp(values.type):
+        least, greatest = _range(values)
+        unit = 1 if pa.types.is_date32(values.type) else _DAY
+        first, last = _YEARS[0] * unit, (_YEARS[1] + 1) * unit - 1
+        if least is not None and greatest is not None and (least < first or greatest > last):
+            raise Undecodable(f"column {name!r} holds dates outside the years 1 to 9999")
+    return canonical(values)
 
 
 def require_whole_seconds_near_1970(values: Values, name: str) -> None:

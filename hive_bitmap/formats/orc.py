@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from hive_bitmap.errors import Undecodable
 from hive_bitmap.formats.blocks import Blocks
-from hive_bitmap.formats.columns import KeyColumn, Values, arrow_type, canonical, converted, decoding, is_simple, nulls
-from hive_bitmap.formats.gates import GREGORIAN, require_from, require_whole_seconds_near_1970
+from hive_bitmap.formats.columns import KeyColumn, Values, arrow_type, converted, decoding, is_simple, nulls
+from hive_bitmap.formats.gates import GREGORIAN, as_keys, require_from, require_whole_seconds_near_1970
 from hive_bitmap.formats.orc_file import OrcHandle, find, footer, open_file, root
 from hive_bitmap.formats.orc_rows import RowReader
 from hive_bitmap.formats.orc_types import Reading
@@ -53,7 +53,7 @@ def key_columns(handle: OrcHandle, block: int, columns: Sequence[KeyColumn]) -> 
     """
     found = [find(handle, column) for column in columns]
     stripe = _stripe(handle, block, found)
-    keys = [canonical(_shown(stripe, column, at)) for column, at in zip(columns, found, strict=True)]
+    keys = [as_keys(_shown(stripe, column, at), column.name) for column, at in zip(columns, found, strict=True)]
     return pa.Table.from_arrays(keys, names=[column.name for column in columns])
 
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from hive_bitmap.errors import Undecodable
 from hive_bitmap.formats.blocks import Blocks
-from hive_bitmap.formats.columns import KeyColumn, Values, canonical, converted, decoding, is_simple, nulls
-from hive_bitmap.formats.gates import require_from, require_years
+from hive_bitmap.formats.columns import KeyColumn, Values, converted, decoding, is_simple, nulls
+from hive_bitmap.formats.gates import as_keys, require_from
 from hive_bitmap.formats.parquet_file import ParquetHandle, find, open_file
 from hive_bitmap.formats.parquet_rows import read_rows
 from hive_bitmap.formats.parquet_types import Reading
@@ -49,6 +49,7 @@ def key_columns(handle: ParquetHandle, block: int, columns: Sequence[KeyColumn])
     found = {column.name: find(handle, column) for column in columns}
     names = sorted({at[0] for at in found.values() if at is not None})
     texts = [at[0] for column in columns if (at := found[column.name]) and column.base in ("string", "varchar", "char")]
+    texts = [name for name in texts if not handle.is_delta(name, [block])]
     with decoding(f"block {block}"):
         table = handle.reader(texts).read_row_group(block, columns=names, use_threads=False)
     rows = handle.metadata.row_group(block).num_rows
@@ -69,9 +70,11 @@ def _reason(handle: ParquetHandle, column: KeyColumn) -> str:
         at = find(handle, column)
     except Undecodable as error:
         return str(error)
-    if at is None or at[1].always_alike:
+    if at is None:
         return ""
     name, how = at
+    if name in handle.dictionaries and handle.is_delta(name, range(handle.metadata.num_row_groups)):
+        return f"column {column.name!r} is a dictionary to Arrow that is not stored as one"
     if how.narrowed:
         return f"column {column.name!r} may hold values that do not fit {column.type}"
     if not _statistics_from(handle, handle.leaves[name], how.floor):
@@ -86,9 +89,7 @@ def _key(table: pa.Table, column: KeyColumn, at: tuple[str, Reading] | None, row
     values = converted(table.column(name), column)
     if how.floor is not None:
         require_from(values, how.floor, column.name)
-    if pa.types.is_timestamp(values.type):
-        require_years(values, column.name)
-    return canonical(values)
+    return as_keys(values, column.name)
 
 
 def _statistics_from(handle: ParquetHandle, leaf: int, floor: int | None) -> bool:

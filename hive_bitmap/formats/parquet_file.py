@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,12 +17,13 @@ from hive_bitmap.formats.parquet_types import Reading, reading
 
 @dataclass(frozen=True)
 class ParquetHandle:
-    """An open file: its path, its bytes and its footer."""
+    """An open file: its path, its bytes and its footer; `dictionaries` are the columns that Arrow will make such of."""
 
     path: str
     source: pa.NativeFile
     metadata: pq.FileMetaData
     names: list[str]
+    dictionaries: frozenset[str]
 
     @cached_property
     def fields(self) -> dict[str, list[str]]:
@@ -38,6 +39,11 @@ class ParquetHandle:
         schema = self.metadata.schema
         columns = ((schema.column(ordinal), ordinal) for ordinal in range(len(schema)))
         return {leaf.name: at for leaf, at in columns if leaf.path == leaf.name and not leaf.max_repetition_level}
+
+    def is_delta(self, name: str, blocks: Iterable[int]) -> bool:
+        """Whether some pages of a column in these row groups are DELTA-encoded, which Arrow makes no dictionary of."""
+        chunks = (self.metadata.row_group(block).column(self.leaves[name]) for block in blocks)
+        return any(encoding.startswith("DELTA") for chunk in chunks for encoding in chunk.encodings)
 
     def reader(self, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
         """A reader of the file that shows the named string columns as dictionaries, and INT96 in microseconds.
@@ -58,7 +64,9 @@ def open_file(path: str) -> ParquetHandle:
     source = storage.open_input(path)
     with decoding("footer"):
         file = pq.ParquetFile(source)
-        return ParquetHandle(path, source, file.metadata, file.schema_arrow.names)
+        schema = file.schema_arrow
+        dictionaries = frozenset(field.name for field in schema if pa.types.is_dictionary(field.type))
+        return ParquetHandle(path, source, file.metadata, schema.names, dictionaries)
 
 
 def find(handle: ParquetHandle, column: KeyColumn) -> tuple[str, Reading] | None:

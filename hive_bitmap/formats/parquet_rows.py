@@ -137,10 +137,22 @@ def _by_arrow(handle: ParquetHandle, output: _Output, selection: Sequence[Wanted
         with decoding(f"block {block}"):
             for batch in file.iter_batches(_BATCH_ROWS, row_groups=[block], columns=output.names, use_threads=False):
                 end = start + batch.num_rows
-                taken = batch if rows is None else batch.take(pa.array(_between(rows, start, end)))
+                taken = batch if rows is None else _taken(batch, _between(rows, start, end))
                 if taken.num_rows:
                     yield output.batch(taken, taken.num_rows)
                 start = end
+
+
+def _taken(batch: pa.RecordBatch, rows: Rows) -> pa.RecordBatch:
+    """Some rows of a batch; Arrow takes none of columns that are views."""
+    plain = [_without_view(column) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(plain, names=batch.schema.names).take(pa.array(rows))
+
+
+def _without_view(column: pa.Array) -> pa.Array:
+    if pa.types.is_string_view(column.type):
+        return column.cast(pa.large_string())
+    return column.cast(pa.large_binary()) if pa.types.is_binary_view(column.type) else column
 
 
 def _quoted(name: str) -> str:

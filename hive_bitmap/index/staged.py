@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 from hive_bitmap.errors import FileChanged, Undecodable
 from hive_bitmap.formats import FORMATS, LAYOUTS, Format, storage, units
 from hive_bitmap.formats.blocks import Blocks
-from hive_bitmap.formats.columns import KeyColumn, canonical, converted
+from hive_bitmap.formats.columns import KeyColumn, converted
 from hive_bitmap.formats.engine import EngineFormat, EngineHandle
+from hive_bitmap.formats.gates import as_keys
 from hive_bitmap.index.fingerprint import Fingerprint
 
 LIST = "staged.parquet"
@@ -87,7 +88,7 @@ class StagedFormat(EngineFormat):
         assert isinstance(handle, StagedHandle)
         first, count = int(handle.found.first_rows()[block]), int(handle.found.rows[block])
         read = handle.read(first, count, [column.name for column in columns])
-        keys = [canonical(converted(read[column.name], column)) for column in columns]
+        keys = [as_keys(converted(read[column.name], column), column.name) for column in columns]
         return pa.Table.from_arrays(keys, names=[column.name for column in columns])
 
 

@@ -264,3 +264,41 @@ def test_damage_is_undecodable_and_absence_is_not(tmp_path: Path, path: str) -> 
         parquet.key_columns(parquet.open_file(f"file:{tmp_path / 'page'}"), 0, COLUMNS[:1])
     with pytest.raises(FileNotFoundError):
         parquet.open_file(f"file:{tmp_path / 'none'}")
+
+
+@pytest.mark.parametrize("days", [-719163, 2932897])
+def test_dates_outside_of_pythons_years_are_no_keys(tmp_path: Path, days: int) -> None:
+    metadata = {"org.apache.spark.version": "4.0.0"}
+    values = column(pa.array([0, days], pa.int32()).cast(pa.date32())).replace_schema_metadata(metadata)
+    handle = write(tmp_path, values)
+    with pytest.raises(Undecodable, match="outside the years 1 to 9999"):
+        parquet.key_columns(handle, 0, [KeyColumn("c", "date")])
+    within = write(
+        tmp_path, column(pa.array([-719162, 2932896], pa.int32()).cast(pa.date32())).replace_schema_metadata(metadata)
+    )
+    assert len(parquet.key_columns(within, 0, [KeyColumn("c", "date")])) == 2
+
+
+@pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"])
+def test_texts_whose_pages_are_no_dictionaries(tmp_path: Path, encoding: str) -> None:
+    """They are keys like others; where Arrow's own schema asks for a dictionary, it cannot read them."""
+    values = pa.array([str(number % 7) for number in range(100)])
+    options = {"use_dictionary": False, "column_encoding": {"c": encoding}}
+    handle = write(tmp_path, column(values), **options)
+    assert parquet.indirect_columns(handle, [KeyColumn("c", "string")]) == {}
+    assert parquet.key_columns(handle, 0, [KeyColumn("c", "string")])["c"].to_pylist() == values.to_pylist()
+    handle = write(tmp_path, column(values.dictionary_encode()), **options)
+    assert "no" in parquet.indirect_columns(handle, [KeyColumn("c", "string")])["c"]
+    handle = write(tmp_path, column(values.dictionary_encode()))
+    assert parquet.indirect_columns(handle, [KeyColumn("c", "string")]) == {}
+
+
+@pytest.mark.parametrize(("view", "spark_type"), [(pa.string_view(), "string"), (pa.binary_view(), "binary")])
+def test_rows_of_columns_that_are_views(tmp_path: Path, view: pa.DataType, spark_type: str) -> None:
+    values = pa.array([str(number % 7) for number in range(100)])
+    handle = write(tmp_path, column(values.cast(view)))
+    wanted = np.arange(0, 100, 2)
+    columns = [KeyColumn("c", spark_type)]
+    found = pa.Table.from_batches(parquet_rows.read_rows(handle.path, columns, [(0, wanted)]))
+    assert found["c"].cast(pa.string()).to_pylist() == values.take(pa.array(wanted)).to_pylist()
+    assert parquet.key_columns(handle, 0, columns)["c"].cast(pa.string()).to_pylist() == values.to_pylist()

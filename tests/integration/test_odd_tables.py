@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -601,3 +601,73 @@ def test_a_struct_named_as_the_table_outside(spark: SparkSession, database: str)
             assert bool(rewrite(spark, query).frames) == (alias == "g")
     finally:
         spark.conf.unset("hive_bitmap.strategy")
+
+
+CLAUSES = (
+    "desc",
+    "asc",
+    "nulls",
+    "first",
+    "limit",
+    "offset",
+    "order",
+    "by",
+    "group",
+    "distinct",
+    "all",
+    "like",
+    "window",
+)
+
+
+@pytest.mark.parametrize("word", CLAUSES)
+def test_columns_named_as_words_of_clauses(spark: SparkSession, database: str, word: str) -> None:
+    spark.sql(f"CREATE TABLE t USING parquet AS SELECT id % 5 AS a, id % 3 AS `{word}`, id AS like2 FROM range(60)")
+    hive_bitmap.build(spark, "t", ["a", word, ["a", word]])
+    for query in (
+        "SELECT DISTINCT a FROM t ORDER BY a DESC",
+        "SELECT DISTINCT a FROM t ORDER BY a ASC NULLS FIRST LIMIT 3",
+        "SELECT DISTINCT a FROM t ORDER BY a NULLS LAST LIMIT 20",
+        "SELECT DISTINCT a FROM t ORDER BY a OFFSET 2",
+        "SELECT a, count(*) AS n FROM t GROUP BY a ORDER BY a DESC",
+        *(["SELECT a FROM t GROUP BY ALL ORDER BY a"] if word != "all" else []),
+        "SELECT EXISTS (SELECT a FROM t ORDER BY a OFFSET 59) AS e, EXISTS (SELECT a FROM t OFFSET 60) AS f",
+        f"SELECT DISTINCT `{word}` FROM t ORDER BY `{word}` DESC",
+        f"SELECT `{word}`, max(a) FROM t GROUP BY `{word}` ORDER BY `{word}` NULLS LAST",
+        f"SELECT a, `{word}`, count(*) FROM t GROUP BY a, `{word}` ORDER BY a, `{word}` DESC",
+        f"SELECT * FROM (SELECT like2 AS `{word}`, a FROM t) z WHERE `{word}` = 1 AND a = 1 ORDER BY a",
+    ):
+        assert hive_bitmap.sql(spark, query).collect() == spark.sql(query).collect(), query
+    for query in (f"SELECT count(*) AS n FROM t {word}", f"SELECT a, count(*) AS n FROM t AS {word} GROUP BY a"):
+        assert sorted(hive_bitmap.sql(spark, query).collect()) == sorted(spark.sql(query).collect()), query
+
+
+@pytest.mark.parametrize("format", ["parquet", "orc"])
+def test_dates_that_python_does_not_have(spark: SparkSession, database: str, format: str) -> None:
+    """Year 10000 and those before 1: such files are left to Spark, the others are indexed."""
+    spark.sql(f"CREATE TABLE t (d date, g int) USING {format}")
+    for first, step in (("9999-12-31", 1), ("2020-01-01", 1), ("0001-01-01", -1)):
+        days = f"date_add(date'{first}', {step} * CAST(id AS int))"
+        spark.sql(f"INSERT INTO t SELECT {days}, CAST(id % 3 AS int) FROM range(0, 9, 1, 1)")
+    unindexed = {report.definition.name: len(report.unindexed) for report in hive_bitmap.build(spark, "t", ["d", "g"])}
+    assert unindexed == {"d": 2, "g": 0}
+    for predicate in (
+        "d = date'2020-01-03'",
+        "d > date'2020-01-05'",
+        "d IS NULL",
+        "year(d) > 9999",
+        "d < date'0001-01-01'",
+        "g = 1 AND d IN (date'2020-01-02', date'2020-01-03')",
+    ):
+        expected = spark.table("t").where(predicate).count()
+        assert hive_bitmap.count(spark, "t", predicate) == expected
+        for strategy in (None, "rows", "blocks", "files"):
+            with suppress(Unsupported):  # it says so where it cannot answer
+                assert hive_bitmap.scan(spark, "t", predicate, strategy=strategy).count() == expected
+    for query in (
+        "SELECT CAST(d AS STRING) AS d, n FROM (SELECT d, count(*) AS n FROM t GROUP BY d)",
+        "SELECT CAST(d AS STRING) AS d, CAST(e AS STRING) AS e FROM (SELECT min(d) AS d, max(d) AS e FROM t)",
+        "SELECT count(DISTINCT d) AS n FROM t WHERE g = 1",
+    ):
+        assert sorted(hive_bitmap.sql(spark, query).collect()) == sorted(spark.sql(query).collect()), query
+    assert all(verified.ok for verified in hive_bitmap.verify(spark, "t"))

@@ -203,28 +203,24 @@ def _texts(shape: Shape, counts: Sequence[pa.Table], names: Sequence[str], *, gr
         yield from _of_groups(shape, names, groups)
         if len(counts) > 1:
             return
-    elif (
-        shape.distinct
-        and shape.bare
-        and not (shape.aggregates or "GROUP" in shape.clauses or "HAVING" in shape.clauses)
-    ):
+    elif shape.asks_for_keys:
         yield from _of_groups(shape, names, Groups(counts[0], {}, {}))
     rows = weighted(_with_nothing(counts[0], shape), shape.aggregates)
     grouping = bool(shape.aggregates) or "GROUP" in shape.clauses or shape.distinct
-    items, rest = _text(shape, names, {a: folded(a) for a in shape.aggregates}, grouping=True)
+    items, rest = _text(shape, names, {a: folded(a) for a in shape.aggregates}, grouping=True, distinct=shape.distinct)
     yield _Text(items, rest, rows, not (grouping or "ORDER" in shape.clauses))
 
 
 def _of_groups(shape: Shape, names: Sequence[str], groups: Groups) -> Iterator[_Text]:
     """The rows of the result, where groups hold them; the text over groups, sorted here where that can be."""
-    rows = sort(shape, names, groups.rows, groups.sorts)
+    distinct = shape.distinct and not shape.asks_for_keys
+    rows = None if distinct else sort(shape, names, groups.rows, groups.sorts)
     result = None if rows is None else finished(shape, names, rows, groups.columns)
     if result is not None:
         yield _Text("*", "", result, alone=True, whole=True)
     done = {"GROUP"} | ({"ORDER"} if rows is not None else set())
-    items, rest = _text(shape, names, groups.written, grouping=False, done=done)
-    alone = rows is not None and not items.startswith("DISTINCT ")
-    yield _Text(items, rest, groups.rows if rows is None else rows, alone)
+    items, rest = _text(shape, names, groups.written, grouping=False, distinct=distinct, done=done)
+    yield _Text(items, rest, groups.rows if rows is None else rows, rows is not None)
 
 
 def _text(
@@ -233,10 +229,10 @@ def _text(
     written: Mapping[Aggregate, str],
     *,
     grouping: bool,
+    distinct: bool,
     done: Collection[str] = (),
 ) -> tuple[str, str]:
     """The select list, and the clauses behind the rows but for those that are done."""
-    distinct = "DISTINCT " * (shape.distinct and (grouping or bool(shape.aggregates)))
     items = [
         _source(shape, item.start, item.end, written) + f" AS {quote(name)}"
         for item, name in zip(shape.items, names, strict=True)
@@ -248,7 +244,7 @@ def _text(
             pieces.append("WHERE " + _source(shape, at + 1, end, written))
         elif at < end and clause not in done:
             pieces.append(_source(shape, at, end, written))
-    return distinct + ", ".join(items), " ".join(pieces)
+    return "DISTINCT " * distinct + ", ".join(items), " ".join(pieces)
 
 
 def _source(shape: Shape, at: int, end: int, written: Mapping[Aggregate, str]) -> str:

@@ -204,7 +204,10 @@ def _inside(text: str, outputs: Mapping[str, str] | None, alias: str) -> str:
     while at < len(tokens):
         path, after = path_at(tokens, at)
         called = bool(path) and after < len(tokens) and tokens[after].key == "("
-        if path and not called and not (len(path) == 1 and _is_no_name(tokens[at].key, tokens, after)):
+        no_name = len(path) == 1 and _is_no_name(tokens[at].key, tokens, after)
+        if no_name and path[0] in (outputs or ()):
+            return ""
+        if path and not called and not no_name:
             if len(path) > 2 or (len(path) == 2 and path[0] != alias):
                 return ""
             source = tokens[after - 1].text if outputs is None else outputs.get(path[-1], "")

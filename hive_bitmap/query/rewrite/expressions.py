@@ -15,7 +15,6 @@ from hive_bitmap.query.names import Names, path_at
 from hive_bitmap.query.rewrite.words import Words
 
 AGGREGATES = ("COUNT", "SUM", "AVG", "MEAN", "MIN", "MAX")
-_AROUND = {"ASC", "DESC", "NULLS", "FIRST", "LAST", "BY", "GROUP", "ORDER", "HAVING", "LIMIT", "ALL"}
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,15 @@ class Item:
     end: int
     aliased: bool
     column: Column | None
+
+
+def direction(words: Words, start: int, stop: int) -> tuple[int, bool, bool]:
+    """Of an item of ORDER BY, where the expression ends, whether large values come first, and whether NULLs do."""
+    nulls = words.key(stop - 1) if words.key(stop - 2) == "NULLS" and stop - 2 > start else ""
+    stop -= 2 if nulls else 0
+    said = words.key(stop - 1) if words.key(stop - 1) in ("ASC", "DESC") and stop - 1 > start else ""
+    descending = said == "DESC"
+    return stop - bool(said), descending, nulls == "FIRST" if nulls else not descending
 
 
 class Reader:
@@ -72,7 +80,7 @@ class Reader:
     def groups(self, at: int, end: int, items: Sequence[Item]) -> tuple[tuple[Column, ...], bool]:
         """The plain columns of GROUP BY, by name, number or ALL, and whether there is nothing else."""
         found: list[Column | None] = []
-        if self.words.key(at + 2) == "ALL" and at + 3 == end:
+        if self.words.key(at + 2) == "ALL" and at + 3 == end and not self.names.holds("all"):
             spans = [item for item in items if not any(item.start <= a.start < item.end for a in self.aggregates)]
             found = [item.column for item in spans]
         else:
@@ -108,8 +116,7 @@ class Reader:
     def _require_word(self, at: int, after: int, parts: Sequence[str]) -> None:
         tokens = self.words.tokens[at:after]
         called = self.words.key(after) == "("
-        around = tokens[0].key in _AROUND and not (called and tokens[0].key in ("FIRST", "LAST"))
-        if len(parts) == 1 and (around or (parts[0] in self.aliases and not called)):
+        if len(parts) == 1 and not called and (tokens[0].key == "ALL" or parts[0] in self.aliases):
             return
         problem = word_problem(tokens, self.words.key(at - 1), called, self.names)
         if problem or tokens[0].key == "OVER":
@@ -127,7 +134,7 @@ class Reader:
             raise Unsupported("an aggregate that is not understood")
         before = len(self.aggregates)
         if not literal:
-            self.check(start, close)
+            self._argument(start, close, counted=words.key(at) == "COUNT" and not distinct)
         condition = ""
         if words.key(end) == "FILTER" and words.key(end + 1) == "(" and words.key(end + 2) == "WHERE":
             self.check(end + 3, words.closers[end + 1])
@@ -139,6 +146,16 @@ class Reader:
         argument = "" if literal else words.source(start, close)
         self.aggregates.append(Aggregate(at, end, words.tokens[at].key, distinct, argument, column, condition))
         return end
+
+    def _argument(self, at: int, end: int, *, counted: bool) -> None:
+        """Gather what an aggregate is of; only of rows that are `counted` may it be the same for all."""
+        own = Reader(self.words, self.names)
+        own.aliases = self.aliases
+        own.check(at, end)
+        if not own.keys and not counted:
+            raise Unsupported("an aggregate of a constant, which has rows to be of or none")
+        self.keys |= own.keys
+        self.aggregates += own.aggregates
 
     def _column(self, at: int, end: int) -> Column | None:
         found = self.names.column_at(self.words.tokens[:end], at)

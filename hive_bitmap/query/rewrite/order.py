@@ -10,9 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.query.names import Names
-from hive_bitmap.query.rewrite.expressions import Aggregate
+from hive_bitmap.query.rewrite.expressions import Aggregate, direction
 from hive_bitmap.query.rewrite.shape import Shape
-from hive_bitmap.query.rewrite.words import Words
 
 Ranks = npt.NDArray[np.int64]
 
@@ -27,21 +26,12 @@ def sort(shape: Shape, names: Sequence[str], rows: pa.Table, sorts: Mapping[Aggr
         return rows
     keys = []
     for start, stop in shape.words.spans(at + 2, end):
-        stop, descending, nulls_first = _direction(shape.words, start, stop)
+        stop, descending, nulls_first = direction(shape.words, start, stop)
         column = _column(shape, names, start, stop, sorts)
         if column is None or column not in rows.column_names or pa.types.is_floating(rows.schema.field(column).type):
             return None
         keys.append(_ranks(rows[column], descending, nulls_first))
     return rows.take(pa.array(np.lexsort(keys[::-1])))
-
-
-def _direction(words: Words, start: int, stop: int) -> tuple[int, bool, bool]:
-    """Where the expression ends, whether large values come first, and whether NULLs do."""
-    nulls = words.key(stop - 1) if words.key(stop - 2) == "NULLS" and stop - 2 > start else ""
-    stop -= 2 if nulls else 0
-    said = words.key(stop - 1) if words.key(stop - 1) in ("ASC", "DESC") and stop - 1 > start else ""
-    descending = said == "DESC"
-    return stop - bool(said), descending, nulls == "FIRST" if nulls else not descending
 
 
 def _column(shape: Shape, names: Sequence[str], start: int, stop: int, sorts: Mapping[Aggregate, str]) -> str | None:

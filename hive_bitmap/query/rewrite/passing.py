@@ -24,6 +24,9 @@ _COMPARED_AS_THEY_ARE = re.compile(
 )
 
 
+_Columns = Mapping[str, str]  # the types of columns by their names
+
+
 @dataclass(frozen=True)
 class Output:
     """A column of a result: its name, the column that it is inside, as text, and its type; empty what is not known."""
@@ -106,11 +109,16 @@ def _of_block(block: Block, look: Look) -> list[Output] | None:
             return None  # it may be the fields of a struct
         for source, columns in meant:
             before = f"{quote(name_of(source))}." if name_of(source) else ""
-            outputs += [Output(name, before + quote(name), kind) for name, kind in (columns or {}).items()]
+            for name, kind in (columns or {}).items():
+                text = before + quote(name) if _means_one(name_of(source), name, sources) else ""
+                outputs.append(Output(name, text, kind))
     return outputs
 
 
-_Columns = Mapping[str, str]  # the types of columns by their names
+def _means_one(alias: str, name: str, sources: Sequence[tuple[Source, _Columns | None]]) -> bool:
+    """Whether only one source has a column that is called so, behind the alias if there is one."""
+    near = [columns for source, columns in sources if alias in ("", name_of(source))]
+    return sum(columns is None or name in columns for columns in near) == 1
 
 
 def _of_source(source: Source, look: Look) -> _Columns | None:

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.query.names import Names, path_at
-from hive_bitmap.query.rewrite.expressions import AGGREGATES, Aggregate, Item, Reader
+from hive_bitmap.query.rewrite.expressions import AGGREGATES, Aggregate, Item, Reader, direction
 from hive_bitmap.query.rewrite.words import Words
 
 CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT")
+_BY = ("GROUP", "ORDER")
+_OTHERS = ("SORT", "CLUSTER", "DISTRIBUTE", "OFFSET", "WINDOW")  # clauses that are left to Spark
 _FLOATS = ("float", "double")
 
 
@@ -39,6 +41,12 @@ class Shape:
         return all(item.column is not None for item in self.items)
 
     @property
+    def asks_for_keys(self) -> bool:
+        """Whether the result are the keys, each once."""
+        grouped = self.aggregates or "GROUP" in self.clauses or "HAVING" in self.clauses
+        return self.distinct and self.bare and not grouped and {item.column for item in self.items} == set(self.keys)
+
+    @property
     def tests_aliases(self) -> bool:
         """Whether HAVING names what the select list names."""
         return any(self.words.name(at) in self.aliases for at in range(*self.clauses.get("HAVING", (0, 0))))
@@ -61,6 +69,7 @@ def keys_in(words: Words, columns: Sequence[Column]) -> tuple[Column, ...]:
     names = Names(columns, alias_of(words, found))
     keys: dict[Column, None] = {}
     for clause, (at, end) in found.items():
+        at += _words_of(clause)
         while at < end and clause not in ("FROM", "WHERE"):
             parts, after = path_at(words.tokens, at)
             column = None if words.key(after) == "(" else names.resolve(parts)
@@ -76,7 +85,10 @@ def clauses(words: Words) -> dict[str, tuple[int, int]]:
     starts = [("SELECT", 0)]
     for at in words.outer(1, words.end):
         key = words.key(at)
-        if key in CLAUSES and not (key == "FROM" and words.key(at - 1) == "DISTINCT"):
+        if key in _OTHERS and starts[-1][0] != "SELECT":
+            raise Unsupported(f"{key} is left to Spark")
+        other = (key == "FROM" and words.key(at - 1) == "DISTINCT") or (key in _BY and words.key(at + 1) != "BY")
+        if key in CLAUSES and not other:
             starts.append((key, at))
     names = [name for name, _ in starts]
     order = [("SELECT", *CLAUSES).index(name) for name in names]
@@ -84,6 +96,10 @@ def clauses(words: Words) -> dict[str, tuple[int, int]]:
         raise Unsupported("its clauses are not those of a plain SELECT")
     ends = [*(at for _, at in starts[1:]), words.end]
     return {name: (at, end) for (name, at), end in zip(starts, ends, strict=True)}
+
+
+def _words_of(clause: str) -> int:
+    return 2 if clause in _BY else 1
 
 
 def alias_of(words: Words, found: dict[str, tuple[int, int]]) -> str:
@@ -112,7 +128,9 @@ def shape_of(words: Words, columns: Sequence[Column], names_shown: Sequence[str]
     reader.aliases = {name.lower() for item, name in zip(items, names_shown, strict=True) if item.aliased}
     for name in ("GROUP", "HAVING", "ORDER", "LIMIT"):
         if name in found:
-            reader.check(found[name][0], found[name][1])
+            at, end = found[name]
+            for first, last in words.spans(at + _words_of(name), end):
+                reader.check(first, direction(words, first, last)[0] if name == "ORDER" else last)
     groups, plain = reader.groups(*found["GROUP"], items) if "GROUP" in found else ((), True)
     shape = Shape(
         words,

@@ -94,9 +94,17 @@ def words(text: str, tokens: Sequence[Token], spelled: Mapping[int, tuple[int, s
             raise Unsupported("it is a pipe")
         if token.key == ";":
             raise Unsupported("it is several statements")
+        if token.kind in ("word", "name") and not token.text.isascii() and any(map(_is_like_others, token.text)):
+            raise Unsupported(f"Spark may take the name {token.text} for another")
     return Words(text, tokens, closers(text, tokens), spelled)
 
 
 def read(text: str) -> Words:
     """The words of a text without parameters."""
     return words(text, tokenize(text), {})
+
+
+def _is_like_others(letter: str) -> bool:
+    """Whether Java's equalsIgnoreCase, by which Spark compares names, takes a letter for one that `lower` does not."""
+    upper, lower = letter.upper(), letter.lower()
+    return len(lower) > 1 or (len(upper) == 1 and upper.lower() != lower)

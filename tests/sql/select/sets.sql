@@ -42,3 +42,7 @@ SELECT city FROM stores WHERE store_id IN (SELECT k FROM (SELECT store_id AS k, 
 SELECT * FROM (SELECT year, reason FROM refunds UNION ALL SELECT year, carrier FROM flights) u WHERE reason = 'HA' OR reason = 'damaged';
 SELECT p.sale_id FROM (SELECT sale_id, returned FROM sales UNION ALL SELECT sale_id, NULL FROM refunds) p WHERE p.returned IS NULL;
 SELECT p.sale_id FROM (SELECT sale_id, returned FROM sales UNION ALL SELECT sale_id, returned FROM sales WHERE store_id = 4) p WHERE p.returned;
+SELECT count(*) AS n FROM (SELECT store_id AS p, item_id AS q, channel AS r FROM sales UNION ALL SELECT * FROM (SELECT store_id FROM stores), (SELECT store_id, channel FROM sales WHERE item_id = 3)) z WHERE p = 1;
+SELECT count(*) AS n FROM (SELECT store_id AS p, item_id AS q, channel AS r FROM sales UNION ALL SELECT * FROM (SELECT store_id FROM stores) y, (SELECT store_id, channel FROM sales WHERE item_id = 3) y) z WHERE p = 1;
+WITH s AS (SELECT sale_id, store_id FROM sales) SELECT * FROM s WHERE s.store_id = 5 UNION ALL SELECT * FROM `ſ` WHERE store_id = 2 AND sale_id > 100;
+SELECT * FROM (SELECT sale_id AS like, store_id FROM sales) z WHERE like = 7 AND store_id > 0;
