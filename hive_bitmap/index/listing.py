@@ -29,8 +29,9 @@ HARMLESS_OPTIONS = re.compile(  # they concern writing only
     r"serialization\.format|path|compression|field\.delim|parquet\.((block|page|dictionary\.page)\.size|compress(ion)?"
     r"|enable\.dictionary|writer\..*|bloom\.filter\..*|page\.(row\.count\.limit|write-checksum\.enabled)"
     r"|(statistics|columnindex)\.truncate\.length)"
-    r"|orc\.(compress(\.size)?|(compression|encoding)\.strategy|stripe\.size|row\.index\.stride|create\.index|block\..*"
-    r"|bloom\.filter\..*|dictionary\..*|write\..*|rows\.between\.memory\.checks|column\.encoding\.direct)",
+    r"|orc\.(compress.*|encoding\.strategy|stripe\..*|row\.(index\.stride|batch\.size|child\.limit)|create\.index|block\..*"
+    r"|bloom\.filter\..*|dictionary\..*|write\..*|rows\.between\.memory\.checks|overwrite\.output\.file|memory\.pool"
+    r"|base\.delta\.ratio|direct\.encoding\.columns|column\.encoding\.direct)",
     re.IGNORECASE,
 )
 OF_FORMATS = ("orc.", "parquet.")  # properties of Hive's tables that begin so are options to Spark, too
