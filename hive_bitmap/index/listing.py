@@ -26,8 +26,8 @@ FOREIGN = {  # table properties of formats whose files are not their rows
     "ACID": ("transactional", "true"),
 }
 HARMLESS_OPTIONS = re.compile(  # they concern writing only
-    r"serialization\.format|path|compression|field\.delim|parquet\.((block|page|dictionary\.page)\.size|compress(ion)?"
-    r"|enable\.dictionary|writer\..*|bloom\.filter\..*|page\.(row\.count\.limit|write-checksum\.enabled)"
+    r"serialization\.format|path|compression|field\.delim|parquet\.((block|page|dictionary\.page)\.size.*|compress(ion)?"
+    r"|memory\..*|enable\.dictionary|writer\..*|bloom\.filter\..*|page\.(row\.count\.limit|write-checksum\.enabled)"
     r"|(statistics|columnindex)\.truncate\.length)"
     r"|orc\.(compress.*|encoding\.strategy|stripe\..*|row\.(index\.stride|batch\.size|child\.limit)|create\.index|block\..*"
     r"|bloom\.filter\..*|dictionary\..*|write\..*|rows\.between\.memory\.checks|overwrite\.output\.file|memory\.pool"

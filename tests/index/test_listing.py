@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.index.listing import base_files
+from hive_bitmap.index.listing import base_files, odd_option
+from hive_bitmap.index.metastore import Table
 
 
 def test_visible_files_that_lie_directly_in_the_folder(tmp_path: Path) -> None:
@@ -49,3 +50,29 @@ def test_a_file_that_vanishes_meanwhile_hides_no_other(tmp_path: Path) -> None:
     finally:
         stop.set()
         thread.join()
+
+
+def told(name: str, properties: dict[str, str], options: dict[str, str]) -> bool:
+    odd = odd_option(Table("d", "t", "EXTERNAL", "hive", properties=properties, options=options))
+    assert not odd or repr(name) in odd
+    return bool(odd)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("orc.compress", "orc.stripe.row.count", "orc.compression.zstd.level", "orc.bloom.filter.columns"),
+        *("parquet.compression", "parquet.compress", "parquet.block.size.row.check.min", "parquet.writer.version"),
+    ],
+)
+def test_properties_of_writers_are_no_doubt(name: str) -> None:
+    assert not told(name, {name: "x"}, {}) and not told(name, {}, {name: "x"})
+
+
+@pytest.mark.parametrize(
+    "name", ["orc.force.positional.evolution", "orc.mask", "parquet.strings.signed-min-max.enabled"]
+)
+def test_properties_that_may_change_what_readers_see(name: str) -> None:
+    """Spark takes those of a Hive table for options; others of its properties mean nothing to it."""
+    assert told(name, {name: "x"}, {}) and told(name, {}, {name: "x"})
+    assert not told("mergeSchema", {"mergeSchema": "true"}, {}) and told("mergeSchema", {}, {"mergeSchema": "true"})
