@@ -289,14 +289,14 @@ def cases(texts: str) -> list[str]:
 
 
 def test_what_is_ours_keeps_the_rows_that_spark_keeps(table: Table) -> None:
-    trees = [parse(text, COLUMNS, "predicates.t") for text in cases(NATIVE)]
+    trees = [parse(text, COLUMNS, "t") for text in cases(NATIVE)]
     assert not [leaf for tree in trees for leaf in leaves_of(tree) if isinstance(leaf, (SparkLeaf, Unknown))]
     assert not differing(table, cases(NATIVE), trees)
 
 
 def test_what_spark_is_asked_of_the_keys_keeps_the_same_rows(table: Table) -> None:
     columns = [column for column in COLUMNS if column.name != "end"]  # with it, CASE .. END would be in doubt
-    trees = [parse(text, columns, "predicates.t") for text in cases(ASKED)]
+    trees = [parse(text, columns, "t") for text in cases(ASKED)]
     assert all(any(isinstance(leaf, SparkLeaf) for leaf in leaves_of(tree)) for tree in trees)
     assert not differing(table, cases(ASKED), trees)
 
