@@ -75,6 +75,8 @@ def _reason(handle: ParquetHandle, column: KeyColumn) -> str:
     name, how = at
     if name in handle.dictionaries and handle.is_delta(name, range(handle.metadata.num_row_groups)):
         return f"column {column.name!r} is a dictionary to Arrow that is not stored as one"
+    if how.always_alike:
+        return ""
     if how.narrowed:
         return f"column {column.name!r} may hold values that do not fit {column.type}"
     if not _statistics_from(handle, handle.leaves[name], how.floor):

@@ -297,23 +297,23 @@ class _Sql:
 
     @staticmethod
     def partitions(spark: SparkSession, table: Table) -> list[Partition]:
-        found = []
-        for (name,) in spark.sql(f"SHOW PARTITIONS {table.sql_name}").collect():
-            pairs = [unquote(part.partition("=")[2]) for part in name.split("/")]
-            values = tuple(None if value == NULL_PARTITION else value for value in pairs)
-            sql = f"DESCRIBE TABLE EXTENDED {table.sql_name} PARTITION {partition_spec(table, values)} AS JSON"
-            with verbatim_partitions(spark):
-                said = json.loads(spark.sql(sql).collect()[0][0])
-            found.append(
-                Partition(
-                    values,
-                    re.sub(r"^file:/+", "file:/", said["location"]),
-                    said.get("input_format", ""),
-                    said.get("serde_library", ""),
-                    (*said.get("partition_parameters", {}).items(), *said.get("storage_properties", {}).items()),
-                )
-            )
-        return found
+        names = spark.sql(f"SHOW PARTITIONS {table.sql_name}").collect()
+        with verbatim_partitions(spark):
+            return [_Sql.partition(spark, table, name) for (name,) in names]
+
+    @staticmethod
+    def partition(spark: SparkSession, table: Table, name: str) -> Partition:
+        pairs = [unquote(part.partition("=")[2]) for part in name.split("/")]
+        values = tuple(None if value == NULL_PARTITION else value for value in pairs)
+        sql = f"DESCRIBE TABLE EXTENDED {table.sql_name} PARTITION {partition_spec(table, values)} AS JSON"
+        said = json.loads(spark.sql(sql).collect()[0][0])
+        return Partition(
+            values,
+            re.sub(r"^file:/+", "file:/", said["location"]),
+            said.get("input_format", ""),
+            said.get("serde_library", ""),
+            (*said.get("partition_parameters", {}).items(), *said.get("storage_properties", {}).items()),
+        )
 
 
 def settings(spark: SparkSession) -> Mapping[str, str]:
