@@ -19,7 +19,6 @@ from hive_bitmap.query.rewrite.words import QUERY_WORDS, Words
 
 Scope = Mapping[str, Cte]
 _SET_WORDS = ("UNION", "EXCEPT", "INTERSECT", "MINUS", "SETMINUS")
-_BY_WORDS = ("GROUP", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE")
 _TAIL_WORDS = ("ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET", "WINDOW")
 _CLAUSES = ("SELECT", "FROM", "WHERE", "GROUP", "HAVING")
 _COUNTING = ("COUNT", "SUM", "AVG", "MEAN", "MIN", "MAX", "DISTINCT")
@@ -175,21 +174,13 @@ def _clauses(words: Words, start: int, end: int) -> tuple[dict[str, int], int]:
         key = words.key(at)
         if key in _STRANGE:
             raise Unsupported(f"{key} is not understood")
-        if _is_set_operation(words, at) or (key in _TAIL_WORDS and _is_clause(words, at)):
+        if _is_set_operation(words, at) or (key in _TAIL_WORDS and words.begins_clause(at)):
             return found, at
-        if key in _CLAUSES and _is_clause(words, at):
+        if key in _CLAUSES and words.begins_clause(at):
             if _CLAUSES.index(key) <= _CLAUSES.index(list(found)[-1]):
                 raise Unsupported(f"{key} stands where it should not")
             found[key] = at
     return found, end
-
-
-def _is_clause(words: Words, at: int) -> bool:
-    key = words.key(at)
-    if key in _BY_WORDS:
-        return words.key(at + 1) == "BY"
-    # `a IS DISTINCT FROM b`
-    return not (key == "FROM" and words.key(at - 1) == "DISTINCT" and words.key(at - 2) in ("IS", "NOT"))
 
 
 def _is_set_operation(words: Words, at: int) -> bool:
@@ -203,5 +194,5 @@ def _check_tail(words: Words, at: int, end: int) -> None:
     if at == end:
         return
     strange = [p for p in words.outer(at, end) if words.key(p) in ("FROM", "WHERE", "SELECT", "JOIN", *_SET_WORDS)]
-    if words.key(at) not in _TAIL_WORDS or any(_is_clause(words, place) for place in strange):
+    if words.key(at) not in _TAIL_WORDS or any(words.begins_clause(place) for place in strange):
         raise Unsupported(f"{words.tokens[at].text} is not understood there")

@@ -87,8 +87,7 @@ def clauses(words: Words) -> dict[str, tuple[int, int]]:
         key = words.key(at)
         if key in _OTHERS and starts[-1][0] != "SELECT":
             raise Unsupported(f"{key} is left to Spark")
-        other = (key == "FROM" and words.key(at - 1) == "DISTINCT") or (key in _BY and words.key(at + 1) != "BY")
-        if key in CLAUSES and not other:
+        if key in CLAUSES and words.begins_clause(at):
             starts.append((key, at))
     names = [name for name, _ in starts]
     order = [("SELECT", *CLAUSES).index(name) for name in names]

@@ -11,6 +11,7 @@ from hive_bitmap.query.predicates import closers
 from hive_bitmap.query.tokens import Token, tokenize
 
 QUERY_WORDS = ("SELECT", "WITH")
+_BY_WORDS = ("GROUP", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE")
 # What could make a query see that a scan was replaced, or names that stand in no token.
 _TELLTALE = {"_METADATA", "INPUT_FILE_NAME", "INPUT_FILE_BLOCK_START", "INPUT_FILE_BLOCK_LENGTH", "IDENTIFIER"}
 
@@ -64,6 +65,14 @@ class Words:
             if self.key(at) in QUERY_WORDS:
                 return True
         return False
+
+    def begins_clause(self, at: int) -> bool:
+        """Whether the keyword at this place is that of a clause, and no name: GROUP BY, but not FROM a `group`."""
+        key = self.key(at)
+        if key in _BY_WORDS:
+            return self.key(at + 1) == "BY"
+        # `a IS DISTINCT FROM b`
+        return not (key == "FROM" and self.key(at - 1) == "DISTINCT" and self.key(at - 2) in ("IS", "NOT"))
 
     def is_spelled(self, at: int, end: int) -> bool:
         """Whether no `?` stands there, and of named parameters none whose value is not spelled."""
