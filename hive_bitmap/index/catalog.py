@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from secrets import token_hex
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from hive_bitmap.errors import AlreadyExists, InvalidProperty, NotFound, Unsupported
 from hive_bitmap.formats import storage
@@ -178,9 +179,12 @@ def root_at(location: str) -> str:
 
 
 def home(spark: SparkSession, database: str) -> str:
-    """The folder in which index tables of a database are made."""
+    """The folder in which index tables of a database are made; one without a file system is in the database's."""
     external = spark.conf.get("spark.hadoop.metastore.warehouse.external.dir", None)
-    return hadoop_path(external or spark.catalog.getDatabase(database).locationUri)
+    if external and urlsplit(external).scheme:
+        return hadoop_path(external)
+    folder = spark.catalog.getDatabase(database).locationUri
+    return hadoop_path(urlsplit(folder)._replace(path=external).geturl() if external else folder)
 
 
 def states(spark: SparkSession, index: Index, seconds: float = 0) -> dict[Values, str]:

@@ -78,7 +78,7 @@ def create_statement(base: Table, definition: Definition, location: str) -> str:
     hive = all(column.type != "timestamp_ntz" for column in (*definition.columns, *base.partition_columns))
     by = f" PARTITIONED BY ({_columns(partitions) if hive else ', '.join(quote(name) for name, _ in partitions)})"
     return (
-        f"CREATE {'EXTERNAL ' if hive else ''}TABLE IF NOT EXISTS {definition.sql_name}"
+        f"CREATE {'EXTERNAL ' if hive else ''}TABLE {definition.sql_name}"
         f" ({_columns(fields if hive else fields + partitions)})"
         f"{' STORED AS PARQUET' if hive else ' USING parquet'}{by if partitions else ''}{comment}"
         f" LOCATION {literal(location)} TBLPROPERTIES ({properties})"
@@ -110,14 +110,18 @@ def _publish(spark: SparkSession, base: Table, switch: Switch) -> None:
 def _table(spark: SparkSession, base: Table, switch: Switch) -> Table:
     """The index table, made first where it may be, and with the definition that goes with the new generations."""
     definition = switch.definition
-    found = [] if switch.created else metastore.describe_many(spark, definition.database, [definition.index_table])
+    location = switch.folders.get((), definition.root)
+    if switch.created and _create(spark, base, definition, location):
+        return Table(
+            definition.database,
+            definition.index_table,
+            "EXTERNAL",
+            partition_columns=base.partition_columns,
+            location=location,
+        )
+    found = metastore.describe_many(spark, definition.database, [definition.index_table])
     if not found:
-        if not switch.created:
-            raise BuildFailed(f"index {definition.name} on {definition.full_table} was dropped while it was built")
-        spark.sql(create_statement(base, definition, switch.folders.get((), definition.root)))
-        if not definition.has_default_table:
-            catalog.point_to(spark, base, {definition.index_table}, set())
-        found = metastore.describe_many(spark, definition.database, [definition.index_table])
+        raise BuildFailed(f"index {definition.name} on {definition.full_table} was dropped while it was built")
     [table] = found
     owner = from_table(table)
     if owner is not None and owner.root != definition.root:
@@ -127,6 +131,21 @@ def _table(spark: SparkSession, base: Table, switch: Switch) -> Table:
     if owner is None:
         metastore_alter.set_properties(spark, table, to_properties(definition))
     return table
+
+
+def _create(spark: SparkSession, base: Table, definition: Definition, location: str) -> bool:
+    """Make the index table; returns whether it was not there yet."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        spark.sql(create_statement(base, definition, location))
+    except AnalysisException:
+        if not metastore.describe_many(spark, definition.database, [definition.index_table]):
+            raise
+        return False
+    if not definition.has_default_table:
+        catalog.point_to(spark, base, {definition.index_table}, set())
+    return True
 
 
 def _replace(spark: SparkSession, base: Table, table: Table, switch: Switch) -> Table:

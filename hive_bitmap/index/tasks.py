@@ -38,7 +38,7 @@ def run(spark: SparkSession, jobs: Sequence[Job], progress: Callable[[Done], Non
     with watched(spark, files, progress) as counter:
         tasks = partial(_batches, counter=counter)
         try:
-            rows = distribute(spark, _dealt(spark, jobs)).mapInArrow(tasks, "report binary").collect()
+            rows = distribute(spark, _dealt(spark, jobs)).mapInArrow(tasks, _pickled("report")).collect()
         except Exception as e:  # py4j's errors, of a worker that died, have no parent that is there without py4j
             raise BuildFailed(f"the build failed, the published index is untouched: {cause(e)}") from e
     return [pickle.loads(row[0]) for row in rows]
@@ -66,13 +66,20 @@ def in_tasks(spark: SparkSession, items: Sequence[Any], run: Callable[[Any], Any
     if not items:
         return []
     numbered = distribute(spark, list(enumerate(items)))
-    found = numbered.mapInArrow(partial(_results, run=run), "result binary").collect()
+    found = numbered.mapInArrow(partial(_results, run=run), _pickled("result")).collect()
     return [result for _, result in sorted((pickle.loads(row[0]) for row in found), key=lambda pair: pair[0])]
 
 
 def parallelism(spark: SparkSession) -> int:
     """How many tasks the session runs at once."""
     return int(spark.conf.get("spark.sql.leafNodeDefaultParallelism", None) or metastore.default_parallelism(spark))
+
+
+def _pickled(name: str) -> Any:
+    """One column of pickled values as a schema, which Spark need not parse."""
+    from pyspark.sql.types import BinaryType, StructType
+
+    return StructType().add(name, BinaryType())
 
 
 def _results(batches: Iterable[pa.RecordBatch], run: Callable[[Any], Any]) -> Iterator[pa.RecordBatch]:

@@ -57,6 +57,20 @@ def test_an_index_table_of_odd_partitions_is_read_by_all(spark: SparkSession, da
     require_right(spark, "odd")
 
 
+def test_an_external_root_without_a_file_system(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    """It lies in that of the database, as the metastore has it, and tasks find there what was built."""
+    flat = flat_table(spark, tmp_path / "t")
+    external = "spark.hadoop.metastore.warehouse.external.dir"
+    spark.conf.set(external, f"{tmp_path}/external root")
+    try:
+        [report] = hive_bitmap.build(spark, flat, ["k"])
+    finally:
+        spark.conf.unset(external)
+    assert report.definition.root.startswith(f"file:{tmp_path}/external root/")
+    assert (hive_bitmap.show(spark, flat)[0].problem, hive_bitmap.show(spark, flat)[0].fresh) == ("", 2)
+    require_right(spark, flat)
+
+
 def test_an_index_that_is_dropped_meanwhile(spark: SparkSession, database: str, tmp_path: Path) -> None:
     """Those before it are published, those behind it are not, and the error says so."""
     flat = flat_table(spark, tmp_path / "t")
