@@ -10,6 +10,7 @@ from hive_bitmap.bitmaps import ENCODINGS
 from hive_bitmap.errors import AlreadyExists, InvalidProperty, Unsupported
 from hive_bitmap.index import catalog
 from hive_bitmap.index.build import BuildReport, rebuild
+from hive_bitmap.index.conditions import bracketed
 from hive_bitmap.index.coverage import covered
 from hive_bitmap.index.definition import COMPRESSIONS, Definition, check_name, one_of
 from hive_bitmap.index.metastore import index_table_name
@@ -68,7 +69,7 @@ def extend(
     if not before.where:
         raise Unsupported(f"index {before.name} on table {base.full_name} covers all partitions already")
     covered(spark, base, where, [])
-    catalog.alter(spark, index, replace(before, where=f"({before.where}) OR ({where})"))
+    catalog.alter(spark, index, replace(before, where=f"{bracketed(before.where)} OR {bracketed(where)}"))
     return rebuild(spark, table, [name], progress=progress)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from hive_bitmap.errors import NotFound, Unsupported
 from hive_bitmap.index import catalog, metastore, publish
 from hive_bitmap.index.catalog import Index
+from hive_bitmap.index.conditions import bracketed
 from hive_bitmap.index.coverage import covered
 from hive_bitmap.index.metastore import Table
 
@@ -65,5 +66,6 @@ def _drop_partitions(spark: SparkSession, base: Table, index: Index, where: str)
     if len(gone) == sum(before):
         publish.drop(spark, base, index)
         return
-    catalog.alter(spark, index, replace(definition, where=f"({definition.where}) AND ({where}) IS NOT TRUE"))
+    left = f"{bracketed(definition.where)} AND {bracketed(where)} IS NOT TRUE"
+    catalog.alter(spark, index, replace(definition, where=left))
     publish.publish(spark, base, [publish.Switch(definition, {}, gone)])

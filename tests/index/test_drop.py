@@ -28,7 +28,7 @@ def test_some_partitions(spark: SparkSession, database: str, tmp_path: Path) -> 
     assert [one.name for one in status(spark, parted).partitions] == ["p=1", "p=3"]
     with pytest.raises(NotFound, match=r"Index 'k' does not contain partitions: p = 2"):
         hive_bitmap.drop(spark, parted, "k", where="p = 2")
-    hive_bitmap.extend(spark, parted, "k", "p = 2")
+    hive_bitmap.extend(spark, parted, "k", "p = 2 -- the second")
     assert [(one.name, one.fresh) for one in status(spark, parted).partitions] == [("p=1", 2), ("p=2", 2), ("p=3", 2)]
     assert hive_bitmap.drop(spark, parted, "k", where="p < 4") and hive_bitmap.show(spark, parted) == []
     assert generations(spark, database) == []
