@@ -82,6 +82,8 @@ def format_of(table: Table) -> str:
         )
     if table.provider == "hive":
         found = FORMAT_OF_INPUT.get(table.input_format, "") or serde.format_of(table)
+        if found in FORMAT_OF_INPUT.values() and found not in table.serde.lower():
+            raise Unsupported(f"table {table.full_name} is {found} read by {table.serde}, which may see other rows")
         if not found:
             name, known = table.input_format.rpartition(".")[2], ", ".join(FORMATS)
             raise Unsupported(f"table {table.full_name} is stored as {name}; formats that are indexed: {known}")

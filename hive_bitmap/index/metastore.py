@@ -117,17 +117,19 @@ def hadoop_path(uri: str) -> str:
 
 def split_name(spark: SparkSession, name: str) -> tuple[str, str]:
     """(database, table) of `t`, `db.t` or `spark_catalog.db.t`; raises Unsupported for another catalog."""
-    table = _table_name(name)
+    table = table_name(name)
     if table.catalog and table.catalog.lower() != "spark_catalog":
         raise Unsupported(f"table {name} is in catalog {table.catalog!r}: only the session's own catalog is indexed")
     return (table.db or spark.catalog.currentDatabase()).lower(), table.name.lower()
 
 
 @lru_cache(maxsize=NAMES_REMEMBERED)
-def _table_name(name: str) -> exp.Table:
+def table_name(name: str) -> exp.Table:
+    """The parts of a table's name; raises NotFound for what is none."""
     try:
+        name.encode()
         return exp.to_table(name, dialect="spark")
-    except (sqlglot.errors.SqlglotError, ValueError) as e:  # the latter where a name has too many parts
+    except (sqlglot.errors.SqlglotError, ValueError) as e:  # the latter where a name has too many parts, or is no text
         raise NotFound(f"{name!r} is not a table name: use table or database.table") from e
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 MAX_KEYS = 200_000  # more distinct keys than these are not worth a detour
 FEW_KEYS = 10_000
-PLACE = "hive_bitmap_place"
+PLACE = "hive_bitmap_place"  # no column of an index has such a name
 
 
 def ask(

@@ -6,7 +6,6 @@ source; what a leaf means is decided in `leaves`. The nodes, and the functions o
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -36,7 +35,7 @@ from hive_bitmap.query.nodes import (
     simplify,
 )
 from hive_bitmap.query.rendering import to_sql
-from hive_bitmap.query.tokens import Token, invalid, tokenize
+from hive_bitmap.query.tokens import Token, invalid, require_characters, tokenize
 
 __all__ = [
     "And",
@@ -78,8 +77,7 @@ def parse(text: str, columns: Sequence[Column], table: str | None = None) -> Pre
     >>> parse("NOT (a < 3 OR b LIKE 'x%')", [Column("a", "int"), Column("b", "string")])
     And(children=(Compare(column='a', op='>=', value=3), Prefix(column='b', prefix='x', negated=True)))
     """
-    if surrogate := re.search("[\ud800-\udfff]", text):
-        raise invalid(text, surrogate.start(), "half a surrogate pair is no character")
+    require_characters(text)
     tokens = tokenize(text)
     names = Names(columns, table)
     if not tokens:

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 DRIVER_INDEX_BYTES = 256 << 20  # more index than this is looked up in tasks
 DRIVER_STATISTICS_BYTES = 4 << 30  # of more index than this not even the statistics are read in this process
 _ASKS_FOR_FILES = re.compile(r"\binput_file_|\b_metadata\b", re.IGNORECASE)
+_NO_ARROW = re.compile(r"\binterval (year|month)")  # types that no task can give to Spark
 MOST_WHOLE_FILES = 500  # more files to be read whole than this are not opened one by one to see if they can be
 
 
@@ -232,11 +233,18 @@ def _look_up(
         scope.cores,
         request.count,
         _unreadable(target.format, read, work.whole) | _untyped(constants, typed) | _defaulted(columns),
-        not serde.reading(base) and (metastore_jvm.available(spark) or base.provider != "hive"),
+        _may_skip_files(spark, base, columns),
         bool(serde.reading(base)) and metastore_jvm.available(spark),
     )
     kept = [name for name in constants if name in typed.column_names]
     return Reading(base, conf, target.format, read, typed.select(kept), answers, work), question
+
+
+def _may_skip_files(spark: SparkSession, base: Table, columns: Sequence[Column]) -> bool:
+    """Whether Spark can read these columns of some of a table's files, and tasks of ours look at the others."""
+    told = not serde.reading(base) and (metastore_jvm.available(spark) or base.provider != "hive")
+    hidden = any(column.name.lower() == "_metadata" for column in (*base.columns, *base.partition_columns))
+    return told and not hidden and not any(_NO_ARROW.search(column.type) for column in columns)
 
 
 def _data_keys(keys: Sequence[str], base: Table) -> list[str]:

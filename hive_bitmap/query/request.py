@@ -10,6 +10,7 @@ from hive_bitmap.index import metastore
 from hive_bitmap.index.conditions import satisfying
 from hive_bitmap.index.metastore import quote
 from hive_bitmap.query.nodes import Predicate
+from hive_bitmap.query.tokens import require_characters
 
 if TYPE_CHECKING:
     from pyspark.errors import AnalysisException
@@ -41,6 +42,8 @@ def analysed(spark: SparkSession, request: Request) -> DataFrame:
     """The request as Spark itself would answer it; raises NotFound and InvalidPredicate in Spark's words."""
     from pyspark.errors import AnalysisException, ParseException
 
+    metastore.table_name(request.table)
+    require_characters(request.predicate or "")
     try:
         frame = spark.table(request.table)
         if request.predicate is not None:
@@ -59,6 +62,7 @@ def require_sql(spark: SparkSession, request: Request) -> None:
     """Raise InvalidPredicate, in Spark's words, for a predicate that it refuses as it is written."""
     from pyspark.errors import AnalysisException
 
+    require_characters(str(request.predicate))
     try:
         spark.table(request.table).where(str(request.predicate)).schema  # noqa: B018 - as above
     except AnalysisException as e:

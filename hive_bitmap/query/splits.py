@@ -7,6 +7,7 @@ splits of Hadoop, are dropped where no selected block touches them (Spark's `Par
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -93,14 +94,17 @@ def _kind(partition: Any) -> str:
 
 
 def _ranges(work: Candidates) -> Mapping[str, Ranges]:
-    """The selected blocks of each file that is looked up."""
-    ranges = {}
+    """The selected blocks of each file that is looked up in all partitions that have it."""
+    starts: dict[str, list[Longs]] = defaultdict(list)
+    ends: dict[str, list[Longs]] = defaultdict(list)
+    unknown = {file.status.path for file in work.whole}
     for lookup, found in zip(work.lookups, work.found, strict=True):
         unit = lookup.unit
         selected = np.flatnonzero(found.counts > 0)
         for number, path in enumerate(unit.paths):
-            if number in found.damaged:
-                continue
             mine = selected[unit.file[selected] == number]
-            ranges[path] = Ranges(unit.offset[mine], unit.offset[mine] + unit.length[mine])
-    return ranges
+            starts[path].append(unit.offset[mine])
+            ends[path].append(unit.offset[mine] + unit.length[mine])
+        unknown |= {unit.paths[number] for number in found.damaged}
+    known = starts.keys() - unknown
+    return {path: Ranges(np.concatenate(starts[path]), np.concatenate(ends[path])) for path in known}

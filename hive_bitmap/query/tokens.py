@@ -61,6 +61,12 @@ def tokenize(text: str) -> list[Token]:
     return tokens
 
 
+def require_characters(text: str) -> None:
+    """Raise InvalidPredicate for half a surrogate pair, which Python makes of bytes that are no UTF-8."""
+    if surrogate := re.search("[\ud800-\udfff]", text):
+        raise invalid(text, surrogate.start(), "half a surrogate pair is no character")
+
+
 def invalid(text: str, offset: int, reason: str) -> InvalidPredicate:
     """The error that tells where in the text (line and column from 1) and why."""
     before = text[:offset]

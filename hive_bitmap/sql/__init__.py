@@ -17,11 +17,16 @@ def sql(spark: SparkSession, text: str, args: dict[str, Any] | list[Any] | None 
 
         sql(spark, "CREATE INDEX i ON TABLE sales (city) AS 'BITMAP'")
     """
-    from hive_bitmap.errors import Unsupported
+    from hive_bitmap.errors import InvalidPredicate, InvalidStatement, Unsupported
     from hive_bitmap.query.rewrite.running import run as run_query
+    from hive_bitmap.query.tokens import require_characters
     from hive_bitmap.sql.commands import is_elsewhere, run
     from hive_bitmap.sql.parse import parse
 
+    try:
+        require_characters(text)
+    except InvalidPredicate as e:
+        raise InvalidStatement(str(e)) from e
     statement = parse(text)
     if statement is None:
         return run_query(spark, text, args)

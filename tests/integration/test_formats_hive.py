@@ -287,6 +287,21 @@ def test_splits_without_a_match_are_not_read(spark: SparkSession, database: str,
             spark.conf.unset("hive_bitmap.strategy")
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_partitions_that_share_a_folder(spark: SparkSession, database: str, again: bool) -> None:
+    """A split of a file is read if any of its partitions wants it, whether the index knows both or one."""
+    spark.sql("CREATE TABLE x (k int, s string) PARTITIONED BY (p string) STORED AS TEXTFILE")
+    spark.sql("INSERT INTO x PARTITION (p='a') SELECT id % 5, 'x' FROM range(0, 20, 1, 1)")
+    hive_bitmap.build(spark, "x", ["k"])
+    [shared] = metastore.partitions(spark, metastore.describe(spark, "x"))
+    spark.sql(f"ALTER TABLE x ADD PARTITION (p='b') LOCATION '{shared.location}'")
+    if again:
+        hive_bitmap.rebuild(spark, "x")
+    for predicate in ("k = 99 OR p = 'b'", "k = 99 AND p = 'a' OR k = 3 AND p = 'b'", "k = 3 AND p = 'a' OR k = 99"):
+        found = hive_bitmap.scan(spark, "x", predicate, strategy="blocks")
+        assert sorted(found.collect()) == sorted(spark.table("x").where(predicate).collect()), predicate
+
+
 REFUSED = {
     "STORED AS TEXTFILE TBLPROPERTIES ('skip.header.line.count'='1')": "Hive skips lines that Spark reads as rows",
     "ROW FORMAT SERDE 'org.apache.hadoop.hive.serde2.lazybinary.LazyBinarySerDe'": "text read by .*BinarySerDe; known",

@@ -16,7 +16,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import hive_bitmap
-from hive_bitmap.errors import HiveBitmapError, InvalidPredicate, InvalidProperty, NotFound, Unsupported
+from hive_bitmap.errors import (
+    HiveBitmapError,
+    InvalidPredicate,
+    InvalidProperty,
+    InvalidStatement,
+    NotFound,
+    Unsupported,
+)
 from hive_bitmap.index import metastore_jvm
 from hive_bitmap.query.planner import STRATEGIES
 from hive_bitmap.query.rewrite.rewriting import rewrite
@@ -671,3 +678,58 @@ def test_dates_that_python_does_not_have(spark: SparkSession, database: str, for
     ):
         assert sorted(hive_bitmap.sql(spark, query).collect()) == sorted(spark.sql(query).collect()), query
     assert all(verified.ok for verified in hive_bitmap.verify(spark, "t"))
+
+
+@pytest.mark.parametrize("format", ["PARQUET", "ORC"])
+def test_a_column_that_hides_the_metadata_of_files(spark: SparkSession, database: str, format: str) -> None:
+    spark.sql(f"CREATE TABLE t (k int, `_metadata` struct<file_path:string>) STORED AS {format}")
+    for first, value in ((0, "NULL"), (20, "named_struct('file_path', 'x')")):
+        spark.sql(f"INSERT INTO t SELECT id, {value} FROM range({first}, {first + 9}, 1, 1)")
+    hive_bitmap.build(spark, "t", ["k"])
+    assert "files" not in agree(spark, "t", "k = 2", "k > 22", "k = 99")
+
+
+def test_intervals_of_months(spark: SparkSession, database: str) -> None:
+    """No task can give them to Spark, so the files without a match are not looked at by one."""
+    spark.sql("CREATE TABLE t (k int, i interval year to month, s struct<i: interval month>) USING parquet")
+    for first in (0, 10):
+        months = "interval '1-2' year to month, named_struct('i', interval '3' month)"
+        spark.sql(f"INSERT INTO t SELECT id + {first}, {months} FROM range(0, 9, 1, 1)")
+    hive_bitmap.build(spark, "t", ["k"])
+    for strategy in ("rows", "files"):
+        with pytest.raises(Unsupported, match="cannot answer this"):
+            hive_bitmap.scan(spark, "t", "k = 2", strategy=strategy)
+    assert hive_bitmap.scan(spark, "t", "k = 2").selectExpr("CAST(i AS STRING)").collect()[0][0] is not None
+    assert agree(spark, "t", "k = 2", "k = 99", columns=["k"]) >= {"rows", "files", "index only"}
+
+
+def test_a_serde_that_is_not_that_of_the_files(spark: SparkSession, database: str) -> None:
+    spark.sql("CREATE TABLE t (k int) STORED AS PARQUET")
+    spark.sql("INSERT INTO t SELECT id FROM range(9)")
+    hive_bitmap.build(spark, "t", ["k"])
+    spark.sql("ALTER TABLE t SET SERDE 'org.apache.hadoop.hive.ql.io.orc.OrcSerde'")
+    assert "parquet read by org.apache.hadoop.hive.ql.io.orc.OrcSerde" in hive_bitmap.plan(spark, "t", "k = 1").reason
+
+
+@pytest.mark.parametrize("name", ["_cardinality", "_offset", "hive_bitmap_place", "Hive_Bitmap file"])
+def test_names_that_indexes_and_queries_use_themselves(spark: SparkSession, database: str, name: str) -> None:
+    spark.sql(f"CREATE TABLE t (`{name}` int, k int) STORED AS PARQUET")
+    spark.sql("INSERT INTO t SELECT 100 - id * 3, id FROM range(30)")
+    with pytest.raises(Unsupported, match=f"(?i)column '{name}' of .* has (the|a) name"):
+        hive_bitmap.build(spark, "t", [name])
+    hive_bitmap.build(spark, "t", ["k"])
+    agree(spark, "t", "k % 2 = 0", f"abs(k) = 4 AND `{name}` > 0")
+
+
+def test_what_is_no_text_does_not_reach_java(spark: SparkSession, database: str) -> None:
+    """It would end the connection to it."""
+    spark.sql("CREATE TABLE t (k int, s string) STORED AS PARQUET")
+    hive_bitmap.build(spark, "t", ["k"])
+    for ask in (hive_bitmap.scan, hive_bitmap.count, hive_bitmap.plan):
+        with pytest.raises(InvalidPredicate, match="half a surrogate pair is no character"):
+            ask(spark, "t", "s = '\udc80'")
+        with pytest.raises(NotFound, match="is not a table name"):
+            ask(spark, "t\udc80", "k = 1")
+    with pytest.raises(InvalidStatement, match="half a surrogate pair is no character"):
+        hive_bitmap.sql(spark, "SELECT * FROM t WHERE s = '\udc80'")
+    assert hive_bitmap.count(spark, "t", "k = 1") == 0

@@ -83,3 +83,34 @@ def linked(text: str) -> set[str]:
 )  # fmt: skip
 def test_links(text: str, wanted: set[str]) -> None:
     assert linked(text) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("SELECT 1 FROM a JOIN b USING (k)", {("b", "a", ()), ("a", "b", ())}),
+        (
+            "SELECT 1 FROM a JOIN b ON x JOIN c USING (k)",
+            {("c", "a", ()), ("a", "c", ()), ("c", "b", ("a",)), ("b", "c", ("a",))},
+        ),
+        ("SELECT 1 FROM a, b JOIN c USING (k)", {("c", "b", ("a",)), ("b", "c", ("a",))}),
+        (
+            "SELECT 1 FROM a JOIN b ON x SEMI JOIN c USING (k)",
+            {("c", "a", ()), ("a", "c", ()), ("c", "b", ("a",)), ("b", "c", ("a",))},
+        ),
+        ("SELECT 1 FROM a LEFT JOIN b ON x JOIN c USING (k)", {("c", "a", ()), ("a", "c", ())}),
+    ],
+)
+def test_using_merges_with_the_leftmost_column_of_the_name(
+    text: str, wanted: set[tuple[str, str, tuple[str, ...]]]
+) -> None:
+    """A link to a source behind others counts only if none of these has such a column."""
+    words = read(text)
+    found = list(scans(statement(words)))
+    made = {
+        (one.scan.alias, link.other.scan.alias, tuple(getattr(source, "alias", "?") for source in link.nearer))
+        for one in found
+        for link in links(words, one, found)
+        if link.path == ("k",)
+    }
+    assert made == wanted

@@ -75,6 +75,16 @@ def test_the_answers_are_the_same(database: sqlite3.Connection, text: str) -> No
         "SELECT * FROM (SELECT * FROM t) x",
         "SELECT count(*) FROM t",
         "SELECT count(*) FROM (SELECT DISTINCT k FROM t) x",
+        "SELECT count(*) FROM (SELECT s.k FROM t) x WHERE k = 1",  # a field of a struct
+        "SELECT count(*) FROM (SELECT t.s.k FROM t) x WHERE k = 1",
+        "SELECT count(*) FROM (SELECT y.k FROM (SELECT s AS y, k FROM t) x) x WHERE k = 1",
+        "SELECT count(*) FROM (SELECT b AS s, k FROM t) x WHERE s.k = 1",
+        "SELECT count(*) FROM (SELECT nope, k FROM t) x",  # no column
+        "SELECT count(*) FROM (SELECT y.k, s FROM t) x",
+        "SELECT count(*) FROM (SELECT *, nope FROM t) x",
+        "SELECT count(*) FROM (SELECT y.* FROM t) x",
+        "SELECT count(*) FROM (SELECT k FROM (SELECT nope, k FROM t) y) x",
+        "SELECT count(*) FROM (SELECT k FROM t ORDER BY nope) x",
         "SELECT count(*) FROM (SELECT k FROM t LIMIT 3) x",
         "SELECT count(*) FROM (SELECT k FROM t GROUP BY k) x",
         "SELECT count(*) FROM (SELECT max(k) FROM t) x",

@@ -37,6 +37,10 @@ def written(text: str, arguments: Any) -> str:
         ("a = ?", [datetime(2020, 1, 1)], "a = ?"),
         ("a = ?", [date(1500, 1, 1)], "a = ?"),
         ("a[b] :c = 1", {"c": 1}, "a[b] :c = 1"),  # a field of a variant
+        ("y:c IS NULL", {"c": 1}, "y:c IS NULL"),
+        ("y :c IS NULL", {"c": 1}, "y :c IS NULL"),
+        ("a BETWEEN:c AND?OR b", {"c": 1}, "a BETWEEN 1 AND?OR b"),
+        ("a BETWEEN?AND?OR b IN (?,?)", [1, 2, 3, 4], "a BETWEEN 1 AND 2 OR b IN (3,4)"),
         ("a = ':a'", {"a": 1}, "a = ':a'"),
         ("a = 1", None, "a = 1"),
     ],

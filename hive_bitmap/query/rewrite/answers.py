@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BLOCKS_REMEMBERED = 256
+OURS = "hive_bitmap_"  # what the columns of counted rows that are not keys begin with
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,7 @@ def answer_block(
         words = read(block)
         if not (single_row or may_be_counted(words)):
             return None
+        _require_own_names(words)
         base, indexes = found or catalog.table_and_indexes(spark, table, catalog.INDEXES_REMEMBERED)
         if not indexes:
             return None
@@ -134,6 +136,12 @@ def _require_keys(keys: Sequence[Column], base: Table, indexes: Sequence[Index])
     counted |= {column.name.lower() for column in base.partition_columns}
     if others := [key.name for key in keys if key.name.lower() not in counted]:
         raise Unsupported(f"no index counts the keys of {others[0]}")
+
+
+def _require_own_names(words: Words) -> None:
+    """Raise Unsupported for a name that counted rows may have, too."""
+    if ours := [name for at in range(words.end) if (name := words.name(at)).startswith(OURS)]:
+        raise Unsupported(f"the name {ours[0]} is taken")
 
 
 def _predicate(words: Words, columns: tuple[Column, ...]) -> str | None:

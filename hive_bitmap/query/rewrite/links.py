@@ -93,16 +93,21 @@ def _existences(words: Words, one: ScanDemands, conjunct: Conjunct, others: Sequ
 
 
 def _merged(one: ScanDemands, by_scan: dict[Scan, ScanDemands]) -> Iterator[Link]:
-    """Of USING; joins that NATURAL makes are left alone, for only Spark knows by what."""
+    """Of USING, which merges with the leftmost column of that name.
+
+    Joins that NATURAL makes are left alone, for only Spark knows by what.
+    """
+    earlier: list[Source] = []
     for item in one.block.items:
         for place, join in enumerate(item):
-            lefts = [before.source for before in item[:place] if before.kind == "INNER"]
-            for left in lefts:
-                pairs = [(join.source, left)]
-                pairs += [(left, join.source)] if join.kind in ("INNER", "SEMI") else []
+            for number, before in enumerate(item[:place]):
+                left, nearer = before.source, (*earlier, *(other.source for other in item[:number]))
+                pairs = [(join.source, left)] if before.kind == "INNER" else []
+                pairs += [(left, join.source)] if pairs and join.kind in ("INNER", "SEMI") else []
                 for source, other in pairs:
                     if source is one.scan and isinstance(other, Scan) and other in by_scan:
-                        yield from (Link((name,), by_scan[other], (name,)) for name in join.merged)
+                        yield from (Link((name,), by_scan[other], (name,), nearer) for name in join.merged)
+        earlier += [join.source for join in item]
 
 
 def _sides(words: Words, conjunct: Conjunct) -> tuple[Path, Path] | None:

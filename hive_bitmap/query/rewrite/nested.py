@@ -70,12 +70,14 @@ def flattened(words: Words, nest: Nest, table: str, columns: Sequence[Column]) -
     for block in reversed(nest.blocks[1:]):
         alias = _alias(block)
         names = Names(columns, alias)
+        if not _is_sound(words, block, names, exposed):
+            raise Unsupported("only Spark knows whether what the query inside names is there")
         texts = [conjunct.text for conjunct in block.where]
         served = all(serves(Demand(text), columns, alias) for text in texts)
         if not served or not all(_named(tokenize(text), names) <= exposed for text in texts):
             raise Unsupported("a condition inside is not understood")
         conditions += [names.unqualified(tokenize(text), text) for text in texts]
-        exposed = _passed_on(block, exposed) - padded  # of CHAR Spark compares the table's own columns as such
+        exposed = _passed_on(block, names, exposed) - padded  # of CHAR Spark compares the table's own columns as such
     outer = read(words.source(nest.block.start, nest.block.end))
     found = clauses(outer)
     from_, behind = found["FROM"]
@@ -121,18 +123,31 @@ def _passes_on(block: Block) -> bool:
     )
 
 
-def _passed_on(block: Block, exposed: set[str]) -> set[str]:
+def _is_sound(words: Words, block: Block, names: Names, exposed: set[str]) -> bool:
+    """Whether all that a block selects are stars of its source and columns that it sees, and it sorts by nothing."""
+    sorted_by = any(words.key(at) == "BY" for at in words.outer(block.start, block.end))
+    stars = (item.source for item in block.row or () if item.name == NAMES_OF_ALL)
+    columns = (_column(item.source, names) for item in block.row or () if item.name != NAMES_OF_ALL)
+    return not sorted_by and {*stars} <= {"", _alias(block)} and {*columns} <= exposed
+
+
+def _passed_on(block: Block, names: Names, exposed: set[str]) -> set[str]:
     """Of the names of columns that a block sees, those that mean the same outside; none beside a star."""
     if block.outputs is None:
         return exposed
-    inside = {name: path_at(tokenize(source), 0)[0][-1:] for name, source in block.outputs.items()}
-    return {name for name, path in inside.items() if path == [name] and name in exposed}
+    return {name for name, source in block.outputs.items() if name in exposed and _column(source, names) == name}
+
+
+def _column(source: str, names: Names) -> str:
+    """The name of the column that a dotted name means, in lower case; empty for a field of a struct."""
+    column = names.resolve(path_at(tokenize(source), 0)[0])
+    return column.name.lower() if column is not None else ""
 
 
 def _named(tokens: Sequence[Token], names: Names) -> set[str]:
-    """The columns that may be meant anywhere in these words, but for what AS names."""
+    """The columns that may be meant anywhere in these words, but for what AS names; those too whose fields are."""
     paths = (path_at(tokens, at)[0] for at in range(len(tokens)) if not at or tokens[at - 1].key != "AS")
-    found = (names.resolve(path) for path in paths if path)
+    found = (names.resolve(path[:end]) for path in paths for end in range(1, len(path) + 1))
     return {column.name.lower() for column in found if column is not None}
 
 

@@ -13,7 +13,9 @@ from hive_bitmap.index.metastore import literal
 from hive_bitmap.query.tokens import Token
 
 Arguments = Mapping[str, Any] | Sequence[Any] | None
-_NOT_BEFORE = (")", "]")  # `a[x:y]`, `variant:field`
+# Behind other words and names a colon may begin the field of a VARIANT.
+_WORDS_BEFORE = {"SELECT", "DISTINCT", "WHERE", "HAVING", "ON", "BY", "LIMIT", "OFFSET", "AND", "OR", "NOT", "BETWEEN"}
+_WORDS_BEFORE |= {"LIKE", "ILIKE", "RLIKE", "REGEXP", "ESCAPE", "CASE", "WHEN", "THEN", "ELSE", "FROM", "DIV"}
 
 
 def spelled(tokens: Sequence[Token], arguments: Arguments) -> dict[int, tuple[int, str]]:
@@ -30,12 +32,18 @@ def spelled(tokens: Sequence[Token], arguments: Arguments) -> dict[int, tuple[in
 def _named(tokens: Sequence[Token], arguments: Mapping[str, Any]) -> dict[int, tuple[int, str]]:
     found = {}
     for at, token in enumerate(tokens[:-1]):
-        name, before = tokens[at + 1], tokens[at - 1] if at else None
-        value = arguments.get(name.text)
-        follows = before is not None and (before.kind == "name" or before.key in _NOT_BEFORE)
-        if token.key == ":" and name.start == token.end and not follows and (text := _spelled(value)):
+        name = tokens[at + 1]
+        begins = token.key == ":" and name.start == token.end and at > 0 and _may_precede(tokens[at - 1])
+        if begins and (text := _spelled(arguments.get(name.text))):
             found[token.start] = (name.end, text)
     return found
+
+
+def _may_precede(token: Token) -> bool:
+    """Whether a colon behind this begins a parameter, and is not that of `variant:field` or `a[x:y]`."""
+    return (
+        token.key in _WORDS_BEFORE if token.kind == "word" else token.kind == "symbol" and token.key not in (")", "]")
+    )
 
 
 def _spelled(value: Any) -> str:

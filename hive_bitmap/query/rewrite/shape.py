@@ -146,11 +146,20 @@ def shape_of(words: Words, columns: Sequence[Column], names_shown: Sequence[str]
     counted = shape.aggregates or "GROUP" in found or "HAVING" in found
     if not counted and not (distinct or shape.limited_to_one or single_row):
         raise Unsupported("it asks for the rows")
+    if single_row and not all(_cannot_fail(item, shape.aggregates) for item in items):
+        raise Unsupported("Spark need not evaluate what it selects")
     if any(column.type.startswith("char(") for column in shape.keys):
         raise Unsupported("it compares CHAR, which Spark pads in the table's own columns only")
     if any(column.type in _FLOATS for column in shape.keys):
         _require_float_keys(shape, bool(counted))
     return shape
+
+
+def _cannot_fail(item: Item, aggregates: Sequence[Aggregate]) -> bool:
+    """Whether an item is a column, one word, or an aggregate of which there is always a value."""
+    simple = (a for a in aggregates if not a.filter and (a.column is not None or not a.argument))
+    sound = {(a.start, a.end) for a in simple if a.function in ("COUNT", "MIN", "MAX")}
+    return item.column is not None or item.end - item.start == 1 or (item.start, item.end) in sound
 
 
 def _require_float_keys(shape: Shape, counted: bool) -> None:

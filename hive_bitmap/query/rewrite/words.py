@@ -85,7 +85,8 @@ class Words:
         pieces, copied = [], first
         for start in sorted(start for start in self.spelled if first <= start < last):
             behind, literal = self.spelled[start]
-            pieces += [self.text[copied:start], literal]
+            before, after = (" " * text.isalnum() for text in (self.text[start - 1 : start], self.text[behind:][:1]))
+            pieces += [self.text[copied:start], before, literal, after]  # a word of its own: `BETWEEN:low AND :high`
             copied = behind
         return "".join([*pieces, self.text[copied:last]])
 
@@ -99,8 +100,8 @@ def words(text: str, tokens: Sequence[Token], spelled: Mapping[int, tuple[int, s
     for at, token in enumerate(tokens):
         if token.key in _TELLTALE or token.text.strip("`").upper() in _TELLTALE:
             raise Unsupported(f"it asks for {token.text}")
-        if token.key == "|" and at + 1 < len(tokens) and tokens[at + 1].text == ">":
-            raise Unsupported("it is a pipe")
+        if token.key == "|" and at + 1 < len(tokens) and (tokens[at + 1].key == ">" or tokens[at + 1].kind == "word"):
+            raise Unsupported("it may be a pipe")
         if token.key == ";":
             raise Unsupported("it is several statements")
         if token.kind in ("word", "name") and not token.text.isascii() and any(map(_is_like_others, token.text)):

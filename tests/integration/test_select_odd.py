@@ -1,0 +1,100 @@
+"""Queries over tables with odd columns, in which a rule that goes by names alone would lose rows or errors."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+
+import hive_bitmap
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS = "SELECT CAST(id % 7 AS INT) AS k, CAST(id % 4 AS INT) AS j, {id} AS id, CAST(id % 11 AS INT) AS x"
+STRUCT = "named_struct('k', CAST(id % 3 AS INT), 'v', 'a') AS s"
+
+
+@pytest.fixture(scope="module")
+def odd(spark: SparkSession) -> Iterator[SparkSession]:
+    """A session whose current database holds three indexed tables; `fact` has a struct with a field `k`."""
+    name, before = f"odd_{uuid4().hex[:8]}", spark.catalog.currentDatabase()
+    spark.sql(f"CREATE DATABASE {name}")
+    spark.catalog.setCurrentDatabase(name)
+    for table, rows, more in (("fact", 160, f", {STRUCT}"), ("one", 40, ""), ("two", 30, "")):
+        spark.sql(f"CREATE TABLE {table} STORED AS PARQUET AS {ROWS.format(id='id')}{more} FROM range({rows})")
+        hive_bitmap.build(spark, table, ["k", "j", "x", "id"])
+    spark.sql("CREATE VIEW fields AS SELECT s.k, x FROM fact")
+    yield spark
+    spark.catalog.setCurrentDatabase(before)
+    spark.sql(f"DROP DATABASE {name} CASCADE")
+
+
+@pytest.mark.parametrize("strategy", ["", "rows"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT count(*) FROM (SELECT s.k FROM fact) z WHERE k = 2",
+        "SELECT k, count(*) FROM (SELECT fact.s.k FROM fact) z GROUP BY k",
+        "WITH c AS (SELECT s.k FROM fact WHERE j = 1) SELECT k, count(*) FROM c GROUP BY k",
+        "SELECT DISTINCT k FROM (SELECT s.k FROM fact WHERE j = 1) z",
+        "SELECT count(*) FROM fields WHERE k = 2",
+        "SELECT count(*) FROM (SELECT q.k FROM (SELECT s AS q, k FROM fact) z) y WHERE k = 2",
+        "SELECT a.x, c.id FROM two a JOIN fact b ON a.id = b.id JOIN one c USING (k) WHERE c.j = 1",
+        "SELECT b.x FROM two a, fact b JOIN one c USING (k) WHERE c.j = 1 AND a.id = b.id",
+        "SELECT b.x FROM two a JOIN fact b USING (id) JOIN one c USING (k) WHERE c.j = 1",
+        "SELECT a.id, b.x FROM two a JOIN fact b ON a.id = b.id + 1 SEMI JOIN one c USING (k) WHERE b.j = 2",
+        "SELECT x, k FROM fact WHERE j = 1 | EXTEND 1 = 1 AND k = 5",
+        "SELECT x, k FROM fact WHERE j = 1 |> EXTEND 1 = 1 AND k = 5",
+        "SELECT x, k FROM fact WHERE j = 1 | LEFT JOIN (SELECT id AS n FROM one) o ON n = 2 AND x = 5",
+        "SELECT x FROM fact WHERE k | 2 = 3 AND (j | x) = 3",
+        "SELECT 1 AS hive_bitmap_weight, count(k + 1) AS n FROM fact GROUP BY hive_bitmap_weight",
+        "SELECT EXISTS (SELECT 1 / 0 FROM fact WHERE k = 1) AS e",
+        "SELECT EXISTS (SELECT 10 / k FROM fact WHERE k = 0) AS e, EXISTS (SELECT k FROM fact WHERE k = 9) AS f",
+        "SELECT EXISTS (SELECT max(k) + 2147483647 FROM fact) AS e",
+    ],
+)
+def test_answers_are_sparks(odd: SparkSession, text: str, strategy: str) -> None:
+    assert asked(odd, text, strategy) == Counter(odd.sql(text).collect())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT count(*) FROM (SELECT nope, k FROM fact) z WHERE k = 1",
+        "SELECT count(*) FROM (SELECT y.k FROM fact) z",
+        "SELECT count(*) FROM (SELECT fact.k.z, j FROM fact) y",
+        "SELECT count(*) FROM (SELECT z.* FROM fact) y",
+        "SELECT count(*) FROM (SELECT k.* FROM fact) y",
+        "SELECT count(*) FROM (SELECT *, nope FROM fact) y",
+        "SELECT count(*) FROM (SELECT k FROM fact ORDER BY nope) y",
+        "SELECT count(*) FROM (SELECT k FROM fact ORDER BY 99) y",
+        "SELECT k, (SELECT count(*) FROM (SELECT nope FROM fact) y) FROM one",
+    ],
+)
+def test_errors_are_sparks(odd: SparkSession, text: str) -> None:
+    from pyspark.errors import AnalysisException
+
+    with pytest.raises(AnalysisException) as wanted:
+        odd.sql(text)
+    with pytest.raises(AnalysisException) as found:
+        hive_bitmap.sql(odd, text).collect()
+    assert found.value.getCondition() == wanted.value.getCondition()
+
+
+def test_the_field_of_a_variant_is_no_parameter(odd: SparkSession) -> None:
+    text = """SELECT x5 FROM (SELECT parse_json(concat('{"p":', j, '}')) AS y, x AS y5, k AS x5 FROM fact) z
+    WHERE y:q IS NULL AND x5 > :q"""
+    assert asked(odd, text, "rows", {"q": 5}) == Counter(odd.sql(text, {"q": 5}).collect())
+
+
+def asked(spark: SparkSession, text: str, strategy: str, arguments: Any = None) -> Counter[Any]:
+    """The rows of a query through the index, the strategy chosen by cost if none is given."""
+    spark.conf.set("hive_bitmap.strategy", strategy)
+    try:
+        return Counter(hive_bitmap.sql(spark, text, arguments).collect())
+    finally:
+        spark.conf.unset("hive_bitmap.strategy")
