@@ -82,6 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         e.show()
         return e.exit_code
     except (KeyboardInterrupt, click.Abort):
+        logging.getLogger().addHandler(logging.NullHandler())  # what py4j says while all ends goes nowhere
         return _failed("interrupted", INTERRUPTED)
     except BrokenPipeError:
         # What is left to write would fail again when Python ends.
@@ -117,8 +118,17 @@ def _told(level: int) -> Iterator[None]:
 
 def _is_of_others(record: logging.LogRecord) -> bool:
     """Whether nobody else tells it: thrift logs what PyHive then raises."""
-    interrupted = record.exc_info is not None and isinstance(record.exc_info[1], KeyboardInterrupt)
-    return not (interrupted or record.name.startswith(("hive_bitmap", "thrift")))
+    error = record.exc_info[1] if record.exc_info is not None else None
+    return not (_is_of_interrupt(error) or record.name.startswith(("hive_bitmap", "thrift")))
+
+
+def _is_of_interrupt(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind an error: PySpark's handler talks to Java, in the middle of what is being said there."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt) or (isinstance(error, RuntimeError) and "reentrant call" in str(error)):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 class _Messages(logging.Handler):

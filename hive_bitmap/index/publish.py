@@ -177,9 +177,12 @@ def _discard(spark: SparkSession, switch: Switch) -> int | None:
 
 
 def _live(spark: SparkSession, definition: Definition) -> set[str]:
-    """The generations of an index that the metastore references now."""
+    """The generations of an index that the metastore references now, whatever its table is called by now."""
     names = [definition.index_table, _next_table(definition)]
     found = metastore.describe_many(spark, definition.database, names)
+    if all(table.name != definition.index_table for table in found):
+        others = catalog.indexes_of_database(spark, definition.database)
+        found += [index.table for index in others if index.definition.root == definition.root]
     return {folder for table in found for folder in catalog.states(spark, Index(definition, table)).values()}
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -92,6 +93,33 @@ def test_an_index_that_is_dropped_meanwhile(spark: SparkSession, database: str, 
     left = {*before.values(), *after.values()}
     assert set(generations(spark, database)) == left, "what was not published is deleted"
     require_right(spark, flat)
+
+
+@pytest.mark.parametrize("make", [flat_table, parted_table])
+def test_an_index_that_is_renamed_meanwhile(
+    spark: SparkSession,
+    database: str,
+    tmp_path: Path,
+    make: Callable[[SparkSession, Path], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Right behind the switch, so that what is looked for under the old name is published under another."""
+    table = make(spark, tmp_path / "t")
+    hive_bitmap.build(spark, table, ["k"])
+    switch = metastore_alter.switch
+
+    def switch_and_rename(*what: Any) -> None:
+        switch(*what)
+        hive_bitmap.rename(spark, table, "k", "other")
+        raise OSError("gone")
+
+    monkeypatch.setattr(metastore_alter, "switch", switch_and_rename)
+    with pytest.raises(BuildFailed, match="that are switched"):
+        hive_bitmap.rebuild(spark, table, full=True)
+    assert [(one.definition.name, one.unindexed, one.problem) for one in hive_bitmap.show(spark, table)] == [
+        ("other", 0, "")
+    ]
+    require_right(spark, table)
 
 
 def test_a_reader_in_flight_ends_right(spark: SparkSession, database: str, tmp_path: Path) -> None:

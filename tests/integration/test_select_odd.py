@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 
 import hive_bitmap
+from hive_bitmap.errors import InvalidStatement
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,6 +28,8 @@ def odd(spark: SparkSession) -> Iterator[SparkSession]:
     for table, rows, more in (("fact", 160, f", {STRUCT}"), ("one", 40, ""), ("two", 30, "")):
         spark.sql(f"CREATE TABLE {table} STORED AS PARQUET AS {ROWS.format(id='id')}{more} FROM range({rows})")
         hive_bitmap.build(spark, table, ["k", "j", "x", "id"])
+    spark.sql("CREATE TABLE words STORED AS PARQUET AS SELECT x, k AS all FROM fact")
+    hive_bitmap.build(spark, "words", ["x", "all"])
     spark.sql("CREATE VIEW fields AS SELECT s.k, x FROM fact")
     yield spark
     spark.catalog.setCurrentDatabase(before)
@@ -52,6 +55,10 @@ def odd(spark: SparkSession) -> Iterator[SparkSession]:
         "SELECT x, k FROM fact WHERE j = 1 | LEFT JOIN (SELECT id AS n FROM one) o ON n = 2 AND x = 5",
         "SELECT x FROM fact WHERE k | 2 = 3 AND (j | x) = 3",
         "SELECT 1 AS hive_bitmap_weight, count(k + 1) AS n FROM fact GROUP BY hive_bitmap_weight",
+        "SELECT o.x FROM (SELECT 5 AS `from`, 1 AS x) o WHERE EXISTS (SELECT all FROM words WHERE x = 2)",
+        "SELECT (SELECT all FROM words WHERE x = 1) AS y FROM (SELECT 5 AS `from`, 1 AS x) q",
+        "SELECT ALL all FROM words WHERE all = 1",
+        "SELECT all, x FROM words WHERE all = 1",
         "SELECT EXISTS (SELECT 1 / 0 FROM fact WHERE k = 1) AS e",
         "SELECT EXISTS (SELECT 10 / k FROM fact WHERE k = 0) AS e, EXISTS (SELECT k FROM fact WHERE k = 9) AS f",
         "SELECT EXISTS (SELECT max(k) + 2147483647 FROM fact) AS e",
@@ -64,6 +71,8 @@ def test_answers_are_sparks(odd: SparkSession, text: str, strategy: str) -> None
 @pytest.mark.parametrize(
     "text",
     [
+        "SELECT all FROM words WHERE x = 2",
+        "SELECT count(*) FROM (SELECT all FROM words) z WHERE all = 1",
         "SELECT count(*) FROM (SELECT nope, k FROM fact) z WHERE k = 1",
         "SELECT count(*) FROM (SELECT y.k FROM fact) z",
         "SELECT count(*) FROM (SELECT fact.k.z, j FROM fact) y",
@@ -83,6 +92,30 @@ def test_errors_are_sparks(odd: SparkSession, text: str) -> None:
     with pytest.raises(AnalysisException) as found:
         hive_bitmap.sql(odd, text).collect()
     assert found.value.getCondition() == wanted.value.getCondition()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DROP TABLE one",
+        "INSERT INTO one SELECT * FROM two",
+        "WITH c AS (SELECT /*+ COALESCE(1) */ * FROM two) INSERT INTO one SELECT * FROM c",
+        "WITH c AS (SELECT * FROM two) INSERT INTO one SELECT * FROM c",
+        "FROM two INSERT INTO one SELECT *",
+        "CREATE TABLE three AS SELECT * FROM two",
+        "EXECUTE IMMEDIATE 'DROP TABLE one'",
+        "",
+    ],
+)
+def test_what_explain_analyze_runs_are_queries(odd: SparkSession, text: str) -> None:
+    with pytest.raises(InvalidStatement, match="nothing but a query"):
+        hive_bitmap.sql(odd, f"EXPLAIN ANALYZE {text}")
+    assert odd.table("one").count() == 40 and not odd.catalog.tableExists("three")
+
+
+@pytest.mark.parametrize("text", ["TABLE one", "VALUES (1)", "(SELECT k FROM one)", "FROM one SELECT k"])
+def test_what_explain_analyze_takes(odd: SparkSession, text: str) -> None:
+    assert " rows" in hive_bitmap.sql(odd, f"EXPLAIN ANALYZE {text}").first()[0]
 
 
 def test_the_field_of_a_variant_is_no_parameter(odd: SparkSession) -> None:

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from hive_bitmap.errors import InvalidStatement
 from hive_bitmap.query.explain import to_json as plan_json
 from hive_bitmap.query.explain import to_text as plan_text
 from hive_bitmap.query.explain_html import body, page
 from hive_bitmap.query.measures import seconds
 from hive_bitmap.query.rewrite.choices import Choice, Rewriting
 from hive_bitmap.query.rewrite.rewriting import rewrite
+from hive_bitmap.query.tokens import tokenize
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,6 +28,8 @@ Arguments = dict[str, Any] | list[Any] | None
 _EXPLAIN = re.compile(
     r"\s*EXPLAIN\b(?P<analyze>\s+ANALYZE\b)?(?P<mode>\s+(?:EXTENDED|FORMATTED|COST|CODEGEN)\b)?", re.I
 )
+_BEGIN_QUERIES = ("SELECT", "WITH", "FROM", "(", "VALUES", "TABLE")
+_WRITE = ("INSERT", "UPDATE", "DELETE", "MERGE")
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,12 @@ def explained(spark: SparkSession, text: str, args: Arguments = None) -> DataFra
 def explain(
     spark: SparkSession, query: str, args: Arguments = None, *, analyze: bool = False, mode: str = ""
 ) -> Explanation:
-    """How a query is answered now; `mode` is a word of Spark's EXPLAIN. Raises what Spark raises."""
+    """How a query is answered now; `mode` is a word of Spark's EXPLAIN.
+
+    Raises what Spark raises, and InvalidStatement where what `analyze` would run may be no query.
+    """
+    if analyze:
+        _require_query(query)
     started = time.monotonic()
     rewriting = rewrite(spark, query, args, thorough=True)
     planned = time.monotonic() - started
@@ -78,6 +87,14 @@ def explain(
     rows, took = _run(_sql(spark, rewriting, "", args))
     tables = tuple(_counted(choice) for choice in rewriting.choices)
     return Explanation(query, tables, engine, planned, rewriting.why_not, rows, took)
+
+
+def _require_query(text: str) -> None:
+    tokens = tokenize(text)
+    first = tokens[0].key if tokens else ""
+    hidden = first in ("WITH", "FROM") and tokens[-1].kind == "odd"  # then what follows is not known
+    if first not in _BEGIN_QUERIES or hidden or any(token.key in _WRITE for token in tokens):
+        raise InvalidStatement(f"EXPLAIN ANALYZE runs what it explains, so it takes nothing but a query: not {text!r}")
 
 
 def to_text(explanation: Explanation, width: int | None = None, color: bool = False) -> str:

@@ -128,7 +128,7 @@ def _block(words: Words, start: int, end: int, scope: Scope) -> tuple[Block, int
     first, last = spans["SELECT"]
     items = from_items(words, *spans["FROM"], scope, partial(query, words, scope=scope)) if "FROM" in spans else ()
     where = conjuncts(words, *spans["WHERE"]) if "WHERE" in spans else ()
-    chosen = first + (words.key(first) in ("DISTINCT", "ALL") and first + 1 < last)
+    chosen = first + _quantified(words, first, last)
     whole = not any(words.key(place) == "OVER" for place in range(first, last))
     stable = whole and not any(words.key(place) in _UNSTABLE for place in range(first, last))
     plain = whole and not {"GROUP", "HAVING"} & set(clauses)
@@ -147,6 +147,15 @@ def _block(words: Words, start: int, end: int, scope: Scope) -> tuple[Block, int
         _grouped(words, *spans["GROUP"]) if stable and "GROUP" in spans else frozenset(),
     )
     return block, end
+
+
+def _quantified(words: Words, at: int, end: int) -> bool:
+    """Whether a select list begins with DISTINCT or ALL; of `SELECT all FROM t` Spark takes FROM for a column."""
+    if words.key(at) not in ("DISTINCT", "ALL"):
+        return False
+    if at + 1 == end or words.key(at + 1) in (",", ".", "AS"):
+        raise Unsupported(f"{words.key(at)} may be a column")
+    return True
 
 
 def _grouped(words: Words, at: int, end: int) -> frozenset[str]:
