@@ -240,7 +240,9 @@ def _check_key(column: Column, where: str) -> None:
     if column.name.lower() in (BUCKET.name, OFFSET.name, OFFSETS.name, "_bitmaps", "_gap_lengths", "_cardinality"):
         raise Unsupported(f"column {column.name!r} of {where} has the name of a column of every index table")
     if column.name.lower().startswith("hive_bitmap"):
-        raise Unsupported(f"column {column.name!r} of {where} has a name as columns have that queries get on their way")
+        raise Unsupported(
+            f"column {column.name!r} of {where} begins with hive_bitmap, as names do that queries use themselves"
+        )
     if " collate " in column.type:
         raise Unsupported(f"column {column.name!r} of {where} is {column.type}: collated strings cannot be keys")
     if column.default:

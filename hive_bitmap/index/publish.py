@@ -111,14 +111,12 @@ def _table(spark: SparkSession, base: Table, switch: Switch) -> Table:
     """The index table, made first where it may be, and with the definition that goes with the new generations."""
     definition = switch.definition
     location = switch.folders.get((), definition.root)
-    if switch.created and _create(spark, base, definition, location):
-        return Table(
-            definition.database,
-            definition.index_table,
-            "EXTERNAL",
-            partition_columns=base.partition_columns,
-            location=location,
-        )
+    if switch.created:
+        made = _create(spark, base, definition, location)
+        if not definition.has_default_table:
+            catalog.point_to(spark, base, {definition.index_table}, set())
+        if made is not None:
+            return made
     found = metastore.describe_many(spark, definition.database, [definition.index_table])
     if not found:
         raise BuildFailed(f"index {definition.name} on {definition.full_table} was dropped while it was built")
@@ -133,8 +131,8 @@ def _table(spark: SparkSession, base: Table, switch: Switch) -> Table:
     return table
 
 
-def _create(spark: SparkSession, base: Table, definition: Definition, location: str) -> bool:
-    """Make the index table; returns whether it was not there yet."""
+def _create(spark: SparkSession, base: Table, definition: Definition, location: str) -> Table | None:
+    """Make the index table, as it is then known without a look at it; None where it was there."""
     from pyspark.errors import AnalysisException
 
     try:
@@ -142,10 +140,9 @@ def _create(spark: SparkSession, base: Table, definition: Definition, location: 
     except AnalysisException:
         if not metastore.describe_many(spark, definition.database, [definition.index_table]):
             raise
-        return False
-    if not definition.has_default_table:
-        catalog.point_to(spark, base, {definition.index_table}, set())
-    return True
+        return None
+    name, columns = definition.index_table, base.partition_columns
+    return Table(definition.database, name, "EXTERNAL", partition_columns=columns, location=location)
 
 
 def _replace(spark: SparkSession, base: Table, table: Table, switch: Switch) -> Table:

@@ -715,7 +715,7 @@ def test_a_serde_that_is_not_that_of_the_files(spark: SparkSession, database: st
 def test_names_that_indexes_and_queries_use_themselves(spark: SparkSession, database: str, name: str) -> None:
     spark.sql(f"CREATE TABLE t (`{name}` int, k int) STORED AS PARQUET")
     spark.sql("INSERT INTO t SELECT 100 - id * 3, id FROM range(30)")
-    with pytest.raises(Unsupported, match=f"(?i)column '{name}' of .* has (the|a) name"):
+    with pytest.raises(Unsupported, match=f"(?i)column '{name}' of .* (has the name|begins with)"):
         hive_bitmap.build(spark, "t", [name])
     hive_bitmap.build(spark, "t", ["k"])
     agree(spark, "t", "k % 2 = 0", f"abs(k) = 4 AND `{name}` > 0")

@@ -85,7 +85,9 @@ class Words:
         pieces, copied = [], first
         for start in sorted(start for start in self.spelled if first <= start < last):
             behind, literal = self.spelled[start]
-            before, after = (" " * text.isalnum() for text in (self.text[start - 1 : start], self.text[behind:][:1]))
+            before, after = (
+                " " * text.isalnum() for text in (self.text[start - 1 : start], self.text[behind : behind + 1])
+            )
             pieces += [self.text[copied:start], before, literal, after]  # a word of its own: `BETWEEN:low AND :high`
             copied = behind
         return "".join([*pieces, self.text[copied:last]])
