@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import logging
 import os
 import re
 import subprocess
@@ -169,6 +170,31 @@ def test_an_interrupt_and_a_full_disk(monkeypatch: pytest.MonkeyPatch, capsys: p
         monkeypatch.setattr(cli.command.commands["show"], "callback", lambda **_: fail())
         assert cli.main(["show", "t"]) == status
         assert capsys.readouterr() == ("", said)
+
+
+def test_what_py4j_says_of_an_interrupt_is_not_told(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """PySpark's handler of Ctrl-C talks to Java in the middle of a call, which fails, and py4j logs it."""
+
+    def fail(error: type[BaseException], said: str) -> None:
+        try:
+            try:
+                raise error(said)
+            except error:
+                raise ConnectionError("Error while sending or receiving")  # noqa: B904 - as py4j does
+        except ConnectionError:
+            logging.getLogger().exception("Exception while sending command.")
+
+    def show(**_: object) -> None:
+        fail(RuntimeError, "reentrant call inside <_io.BufferedReader name=6>")
+        fail(KeyboardInterrupt, "")
+        fail(ValueError, "of others")
+
+    monkeypatch.setattr(cli.command.commands["show"], "callback", show)
+    assert cli.main(["show", "t"]) == 0
+    told = capfd.readouterr().err
+    assert "of others" in told and "reentrant" not in told and "KeyboardInterrupt" not in told
 
 
 def test_a_reader_that_goes_away_is_no_error_message() -> None:
