@@ -16,7 +16,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hive_bitmap.errors import Unsupported
 from hive_bitmap.index.metastore import quote
 from hive_bitmap.query.rewrite.expressions import Aggregate
 from hive_bitmap.query.rewrite.shape import Shape
@@ -64,8 +63,6 @@ def key_sets(shape: Shape) -> list[tuple[str, ...]] | None:
 def groups_of(shape: Shape, counts: Sequence[pa.Table]) -> Groups:
     """The groups, from the counts of each of the key sets. Raises Unsupported where a sum might not be Spark's."""
     names = [column.name for column in shape.groups]
-    if any(name.lower().startswith(VALUE) for name in names):
-        raise Unsupported(f"a column begins with {VALUE}")
     keys, numbers = _numbered(names, counts)
     columns: dict[str, Any] = {name: keys[name] for name in names}
     fields = [keys.schema.field(name) for name in names]

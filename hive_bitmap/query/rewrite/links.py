@@ -97,17 +97,23 @@ def _merged(one: ScanDemands, by_scan: dict[Scan, ScanDemands]) -> Iterator[Link
 
     Joins that NATURAL makes are left alone, for only Spark knows by what.
     """
-    earlier: list[Source] = []
-    for item in one.block.items:
-        for place, join in enumerate(item):
-            for number, before in enumerate(item[:place]):
-                left, nearer = before.source, (*earlier, *(other.source for other in item[:number]))
-                pairs = [(join.source, left)] if before.kind == "INNER" else []
-                pairs += [(left, join.source)] if pairs and join.kind in ("INNER", "SEMI") else []
-                for source, other in pairs:
-                    if source is one.scan and isinstance(other, Scan) and other in by_scan:
-                        yield from (Link((name,), by_scan[other], (name,), nearer) for name in join.merged)
-        earlier += [join.source for join in item]
+    for join, left, nearer in _merging(one.block):
+        pairs = [(join.source, left), *([(left, join.source)] if join.kind in ("INNER", "SEMI") else [])]
+        for source, other in pairs:
+            if source is one.scan and isinstance(other, Scan) and other in by_scan:
+                yield from (Link((name,), by_scan[other], (name,), nearer) for name in join.merged)
+
+
+def _merging(block: Block) -> Iterator[tuple[Join, Source, tuple[Source, ...]]]:
+    """Each join with each inner source left of it in its item, and the sources of FROM that stand before that one."""
+    joins = _joins(block)
+    start = 0
+    for item in block.items:
+        for place in range(start, start + len(item)):
+            for left in range(start, place):
+                if joins[left].kind == "INNER":
+                    yield joins[place], joins[left].source, tuple(join.source for join in joins[:left])
+        start += len(item)
 
 
 def _sides(words: Words, conjunct: Conjunct) -> tuple[Path, Path] | None:

@@ -41,9 +41,9 @@ def _named(tokens: Sequence[Token], arguments: Mapping[str, Any]) -> dict[int, t
 
 def _may_precede(token: Token) -> bool:
     """Whether a colon behind this begins a parameter, and is not that of `variant:field` or `a[x:y]`."""
-    return (
-        token.key in _WORDS_BEFORE if token.kind == "word" else token.kind == "symbol" and token.key not in (")", "]")
-    )
+    if token.kind == "word":
+        return token.key in _WORDS_BEFORE
+    return token.kind == "symbol" and token.key not in (")", "]")
 
 
 def _spelled(value: Any) -> str:
