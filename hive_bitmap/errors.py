@@ -38,6 +38,13 @@ class InvalidProperty(HiveBitmapError):
 class InvalidPredicate(HiveBitmapError):
     """A predicate that is not SQL; the message tells the position and the reason."""
 
+    @classmethod
+    def at(cls, text: str, offset: int, reason: str) -> InvalidPredicate:
+        """The error that tells where in the text (line and column from 1) and why."""
+        before = text[:offset]
+        column = offset - (before.rfind("\n") + 1) + 1
+        return cls(f"line {before.count(chr(10)) + 1}, column {column}: {reason}, in {text!r}")
+
 
 class InvalidStatement(HiveBitmapError):
     """A statement that neither dialect has; the message tells line, column, what stands there and what may."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import InvalidPredicate
+from hive_bitmap.index.conditions import require_characters
 from hive_bitmap.query.leaves import leaf
 from hive_bitmap.query.matching import Interval, interval, matches
 from hive_bitmap.query.names import Names
@@ -35,7 +36,7 @@ from hive_bitmap.query.nodes import (
     simplify,
 )
 from hive_bitmap.query.rendering import to_sql
-from hive_bitmap.query.tokens import Token, invalid, require_characters, tokenize
+from hive_bitmap.query.tokens import Token, tokenize
 
 __all__ = [
     "And",
@@ -81,7 +82,7 @@ def parse(text: str, columns: Sequence[Column], table: str | None = None) -> Pre
     tokens = tokenize(text)
     names = Names(columns, table)
     if not tokens:
-        raise invalid(text, 0, "a condition is missing")
+        raise InvalidPredicate.at(text, 0, "a condition is missing")
     if "${" in text:
         return Unknown(text, "Spark may replace what stands in ${..}")
     if tokens[-1].kind == "odd":
@@ -182,7 +183,7 @@ class _Splitter:
         if at < len(self.tokens):
             here, offset = self.tokens[at].text, self.tokens[at].start
         after = f" after {self.tokens[at - 1].text}" if at else ""
-        return invalid(self.text, offset, f"{here} stands where a condition should{after}")
+        return InvalidPredicate.at(self.text, offset, f"{here} stands where a condition should{after}")
 
     def _leaf(self, start: int, end: int, negated: bool) -> Predicate:
         node = leaf(self.tokens[start:end], self.text, self.names)
@@ -207,10 +208,10 @@ def closers(text: str, tokens: Sequence[Token]) -> dict[int, int]:
             opened.append(at)
         elif token.key in _BRACKETS:
             if not opened or tokens[opened[-1]].key != _BRACKETS[token.key]:
-                raise invalid(text, token.start, f"this {token.key} closes nothing")
+                raise InvalidPredicate.at(text, token.start, f"this {token.key} closes nothing")
             closers[opened.pop()] = at
     if opened:
-        raise invalid(text, tokens[opened[-1]].start, f"this {tokens[opened[-1]].key} is not closed")
+        raise InvalidPredicate.at(text, tokens[opened[-1]].start, f"this {tokens[opened[-1]].key} is not closed")
     return closers
 
 

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from hive_bitmap.errors import InvalidPredicate
 from hive_bitmap.index import metastore
-from hive_bitmap.index.conditions import satisfying
+from hive_bitmap.index.conditions import require_characters, satisfying
 from hive_bitmap.index.metastore import quote
 from hive_bitmap.query.nodes import Predicate
-from hive_bitmap.query.tokens import require_characters
 
 if TYPE_CHECKING:
     from pyspark.errors import AnalysisException
@@ -42,8 +41,7 @@ def analysed(spark: SparkSession, request: Request) -> DataFrame:
     """The request as Spark itself would answer it; raises NotFound and InvalidPredicate in Spark's words."""
     from pyspark.errors import AnalysisException, ParseException
 
-    metastore.table_name(request.table)
-    require_characters(request.predicate or "")
+    metastore.table_name(request.table)  # what is none is told before Java gets it
     try:
         frame = spark.table(request.table)
         if request.predicate is not None:

@@ -52,26 +52,13 @@ def tokenize(text: str) -> list[Token]:
     while at < len(text):
         found = _TOKEN.match(text, at)
         if found is None and text[at] in "'\"`":
-            raise invalid(text, at, f"the quote {text[at]} is not closed")
+            raise InvalidPredicate.at(text, at, f"the quote {text[at]} is not closed")
         if found is None or found.lastgroup == "odd":
             return [*tokens, Token("odd", text[at], at, "")]
         at = found.end()
         if found.lastgroup != "space":
             tokens.append(_token(found, tokens))
     return tokens
-
-
-def require_characters(text: str) -> None:
-    """Raise InvalidPredicate for half a surrogate pair, which Python makes of bytes that are no UTF-8."""
-    if surrogate := re.search("[\ud800-\udfff]", text):
-        raise invalid(text, surrogate.start(), "half a surrogate pair is no character")
-
-
-def invalid(text: str, offset: int, reason: str) -> InvalidPredicate:
-    """The error that tells where in the text (line and column from 1) and why."""
-    before = text[:offset]
-    column = offset - (before.rfind("\n") + 1) + 1
-    return InvalidPredicate(f"line {before.count(chr(10)) + 1}, column {column}: {reason}, in {text!r}")
 
 
 def _token(found: re.Match[str], before: list[Token]) -> Token:

@@ -18,8 +18,8 @@ def sql(spark: SparkSession, text: str, args: dict[str, Any] | list[Any] | None 
         sql(spark, "CREATE INDEX i ON TABLE sales (city) AS 'BITMAP'")
     """
     from hive_bitmap.errors import InvalidPredicate, InvalidStatement, Unsupported
+    from hive_bitmap.index.conditions import require_characters
     from hive_bitmap.query.rewrite.running import run as run_query
-    from hive_bitmap.query.tokens import require_characters
     from hive_bitmap.sql.commands import is_elsewhere, run
     from hive_bitmap.sql.parse import parse
 

@@ -732,4 +732,7 @@ def test_what_is_no_text_does_not_reach_java(spark: SparkSession, database: str)
             ask(spark, "t\udc80", "k = 1")
     with pytest.raises(InvalidStatement, match="half a surrogate pair is no character"):
         hive_bitmap.sql(spark, "SELECT * FROM t WHERE s = '\udc80'")
+    spark.sql("CREATE TABLE parted (k int) PARTITIONED BY (p string) STORED AS PARQUET")
+    with pytest.raises(InvalidPredicate, match="half a surrogate pair is no character"):
+        hive_bitmap.build(spark, "parted", ["k"], where="p = '\udc80'")
     assert hive_bitmap.count(spark, "t", "k = 1") == 0
