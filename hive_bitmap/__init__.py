@@ -15,10 +15,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from hive_bitmap.catalyst.text import sql
 from hive_bitmap.session import session
-from hive_bitmap.sql import sql
 
 if TYPE_CHECKING:
+    from hive_bitmap.catalyst.enabling import disable, enable
+    from hive_bitmap.catalyst.explaining import Explanation, Relation, explain
     from hive_bitmap.index.alter import extend, rename, set_properties
     from hive_bitmap.index.build import BuildReport, build, rebuild
     from hive_bitmap.index.clean import Leftover, clean
@@ -37,17 +39,22 @@ __version__ = "0.1.0"
 _HOMES = {
     "BuildReport": "index.build",
     "Estimate": "index.estimate",
+    "Explanation": "catalyst.explaining",
     "IndexStatus": "index.show",
     "Leftover": "index.clean",
     "Plan": "query.planner",
     "Preview": "index.preview",
+    "Relation": "catalyst.explaining",
     "Verification": "index.verify",
     "build": "index.build",
     "clean": "index.clean",
     "count": "query.aggregates",
+    "disable": "catalyst.enabling",
     "drop": "index.drop",
     "drop_table": "index.drop",
+    "enable": "catalyst.enabling",
     "estimate": "index.estimate",
+    "explain": "catalyst.explaining",
     "extend": "index.alter",
     "group_counts": "query.aggregates",
     "plan": "query.scan",
@@ -64,17 +71,22 @@ _HOMES = {
 __all__ = [
     "BuildReport",
     "Estimate",
+    "Explanation",
     "IndexStatus",
     "Leftover",
     "Plan",
     "Preview",
+    "Relation",
     "Verification",
     "build",
     "clean",
     "count",
+    "disable",
     "drop",
     "drop_table",
+    "enable",
     "estimate",
+    "explain",
     "extend",
     "group_counts",
     "plan",

@@ -32,6 +32,8 @@ def session(
 ) -> SparkSession:
     """The active session, else a new one: on the folder `warehouse`, or on the existing configuration where it is None.
 
+    Queries of a new one use the indexes (`hive_bitmap.enable`).
+
     `master` is `local[*]` for a warehouse folder, else that of the configuration. `conf` overrides any setting.
     Raises HiveBitmapError where Java is missing or too old, where another process holds the warehouse, and where the
     warehouse is None but no configuration names a metastore.
@@ -54,9 +56,13 @@ def session(
     spark = builder.getOrCreate()
     if warehouse is not None:
         _open_metastore(spark, Path(warehouse).absolute())
+    from hive_bitmap.catalyst.enabling import enable
+    from hive_bitmap.index import metastore_jvm
     from hive_bitmap.sql.datasource import register
 
     register(spark)
+    if metastore_jvm.available(spark):
+        enable(spark)
     return spark
 
 

@@ -19,6 +19,7 @@ LAYERS = [
     {"index"},
     {"query"},
     {"sql"},
+    {"catalyst"},
     {"session", "hiveserver"},
     {"cli"},
     {"__main__"},

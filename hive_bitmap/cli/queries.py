@@ -11,6 +11,7 @@ from types import ModuleType
 
 import click
 
+from hive_bitmap.catalyst import explaining as querying
 from hive_bitmap.cli import server
 from hive_bitmap.cli.door import Door, messages
 from hive_bitmap.cli.names import split_names
@@ -19,7 +20,6 @@ from hive_bitmap.errors import Unsupported
 from hive_bitmap.query import explain as explaining
 from hive_bitmap.query.measures import measures
 from hive_bitmap.query.planner import INDEX_ONLY, STRATEGIES, Plan
-from hive_bitmap.query.rewrite import explaining as querying
 from hive_bitmap.sql.script import first_words
 
 log = logging.getLogger(__name__)
@@ -137,7 +137,7 @@ def explain(
         raise click.UsageError("--analyze goes with a query")
     with door.session() as spark:
         if is_query:
-            _show(querying, querying.explain(spark, table, analyze=analyze), html, width, format_)
+            _show(querying, querying.explain(table, spark, analyze=analyze), html, width, format_)
         else:
             plan = make_plan(spark, table, where, columns, count=count, strategy=strategy)
             _show(explaining, plan, html, width, format_)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from hive_bitmap.errors import Undecodable
 from hive_bitmap.formats.blocks import Blocks
@@ -31,7 +32,14 @@ def blocks(handle: ParquetHandle) -> Blocks:
         [group.column(0).data_page_offset for group in groups],
         [sum(group.column(c).total_compressed_size for c in range(group.num_columns)) for group in groups],
         [group.num_rows for group in groups],
+        [_first_byte(group.column(0)) for group in groups],
     )
+
+
+def _first_byte(chunk: pq.ColumnChunkMetaData) -> int:
+    """Where a column chunk begins: at its dictionary, if it has one in front of its data pages."""
+    start: int = chunk.data_page_offset
+    return min(start, chunk.dictionary_page_offset) if chunk.has_dictionary_page else start
 
 
 def column_bytes(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:

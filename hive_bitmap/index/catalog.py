@@ -72,6 +72,23 @@ def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tup
             lambda database, table: metastore.names_like(spark, database, index_table_name(database, table, "*")),
         )
         _index_tables.keep(spark, where, tuple(tables))
+    return base, _with_pointed(spark, base, tables)
+
+
+def indexes_on(spark: SparkSession, base: Table, seconds: float = 0) -> list[Index]:
+    """The indexes of a table that is known already; they may be those of up to `seconds` ago."""
+    where = (base.database, base.name)
+    tables = _index_tables.get(spark, where, seconds)
+    if tables is None:
+        pattern = index_table_name(base.database, base.name, "*")
+        names = metastore.names_like(spark, base.database, pattern)
+        tables = tuple(metastore.describe_many(spark, base.database, names))
+        _index_tables.keep(spark, where, tables)
+    return _with_pointed(spark, base, list(tables))
+
+
+def _with_pointed(spark: SparkSession, base: Table, tables: list[Table]) -> list[Index]:
+    """The indexes of a table among its index tables of the usual names, and those that its pointer names."""
     known = {table.name for table in tables}
     named = [other for other in base.properties.get(POINTER, "").split(",") if other and other not in known]
     tables += metastore.describe_many(spark, base.database, named)
@@ -80,8 +97,8 @@ def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tup
         for index in among(tables, base.name)
     ]
     columns = frozenset(name.lower() for index in indexes for name in index.definition.column_names)
-    _indexed_columns.keep(spark, where, columns)
-    return base, indexes
+    _indexed_columns.keep(spark, (base.database, base.name), columns)
+    return indexes
 
 
 def indexed_columns(spark: SparkSession, name: str, seconds: float) -> frozenset[str] | None:

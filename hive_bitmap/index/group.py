@@ -215,6 +215,7 @@ def _manifest_row(group: Group, look: FileLook, index: int, name: str | None) ->
         "offsets": look.blocks.offset,
         "lengths": look.blocks.length,
         "rows": look.blocks.rows,
+        "starts": look.blocks.start,
     }
 
 

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -37,6 +39,7 @@ FILES = pa.schema(
         ("offsets", LONGS),  # of its blocks, as are
         ("lengths", LONGS),
         ("rows", LONGS),
+        ("starts", LONGS),  # their first bytes
     ]
 )
 SHARDS = pa.schema(
@@ -77,6 +80,12 @@ class Manifest:
         return shards
 
     @cached_property
+    def starts_of(self) -> list[npt.NDArray[np.int64] | None]:
+        """The first bytes of the blocks of each row of `files`; None where an older build did not tell them."""
+        found = self.files["starts"].to_pylist()
+        return [None if starts is None else np.array(starts, np.int64) for starts in found]
+
+    @cached_property
     def sizes(self) -> dict[str, int]:
         """The bytes of each shard."""
         return dict(zip(self.shards["shard"].to_pylist(), self.shards["size"].to_pylist(), strict=True))
@@ -111,6 +120,8 @@ def read(folder: str) -> Manifest:
                 content = source.read_buffer()
             checksums.require(content, checksums.read(folder).get(f"{name}.parquet"))
             table = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)  # read_table takes twice as long
+            if name == "files" and "starts" not in table.column_names:  # as manifests were at first
+                table = table.append_column("starts", pa.nulls(table.num_rows, LONGS))
             tables.append(table.select(schema.names).cast(schema))
         except (OSError, pa.ArrowException, KeyError, ValueError) as e:
             raise CorruptIndex(f"manifest {path} cannot be read: {e}") from e

@@ -65,6 +65,26 @@ def _described(bridge: _Bridge, database: str, names: Sequence[str]) -> list[Tab
     return [_table(info) for info in bridge.json(found)]
 
 
+def table_of(spark: SparkSession, described: Any) -> Table:
+    """A table from its description in Spark's catalog, an object of the JVM (`CatalogTable`)."""
+    return _table(_bridge(spark).json(described))
+
+
+def text_of(text: Any) -> str:
+    """A `StringBuilder` or `StringWriter`'s buffer in Python.
+
+    It crosses in pieces: one that fills more than a buffer of the socket waits 40 ms for an acknowledgement.
+    """
+    length = text.length()
+    return "".join(text.substring(at, min(at + PIECE, length)) for at in range(0, length, PIECE))
+
+
+def settings_of(spark: SparkSession, found: Any) -> dict[str, str]:
+    """Settings in a map of Scala's."""
+    settings: dict[str, str] = _bridge(spark).json(found)
+    return settings
+
+
 def names_like(spark: SparkSession, database: str, pattern: str) -> list[str]:
     """The names of the tables of a database that match; `*` stands for anything."""
     bridge = _bridge(spark)
@@ -176,15 +196,10 @@ class _Bridge:
     writer: Any
 
     def json(self, value: Any) -> Any:
-        """A Scala value in Python.
-
-        The text crosses in pieces: one that fills more than a buffer of the socket waits 40 ms for an acknowledgement.
-        """
+        """A Scala value in Python."""
         writer = self.writer()
         self.mapper.writeValue(writer, value)
-        text = writer.getBuffer()
-        length = text.length()
-        return json.loads("".join(text.substring(at, min(at + PIECE, length)) for at in range(0, length, PIECE)))
+        return json.loads(text_of(writer.getBuffer()))
 
 
 @lru_cache(maxsize=8)

@@ -211,7 +211,7 @@ def _item(
         files.append(
             KnownFile(
                 held.fingerprints[at],
-                Blocks(*(np.array(known[name], np.int64) for name in ("offsets", "lengths", "rows"))),
+                Blocks(*(np.array(known[name], np.int64) for name in ("offsets", "lengths", "rows", "starts"))),
                 frozenset(known["indirect"]) if known["schema_crc"] == crc else None,
                 now is not None and held.fingerprints[at].matches(now) and (not reading or known["schema_crc"] == crc),
             )

@@ -22,8 +22,9 @@ from hive_bitmap.index.tasks import in_tasks
 from hive_bitmap.query.budget import index_bytes
 from hive_bitmap.query.candidates import Lookup, restrict
 from hive_bitmap.query.keys import Answers
-from hive_bitmap.query.planner import INDEX_ONLY, needs_file
+from hive_bitmap.query.planner import INDEX_ONLY, Plan, needs_file
 from hive_bitmap.query.prepare import DRIVER_INDEX_BYTES, Prepared, Reading, prepare
+from hive_bitmap.query.reading import ReadTask
 from hive_bitmap.query.request import Request, analysed
 from hive_bitmap.query.scan import direct_rows, narrowed, task
 from hive_bitmap.query.tally import COUNT, added, tally
@@ -42,6 +43,22 @@ class _Tallied:
 
     keys: pa.Table | None
     damaged: bool = False
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """Tables of keys and COUNT, the first of them empty, and what reads the files that they do not count."""
+
+    tables: list[pa.Table]
+    rest: list[ReadTask]
+
+
+@dataclass(frozen=True)
+class KnownCounts:
+    """The keys of each key set with their COUNT, in all files but those of these paths, which have to be read."""
+
+    tables: tuple[pa.Table, ...]
+    unknown: frozenset[str]
 
 
 def count(spark: SparkSession, table: str, predicate: str | None = None, *, strategy: str | None = None) -> int:
@@ -91,7 +108,43 @@ def count_prepared(spark: SparkSession, request: Request, prepared: Prepared) ->
 def counts_by_key(spark: SparkSession, request: Request, prepared: Prepared) -> pa.Table | None:
     """The counts of a prepared request: its keys and COUNT, no row for what does not occur; None where Spark has to."""
     reading = prepared.reading
-    if reading is None or prepared.plan.strategy != INDEX_ONLY:
+    found = None if reading is None else _known_counts(spark, request, prepared.plan, reading)
+    if reading is None or found is None:
+        return None
+    tables, tasks = list(found.tables), found.rest
+    rest = direct_rows(spark, request, reading, tasks)
+    if rest is not None:
+        matching = narrowed(rest, request, reading, rest.columns)
+        if matching is None:
+            return None
+        schema = tables[0].schema
+        tables.append(by_spark(matching, request.keys).rename_columns(schema.names).cast(schema))
+    return added(tables)
+
+
+def known_counts(spark: SparkSession, request: Request, prepared: Prepared) -> KnownCounts | None:
+    """What the index knows of each of the key sets of a prepared request; None where Spark has to count all."""
+    reading = prepared.reading
+    if reading is None:
+        return None
+    found = [_known_counts(spark, replace(request, keys=keys), prepared.plan, reading) for keys in request.apart]
+    counted = [one for one in found if one is not None]
+    files = [frozenset(path for task in one.rest for path in task.paths) for one in counted]
+    if len(counted) < len(found) or len(set(files)) > 1:
+        return None
+    lookups = [restrict(one, kept) for one in reading.work.lookups for kept in _listed(_apart_from(one, files[0]))]
+    if not all(fingerprint.confirmed() for lookup in lookups for fingerprint in lookup.fingerprints):
+        return None  # a file changed while it was counted
+    return KnownCounts(tuple(added(one.tables) for one in counted), files[0])
+
+
+def _apart_from(lookup: Lookup, files: frozenset[str]) -> Flags:
+    return np.array([path not in files for path in lookup.unit.paths], bool)
+
+
+def _known_counts(spark: SparkSession, request: Request, plan: Plan, reading: Reading) -> _Counted | None:
+    """What the index knows, and tasks that read the rest; None where Spark has to count all."""
+    if plan.strategy != INDEX_ONLY:
         return None
     schema = _schema(reading, request.keys)
     if schema is None:
@@ -116,13 +169,7 @@ def counts_by_key(spark: SparkSession, request: Request, prepared: Prepared) -> 
             tasks.append(task(reading, lookup, ()))
         else:
             return None
-    rest = direct_rows(spark, request, reading, tasks)
-    if rest is not None:
-        matching = narrowed(rest, request, reading, rest.columns)
-        if matching is None:
-            return None
-        tables.append(by_spark(matching, request.keys).rename_columns(schema.names).cast(schema))
-    return added(tables)
+    return _Counted(tables, tasks)
 
 
 def counts_apart(spark: SparkSession, request: Request, prepared: Prepared) -> list[pa.Table] | None:

@@ -20,6 +20,7 @@ from hive_bitmap.index.group import key_fields
 from hive_bitmap.index.metastore import CHAR_TYPE_KEY
 from hive_bitmap.query.candidates import PartitionState
 from hive_bitmap.query.nodes import Predicate, SparkLeaf, leaves_of
+from hive_bitmap.query.request import Evaluate
 from hive_bitmap.query.schemas import frame_of
 
 if TYPE_CHECKING:
@@ -32,8 +33,7 @@ PLACE = "hive_bitmap_place"  # no column of an index has such a name
 
 
 def ask(
-    spark: SparkSession,
-    table: str,
+    evaluate: Evaluate,
     predicate: Predicate,
     chosen: Mapping[str, Definition],
     states: Sequence[PartitionState],
@@ -47,7 +47,7 @@ def ask(
             continue
         keys = _distinct(definition, leaf.column, states)
         column = find(definition.columns, leaf.column, f"index {definition.name}")
-        answer = None if keys is None else true_keys(spark, table, leaf, column, keys)
+        answer = None if keys is None else evaluate(leaf, column, keys)
         if answer is not None:
             answers[leaf] = answer
     return answers

@@ -15,11 +15,34 @@ import pyarrow as pa
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.query.candidates import FRESH, UNINDEXED, Candidates, Found, Lookup
 from hive_bitmap.query.nodes import Predicate, columns_of
-from hive_bitmap.query.prices import CLEARLY_CHEAPER, Reads, direct_seconds, engine_seconds, reads, scan_seconds
+from hive_bitmap.query.prices import (
+    CLEARLY_CHEAPER,
+    Reads,
+    direct_seconds,
+    engine_seconds,
+    native_file_seconds,
+    native_seconds,
+    reads,
+    scan_seconds,
+)
 
 INDEX_ONLY, ROWS, BLOCKS, FILES, FULL_SCAN = "index only", "rows", "blocks", "files", "full scan"
 STRATEGIES = (INDEX_ONLY, ROWS, BLOCKS, FILES, FULL_SCAN)
 DIRECT_STRATEGY = {"parquet": ROWS, "orc": BLOCKS}
+
+REASONS = {
+    "no_index": "the table has no index that can be used",
+    "not_tested": "no index has a column that the condition tests, or a key that is counted",
+    "not_understood": "what the condition says of the indexed columns is not understood",
+    "not_fresh": "no file is indexed as it is now",
+    "not_selective": "reading all costs no more",
+    "too_small": "all of it is read in less time than planning takes",
+    "unsupported": "the table, its layout or a setting of the session is not supported",
+    "cached": "the rows are in the session's cache",
+    "off": "a setting switches indexes off",
+    "late": "planning took longer than hive_bitmap.planning_seconds",
+    "error": "something failed; the log says what",
+}
 
 FILES_SCHEMA = pa.schema(
     [
@@ -59,7 +82,8 @@ class Plan:
     """How a query is answered. Bytes are of base files; `files` and `blocks` have the schemas of this module.
 
     `rows_selected` is None where it is only an upper bound, `rows_total` where files are not indexed. `vanished` counts
-    files that the index knows and that are gone. `str()` is EXPLAIN.
+    files that the index knows and that are gone. `code` is the reason for a full scan in a word, a key of REASONS.
+    `str()` is EXPLAIN.
     """
 
     table: str
@@ -78,6 +102,7 @@ class Plan:
     index_bytes: int = 0
     costs: Mapping[str, float] = field(default_factory=dict)
     vanished: int = 0
+    code: str = ""
     candidates: Candidates | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
@@ -92,7 +117,7 @@ class Question:
 
     `columns` are lower-case names of data columns; `unreadable` are paths of files to be read whole that only the
     engine can read, with the reason; `cores` is how many tasks run at once; `share` is that of the files' bytes which
-    the columns take.
+    the columns take; `native` if Spark's own reader can be told blocks.
     """
 
     table: str
@@ -107,11 +132,14 @@ class Question:
     engine_can_skip_splits: bool = False
     engine_reads_only: bool = False
     share: float = 1.0
+    native: bool = False
 
 
-def full_scan(table: str, predicate: str | None, reason: str, indexes: tuple[IndexUse, ...] = ()) -> Plan:
+def full_scan(
+    table: str, predicate: str | None, reason: str, indexes: tuple[IndexUse, ...] = (), code: str = ""
+) -> Plan:
     """The plan that reads all, for this reason."""
-    return Plan(table, predicate, FULL_SCAN, reason, indexes)
+    return Plan(table, predicate, FULL_SCAN, reason, indexes, code=code)
 
 
 def explain_indexes(
@@ -216,7 +244,7 @@ def _costs(question: Question, work: Candidates, read: Reads, exact: bool) -> tu
     share, cores = question.share, question.cores
     costs = {FULL_SCAN: scan_seconds(share * read.total, cores)}
     impossible = {}
-    direct = DIRECT_STRATEGY.get(question.format, BLOCKS)
+    direct = ROWS if question.native else DIRECT_STRATEGY.get(question.format, BLOCKS)
     direct_price = direct_seconds(question.format, read, share, cores)
     indirect = _indirect(question, work)
     if indirect:
@@ -227,7 +255,11 @@ def _costs(question: Question, work: Candidates, read: Reads, exact: bool) -> tu
         costs[direct] = direct_price
     if not question.count:
         engine_price = engine_seconds(read, share, cores)
-        if question.engine_can_skip_splits:
+        if question.native:
+            impossible.clear()
+            costs[BLOCKS] = native_seconds(read, read.ranges, share, cores)
+            costs[FILES] = native_file_seconds(read, share, cores)
+        elif question.engine_can_skip_splits:
             costs[BLOCKS] = engine_price
             impossible.clear()
         elif question.engine_can_skip_files:

@@ -14,7 +14,7 @@ from hive_bitmap.columns import Column, find
 from hive_bitmap.errors import InvalidPredicate, NotFound, Undecodable, Unsupported
 from hive_bitmap.formats import FORMATS
 from hive_bitmap.formats.columns import KeyColumn
-from hive_bitmap.index import catalog, listing, metastore, metastore_jvm, serde
+from hive_bitmap.index import catalog, listing, metastore, metastore_jvm, serde, sources
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.definition import Definition, schema_crc
 from hive_bitmap.index.group import key_columns
@@ -36,7 +36,7 @@ from hive_bitmap.query.candidates import (
     look_up,
 )
 from hive_bitmap.query.keys import Answers
-from hive_bitmap.query.nodes import Predicate, Unknown, conjunction
+from hive_bitmap.query.nodes import Predicate, Unknown, conjunction, leaves_of
 from hive_bitmap.query.planner import (
     FULL_SCAN,
     STRATEGIES,
@@ -48,7 +48,7 @@ from hive_bitmap.query.planner import (
 )
 from hive_bitmap.query.predicates import parse
 from hive_bitmap.query.prices import share_of_bytes, too_small
-from hive_bitmap.query.request import Request, require_sql
+from hive_bitmap.query.request import Evaluate, Request, Resolved, require_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 DRIVER_INDEX_BYTES = 256 << 20  # more index than this is looked up in tasks
 DRIVER_STATISTICS_BYTES = 4 << 30  # of more index than this not even the statistics are read in this process
 _ASKS_FOR_FILES = re.compile(r"\binput_file_|\b_metadata\b", re.IGNORECASE)
+_FILES_ASKED_FOR = "the predicate may ask for the file of a row, which only the table's own reader knows"
 _NO_ARROW = re.compile(r"\binterval (year|month)")  # types that no task can give to Spark
 MOST_WHOLE_FILES = 500  # more files to be read whole than this are not opened one by one to see if they can be
 
@@ -110,47 +111,45 @@ class _Scope:
     cores: int
 
 
-def prepare(
-    spark: SparkSession,
-    request: Request,
-    found: tuple[Table, list[Index]] | None = None,
-    conf: Mapping[str, str] | None = None,
-) -> Prepared:
-    """Plan a request; `found` are its table and the indexes, and `conf` the settings, if asked for a moment ago.
+def prepare(spark: SparkSession, request: Request, resolved: Resolved | None = None) -> Prepared:
+    """Plan a request, of a scan that Spark itself plans with what it has `resolved`.
 
     Raises NotFound for unknown names and InvalidPredicate for a predicate that Spark refuses.
     """
     if request.strategy is not None and request.strategy not in STRATEGIES:
         raise NotFound.of("strategy", request.strategy, STRATEGIES)
-    conf = metastore.settings(spark) if conf is None else conf
+    conf = metastore.settings(spark) if resolved is None else resolved.settings
     said = settings.read(conf)
     try:
-        target, why_not = _target(spark, request, found, conf)
-        why_not = said.why_off or why_not
+        target, untested = _target(spark, request, resolved, conf)
+        code, why_not = ("off", said.why_off) if said.why_off else untested
     except Unsupported as e:
-        return Prepared(full_scan(request.table, request.predicate, str(e)))
+        return Prepared(full_scan(request.table, request.predicate, str(e), code="unsupported"))
     uses = explain_indexes([(i.definition, i.why_not) for i in target.indexes], target.chosen, target.tree)
-    wanted = request.strategy or said.strategy_for(target.format)
+    native = resolved is not None and resolved.native
+    wanted = request.strategy or (said.strategy if native else said.strategy_for(target.format))
     if why_not or wanted == FULL_SCAN:
         unused = tuple(
             replace(use, used=False, reason=use.reason if not use.used else why_not or "not wanted") for use in uses
         )
-        return Prepared(full_scan(target.base.full_name, request.predicate, why_not or "it was asked for", unused))
+        return Prepared(
+            full_scan(target.base.full_name, request.predicate, why_not or "it was asked for", unused, code or "off")
+        )
     try:
-        scope = _scope(spark, target)
+        scope = _scope(spark, target, resolved)
     except Unsupported as e:
-        return Prepared(full_scan(target.base.full_name, request.predicate, str(e), uses))
+        return Prepared(full_scan(target.base.full_name, request.predicate, str(e), uses, "unsupported"))
     size = sum(file.size for partition in scope.partitions for file in partition.files)
     columns = (*target.base.columns, *target.base.partition_columns)
     share = 1.0 if serde.reading(target.base) else share_of_bytes(_needed(target.base, request), columns)
-    if request.hurry and wanted is None and too_small(int(size * share), scope.cores):
+    if request.hurry and wanted is None and too_small(int(size * share), scope.cores, native=native):
         why_not = f"all of its {size:,} bytes are read in less time than reading through an index takes to start"
-        return Prepared(full_scan(target.base.full_name, request.predicate, why_not, uses))
+        return Prepared(full_scan(target.base.full_name, request.predicate, why_not, uses, "too_small"))
     try:
-        reading, question = _look_up(spark, request, target, scope, conf)
+        reading, question = _look_up(spark, request, target, scope, conf, resolved)
     except Unsupported as e:
-        return Prepared(full_scan(target.base.full_name, request.predicate, str(e), uses))
-    question = replace(question, share=share, engine_reads_only=said.engine_reads_only)
+        return Prepared(full_scan(target.base.full_name, request.predicate, str(e), uses, "not_selective"))
+    question = replace(question, share=share, engine_reads_only=said.engine_reads_only, native=native)
     plan = make_plan(question, uses, reading.work)
     if request.strategy is not None or wanted in plan.costs:
         plan = _forced(plan, str(wanted))
@@ -158,12 +157,15 @@ def prepare(
 
 
 def _target(
-    spark: SparkSession, request: Request, found: tuple[Table, list[Index]] | None, conf: Mapping[str, str]
-) -> tuple[_Target, str]:
-    """The table with its indexes, and why none of them can serve; empty if one can."""
-    base, indexes = found or catalog.table_and_indexes(spark, request.table, catalog.INDEXES_REMEMBERED)
+    spark: SparkSession, request: Request, resolved: Resolved | None, conf: Mapping[str, str]
+) -> tuple[_Target, tuple[str, str]]:
+    """The table with its indexes, and why none of them can serve, a key of REASONS and a text; empty if one can."""
+    if resolved is None:
+        base, indexes = catalog.table_and_indexes(spark, request.table, catalog.INDEXES_REMEMBERED)
+    else:
+        base, indexes = resolved.base, list(resolved.indexes)
     format = listing.format_of(base)
-    tree = _parsed(spark, request, base)
+    tree = _parsed(spark, request, base) if resolved is None else resolved.predicate
     usable = [index.definition for index in indexes if not index.why_not]
     keys = _data_keys(request.keys, base)
     chosen = choose_indexes(usable, tree, keys)
@@ -171,17 +173,19 @@ def _target(
         chosen.pop("", None)
     target = _Target(base, format, tree, tuple(indexes), chosen)
     if not indexes:
-        return target, "the table has no index"
+        return target, ("no_index", "the table has no index")
     if missing := [key for key in keys if key not in chosen]:
-        return target, f"no index of type BITMAP has the key {missing[0]}"
+        return target, ("not_tested", f"no index of type BITMAP has the key {missing[0]}")
     if not chosen:
         unusable = "".join(f"; {index.why_not}" for index in indexes if index.why_not)
-        return target, f"no index has a column that the predicate tests{unusable}"
-    if _ASKS_FOR_FILES.search(request.predicate or ""):
-        return target, "the predicate may ask for the file of a row, which only the table's own reader knows"
-    if metastore.is_cached(spark, base.sql_name):
-        return target, "its rows are in the session's cache"
-    return target, listing.doubt(conf, base)
+        code = "no_index" if unusable else _why_untested(tree)
+        return target, (code, f"no index has a column that the predicate tests{unusable}")
+    if resolved is None and _ASKS_FOR_FILES.search(request.predicate or ""):
+        return target, ("unsupported", _FILES_ASKED_FOR)
+    if resolved is None and metastore.is_cached(spark, base.sql_name):
+        return target, ("cached", "its rows are in the session's cache")
+    doubt = listing.doubt(conf, base)
+    return target, ("unsupported" if doubt else "", doubt)
 
 
 def _parsed(spark: SparkSession, request: Request, base: Table) -> Predicate:
@@ -196,9 +200,17 @@ def _parsed(spark: SparkSession, request: Request, base: Table) -> Predicate:
     return conjunction([tree, *request.lists])
 
 
-def _scope(spark: SparkSession, target: _Target) -> _Scope:
+def _why_untested(tree: Predicate) -> str:
+    return "not_understood" if any(isinstance(leaf, Unknown) for leaf in leaves_of(tree)) else "not_tested"
+
+
+def _evaluate(spark: SparkSession, base: Table, resolved: Resolved | None) -> Evaluate:
+    return partial(spark_answers.true_keys, spark, base.name) if resolved is None else resolved.evaluate
+
+
+def _scope(spark: SparkSession, target: _Target, resolved: Resolved | None) -> _Scope:
     base = target.base
-    partitions, left, typed = state.partitions_left(spark, base, target.tree)
+    evaluate = _evaluate(spark, base, resolved)
     served = {definition.name for definition in target.chosen.values()}
     indexes = [index for index in target.indexes if index.definition.name in served]
     zone = metastore.time_zone(spark)
@@ -207,16 +219,31 @@ def _scope(spark: SparkSession, target: _Target) -> _Scope:
     # ORC files may name no columns, and hold wall-clock times: their keys outlive only new columns behind the others
     schemas = [schema_crc(base.columns[: end + 1], zone) for end in range(len(base.columns))]
     known = schemas if target.format == "orc" else [crc] if reading else None
-    now = state.states(spark, partitions, base, indexes, known)
-    state.follow(spark, base, now)
+    if resolved is None or resolved.partitions is None:
+        found = sources.partitions(spark, base)
+        kept, left, typed = state.partitions_left(base, [one.values for one in found], target.tree, evaluate)
+        now = state.states(spark, [found[number] for number in kept], base, indexes, known)
+        state.follow(spark, base, now)
+    else:
+        listed = resolved.partitions
+        kept, left, typed = state.partitions_left(base, [values for values, _ in listed], target.tree, evaluate)
+        kept = kept if listed else []
+        now = state.states_of(spark, [listed[number] for number in kept], typed, base, indexes, known)
     return _Scope(now, left, typed, zone, crc, parallelism(spark))
 
 
 def _look_up(
-    spark: SparkSession, request: Request, target: _Target, scope: _Scope, conf: Mapping[str, str]
+    spark: SparkSession,
+    request: Request,
+    target: _Target,
+    scope: _Scope,
+    conf: Mapping[str, str],
+    resolved: Resolved | None,
 ) -> tuple[Reading, Question]:
     base, typed = target.base, scope.values
-    answers = spark_answers.ask(spark, base.name, target.tree, target.chosen, scope.partitions)
+    answers = spark_answers.ask(
+        _evaluate(spark, base, resolved), target.tree, target.chosen, scope.partitions
+    )
     keys = _data_keys(request.keys, base)
     sets = [_data_keys(one, base) for one in request.apart or [request.keys]]
     evaluate = _evaluation(spark, answers, scope.cores, sets if request.count and request.strategy is None else [])

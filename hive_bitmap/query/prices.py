@@ -14,6 +14,8 @@ from hive_bitmap.formats.orc_rows import decoded_share
 
 # Measured on one core of a small machine; only their ratios matter. Seconds, seconds a byte, seconds a row.
 SPARK_START, SPARK_BYTE = 0.10, 5.5e-9
+NATIVE_LOOKUP = 0.02  # what planning takes that finds blocks; a range of a file is opened by itself
+NATIVE_RANGE = 2.0e-3
 DIRECT_START, DIRECT_ROW = 0.18, 2.0e-6
 DIRECT_BYTE = {"parquet": 2.0e-9, "orc": 5.0e-9}
 CLEARLY_CHEAPER = 0.9  # of a full scan's price, else the full scan is taken
@@ -27,7 +29,8 @@ SPLIT_BYTES = 32 << 20  # of a file in the local file system; those of others ar
 @dataclass(frozen=True)
 class Reads:
     """What is read of a table: bytes of all its files, of those that are read whole, of these and of selected blocks as
-    far as they are decoded, of the files (or splits) of which the engine needs anything; and the selected rows.
+    far as they are decoded, of the files (or splits) of which the engine needs anything; the selected rows; the bytes
+    of selected blocks, and the ranges that they make where neighbours are read together.
     """
 
     total: int
@@ -35,6 +38,8 @@ class Reads:
     decoded: int
     needed: int
     rows: int
+    blocks: int
+    ranges: int
 
 
 def reads(format: str, files: pa.Table, blocks: pa.Table, *, splits: bool) -> Reads:
@@ -48,11 +53,27 @@ def reads(format: str, files: pa.Table, blocks: pa.Table, *, splits: bool) -> Re
         decoded_bytes(format, blocks) + whole,
         int(needed(sizes, scanned, blocks.filter(pa.array(selected > 0)))),
         int(selected.sum()),
+        int(blocks["length"].to_numpy()[selected > 0].sum()),
+        _ranges(blocks["file"].to_numpy(), selected > 0),
     )
 
 
-def too_small(bytes_total: int, cores: int) -> bool:
-    """Whether reading everything takes Spark less than it takes to start reading through an index."""
+def _ranges(file: npt.NDArray[np.int32], selected: npt.NDArray[np.bool_]) -> int:
+    """How many runs of selected blocks there are, which end with their file."""
+    if not len(selected):
+        return 0
+    starts = selected.copy()
+    starts[1:] &= ~(selected[:-1] & (file[1:] == file[:-1]))
+    return int(starts.sum())
+
+
+def too_small(bytes_total: int, cores: int, *, native: bool) -> bool:
+    """Whether reading everything takes Spark less than it takes to start reading through an index.
+
+    Where Spark's own reader is told the blocks (`native`), that is the time in which they are looked up.
+    """
+    if native:
+        return scan_seconds(bytes_total, cores) < SPARK_START + NATIVE_LOOKUP
     return scan_seconds(bytes_total, cores) < DIRECT_START
 
 
@@ -64,6 +85,16 @@ def scan_seconds(bytes_total: float, cores: int) -> float:
 def engine_seconds(read: Reads, share: float, cores: int) -> float:
     """What Spark takes to read a share of the bytes that it needs, the rest left out by the index."""
     return DIRECT_START + share * read.needed * SPARK_BYTE / cores
+
+
+def native_seconds(read: Reads, ranges: int, share: float, cores: int) -> float:
+    """What Spark takes to read selected blocks, in so many ranges, and the files that are read whole."""
+    return SPARK_START + NATIVE_LOOKUP + (share * (read.blocks + read.whole) * SPARK_BYTE + ranges * NATIVE_RANGE) / cores
+
+
+def native_file_seconds(read: Reads, share: float, cores: int) -> float:
+    """What Spark takes to read the files of which anything is needed, whole."""
+    return SPARK_START + NATIVE_LOOKUP + share * read.needed * SPARK_BYTE / cores
 
 
 def direct_seconds(format: str, read: Reads, share: float, cores: int) -> float:

@@ -43,6 +43,12 @@ class ReadTask:
     answers: Answers
     check_only: bool = False
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files that are read, or looked at."""
+        looked_up = () if self.lookup is None else self.lookup.unit.paths
+        return (*looked_up, *(status.path for status in self.whole))
+
 
 def read_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The body of `mapInArrow`: rows of pickled ReadTasks in, rows of the table out."""

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
+from hive_bitmap.columns import Column
 from hive_bitmap.errors import InvalidPredicate
+from hive_bitmap.formats.storage import FileStatus
 from hive_bitmap.index import metastore
+from hive_bitmap.index.catalog import Index, Values
 from hive_bitmap.index.conditions import require_characters, satisfying
-from hive_bitmap.index.metastore import quote
-from hive_bitmap.query.nodes import Predicate
+from hive_bitmap.index.metastore import Table, quote
+from hive_bitmap.query.nodes import Predicate, SparkLeaf
 
 if TYPE_CHECKING:
     from pyspark.errors import AnalysisException
@@ -35,6 +41,26 @@ class Request:
     apart: tuple[tuple[str, ...], ...] = ()
     alias: str | None = None
     lists: tuple[Predicate, ...] = ()
+
+
+Evaluate = Callable[[SparkLeaf, Column, pa.Array], pa.Array | None]
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """What Spark has found out of a scan that it plans, so that it is not asked again.
+
+    `partitions` are the values and files of those that Spark reads, None where it does not tell, `evaluate` gives those keys of a column of which a
+    leaf is TRUE, None if that cannot be told. `native` says whether Spark's own reader can be told blocks.
+    """
+
+    base: Table
+    indexes: tuple[Index, ...]
+    settings: Mapping[str, str]
+    predicate: Predicate
+    partitions: tuple[tuple[Values, tuple[FileStatus, ...]], ...] | None
+    evaluate: Evaluate
+    native: bool
 
 
 def analysed(spark: SparkSession, request: Request) -> DataFrame:

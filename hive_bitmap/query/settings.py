@@ -16,12 +16,13 @@ class Settings:
     """Off switches: whether indexes are used at all, whether only the engine reads base files, a wanted strategy.
 
     With `engine_reads_only` no row comes by another way than Spark's reader, and no answer from the index alone: where
-    a policy engine filters or masks rows, it keeps doing so. `strategy` is taken wherever it can answer.
+    a policy engine filters or masks rows, it keeps doing so. `strategy` is taken wherever it can answer. Where `strict`, a failure of ours in a query is raised.
     """
 
     enabled: bool = True
     engine_reads_only: bool = False
     strategy: str | None = None
+    strict: bool = False
 
     @property
     def why_off(self) -> str:
@@ -41,7 +42,10 @@ def read(conf: Mapping[str, str]) -> Settings:
     'full scan'
     """
     return Settings(
-        _flag(conf, "enabled", True), _flag(conf, "engine_reads_only", False), _strategy(conf.get(PREFIX + "strategy"))
+        _flag(conf, "enabled", True),
+        _flag(conf, "engine_reads_only", False),
+        _strategy(conf.get(PREFIX + "strategy")),
+        _flag(conf, "strict", False),
     )
 
 

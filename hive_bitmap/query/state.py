@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -15,16 +15,17 @@ import pyarrow.compute as pc
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.formats.columns import KeyColumn, arrow_type, is_simple
-from hive_bitmap.index import catalog, generation, manifest, metastore, sources
+from hive_bitmap.formats.storage import FileStatus
+from hive_bitmap.index import catalog, generation, manifest, metastore
 from hive_bitmap.index.catalog import Index, Values
 from hive_bitmap.index.listing import files_of
 from hive_bitmap.index.manifest import Manifest
 from hive_bitmap.index.metastore import Partition, Table, partition_name
 from hive_bitmap.index.recent import Recent
-from hive_bitmap.query.answers import true_keys
 from hive_bitmap.query.candidates import PartitionState, residuals
 from hive_bitmap.query.keys import Answers
 from hive_bitmap.query.nodes import Constant, Predicate, SparkLeaf, leaves_of
+from hive_bitmap.query.request import Evaluate
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,26 +35,25 @@ _followed: Recent[tuple[str, str], dict[Values, int]] = Recent(most=256)  # hash
 
 
 def partitions_left(
-    spark: SparkSession, base: Table, predicate: Predicate
-) -> tuple[list[Partition], list[Predicate], pa.Table]:
-    """The partitions of which the predicate leaves something, what it leaves, and their typed values, a row each."""
+    base: Table, found: Sequence[Values], predicate: Predicate, evaluate: Evaluate
+) -> tuple[list[int], list[Predicate], pa.Table]:
+    """Which partitions the predicate leaves something of, what it leaves, and their typed values, a row each."""
     if not base.partition_columns:
-        return [Partition((), base.location)], [predicate], pa.table({"": [0]})
-    found = sources.partitions(spark, base)
-    typed = typed_values(base.partition_columns, [partition.values for partition in found])
-    left = residuals(predicate, base.partition_columns, typed, _asked(spark, base, predicate, typed))
+        return [0], [predicate], pa.table({"": [0]})
+    typed = typed_values(base.partition_columns, found)
+    left = residuals(predicate, base.partition_columns, typed, _asked(base, predicate, typed, evaluate))
     kept = [number for number, rest in enumerate(left) if not isinstance(rest, Constant) or rest.value is True]
-    return [found[number] for number in kept], [left[number] for number in kept], typed.take(pa.array(kept, pa.int64()))
+    return kept, [left[number] for number in kept], typed.take(pa.array(kept, pa.int64()))
 
 
-def _asked(spark: SparkSession, base: Table, predicate: Predicate, typed: pa.Table) -> Answers:
+def _asked(base: Table, predicate: Predicate, typed: pa.Table, evaluate: Evaluate) -> Answers:
     """What Spark says of the functions of one partition column, over the values that there are."""
     columns = {column.name.lower(): column for column in base.partition_columns if column.name in typed.column_names}
     answers = {}
     for leaf in leaves_of(predicate):
         column = columns.get(leaf.column.lower()) if isinstance(leaf, SparkLeaf) else None
         if isinstance(leaf, SparkLeaf) and column is not None and leaf not in answers:
-            found = true_keys(spark, base.name, leaf, column, pc.unique(typed[column.name]))
+            found = evaluate(leaf, column, pc.unique(typed[column.name]))
             answers.update({} if found is None else {leaf: found})
     return answers
 
@@ -74,11 +74,55 @@ def states(
         folders = catalog.states(spark, index, catalog.INDEXES_REMEMBERED)
         for held, partition in zip(manifests, partitions, strict=True):
             _add(held, index, folders.get(partition.values), schemas)
-    names = [column.name for column in base.partition_columns]
     files = [tuple(files_of(base, partition.location)) for partition in partitions]
+    return _states(base, [partition.values for partition in partitions], files, manifests)
+
+
+def states_of(
+    spark: SparkSession,
+    partitions: Sequence[tuple[Values, tuple[FileStatus, ...]]],
+    typed: pa.Table,
+    base: Table,
+    indexes: Sequence[Index],
+    schemas: Sequence[int] | None,
+) -> list[PartitionState]:
+    """The same of partitions whose files Spark has listed; `typed` are their values, a row each.
+
+    Spark shows values as their types have them, `1` where the metastore says `01`: an index partition is found by the
+    typed values, and not at all where these do not tell it from another one.
+    """
+    manifests: list[dict[str, Manifest]] = [{} for _ in partitions]
+    wanted = _rows(base, typed)
+    for index in indexes:
+        folders = catalog.states(spark, index, catalog.INDEXES_REMEMBERED)
+        spelled = list(folders)
+        by_value: dict[tuple[Any, ...], list[str]] = {}
+        for values, row in zip(spelled, _rows(base, typed_values(base.partition_columns, spelled)), strict=True):
+            by_value.setdefault(row, []).append(folders[values])
+        for held, row in zip(manifests, wanted, strict=True):
+            found = by_value.get(row, [])
+            _add(held, index, found[0] if len(found) == 1 else None, schemas)
+    return _states(base, [values for values, _ in partitions], [files for _, files in partitions], manifests)
+
+
+def _rows(base: Table, typed: pa.Table) -> list[tuple[Any, ...]]:
+    """Typed partition values as tuples; where a column could not be typed none of them equals another."""
+    if any(column.name not in typed.column_names for column in base.partition_columns):
+        return [(number, object()) for number in range(typed.num_rows)]
+    columns = [typed[column.name].to_pylist() for column in base.partition_columns]
+    return list(zip(*columns, strict=True)) if columns else [()] * typed.num_rows
+
+
+def _states(
+    base: Table,
+    values: Sequence[Values],
+    files: Sequence[tuple[FileStatus, ...]],
+    manifests: Sequence[Mapping[str, Manifest]],
+) -> list[PartitionState]:
+    names = [column.name for column in base.partition_columns]
     return [
-        PartitionState(partition_name(names, partition.values), partition.values, listed, held)
-        for partition, listed, held in zip(partitions, files, manifests, strict=True)
+        PartitionState(partition_name(names, mine), mine, listed, held)
+        for mine, listed, held in zip(values, files, manifests, strict=True)
     ]
 
 

@@ -1,0 +1,100 @@
+"""From Catalyst's condition, as `Conditions.java` writes it, to a predicate. Pure: values in, values out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+from hive_bitmap.columns import Column
+from hive_bitmap.query.nodes import (
+    And,
+    Compare,
+    Constant,
+    In,
+    IsNull,
+    Or,
+    Predicate,
+    Prefix,
+    SparkLeaf,
+    Unknown,
+    Value,
+    negate,
+    simplify,
+)
+
+_EPOCH = date(1970, 1, 1).toordinal()
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A predicate, and by which number the JVM knows each of its leaves that Spark has to evaluate."""
+
+    predicate: Predicate
+    expressions: Mapping[SparkLeaf, int]
+
+
+def condition(tree: Sequence[Any], columns: Sequence[Column]) -> Condition:
+    """The rows of which a condition over these columns is TRUE.
+
+    >>> condition(["and", ["not", ["is null", "a"]], ["compare", "a", "<", "3"]], [Column("a", "int")]).predicate
+    Compare(column='a', op='<', value=3)
+    """
+    reader = _Reader({column.name.lower(): column for column in columns})
+    predicate = simplify(reader.node(tree))
+    return Condition(predicate, reader.expressions)
+
+
+class _Reader:
+    def __init__(self, columns: Mapping[str, Column]) -> None:
+        self._columns = columns
+        self.expressions: dict[SparkLeaf, int] = {}
+
+    def node(self, tree: Sequence[Any]) -> Predicate:
+        match tree:
+            case ["and", *children]:
+                return And(tuple(map(self.node, children)))
+            case ["or", *children]:
+                return Or(tuple(map(self.node, children)))
+            case ["not", child]:
+                return negate(self.node(child))
+            case ["constant", value]:
+                return Constant(value)
+            case ["is null", name]:
+                return IsNull(self._name(name))
+            case ["compare", name, op, value]:
+                return Compare(self._name(name), op, self._value(name, value))
+            case ["in", name, *values]:
+                found = dict.fromkeys(self._value(name, value) for value in values)
+                return In(self._name(name), tuple(found)) if found else Constant(False)
+            case ["prefix", name, text]:
+                return Prefix(self._name(name), text)
+            case ["expression", name, number, sql]:
+                return self._expression(self._name(name), number, sql)
+            case ["unknown", sql, reason]:
+                return Unknown(sql, reason)
+        raise ValueError(f"not a condition of the optimizer rule: {tree}")
+
+    def _name(self, name: str) -> str:
+        return self._columns[name.lower()].name
+
+    def _value(self, name: str, value: Any) -> Value:
+        match value:
+            case bool():
+                return value
+            case ["date", days]:
+                return date.fromordinal(_EPOCH + days)
+        kind = self._columns[name.lower()].type
+        if kind in _INTEGERS:
+            return int(value)
+        return Decimal(value) if kind.startswith("decimal") else str(value)
+
+    def _expression(self, column: str, number: int, sql: str) -> SparkLeaf:
+        leaf = SparkLeaf(sql, column)
+        if leaf in self.expressions:  # what reads the same may be evaluated under other settings of a view
+            leaf = SparkLeaf(f"{sql} ({number})", column)
+        self.expressions[leaf] = number
+        return leaf

@@ -1,0 +1,81 @@
+package hive_bitmap.catalyst;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.Statistics;
+import org.apache.spark.sql.classic.Dataset;
+import scala.Option;
+import scala.collection.immutable.Seq;
+import scala.collection.immutable.Seq$;
+
+/** A scan whose rows tasks read through the index: a planned query that is not optimized again, of a known size. */
+public final class IndexScan extends Leaf {
+    private final LogicalPlan rows;
+    private final long bytes;
+    private final String label;
+
+    private IndexScan(Seq<Attribute> output, LogicalPlan rows, long bytes, String label) {
+        super(output);
+        this.rows = rows;
+        this.bytes = bytes;
+        this.label = label;
+    }
+
+    /** The columns that a scan needs, under the ids that its query knows, taken by name from a DataFrame. */
+    static IndexScan of(Scan scan, Dataset<Row> frame, long bytes, String label) {
+        LogicalPlan rows = frame.queryExecution().optimizedPlan();
+        List<NamedExpression> aliases = new ArrayList<>();
+        List<Attribute> output = new ArrayList<>();
+        for (Attribute column : scan.columns) {
+            Attribute found = named(rows, column.name());
+            if (!found.dataType().equals(column.dataType())) {
+                throw new IllegalStateException(
+                        "column " + column.name() + " is " + found.dataType().sql() + ", not " + column.dataType().sql());
+            }
+            aliases.add(new Alias(
+                    found, column.name(), column.exprId(), column.qualifier(), Option.apply(column.metadata()),
+                    (Seq<String>) (Seq<?>) Seq$.MODULE$.empty()));
+            output.add(column.withNullability(true));
+        }
+        return new IndexScan(Scala.seq(output), new Project(Scala.seq(aliases), rows), bytes, label);
+    }
+
+    private static Attribute named(LogicalPlan rows, String name) {
+        for (Attribute column : Scala.list(rows.output())) {
+            if (column.name().equalsIgnoreCase(name)) return column;
+        }
+        throw new IllegalStateException("the narrowed scan lacks column " + name);
+    }
+
+    LogicalPlan rows() {
+        return rows;
+    }
+
+    @Override
+    public Statistics computeStats() {
+        return new Statistics(
+                scala.math.BigInt.apply(Math.max(bytes, 1)), Option.empty(),
+                org.apache.spark.sql.catalyst.expressions.AttributeMap$.MODULE$.empty(), false);
+    }
+
+    @Override
+    public String simpleString(int maxFields) {
+        return "IndexScan " + label;
+    }
+
+    @Override
+    Leaf copy() {
+        return new IndexScan(output(), rows, bytes, label);
+    }
+
+    @Override
+    Object[] identity() {
+        return new Object[] {rows, label};
+    }
+}

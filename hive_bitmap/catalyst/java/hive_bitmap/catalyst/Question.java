@@ -1,0 +1,162 @@
+package hive_bitmap.catalyst;
+
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.ArrayList;
+import java.util.IdentityHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.BooleanType;
+
+/**
+ * What Python is asked about a query: its scans of tables, and the answer to each. Python reads the question and calls
+ * {@link #leave}, {@link #select}, {@link #rows} or {@link #answer} for each scan; one of which it says nothing stays.
+ */
+public final class Question {
+    private final SparkSession session;
+    final List<Scan> scans;
+    final Map<LogicalPlan, LogicalPlan> replacements = new IdentityHashMap<>();
+    final List<String> reports = new ArrayList<>();
+    private volatile boolean closed;
+
+    Question(SparkSession session, List<Scan> scans) {
+        this.session = session;
+        this.scans = scans;
+    }
+
+    /** One JSON array with an object a scan. */
+    public String text() {
+        ArrayNode all = JsonNodeFactory.instance.arrayNode();
+        for (Scan scan : scans) {
+            ObjectNode one = all.addObject();
+            one.put("database", scan.table.database()).put("table", scan.table.identifier().table());
+            one.put("version", Integer.toHexString(scan.table.hashCode()));
+            one.put("condition", String.join(" AND ", scan.conjuncts.stream().map(Conditions::sql).toList()));
+            scan.leaves.clear();
+            one.set("tree", new Conditions(scan.all(), scan.leaves).tree(scan.conjuncts));
+            ArrayNode columns = one.putArray("columns");
+            for (Attribute column : scan.columns) columns.add(column.name());
+            one.put("native", Native.reads(scan));
+            if (scan.aggregate != null) Aggregates.describe(scan, one.putObject("aggregate"));
+        }
+        return all.toString();
+    }
+
+    /** By which sessions are told apart. */
+    public String session() {
+        return ((org.apache.spark.sql.classic.SparkSession) session).sessionUUID();
+    }
+
+    /** A number that changes with the settings of the session. */
+    public int settingsVersion() {
+        return SQLConf.get().getAllConfs().hashCode();
+    }
+
+    /** The settings that are not left to their defaults. */
+    public scala.collection.immutable.Map<String, String> settings() {
+        return SQLConf.get().getAllConfs();
+    }
+
+    /** Nothing is asked of the table of a scan for a while. */
+    public void unindexed(int scan) {
+        Unindexed.add(scans.get(scan).table);
+    }
+
+    /** The table of a scan as the catalog has it. */
+    public CatalogTable table(int scan) {
+        return scans.get(scan).table;
+    }
+
+    /** Bytes of the files of a scan, and the fingerprint of their listing; null where Spark cannot tell its files. */
+    public String listed(int scan) {
+        Listing listing = scans.get(scan).listing();
+        return listing == null ? null : listing.bytes() + " " + listing.fingerprint();
+    }
+
+    /** The listing itself. */
+    public StringBuilder listing(int scan) {
+        return new StringBuilder(scans.get(scan).listing().text());
+    }
+
+    /** How many tasks run at once. */
+    public int cores() {
+        return session.sparkContext().defaultParallelism();
+    }
+
+    /** By which Python knows an answer; none, since this is asked about a plan. */
+    public String number() {
+        return "";
+    }
+
+    /** The rows of {@code keys} (a column named as the tested one, and others) of which an expression is TRUE. */
+    public Dataset<Row> satisfying(int scan, int expression, Dataset<Row> keys) {
+        return satisfying(session, scans.get(scan), expression, keys);
+    }
+
+    static Dataset<Row> satisfying(SparkSession session, Scan scan, int expression, Dataset<Row> keys) {
+        Expression condition = scan.leaves.get(expression);
+        Attribute tested = Scala.list(condition.references().toSeq()).get(0);
+        LogicalPlan plan = keys.queryExecution().analyzed();
+        Attribute key = null;
+        for (Attribute column : Scala.list(plan.output())) {
+            if (column.name().equalsIgnoreCase(tested.name())) key = column;
+        }
+        if (key == null || !key.dataType().equals(tested.dataType()) || !(condition.dataType() instanceof BooleanType)) {
+            throw new IllegalArgumentException("the keys of " + tested.name() + " are not of the column's type");
+        }
+        Attribute found = key;
+        Expression over = (Expression) condition.transform(Scala.replacing(
+                one -> one instanceof Attribute attribute && attribute.exprId().equals(tested.exprId()) ? found : null));
+        return Dataset.ofRows((org.apache.spark.sql.classic.SparkSession) session, new Filter(over, plan));
+    }
+
+    /** The scan stays as it is. */
+    public synchronized void leave(int scan, String report) {
+        if (!closed) reports.add(report);
+    }
+
+    /** Spark's own reader reads these files and blocks: see {@link Native#choices}. */
+    public synchronized void select(int scan, String choices, String label, String report) {
+        if (closed) return;
+        Scan one = scans.get(scan);
+        replacements.put(one.relation, Native.narrowed(one, choices, label));
+        reports.add(report);
+    }
+
+    /** A DataFrame gives the rows: the columns that the scan needs, in any order. */
+    public synchronized void rows(int scan, Dataset<Row> frame, long bytes, String label, String report) {
+        if (closed) return;
+        Scan one = scans.get(scan);
+        replacements.put(one.relation, IndexScan.of(one, frame, bytes, label));
+        reports.add(report);
+    }
+
+    /** The aggregation over the scan is answered from the index when the plan is executed; {@code number} is Python's. */
+    public synchronized void answer(int scan, String number, String label, String report) {
+        if (closed) return;
+        Scan one = scans.get(scan);
+        replacements.put(one.aggregate, Aggregates.answered(one, number, label));
+        reports.add(report);
+    }
+
+    /** From now on answers come too late. */
+    synchronized void close() {
+        closed = true;
+    }
+
+    /** The plan with what was put in the place of its scans; nodes are known by identity, equal ones may differ. */
+    synchronized LogicalPlan replaced(LogicalPlan plan) {
+        if (replacements.isEmpty()) return plan;
+        return (LogicalPlan) plan.transformDown(Scala.replacing(replacements::get));
+    }
+}

@@ -1,0 +1,85 @@
+package hive_bitmap.catalyst;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.catalog.HiveTableRelation;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeSet;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+
+/**
+ * A table that a query reads: the relation, the conjuncts of the filter right above it, and the columns that the query
+ * takes from it. {@code aggregate} is the aggregation that reads nothing but this scan, or null.
+ */
+final class Scan {
+    final LogicalPlan relation;
+    final CatalogTable table;
+    final List<Expression> conjuncts;
+    final List<Attribute> columns;
+    final Aggregate aggregate;
+    final List<Expression> leaves = new ArrayList<>();
+    private Listing listing;
+
+    Scan(LogicalPlan relation, List<Expression> conjuncts, AttributeSet required, Aggregate aggregate) {
+        this.relation = relation;
+        this.table = relation instanceof HiveTableRelation hive
+                ? hive.tableMeta() : ((LogicalRelation) relation).catalogTable().get();
+        this.conjuncts = conjuncts;
+        this.aggregate = aggregate;
+        this.columns = new ArrayList<>();
+        for (Attribute column : Scala.list(relation.output())) {
+            if (required == null || required.contains(column)) columns.add(column);
+        }
+    }
+
+    /** A relation that can be narrowed: a table of the session's catalog that is read as files, and not yet narrowed. */
+    static boolean isIndexable(LogicalPlan plan) {
+        return plan instanceof HiveTableRelation
+                || plan instanceof LogicalRelation relation
+                && relation.catalogTable().isDefined()
+                && !relation.isStreaming()
+                && relation.relation() instanceof HadoopFsRelation files
+                && !(files.location() instanceof SelectedFiles);
+    }
+
+    /** All columns of the relation. */
+    List<Attribute> all() {
+        return new ArrayList<>(Scala.list(relation.output()));
+    }
+
+    /** The relation's files; null of a table that Spark reads as Hive does. */
+    HadoopFsRelation files() {
+        return relation instanceof LogicalRelation files ? (HadoopFsRelation) files.relation() : null;
+    }
+
+    /** The files that Spark would read for this scan, by partition, listed once; null where it does not tell. */
+    Listing listing() {
+        if (listing == null && files() != null) listing = Listing.of(files().location(), partitionFilters());
+        return listing;
+    }
+
+    /** The conjuncts that test nothing but partition columns. */
+    List<Expression> partitionFilters() {
+        List<Expression> found = new ArrayList<>();
+        for (Expression one : conjuncts) {
+            if (Conditions.isOver(one, partitionColumns())) found.add(one);
+        }
+        return found;
+    }
+
+    /** The attributes of this relation that are partition columns. */
+    List<Attribute> partitionColumns() {
+        List<Attribute> found = new ArrayList<>();
+        for (String name : files().partitionSchema().fieldNames()) {
+            for (Attribute column : Scala.list(relation.output())) {
+                if (column.name().equals(name)) found.add(column);
+            }
+        }
+        return found;
+    }
+}

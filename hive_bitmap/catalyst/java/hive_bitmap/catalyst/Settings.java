@@ -1,0 +1,27 @@
+package hive_bitmap.catalyst;
+
+import org.apache.spark.sql.internal.SQLConf;
+
+/** What a session says of indexes, read where a plan is made. */
+record Settings(boolean enabled, boolean strict, double planningSeconds) {
+    static final String ENABLED = "hive_bitmap.enabled";
+    static final String STRICT = "hive_bitmap.strict";
+    static final String PLANNING_SECONDS = "hive_bitmap.planning_seconds";
+
+    static Settings of(SQLConf conf) {
+        return new Settings(
+                flag(conf, ENABLED, true), flag(conf, STRICT, false), seconds(conf.getConfString(PLANNING_SECONDS, "1")));
+    }
+
+    private static boolean flag(SQLConf conf, String name, boolean otherwise) {
+        return "true".equalsIgnoreCase(conf.getConfString(name, Boolean.toString(otherwise)).trim());
+    }
+
+    private static double seconds(String said) {
+        try {
+            return Double.parseDouble(said.trim());
+        } catch (NumberFormatException e) {
+            return 1;
+        }
+    }
+}

@@ -1,0 +1,68 @@
+package hive_bitmap.catalyst;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.expressions.AttributeSet;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.internal.SQLConf;
+
+/**
+ * The optimizer rule: in place of scans of indexed tables it puts what Python decides. It runs before cost-based
+ * optimization, where filters stand right above the relations and columns are pruned. Filters always stay.
+ */
+public final class UseIndexes extends Rule<LogicalPlan> {
+    private final SparkSession session;
+
+    public UseIndexes(SparkSession session) {
+        this.session = session;
+    }
+
+    @Override
+    public LogicalPlan apply(LogicalPlan plan) {
+        if (Planner.isAbsent() || Planner.isPlanning()) return plan;
+        Settings settings = Settings.of(SQLConf.get());
+        if (!settings.enabled() && !Reports.areWanted() || plan.isStreaming()) return plan;
+        try {
+            List<Scan> scans = new ArrayList<>();
+            collect(plan, null, null, scans);
+            scans.removeIf(scan -> !Reports.areWanted() && Unindexed.contains(scan.table));
+            if (scans.isEmpty()) return plan;
+            Question question = new Question(session, scans);
+            Planner.ask(session, question, settings);
+            Reports.add(question.reports);
+            return question.replaced(plan);
+        } catch (RuntimeException | LinkageError e) {
+            if (settings.strict()) throw e;
+            Reports.failed(e);
+            return plan;
+        }
+    }
+
+    /**
+     * Add the scans below {@code plan}; {@code required} are the columns that are needed of it (null: all), and
+     * {@code aggregate} the aggregation above it if nothing but filters and projections lies between.
+     */
+    private static void collect(LogicalPlan plan, AttributeSet required, Aggregate aggregate, List<Scan> found) {
+        if (Scan.isIndexable(plan)) {
+            if (aggregate != null) found.add(new Scan(plan, List.of(), required, aggregate));
+        } else if (plan instanceof Filter filter && Scan.isIndexable(filter.child())) {
+            AttributeSet all = required == null ? null : required.$plus$plus(filter.references());
+            List<Expression> conjuncts = Conditions.conjuncts(filter.condition());
+            found.add(new Scan(filter.child(), conjuncts, all, aggregate));
+        } else if (plan instanceof Filter filter) {
+            collect(filter.child(), required == null ? null : required.$plus$plus(filter.references()), aggregate, found);
+        } else if (plan instanceof Project project) {
+            collect(project.child(), project.references(), aggregate, found);
+        } else if (plan instanceof Aggregate over) {
+            collect(over.child(), over.references(), over, found);
+        } else {
+            for (LogicalPlan child : Scala.list(plan.children())) collect(child, null, null, found);
+        }
+    }
+}

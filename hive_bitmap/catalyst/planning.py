@@ -1,0 +1,360 @@
+"""What becomes of the scans of a query: the optimizer rule asks (`Question.java`), this answers.
+
+Each scan stays as it is, is read in part, or is not read at all, where an aggregation over it is answered from the
+index when the plan is executed.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from cachetools import LRUCache
+
+from hive_bitmap.catalyst import ranges
+from hive_bitmap.catalyst.conditions import Condition, condition
+from hive_bitmap.catalyst.listing import Listing, as_now, parse
+from hive_bitmap.columns import Column
+from hive_bitmap.errors import HiveBitmapError
+from hive_bitmap.index import catalog, metastore_jvm
+from hive_bitmap.index.metastore import CHAR_TYPE_KEY, Table
+from hive_bitmap.query import settings
+from hive_bitmap.query.aggregates import known_counts
+from hive_bitmap.query.answers import FEW_KEYS, PLACE
+from hive_bitmap.query.nodes import SparkLeaf
+from hive_bitmap.query.planner import BLOCKS, FILES, FULL_SCAN, INDEX_ONLY, Plan
+from hive_bitmap.query.prepare import Prepared, prepare
+from hive_bitmap.query.prices import share_of_bytes, too_small
+from hive_bitmap.query.request import Request, Resolved
+from hive_bitmap.query.scan import narrow
+from hive_bitmap.query.schemas import frame_of
+from hive_bitmap.query.tally import COUNT
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+TABLES_KEPT, LISTINGS_KEPT, ANSWERS_KEPT, PLANS_KEPT = 1024, 256, 10_000, 64
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A scan of the question; `tree` and `aggregate` are JSON, `columns` those that the query takes."""
+
+    number: int
+    database: str
+    table: str
+    version: str
+    condition: str
+    tree: Sequence[Any]
+    columns: tuple[str, ...]
+    native: bool
+    aggregate: Mapping[str, Any] | None
+
+    @classmethod
+    def of(cls, number: int, said: Mapping[str, Any]) -> Scan:
+        return cls(
+            number,
+            said["database"],
+            said["table"],
+            said["version"],
+            said["condition"],
+            said["tree"],
+            tuple(said["columns"]),
+            said["native"],
+            said.get("aggregate"),
+        )
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What an answer from the index needs when the plan is executed."""
+
+    request: Request
+    base: Table
+    predicate: Condition
+    listing: Listing | None
+    means: tuple[str, ...]
+
+
+class Planning:
+    """Answers the questions of all sessions of one JVM; what it keeps saves asking again and is never believed."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._tables: LRUCache[tuple[str, ...], Table] = LRUCache(TABLES_KEPT)
+        self._listings: LRUCache[tuple[str, ...], Listing] = LRUCache(LISTINGS_KEPT)
+        self._settings: LRUCache[tuple[str, int], Mapping[str, str]] = LRUCache(64)
+        self._asked: LRUCache[str, Asked] = LRUCache(ANSWERS_KEPT)
+        self._numbers = count()
+        self.plans: LRUCache[str, Plan] = LRUCache(PLANS_KEPT)
+
+    def answer(self, spark: SparkSession, question: Any) -> None:
+        """Say of each scan of a question what becomes of it; raises what a strict session wants to see."""
+        conf = self._conf(spark, question)
+        said = settings.read(conf)
+        for number, text in enumerate(json.loads(question.text())):
+            scan = Scan.of(number, text)
+            try:
+                self._decide(spark, question, scan, conf)
+            except HiveBitmapError as e:
+                if said.strict:
+                    raise
+                question.leave(number, report(scan, "left alone", "error", str(e)))
+
+    def _decide(self, spark: SparkSession, question: Any, scan: Scan, conf: Mapping[str, str]) -> None:
+        base = self._base(spark, question, scan)
+        indexes = catalog.indexes_on(spark, base, catalog.INDEXES_REMEMBERED)
+        if not indexes:
+            question.unindexed(scan.number)
+            question.leave(scan.number, report(scan, "left alone", "no_index", "the table has no index"))
+            return
+        found = condition(scan.tree, (*base.columns, *base.partition_columns))
+        if why := self._small(question, scan, base, conf):
+            question.leave(scan.number, report(scan, "left alone", "too_small", why))
+            return
+        listing = self._listing(question, scan)
+        partitions = None if listing is None else listing.with_bytes
+        evaluate = partial(_truths, spark, question, scan.number, found)
+        resolved = Resolved(base, tuple(indexes), conf, found.predicate, partitions, evaluate, scan.native)
+        if scan.aggregate is not None and "parts" in scan.aggregate:
+            if self._answered(spark, question, scan, resolved, found, listing):
+                return
+        self._narrowed(spark, question, scan, resolved, listing)
+
+    def _answered(
+        self,
+        spark: SparkSession,
+        question: Any,
+        scan: Scan,
+        resolved: Resolved,
+        found: Condition,
+        listing: Listing | None,
+    ) -> bool:
+        """Whether the index holds the answer of the aggregation over a scan, which is noted then."""
+        assert scan.aggregate is not None
+        parts = tuple(tuple(part) for part in scan.aggregate["parts"])
+        keys = tuple(dict.fromkeys(key for part in parts for key in part))
+        strategy = INDEX_ONLY if settings.read(resolved.settings).strategy == INDEX_ONLY else None
+        request = Request(
+            resolved.base.full_name, scan.condition or None, scan.columns, True, strategy, keys=keys, apart=parts, alias=""
+        )
+        try:
+            prepared = prepare(spark, request, resolved)
+        except HiveBitmapError as e:
+            log.info("%s is not answered by its indexes: %s", resolved.base.full_name, e)
+            return False
+        if prepared.plan.strategy != INDEX_ONLY:
+            log.info("%s is not answered by its indexes: %s", resolved.base.full_name, prepared.plan.reason)
+            return False
+        number = str(next(self._numbers))
+        means = tuple(scan.aggregate["means"])
+        with self._lock:
+            self._asked[number] = Asked(request, resolved.base, found, listing, means)
+        said = self._report(scan, "answered", "", prepared.plan)
+        question.answer(scan.number, number, f"{resolved.base.full_name} by {', '.join(_used(prepared.plan))}", said)
+        return True
+
+    def _narrowed(
+        self, spark: SparkSession, question: Any, scan: Scan, resolved: Resolved, listing: Listing | None
+    ) -> None:
+        said = settings.read(resolved.settings)
+        request = Request(
+            resolved.base.sql_name, scan.condition or None, scan.columns, hurry=said.strategy is None, alias=""
+        )
+        prepared = prepare(spark, request, resolved)
+        plan = prepared.plan
+        if prepared.reading is None or plan.strategy in (FULL_SCAN, INDEX_ONLY):
+            code = plan.code or ("not_fresh" if _nothing_fresh(plan) else "not_selective")
+            question.leave(scan.number, self._report(scan, "left alone", code, plan))
+        elif resolved.native and plan.strategy in (BLOCKS, FILES) and listing is not None:
+            chosen = ranges.choices(prepared.reading.work, listing.files, whole_files=plan.strategy == FILES)
+            question.select(scan.number, chosen, label(plan), self._report(scan, "narrowed", "", plan))
+        else:
+            self._rows(spark, question, scan, request, prepared)
+
+    def _rows(self, spark: SparkSession, question: Any, scan: Scan, request: Request, prepared: Prepared) -> None:
+        plan = prepared.plan
+        frame = narrow(spark, request, prepared)
+        if frame is None:
+            question.leave(scan.number, self._report(scan, "left alone", "not_selective", plan))
+            return
+        size = int(plan.bytes_total * (plan.rows_selected or 0) / max(plan.rows_total or 0, 1)) or plan.bytes_selected
+        frame_plan: Any = frame._jdf
+        question.rows(scan.number, frame_plan, size, label(plan), self._report(scan, "narrowed", "", plan))
+
+    def _report(self, scan: Scan, action: str, reason: str, plan: Plan) -> str:
+        """What `explain` tells of a scan that was looked into, with the number of its plan."""
+        number = str(next(self._numbers))
+        with self._lock:
+            self.plans[number] = plan
+        read = {*plan.blocks.filter(pc.greater(plan.blocks["selected"], 0))["file"].to_pylist()}
+        looked_up = {
+            "strategy": plan.strategy,
+            "files_selected": len(read) + sum(plan.files["scanned"].to_pylist()),
+            "files_total": plan.files.num_rows,
+            "blocks_selected": plan.blocks_selected,
+            "blocks_total": plan.blocks_total,
+            "costs": dict(plan.costs),
+            "plan": number,
+        }
+        return report(scan, action, reason, plan.reason, looked_up)
+
+    def counts(self, spark: SparkSession, counting: Any) -> Any:
+        """The counts of an aggregation that was answered: DataFrames of keys and weights, a part each, and the files
+        that Spark has to count; None where it has to count all.
+        """
+        with self._lock:
+            asked = self._asked.get(counting.number())
+        if asked is None:
+            return None
+        listing = None if asked.listing is None else as_now(asked.listing)
+        if asked.listing is not None and listing is None:
+            return None
+        indexes = catalog.indexes_on(spark, asked.base, catalog.INDEXES_REMEMBERED)
+        resolved = Resolved(
+            asked.base,
+            tuple(indexes),
+            metastore_jvm.settings(spark),
+            asked.predicate.predicate,
+            None if listing is None else listing.with_bytes,
+            partial(_truths, spark, counting, 0, asked.predicate),
+            listing is not None,
+        )
+        found = known_counts(spark, asked.request, prepare(spark, asked.request, resolved))
+        if found is None or not _exact(found.tables, asked.means):
+            return None
+        jvm: Any = spark._jvm
+        answer = jvm.java.util.ArrayList()
+        for table in found.tables:
+            answer.add(frame_of(spark, table)._jdf)
+        answer.add(jvm.java.util.ArrayList(sorted(found.unknown)))
+        return answer
+
+    def _conf(self, spark: SparkSession, question: Any) -> Mapping[str, str]:
+        where = (question.session(), question.settingsVersion())
+        with self._lock:
+            known = self._settings.get(where)
+        if known is None:
+            known = metastore_jvm.settings_of(spark, question.settings())
+            with self._lock:
+                self._settings[where] = known
+        return known
+
+    def _base(self, spark: SparkSession, question: Any, scan: Scan) -> Table:
+        where = (scan.database, scan.table, scan.version)
+        with self._lock:
+            known = self._tables.get(where)
+        if known is None:
+            known = metastore_jvm.table_of(spark, question.table(scan.number))
+            with self._lock:
+                self._tables[where] = known
+        return known
+
+    def _small(self, question: Any, scan: Scan, base: Table, conf: Mapping[str, str]) -> str:
+        """Why a scan is not worth a look at its indexes; empty where it may be."""
+        if settings.read(conf).strategy is not None or not scan.native:
+            return ""
+        listed = question.listed(scan.number)
+        if listed is None:
+            return ""
+        size = int(listed.partition(" ")[0])
+        columns = (*base.columns, *base.partition_columns)
+        wanted = {name.lower() for name in scan.columns}
+        share = share_of_bytes([column for column in columns if column.name.lower() in wanted], columns)
+        if not too_small(int(size * share), question.cores(), native=True):
+            return ""
+        return f"all of its {size:,} bytes are read in less time than planning takes"
+
+    def _listing(self, question: Any, scan: Scan) -> Listing | None:
+        listed = question.listed(scan.number)
+        if listed is None:
+            return None
+        where = (scan.database, scan.table, listed)
+        with self._lock:
+            known = self._listings.get(where)
+        if known is None:
+            known = parse(metastore_jvm.text_of(question.listing(scan.number)))
+            with self._lock:
+                self._listings[where] = known
+        return known
+
+
+def _truths(
+    spark: SparkSession,
+    question: Any,
+    scan: int,
+    found: Condition,
+    leaf: SparkLeaf,
+    column: Column,
+    keys: pa.Array,
+) -> pa.Array | None:
+    """The keys of which Spark says that an expression of the query is TRUE; None if it cannot say."""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+    from pyspark.sql import DataFrame
+
+    if not len(keys):
+        return keys
+    try:
+        frame = frame_of(spark, pa.table({column.name: keys, PLACE: pa.array(range(len(keys)), pa.int32())}))
+        if column.type.startswith(("char", "varchar")):
+            frame = frame.withMetadata(column.name, {CHAR_TYPE_KEY: column.type})
+        satisfied = DataFrame(question.satisfying(scan, found.expressions[leaf], frame._jdf), spark).select(PLACE)
+        places = [row[0] for row in satisfied.collect()] if len(keys) <= FEW_KEYS else satisfied.toArrow().column(0)
+    except (PySparkException, Py4JJavaError, pa.ArrowException) as e:
+        log.info("left to the rows, Spark cannot ask %s over the keys: %s", leaf.text, str(e).splitlines()[0])
+        return None
+    return keys.take(pa.array(places, pa.int32()) if isinstance(places, list) else places.combine_chunks())
+
+
+def label(plan: Plan) -> str:
+    """What is read of all, for Spark's EXPLAIN and its UI."""
+    files = plan.files.num_rows
+    read = len({*plan.blocks.filter(pc.greater(plan.blocks["selected"], 0))["file"].to_pylist()})
+    read += sum(plan.files["scanned"].to_pylist())
+    return (
+        f"{plan.strategy} by the bitmap index: {plan.blocks_selected} of {plan.blocks_total} blocks, "
+        f"{read} of {files} files"
+    )
+
+
+def report(scan: Scan, action: str, reason: str, detail: str, more: Mapping[str, Any] | None = None) -> str:
+    """What `explain` tells of a scan, as JSON."""
+    said = {
+        "table": f"{scan.database}.{scan.table}",
+        "condition": scan.condition,
+        "action": action,
+        "reason": reason,
+        "detail": detail,
+    }
+    return json.dumps({**said, **(more or {})})
+
+
+def _used(plan: Plan) -> list[str]:
+    return [use.name for use in plan.indexes if use.used] or ["its indexes"]
+
+
+def _nothing_fresh(plan: Plan) -> bool:
+    return bool(plan.files.num_rows) and all(plan.files["scanned"].to_pylist())
+
+
+def _exact(tables: Sequence[pa.Table], means: Sequence[str]) -> bool:
+    """Whether sums of these integer columns are exact as doubles, in which Spark adds up for a mean."""
+    for table in tables:
+        rows = int(pc.sum(table[COUNT]).as_py() or 0)
+        for name in means:
+            if name in table.column_names:
+                bounds = pc.min_max(table[name]).as_py()
+                largest = max((abs(bound) for bound in bounds.values() if bound is not None), default=0)
+                if largest * rows >= 1 << 53:
+                    return False
+    return True

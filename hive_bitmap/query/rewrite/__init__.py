@@ -1,1 +1,0 @@
-"""SELECT through the index: the scans of a query are narrowed, its text stays as it is."""
