@@ -1,8 +1,8 @@
 """Tables for the tests of the optimizer rule: small, of several files and blocks, some of them partitioned.
 
 `fact` is Parquet in four files of four row groups, sorted by `g`, so that files and blocks can be left out; `orders` is
-the same as ORC. `part` is partitioned by `day`, and so is `hive`, a table of Hive's that Spark reads by itself; `lines` is
-text that a SerDe reads. `dim` is small and has an index, `plain` is small and has none.
+the same as ORC. `part` is partitioned by `day`, and so is `hive`, a table of Hive's that Spark reads by itself;
+`lines` is text of a SerDe. `dim` is small and has an index, `plain` is small and has none.
 """
 
 from __future__ import annotations
