@@ -109,3 +109,13 @@ def require_alike(
     found = by_index(spark, query, strategy, args, **more)
     assert not difference(found, wanted, ordered=ordered), f"{strategy or 'default'}: {query}"
     return wanted
+
+
+def require_alike_always(
+    spark: SparkSession, query: Query, args: Any = None, *, ordered: bool = False, **more: str
+) -> None:
+    """The same by cost and by each forced strategy."""
+    wanted = by_spark(spark, query, args)
+    for strategy in ("", *FORCED):
+        found = by_index(spark, query, strategy, args, **more)
+        assert not difference(found, wanted, ordered=ordered), f"{strategy or 'default'}: {query}"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.asking import FORCED, require_alike, used
+from tests.asking import require_alike, require_alike_always, used
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,8 +109,7 @@ def test_what_spark_derives_narrows(more: SparkSession, about: str) -> None:
     text = text.replace("{db}", more.catalog.currentDatabase())
     found = [table for table, action in used(more, text, "rows") if action == "narrowed"]
     assert all(found.count(table) >= narrowed.count(table) for table in narrowed), found
-    for strategy in ("", *FORCED):
-        require_alike(more, text, strategy)
+    require_alike_always(more, text)
 
 
 def test_a_variable_is_a_constant(more: SparkSession) -> None:
@@ -150,5 +149,4 @@ ANSWERED = {
 def test_aggregates_are_answered_wherever_they_stand(more: SparkSession, text: str) -> None:
     found = [action for _, action in used(more, text, "index only")]
     assert found.count("answered") >= ANSWERED[text], found
-    for strategy in ("", *FORCED):
-        require_alike(more, text, strategy, ordered="ORDER BY" in text)
+    require_alike_always(more, text, ordered="ORDER BY" in text)

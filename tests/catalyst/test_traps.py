@@ -20,6 +20,7 @@ from tests.asking import (
     difference,
     indexed,
     require_alike,
+    require_alike_always,
     under,
     used,
 )
@@ -99,10 +100,9 @@ ALIKE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("strategy", ["", *FORCED])
 @pytest.mark.parametrize("text", ALIKE)
-def test_answers_are_sparks(tables: SparkSession, text: str, strategy: str) -> None:
-    require_alike(tables, text, strategy, ordered=text.endswith("ORDER BY id LIMIT 5"))
+def test_answers_are_sparks(tables: SparkSession, text: str) -> None:
+    require_alike_always(tables, text, ordered=text.endswith("ORDER BY id LIMIT 5"))
 
 
 @pytest.mark.parametrize("strategy", ["rows", "blocks"])
@@ -124,10 +124,9 @@ def test_they_are_narrowed_nevertheless(tables: SparkSession, text: str, narrowe
     assert [table for table, action in found if action == N] == narrowed
 
 
-@pytest.mark.parametrize("strategy", ["", *FORCED])
 @pytest.mark.parametrize("adaptive", ["true", "false"])
 @pytest.mark.parametrize("dynamic", ["true", "false"])
-def test_adaptive_plans_and_dynamic_pruning(tables: SparkSession, strategy: str, adaptive: str, dynamic: str) -> None:
+def test_adaptive_plans_and_dynamic_pruning(tables: SparkSession, adaptive: str, dynamic: str) -> None:
     settings = {
         "spark.sql.adaptive.enabled": adaptive,
         "spark.sql.optimizer.dynamicPartitionPruning.enabled": dynamic,
@@ -139,7 +138,7 @@ def test_adaptive_plans_and_dynamic_pruning(tables: SparkSession, strategy: str,
             "SELECT h.day, count(*) FROM hive h JOIN plain d ON h.day = d.k WHERE d.j = 1 AND h.j = 2 GROUP BY h.day",
             "SELECT f.k, max(f.note) FROM fact f JOIN orders o ON f.id = o.id WHERE o.k = 3 GROUP BY f.k",
         ):
-            require_alike(tables, text, strategy)
+            require_alike_always(tables, text)
 
 
 @pytest.mark.parametrize("table", ["part", "hive"])
@@ -420,8 +419,7 @@ def test_tables_that_are_only_paths(tables: SparkSession, changing: Path) -> Non
         return spark.read.parquet(str(changing)).where("k = 3").select("id")
 
     assert used(tables, of_path, "rows") == []
-    for strategy in ("", *FORCED):
-        require_alike(tables, of_path, strategy)
+    require_alike_always(tables, of_path)
 
 
 def test_char_and_collations(tables: SparkSession) -> None:
@@ -434,6 +432,5 @@ def test_char_and_collations(tables: SparkSession) -> None:
         "v = '1'", "v = '1 '", "l = 'WEB'", "c = '1' AND l = 'web'", "c IS NULL", "'1' = c", "rtrim(c) = '1'",
         "c = '1' COLLATE UTF8_LCASE", "concat(c, 'x') = '1   x'",
     ):  # fmt: skip
-        for strategy in ("", *FORCED):
-            require_alike(tables, f"SELECT id, c FROM codes WHERE {condition}", strategy)
-            require_alike(tables, f"SELECT count(*), min(c) FROM codes WHERE {condition}", strategy)
+        require_alike_always(tables, f"SELECT id, c FROM codes WHERE {condition}")
+        require_alike_always(tables, f"SELECT count(*), min(c) FROM codes WHERE {condition}")

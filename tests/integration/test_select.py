@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hive_bitmap
-from tests.asking import FORCED, OFF, by_index, by_spark, indexed, require_alike, under, used
+from tests.asking import OFF, by_index, by_spark, indexed, require_alike, require_alike_always, under, used
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,16 +68,14 @@ def check(spark: SparkSession, text: str, *tables: str, args: Any = None, strate
 )
 def test_names_and_what_cannot_be_narrowed(shop: SparkSession, text: str, tables: list[str]) -> None:
     check(shop, text, *tables)
-    for strategy in ("", *FORCED):
-        require_alike(shop, text, strategy)
+    require_alike_always(shop, text)
 
 
-@pytest.mark.parametrize("strategy", ["", *FORCED])
-def test_the_file_of_a_row_is_its_own(shop: SparkSession, strategy: str) -> None:
+def test_the_file_of_a_row_is_its_own(shop: SparkSession) -> None:
     """Names of files come from Spark's own reader alone."""
     for shown in ("input_file_name()", "input_file_block_start()", "_metadata.file_path", "_metadata.row_index"):
-        require_alike(shop, f"SELECT id, {shown} AS f FROM sales WHERE store = 3", strategy)
-        require_alike(shop, f"SELECT count(*) FROM sales WHERE store = 3 AND {shown} IS NOT NULL", strategy)
+        require_alike_always(shop, f"SELECT id, {shown} AS f FROM sales WHERE store = 3")
+        require_alike_always(shop, f"SELECT count(*) FROM sales WHERE store = 3 AND {shown} IS NOT NULL")
 
 
 @pytest.mark.parametrize(
@@ -93,8 +91,7 @@ def test_the_file_of_a_row_is_its_own(shop: SparkSession, strategy: str) -> None
 )  # fmt: skip
 def test_parameters(shop: SparkSession, text: str, args: Any, action: str) -> None:
     assert used(shop, text, "index only" if action == "answered" else "rows", args) == [("sales", action)]
-    for strategy in ("", *FORCED):
-        require_alike(shop, text, strategy, args)
+    require_alike_always(shop, text, args)
 
 
 def test_a_cached_table_is_read_from_the_cache(shop: SparkSession) -> None:
@@ -151,8 +148,7 @@ def test_the_dimension_side_first(shop: SparkSession) -> None:
 )
 def test_keys_of_a_small_side_narrow_the_large_one(shop: SparkSession, text: str) -> None:
     assert ("sales", N) in used(shop, text, "rows")
-    for strategy in ("", *FORCED):
-        require_alike(shop, text, strategy)
+    require_alike_always(shop, text)
 
 
 @pytest.mark.parametrize(
@@ -169,8 +165,7 @@ def test_keys_of_a_small_side_narrow_the_large_one(shop: SparkSession, text: str
     ],
 )
 def test_rows_that_no_key_joins_are_kept_where_they_count(shop: SparkSession, text: str) -> None:
-    for strategy in ("", *FORCED):
-        require_alike(shop, text, strategy)
+    require_alike_always(shop, text)
 
 
 def test_a_table_that_is_not_small_is_not_read_first(shop: SparkSession) -> None:
@@ -284,8 +279,7 @@ def test_settings_under_which_queries_mean_something_else(shop: SparkSession, se
     """`x` and `X` are two tables, a quoted name is several columns, HAVING asks of rows, an inner WITH is idle."""
     with under(shop, {setting: "LEGACY" if setting.endswith("Policy") else "true"}):
         assert used(shop, text, "rows")
-        for strategy in ("", *FORCED):
-            require_alike(shop, text, strategy)
+        require_alike_always(shop, text)
 
 
 def test_the_engine_alone_may_skip_files_and_blocks(shop: SparkSession) -> None:
