@@ -49,7 +49,7 @@ ALIKE = [
     "SELECT id FROM fact WHERE k = (SELECT max(k) FROM fact WHERE s = 's1')",
     "SELECT id FROM fact WHERE k > (SELECT avg(k) FROM fact) OR g = 1",
     "SELECT id FROM fact f WHERE EXISTS (SELECT 1 FROM orders o WHERE o.id = f.id + 1 AND o.k = 3) AND f.j = 2",
-    "SELECT id FROM fact f WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.g = f.g AND o.k = 3) AND f.k = 2",
+    "SELECT id FROM fact f WHERE NOT EXISTS (TABLE orders |> WHERE g = f.g AND k = 3 AND j = 1) AND f.k = 2",
     "SELECT id FROM fact f WHERE k = (SELECT min(o.k) FROM orders o WHERE o.g = f.g AND o.j = 1)",
     "SELECT id FROM fact f WHERE EXISTS (SELECT 1 FROM fact f2 WHERE f2.k = f.k AND f2.id = 3) OR k IN (SELECT 4)",
     "SELECT id, (SELECT count(*) FROM orders o WHERE o.k = f.k AND o.j = 1) AS n FROM fact f WHERE k = 2",
@@ -95,7 +95,7 @@ ALIKE = [
     "SELECT id FROM fact WHERE k = 3 AND note RLIKE '7$' AND length(note) > 6",
     "SELECT hash(*) AS h FROM fact WHERE k = 3",
     "SELECT struct(*) AS r, map('k', k) AS m FROM fact WHERE k = 3",
-    "SELECT count(*) FROM fact WHERE k = 3 GROUP BY ()",
+    "SELECT count(*) FROM fact WHERE k = 3 GROUP BY GROUPING SETS (())",
     "SELECT grouping(k) AS g, k, j, count(*) FROM fact WHERE g < 9 GROUP BY CUBE (k, j)",
 ]  # fmt: skip
 
