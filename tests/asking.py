@@ -50,10 +50,13 @@ def under(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[SparkSes
 @contextlib.contextmanager
 def indexed(spark: SparkSession, strategy: str = "", **more: str) -> Iterator[SparkSession]:
     """The session with the rule on, in strict mode; `more` are settings of ours without their prefix."""
-    hive_bitmap.enable(spark)
     said = {f"hive_bitmap.{name}": value for name, value in {"strategy": strategy, **more}.items()}
-    with under(spark, {**STRICT, **said}):
-        yield spark
+    hive_bitmap.enable(spark)
+    try:
+        with under(spark, {**STRICT, **said}):
+            yield spark
+    finally:
+        hive_bitmap.disable(spark)
 
 
 def frame(spark: SparkSession, query: Query, args: Any = None) -> DataFrame:
@@ -68,7 +71,7 @@ def answer(found: DataFrame) -> Answer:
 
 
 def by_spark(spark: SparkSession, query: Query, args: Any = None) -> Answer:
-    """The answer with the rule off."""
+    """The answer with the rule off, whoever switched it on."""
     with under(spark, OFF):
         return answer(frame(spark, query, args))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
@@ -26,7 +27,16 @@ from hive_bitmap.errors import (
 )
 from hive_bitmap.index import metastore_jvm
 from hive_bitmap.query.planner import STRATEGIES
-from hive_bitmap.query.rewrite.rewriting import rewrite
+from tests.asking import (
+    answer,
+    by_index,
+    by_spark,
+    difference,
+    indexed,
+    require_alike,
+    require_alike_always,
+    used,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,6 +60,10 @@ def agree(spark: SparkSession, table: str, *predicates: str | None, columns: Seq
                 assert sorted(map(repr, found.collect())) == expected, told
             except Unsupported:
                 able.discard(str(strategy))
+            with indexed(spark, strategy or ""):  # the same in plain Spark, whose reader sees the files as it does
+                plain = spark.table(table) if predicate is None else spark.table(table).where(predicate)
+                rows = answer(plain if columns is None else plain.select(*columns)).rows
+            assert Counter(rows) == Counter(repr(tuple(row)) for row in frame.collect()), told
         try:
             counted = hive_bitmap.count(spark, table, predicate, strategy="index only")
             assert counted == len(expected), f"count {predicate}"
@@ -430,11 +444,8 @@ def test_times_without_a_zone_that_the_sessions_zone_lacks(spark: SparkSession, 
         predicates += [f"nz = '{time}'" for time in times] + ["nz > '2020-01-01'"]
         assert {"rows", "index only"} <= agree(spark, "t", *predicates)
         for value in ("CAST(nz + INTERVAL '1' HOUR AS STRING)", "typeof(nz)", "hour(nz)", "nz"):
-            query = f"SELECT {value} AS v, count(*) FROM t GROUP BY 1"
-            found, expected = hive_bitmap.sql(spark, query), spark.sql(query)
-            assert found.schema == expected.schema
-            assert sorted(map(repr, found.collect())) == sorted(map(repr, expected.collect())), query
-        assert rewrite(spark, "SELECT nz, count(*) FROM t GROUP BY 1").frames
+            require_alike_always(spark, f"SELECT {value} AS v, count(*) FROM t GROUP BY 1")
+        assert used(spark, "SELECT nz, count(*) FROM t GROUP BY 1", "index only") == [("t", "answered")]
 
 
 @pytest.mark.parametrize("predicate", ["k = 1 AND", "k = 1 LIMIT", "k = 1 one", "abs(k) = 1 one", "k = 1 -- one\nAND"])
@@ -481,7 +492,7 @@ def test_a_column_named_count(spark: SparkSession, database: str) -> None:
         "SELECT count, count(count) FROM t GROUP BY count",
         "SELECT count, k, count(*) FROM t GROUP BY count, k",
     ):
-        assert sorted(hive_bitmap.sql(spark, query).collect()) == sorted(spark.sql(query).collect()), query
+        require_alike_always(spark, query)
     counted = hive_bitmap.group_counts(spark, "t", "k = 1", ["k"])
     assert counted.to_pylist() == [{"k": 1, "count": 20}]
 
@@ -559,12 +570,9 @@ def test_a_query_sees_one_state_of_a_table(spark: SparkSession, database: str, t
     hive_bitmap.rebuild(other, "t")
     query = "SELECT a.id, b.id FROM t a LEFT JOIN t b ON a.id = b.id WHERE a.k = 3"
     with settings(spark, adaptive_enabled="false"):
-        spark.conf.set("hive_bitmap.strategy", "rows")
-        try:
-            found = sorted(map(tuple, hive_bitmap.sql(spark, query).collect()))
-        finally:
-            spark.conf.unset("hive_bitmap.strategy")
-    assert found == sorted(map(tuple, other.sql(query).collect())) and len(found) == 11
+        found = by_index(spark, query, "rows")
+    wanted = by_spark(other, query)
+    assert not difference(found, wanted) and len(found.rows) == 11
     (tmp_path / "t" / "more.parquet").unlink()
     assert len(hive_bitmap.scan(spark, "t", "k = 3").collect()) == 10
     assert spark.table("t").count() == 90
@@ -577,7 +585,7 @@ def test_a_table_in_the_cache_stays_as_it_was(spark: SparkSession, database: str
     pq.write_table(pa.table({"id": pa.array(range(90, 99)), "k": pa.array(range(9))}), tmp_path / "t" / "more.parquet")
     agree(spark, "t", "k = 3", None)
     for query in ("SELECT count(*) FROM t WHERE k = 3", "SELECT k, count(*) FROM t GROUP BY k", "SELECT max(k) FROM t"):
-        assert sorted(hive_bitmap.sql(spark, query).collect()) == sorted(spark.sql(query).collect())
+        require_alike_always(spark, query)
     assert hive_bitmap.count(spark, "t", "k = 3") == 10
     assert "cache" in hive_bitmap.plan(spark, "t", "k = 3").reason
     spark.sql("UNCACHE TABLE t")
@@ -599,15 +607,11 @@ def test_a_struct_named_as_the_table_outside(spark: SparkSession, database: str)
     spark.sql("CREATE TABLE fact USING parquet AS SELECT id, id % 9 AS k FROM range(90)")
     spark.sql("CREATE TABLE d USING parquet AS SELECT id AS k, struct(id AS k) AS f, 'x' AS s FROM range(3)")
     hive_bitmap.build(spark, "fact", ["k"])
-    spark.conf.set("hive_bitmap.strategy", "rows")
-    try:
-        for alias, expected in (("f", 90), ("g", 30)):
-            query = f"SELECT * FROM fact {alias} WHERE EXISTS (SELECT 1 FROM d WHERE d.k = {alias}.k AND d.s = 'x')"
-            assert spark.sql(query).count() == expected
-            assert hive_bitmap.sql(spark, query).count() == expected
-            assert bool(rewrite(spark, query).frames) == (alias == "g")
-    finally:
-        spark.conf.unset("hive_bitmap.strategy")
+    for alias, expected in (("f", 90), ("g", 30)):
+        query = f"SELECT * FROM fact {alias} WHERE EXISTS (SELECT 1 FROM d WHERE d.k = {alias}.k AND d.s = 'x')"
+        assert len(by_spark(spark, query).rows) == expected
+        require_alike_always(spark, query)
+        assert bool(used(spark, query, "rows")) == (alias == "g")
 
 
 CLAUSES = (
@@ -644,9 +648,10 @@ def test_columns_named_as_words_of_clauses(spark: SparkSession, database: str, w
         f"SELECT a, `{word}`, count(*) FROM t GROUP BY a, `{word}` ORDER BY a, `{word}` DESC",
         f"SELECT * FROM (SELECT like2 AS `{word}`, a FROM t) z WHERE `{word}` = 1 AND a = 1 ORDER BY a",
     ):
-        assert hive_bitmap.sql(spark, query).collect() == spark.sql(query).collect(), query
+        require_alike(spark, query, ordered=True)
+        require_alike(spark, query, "index only", ordered=True)
     for query in (f"SELECT count(*) AS n FROM t {word}", f"SELECT a, count(*) AS n FROM t AS {word} GROUP BY a"):
-        assert sorted(hive_bitmap.sql(spark, query).collect()) == sorted(spark.sql(query).collect()), query
+        require_alike_always(spark, query)
 
 
 @pytest.mark.parametrize("format", ["parquet", "orc"])
@@ -676,7 +681,7 @@ def test_dates_that_python_does_not_have(spark: SparkSession, database: str, for
         "SELECT CAST(d AS STRING) AS d, CAST(e AS STRING) AS e FROM (SELECT min(d) AS d, max(d) AS e FROM t)",
         "SELECT count(DISTINCT d) AS n FROM t WHERE g = 1",
     ):
-        assert sorted(hive_bitmap.sql(spark, query).collect()) == sorted(spark.sql(query).collect()), query
+        require_alike_always(spark, query)
     assert all(verified.ok for verified in hive_bitmap.verify(spark, "t"))
 
 

@@ -201,8 +201,8 @@ def test_a_table_is_overwritten_with_its_own_rows(shop: SparkSession) -> None:
 
     shop.sql("CREATE TABLE own STORED AS PARQUET AS SELECT id, store FROM sales")
     hive_bitmap.build(shop, "own", ["store"])
-    for settings in (OFF, {"hive_bitmap.strategy": "rows", "hive_bitmap.strict": "true"}):
-        with under(shop, settings), pytest.raises(AnalysisException, match="overwrite"):
+    for said in ({"enabled": "false"}, {"strategy": "rows"}, {"strategy": "files"}):
+        with indexed(shop, **said), pytest.raises(AnalysisException, match="overwrite"):
             shop.sql("INSERT OVERWRITE own SELECT id, store FROM own WHERE store = 3")
     assert shop.table("own").count() == 3000
 
@@ -239,12 +239,6 @@ def test_switches(shop: SparkSession) -> None:
             [one] = hive_bitmap.explain(shop.sql(query)).relations
             assert one.action != "answered" and one.strategy != "rows"
     check(shop, text, "sales")
-    hive_bitmap.disable(shop)
-    try:
-        assert "hive_bitmap" not in plan(shop, text)
-    finally:
-        hive_bitmap.enable(shop)
-    check(shop, text, "sales")
 
 
 def plan(spark: SparkSession, text: str) -> str:
@@ -257,7 +251,7 @@ def test_a_setting_that_is_not_understood(shop: SparkSession) -> None:
     text = "SELECT id FROM sales WHERE store = 3"
     with indexed(shop, "perhaps"), pytest.raises(Exception, match=r"strategy is .perhaps."):
         shop.sql(text).collect()
-    with under(shop, {"hive_bitmap.strategy": "perhaps", "hive_bitmap.strict": "false"}):
+    with indexed(shop, "perhaps", strict="false"):
         assert shop.sql(text).count() == 300
         [one] = hive_bitmap.explain(shop.sql(text)).relations
         assert (one.action, one.reason) == ("left alone", "error")
