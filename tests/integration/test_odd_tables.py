@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
@@ -28,18 +27,16 @@ from hive_bitmap.errors import (
 from hive_bitmap.index import metastore_jvm
 from hive_bitmap.query.planner import STRATEGIES
 from tests.asking import (
-    answer,
     by_index,
     by_spark,
     difference,
-    indexed,
     require_alike,
     require_alike_always,
     used,
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 DIRECT = ("rows", "blocks")
 
@@ -48,10 +45,9 @@ def agree(spark: SparkSession, table: str, *predicates: str | None, columns: Seq
     """Require that every strategy answers as Spark does; returns the strategies that could answer all of them."""
     able = set(STRATEGIES)
     for predicate in predicates:
-        frame = spark.table(table)
-        frame = frame if predicate is None else frame.where(predicate)
-        frame = frame if columns is None else frame.select(*columns)
+        frame = _where(spark, table, predicate, columns)
         expected = sorted(map(repr, frame.collect()))
+        plain = by_spark(spark, lambda session, p=predicate: _where(session, table, p, columns))
         for strategy in (None, "rows", "blocks", "files"):
             told = f"{strategy}: {predicate}"
             try:
@@ -60,16 +56,19 @@ def agree(spark: SparkSession, table: str, *predicates: str | None, columns: Seq
                 assert sorted(map(repr, found.collect())) == expected, told
             except Unsupported:
                 able.discard(str(strategy))
-            with indexed(spark, strategy or ""):  # the same in plain Spark, whose reader sees the files as it does
-                plain = spark.table(table) if predicate is None else spark.table(table).where(predicate)
-                rows = answer(plain if columns is None else plain.select(*columns)).rows
-            assert Counter(rows) == Counter(repr(tuple(row)) for row in frame.collect()), told
+            ruled = by_index(spark, lambda session, p=predicate: _where(session, table, p, columns), strategy or "")
+            assert not difference(ruled, plain), told
         try:
             counted = hive_bitmap.count(spark, table, predicate, strategy="index only")
             assert counted == len(expected), f"count {predicate}"
         except Unsupported:
             able.discard("index only")
     return able
+
+
+def _where(spark: SparkSession, table: str, predicate: str | None, columns: Sequence[str] | None) -> DataFrame:
+    frame = spark.table(table) if predicate is None else spark.table(table).where(predicate)
+    return frame if columns is None else frame.select(*columns)
 
 
 @contextmanager
