@@ -15,6 +15,7 @@ from uuid import uuid4
 import pytest
 from xdist.scheduler import LoadGroupScheduling
 
+import hive_bitmap
 from hive_bitmap.session import session
 
 if TYPE_CHECKING:
@@ -66,8 +67,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     warehouse = tmp_path_factory.mktemp("warehouse")
     conf = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "2"}
     running = session(warehouse, app_name="hive_bitmap tests", master="local[2]", conf=conf)
+    hive_bitmap.disable(running)
     yield running
     running.stop()
+
+
+@pytest.fixture(autouse=True)
+def _rule_stays_off(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Plain Spark is what most tests compare with: none hands on a session in which indexes serve it, too."""
+    yield
+    if "spark" in request.fixturenames:
+        hive_bitmap.disable(request.getfixturevalue("spark"))
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ import hive_bitmap
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.formats.storage import local_path
 from hive_bitmap.index import metastore
+from tests.asking import require_alike_always
 from tests.integration.servers import jars
 
 if TYPE_CHECKING:
@@ -89,8 +90,7 @@ def right(spark: SparkSession, table: str, *predicates: str) -> None:
 def same(spark: SparkSession, *queries: str) -> None:
     """Require that queries are answered as Spark answers them."""
     for query in queries:
-        found, expected = hive_bitmap.sql(spark, query).collect(), spark.sql(query).collect()
-        assert sorted(map(repr, found)) == sorted(map(repr, expected)), query
+        require_alike_always(spark, query)
 
 
 def verified(spark: SparkSession, table: str) -> None:

@@ -1,26 +1,23 @@
-"""SELECT through `hive_bitmap.sql`: what is around the rows. Names, parameters, switches, EXPLAIN, writes, leftovers.
+"""SELECT in plain Spark: what is around the rows. Names, parameters, switches, explanations, writes, leftovers.
 
-The oracle is `spark.sql` of the same text; the rows of all kinds of queries are those of test_select_corpus.
+The oracle is Spark with the rule off; the rows of all kinds of queries are those of test_select_corpus.
 """
 
 from __future__ import annotations
 
-import json
-import logging
-from collections import Counter
+import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import hive_bitmap
-from hive_bitmap.errors import InvalidProperty
-from hive_bitmap.query.rewrite import explaining
-from hive_bitmap.query.rewrite.rewriting import rewrite
+from tests.asking import OFF, by_index, by_spark, indexed, require_alike, require_alike_always, under, used
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+N = "narrowed"
 
 
 @pytest.fixture(scope="module")
@@ -44,166 +41,221 @@ def shop(spark: SparkSession) -> Iterator[SparkSession]:
     spark.sql("DROP DATABASE shop CASCADE")
 
 
-@pytest.fixture
-def forced(shop: SparkSession) -> Iterator[SparkSession]:
-    """The same, its scans narrowed though the tables are small."""
-    shop.conf.set("hive_bitmap.strategy", "rows")
-    yield shop
-    shop.conf.unset("hive_bitmap.strategy")
-
-
-def check(spark: SparkSession, text: str, args: Any = None, narrowed: int = 1) -> None:
-    """The rows and schema are Spark's, with so many scans narrowed."""
-    assert len(rewrite(spark, text, args).frames) == narrowed
-    wanted, found = spark.sql(text, args=args), hive_bitmap.sql(spark, text, args)
-    assert found.schema == wanted.schema
-    assert Counter(map(repr, found.collect())) == Counter(map(repr, wanted.collect()))
+def check(spark: SparkSession, text: str, *tables: str, args: Any = None, strategy: str = "rows") -> None:
+    """The rows and schema are Spark's, and these tables' scans are narrowed."""
+    assert used(spark, text, strategy, args) == [(table, N) for table in sorted(tables)]
+    require_alike(spark, text, strategy, args)
 
 
 @pytest.mark.parametrize(
-    ("text", "narrowed"),
+    ("text", "tables"),
     [
-        ("SELECT id FROM shop.sales WHERE store = 3", 1),
-        ("SELECT id FROM spark_catalog.shop.sales WHERE store = 3", 1),
-        ("SELECT sales.id FROM shop.sales WHERE sales.store = 3", 1),
-        ("SELECT shop.sales.id FROM shop.sales WHERE store = 3", 0),  # the name of a narrowed scan has no database
-        ("SELECT id FROM `SHOP`.`Sales` WHERE `STORE` = 3", 1),
-        ("SELECT id FROM sales WHERE code = '1'", 1),  # CHAR(3) is padded
-        ("SELECT id FROM sales WHERE code = '1  ' AND code LIKE '1 %'", 1),
-        ("SELECT id, '{store}', \"a{b\" FROM sales WHERE store = 3", 1),
-        ("SELECT name FROM plain WHERE store = 3", 0),
-        ("SELECT id FROM sales WHERE amount > 7", 0),
-        ("SELECT a.id FROM sales a JOIN sales b ON a.id = b.id AND b.channel = 'c1' WHERE a.store = 3", 2),
-        ("SELECT name FROM stores WHERE name = 'nowhere'", 1),
-        ("SELECT id FROM sales WHERE store = 3 AND rand() >= 0", 1),
-        ("SELECT id FROM sales WHERE store = 3 AND input_file_name() <> ''", 0),
+        ("SELECT id FROM shop.sales WHERE store = 3", ["sales"]),
+        ("SELECT id FROM spark_catalog.shop.sales WHERE store = 3", ["sales"]),
+        ("SELECT sales.id FROM shop.sales WHERE sales.store = 3", ["sales"]),
+        ("SELECT shop.sales.id FROM shop.sales WHERE store = 3", ["sales"]),
+        ("SELECT id FROM `SHOP`.`Sales` WHERE `STORE` = 3", ["sales"]),
+        ("SELECT id FROM sales WHERE code = '1'", ["sales"]),  # CHAR(3) is padded
+        ("SELECT id FROM sales WHERE code = '1  ' AND code LIKE '1 %'", ["sales"]),
+        ("SELECT id, '{store}', \"a{b\" FROM sales WHERE store = 3", ["sales"]),
+        ("SELECT name FROM plain WHERE store = 3", []),
+        ("SELECT id FROM sales WHERE amount > 7", []),
+        ("SELECT a.id FROM sales a JOIN sales b ON a.id = b.id AND b.channel = 'c1' WHERE a.store = 3", ["sales"] * 2),
+        ("SELECT name FROM stores WHERE name = 'nowhere'", ["stores"]),
+        ("SELECT id FROM sales WHERE store = 3 AND rand() >= 0", ["sales"]),
+        ("SELECT id FROM sales WHERE CASE WHEN id > 0 THEN store ELSE store END = 3", []),
     ],
 )
-def test_names_and_what_cannot_be_narrowed(forced: SparkSession, text: str, narrowed: int) -> None:
-    check(forced, text, narrowed=narrowed)
+def test_names_and_what_cannot_be_narrowed(shop: SparkSession, text: str, tables: list[str]) -> None:
+    check(shop, text, *tables)
+    require_alike_always(shop, text)
+
+
+def test_the_file_of_a_row_is_its_own(shop: SparkSession) -> None:
+    """Names of files come from Spark's own reader alone."""
+    for shown in ("input_file_name()", "input_file_block_start()", "_metadata.file_path", "_metadata.row_index"):
+        require_alike_always(shop, f"SELECT id, {shown} AS f FROM sales WHERE store = 3")
+        require_alike_always(shop, f"SELECT count(*) FROM sales WHERE store = 3 AND {shown} IS NOT NULL")
 
 
 @pytest.mark.parametrize(
-    ("text", "args"),
+    ("text", "args", "action"),
     [
-        ("SELECT id FROM sales WHERE store = :s AND channel = :c", {"s": 3, "c": "c1"}),
-        ("SELECT id, ? AS x FROM sales WHERE store = ? AND channel = ?", ["y", 3, "c1"]),
-        ("SELECT id FROM sales WHERE store IN (:s, 4) AND amount > :a", {"s": -1, "a": 7.5}),
-        ("SELECT count(*) AS n FROM sales WHERE store = :s", {"s": 3}),
-        ("SELECT count(*) AS n FROM sales WHERE store = ? UNION ALL SELECT ? FROM stores WHERE name = ?", [3, 4, "s1"]),
+        ("SELECT id FROM sales WHERE store = :s AND channel = :c", {"s": 3, "c": "c1"}, N),
+        ("SELECT id, ? AS x FROM sales WHERE store = ? AND channel = ?", ["y", 3, "c1"], N),
+        ("SELECT id FROM sales WHERE store IN (:s, 4) AND amount > :a", {"s": -1, "a": 7.5}, N),
+        ("SELECT count(*) AS n FROM sales WHERE store = :s", {"s": 3}, "answered"),
+        ("SELECT count(*) AS n FROM sales WHERE store = ? UNION ALL SELECT ? FROM plain WHERE name = ?",
+         [3, 4, "s1"], "answered"),
     ],
-)
-def test_parameters(forced: SparkSession, text: str, args: Any) -> None:
-    assert rewrite(forced, text, args).frames
-    wanted, found = forced.sql(text, args=args), hive_bitmap.sql(forced, text, args)
-    assert found.schema == wanted.schema
-    assert Counter(found.collect()) == Counter(wanted.collect())
+)  # fmt: skip
+def test_parameters(shop: SparkSession, text: str, args: Any, action: str) -> None:
+    assert used(shop, text, "index only" if action == "answered" else "rows", args) == [("sales", action)]
+    require_alike_always(shop, text, args)
 
 
-def test_a_temporary_view_hides_the_table(forced: SparkSession) -> None:
-    forced.sql("SELECT 1 AS id, 3 AS store").createOrReplaceTempView("sales")
+def test_a_cached_table_is_read_from_the_cache(shop: SparkSession) -> None:
+    shop.catalog.cacheTable("sales")
     try:
-        check(forced, "SELECT id FROM sales WHERE store = 3", narrowed=0)
-        check(forced, "SELECT id FROM shop.sales WHERE store = 3")
+        check(shop, "SELECT id FROM sales WHERE store = 3")
+        check(shop, "SELECT count(*) AS n FROM sales WHERE store = 3", strategy="index only")
     finally:
-        forced.catalog.dropTempView("sales")
+        shop.catalog.uncacheTable("sales")
 
 
-def test_a_cached_table_is_read_from_the_cache(forced: SparkSession) -> None:
-    forced.catalog.cacheTable("sales")
-    try:
-        check(forced, "SELECT id FROM sales WHERE store = 3", narrowed=0)
-        check(forced, "SELECT count(*) AS n FROM sales WHERE store = 3", narrowed=0)
-    finally:
-        forced.catalog.uncacheTable("sales")
-
-
-def test_what_was_planned_stays_right_when_the_table_changes(forced: SparkSession) -> None:
+def test_what_was_planned_stays_right_when_the_table_changes(shop: SparkSession) -> None:
     """The index does not know the new file, so it is read whole."""
-    forced.sql("CREATE TABLE changing USING parquet AS SELECT * FROM sales")
-    hive_bitmap.build(forced, "changing", ["store"])
-    before = hive_bitmap.sql(forced, "SELECT * FROM changing WHERE store = 3")
-    assert before.count() == 300
-    hive_bitmap.sql(forced, "INSERT INTO changing SELECT * FROM changing WHERE store = 3")
-    check(forced, "SELECT * FROM changing WHERE store = 3")
-    assert forced.table("changing").count() == 3300
+    shop.sql("CREATE TABLE changing USING parquet AS SELECT * FROM sales")
+    hive_bitmap.build(shop, "changing", ["store"])
+    with indexed(shop, "rows"):
+        before = shop.sql("SELECT * FROM changing WHERE store = 3")
+        assert before.count() == 300
+        shop.sql("INSERT INTO changing SELECT * FROM changing WHERE store = 3")
+        assert shop.sql("SELECT * FROM changing WHERE store = 3").count() == 600
+        assert shop.table("changing").count() == 3300
+    check(shop, "SELECT * FROM changing WHERE store = 3", "changing")
 
 
-def test_the_dimension_side_first(forced: SparkSession) -> None:
-    """The rows that were read take the table's place, so what comes to it later joins nothing, and nothing is lost."""
-    forced.sql("CREATE TABLE shops USING parquet AS SELECT store, concat('it''s ', store) AS name FROM plain")
+def test_the_dimension_side_first(shop: SparkSession) -> None:
+    """The keys of the small side narrow the large one, and what comes to the small side later is not lost."""
+    shop.sql("CREATE TABLE shops USING parquet AS SELECT store, concat('it''s ', store) AS name FROM plain")
     joined = "SELECT s.id, t.name FROM sales s JOIN shops t ON s.store = t.store WHERE t.name = "
-    quoted = "SELECT s.id FROM sales s JOIN (SELECT 1) x JOIN shops t ON s.channel = t.name WHERE t.store > 1"
-    assert rewrite(forced, joined + "'nothing'").choices[0].lists == ("store is one of 0 keys of shops",)
-    assert rewrite(forced, quoted).choices[0].lists == ("channel is one of 7 keys of shops",)
-    check(forced, quoted, narrowed=2)
-    before = hive_bitmap.sql(forced, joined + '"it\'s 3"')
-    forced.sql("INSERT INTO shops SELECT 4, 'it''s 3'")
-    assert before.count() == 300
-    check(forced, joined + '"it\'s 3"', narrowed=2)
-    assert hive_bitmap.sql(forced, joined + '"it\'s 3"').count() == 600
+    with indexed(shop, "rows"):
+        [sales] = [one for one in hive_bitmap.explain(joined + "'nothing'").relations if one.table == "shop.sales"]
+        assert (sales.action, sales.blocks_selected) == (N, 0)
+        before = shop.sql(joined + '"it\'s 3"')
+        shop.sql("INSERT INTO shops SELECT 4, 'it''s 3'")
+        late = before.count()
+    assert late in (300, 600)  # as of when it was planned, or as of now: never in between
+    check(shop, joined + '"it\'s 3"', "sales")
+    assert len(by_index(shop, joined + '"it\'s 3"', "rows").rows) == 600
 
 
-def test_a_table_that_is_not_small_is_not_read_first(forced: SparkSession) -> None:
-    forced.range(20_000).selectExpr("CAST(id AS INT) AS store", "id % 2 AS odd").write.saveAsTable("large")
-    for text, lists in (("t.odd = 1 AND t.store < 4", 1), ("t.odd < 2 AND t.store >= 0", 0)):
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT s.id FROM sales s JOIN plain t ON s.store = t.store WHERE t.name = 's3'",
+        "SELECT s.id FROM sales s JOIN plain t USING (store) WHERE t.name = 's3'",
+        "SELECT s.id FROM sales s, plain t WHERE s.store = t.store AND t.name IN ('s3', 's4')",
+        "SELECT id FROM sales WHERE store IN (SELECT store FROM plain WHERE name = 's3')",
+        "SELECT id FROM sales s WHERE EXISTS (SELECT 1 FROM plain t WHERE t.store = s.store AND t.name = 's3')",
+        "SELECT s.id FROM sales s LEFT SEMI JOIN plain t ON s.store = t.store AND t.name = 's3'",
+        "SELECT s.id FROM sales s JOIN (SELECT p.store FROM plain p JOIN plain q USING (store) WHERE q.name = 's3') t "
+        "ON s.store = t.store",
+        "WITH w AS (SELECT store FROM plain WHERE name = 's3') SELECT s.id FROM w JOIN sales s ON w.store = s.store",
+        "SELECT s.id FROM plain t LEFT JOIN sales s ON s.store = t.store WHERE t.name = 's3'",
+    ],
+)
+def test_keys_of_a_small_side_narrow_the_large_one(shop: SparkSession, text: str) -> None:
+    assert ("sales", N) in used(shop, text, "rows")
+    require_alike_always(shop, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT s.id FROM sales s LEFT JOIN plain t ON s.store = t.store AND t.name = 's3'",
+        "SELECT s.id FROM sales s LEFT ANTI JOIN plain t ON s.store = t.store AND t.name = 's3'",
+        "SELECT s.id, t.name FROM sales s FULL JOIN plain t ON s.store = t.store AND t.name = 's3'",
+        "SELECT s.id FROM sales s WHERE s.store NOT IN (SELECT store FROM plain WHERE name = 's3')",
+        "SELECT s.id FROM sales s JOIN plain t ON s.store <=> t.store WHERE t.name = 's3'",
+        "SELECT s.id FROM sales s JOIN plain t ON s.store = CAST(t.store AS DOUBLE) WHERE t.name = 's3'",
+        "SELECT s.id, EXISTS (SELECT 1 FROM plain t WHERE t.store = s.store AND t.name = 's3') AS e FROM sales s",
+        "SELECT s.id FROM sales s WHERE s.id < 9 OR s.store IN (SELECT store FROM plain WHERE name = 's3')",
+    ],
+)
+def test_rows_that_no_key_joins_are_kept_where_they_count(shop: SparkSession, text: str) -> None:
+    require_alike_always(shop, text)
+
+
+def test_a_table_that_is_not_small_is_not_read_first(shop: SparkSession) -> None:
+    shop.range(20_000).selectExpr("CAST(id AS INT) AS store", "id % 2 AS odd").write.saveAsTable("large")
+    for text, tables in (("t.odd = 1 AND t.store < 4", ["sales"]), ("t.odd < 2 AND t.store >= 0", [])):
         query = f"SELECT s.id FROM sales s JOIN large t ON s.store = t.store WHERE {text}"
-        assert len(rewrite(forced, query).choices[0].lists) == lists
-        check(forced, query, narrowed=2 * lists)
+        found = [one for one in used(shop, query, "rows") if one[0] == "sales"]
+        assert found == [(table, N) for table in tables] or "store >=" in text  # Spark infers s.store >= 0
+        require_alike(shop, query, "rows")
 
 
 def test_key_lists_by_default_where_they_pay(shop: SparkSession) -> None:
     query = "SELECT s.id FROM sales s JOIN plain t ON s.store = t.store WHERE t.name = 's1'"
-    check(shop, query, narrowed=0)  # both tables are small
+    check(shop, query, strategy="")  # both tables are small
 
 
-def test_writes_of_queries(forced: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, "hive_bitmap"):
-        hive_bitmap.sql(forced, "CREATE TABLE threes USING parquet AS SELECT id, channel FROM sales WHERE store = 3")
-    assert "default" not in caplog.text and "shop.sales where (store = 3): rows" in caplog.text
-    assert forced.table("threes").count() == 300
-    hive_bitmap.sql(forced, "INSERT INTO threes (channel, id) SELECT channel, id FROM sales WHERE store = 4")
-    assert forced.table("threes").count() == 600
-    hive_bitmap.sql(forced, "INSERT OVERWRITE threes SELECT id, channel FROM sales WHERE store = 5")
-    assert forced.table("threes").count() == 300
-    assert rewrite(forced, "INSERT OVERWRITE threes SELECT id, channel FROM sales WHERE store = 5").why_not
+def test_writes_of_queries(shop: SparkSession) -> None:
+    with indexed(shop, "rows"):
+        shop.sql("CREATE TABLE threes USING parquet AS SELECT id, channel FROM sales WHERE store = 3")
+        assert shop.table("threes").count() == 300
+        shop.sql("INSERT INTO threes (channel, id) SELECT channel, id FROM sales WHERE store = 4")
+        assert shop.table("threes").count() == 600
+        shop.sql("INSERT OVERWRITE threes SELECT id, channel FROM sales WHERE store = 5")
+        assert shop.table("threes").count() == 300
+        shop.table("sales").where("store = 6").select("id", "channel").write.insertInto("threes")
+    with under(shop, OFF):
+        assert shop.table("threes").count() == 600
 
 
-def test_nothing_is_left_behind(forced: SparkSession) -> None:
-    def views() -> set[str]:
-        return {table.name for table in forced.catalog.listTables() if table.isTemporary}
-
-    before = views()
-    found = hive_bitmap.sql(forced, "SELECT id FROM sales WHERE store = 3")
-    assert views() == before
-    assert found.count() == found.count() == 300
-
-
-def test_an_error_is_told_of_the_text_as_it_was(forced: SparkSession) -> None:
+def test_a_table_is_overwritten_with_its_own_rows(shop: SparkSession) -> None:
+    """Spark refuses to overwrite what it reads from, with the rule or without."""
     from pyspark.errors import AnalysisException
 
-    with pytest.raises(AnalysisException) as raised:
-        hive_bitmap.sql(forced, "SELECT nonsense FROM sales WHERE store = 3")
-    assert "hive_bitmap" not in str(raised.value) and "_pyspark" not in str(raised.value)
+    shop.sql("CREATE TABLE own STORED AS PARQUET AS SELECT id, store FROM sales")
+    hive_bitmap.build(shop, "own", ["store"])
+    for said in ({"enabled": "false"}, {"strategy": "rows"}, {"strategy": "files"}):
+        with indexed(shop, **said), pytest.raises(AnalysisException, match="overwrite"):
+            shop.sql("INSERT OVERWRITE own SELECT id, store FROM own WHERE store = 3")
+    assert shop.table("own").count() == 3000
 
 
-def test_switches(forced: SparkSession) -> None:
+def test_nothing_is_left_behind(shop: SparkSession) -> None:
+    def views() -> set[str]:
+        return {table.name for table in shop.catalog.listTables() if table.isTemporary}
+
+    before = views()
+    with indexed(shop, "rows"):
+        found = shop.sql("SELECT id FROM sales WHERE store = 3")
+        assert found.count() == found.count() == 300
+    assert views() == before
+
+
+def test_an_error_is_sparks(shop: SparkSession) -> None:
+    from pyspark.errors import AnalysisException
+
+    for answer in (by_spark, by_index):
+        with pytest.raises(AnalysisException) as raised:
+            answer(shop, "SELECT nonsense FROM sales WHERE store = 3")
+        assert "hive_bitmap" not in str(raised.value)
+
+
+def test_switches(shop: SparkSession) -> None:
+    text, count = "SELECT id FROM sales WHERE store = 3", "SELECT count(*) FROM sales WHERE store = 3"
+    with indexed(shop, "rows"):
+        assert {one.reason for one in hive_bitmap.explain(shop.sql(text)).relations} != {"off"}
+        shop.sql("SET hive_bitmap.enabled=false")
+        [one] = hive_bitmap.explain(shop.sql(text)).relations
+        assert (one.action, one.reason) == ("left alone", "off")
+    with indexed(shop, "rows", engine_reads_only="true"):
+        for query in (text, count):
+            [one] = hive_bitmap.explain(shop.sql(query)).relations
+            assert one.action != "answered" and one.strategy != "rows"
+    check(shop, text, "sales")
+
+
+def plan(spark: SparkSession, text: str) -> str:
+    """What EXPLAIN prints."""
+    return str(spark.sql(f"EXPLAIN EXTENDED {text}").first()[0]).lower()
+
+
+def test_a_setting_that_is_not_understood(shop: SparkSession) -> None:
+    """Strict, it is an error; else the query is Spark's own, and the reason is told."""
     text = "SELECT id FROM sales WHERE store = 3"
-    for setting, strategy in (("enabled", "full scan"), ("engine_reads_only", "full scan")):
-        value = "false" if setting == "enabled" else "true"
-        hive_bitmap.sql(forced, f"SET hive_bitmap.{setting}={value}")
-        try:
-            check(forced, text, narrowed=0)
-            [choice] = rewrite(forced, text, thorough=True).choices
-            assert choice.plan.strategy == strategy
-            assert f"hive_bitmap.{setting}" in choice.plan.reason
-            assert hive_bitmap.count(forced, "sales", "store = 3") == 300
-        finally:
-            forced.conf.unset(f"hive_bitmap.{setting}")
-    check(forced, text)
-    forced.conf.set("hive_bitmap.strategy", "perhaps")
-    with pytest.raises(InvalidProperty, match=r"strategy is .perhaps."):
-        hive_bitmap.sql(forced, text)
+    with indexed(shop, "perhaps"), pytest.raises(Exception, match=r"strategy is .perhaps."):
+        shop.sql(text).collect()
+    with indexed(shop, "perhaps", strict="false"):
+        assert shop.sql(text).count() == 300
+        [one] = hive_bitmap.explain(shop.sql(text)).relations
+        assert (one.action, one.reason) == ("left alone", "error")
+        assert "perhaps" in one.detail
 
 
 @pytest.mark.parametrize(
@@ -217,53 +269,67 @@ def test_switches(forced: SparkSession) -> None:
         "(WITH c AS (SELECT id, store FROM sales WHERE id < 5) SELECT * FROM c) WHERE store = 3",
     }.items(),
 )
-def test_settings_under_which_queries_mean_something_else(forced: SparkSession, setting: str, text: str) -> None:
+def test_settings_under_which_queries_mean_something_else(shop: SparkSession, setting: str, text: str) -> None:
     """`x` and `X` are two tables, a quoted name is several columns, HAVING asks of rows, an inner WITH is idle."""
-    value = "LEGACY" if setting.endswith("Policy") else "true"
-    forced.conf.set(setting, value)
-    try:
-        check(forced, text, narrowed=0)
-        assert rewrite(forced, "SELECT id FROM sales WHERE store = 3").why_not == f"{setting} is {value}"
-    finally:
-        forced.conf.unset(setting)
+    with under(shop, {setting: "LEGACY" if setting.endswith("Policy") else "true"}):
+        assert used(shop, text, "rows")
+        require_alike_always(shop, text)
 
 
-def test_the_engine_alone_may_skip_files(shop: SparkSession) -> None:
+def test_the_engine_alone_may_skip_files_and_blocks(shop: SparkSession) -> None:
     shop.range(4000).selectExpr("id", "id DIV 1000 AS part").repartitionByRange(4, "id").write.saveAsTable("parts")
     hive_bitmap.build(shop, "parts", ["part"])
-    shop.conf.set("hive_bitmap.strategy", "files")
-    shop.conf.set("hive_bitmap.engine_reads_only", "true")
-    try:
-        check(shop, "SELECT id FROM parts WHERE part = 2")
-    finally:
-        shop.conf.unset("hive_bitmap.strategy")
-        shop.conf.unset("hive_bitmap.engine_reads_only")
+    for strategy in ("files", "blocks"):
+        with indexed(shop, strategy, engine_reads_only="true"):
+            [one] = hive_bitmap.explain("SELECT id FROM parts WHERE part = 2").relations
+            assert (one.action, one.strategy, one.files_selected, one.files_total) == (N, strategy, 1, 4)
+            assert "mapinarrow" not in plan(shop, "SELECT id FROM parts WHERE part = 2")
+        require_alike(shop, "SELECT id FROM parts WHERE part = 2", strategy, engine_reads_only="true")
 
 
-def test_explain(forced: SparkSession) -> None:
-    text = "SELECT s.id FROM sales s JOIN stores t ON s.store = t.store WHERE s.channel = 'c1' AND t.store = 4"
-    [row] = hive_bitmap.sql(forced, f"EXPLAIN {text}").collect()
-    assert "serves channel" in row.plan and "the scan is narrowed" in row.plan
-    assert "its 1 wanted rows were read first" in row.plan and "store is one of 1 keys of stores" in row.plan
-    assert "== Physical Plan ==" in row.plan and "MapInArrow" in row.plan
-    [row] = hive_bitmap.sql(forced, f"explain analyze {text}").collect()
-    assert "100 rows read, 100 of them found" in row.plan
-    assert f"result: {forced.sql(text).count():,} rows" in row.plan
+def test_why(shop: SparkSession) -> None:
+    """A reason for each relation that is left alone."""
+    reasons = {
+        "SELECT id FROM plain WHERE store = 3": "no_index",
+        "SELECT id FROM sales WHERE store = 3": "too_small",
+    }
+    for text, reason in reasons.items():
+        text = text.replace("SELECT id FROM plain", "SELECT name FROM plain")
+        with indexed(shop):
+            [one] = hive_bitmap.explain(text).relations
+            assert (one.action, one.reason) == ("left alone", reason), text
+            [same] = hive_bitmap.explain(shop.sql(text)).relations
+            assert (same.action, same.reason) == (one.action, one.reason)
+            assert one.table.rpartition(".")[2] in str(hive_bitmap.explain(text))
+    for text in ("SELECT id FROM sales WHERE amount > 7", "SELECT id FROM sales WHERE hash(store, id) = 3"):
+        with indexed(shop, "rows"):
+            [one] = hive_bitmap.explain(text).relations
+        assert (one.action, one.reason) == ("left alone", "not_understood"), text
+        assert "amount" in one.detail or "hash" in one.detail
 
 
-def test_explain_of_what_has_no_index_is_sparks(shop: SparkSession) -> None:
-    text = "EXPLAIN SELECT count(*) FROM range(3)"
-    [wanted], [found] = shop.sql(text).collect(), hive_bitmap.sql(shop, text).collect()
-    assert found.asDict().keys() == wanted.asDict().keys()
-    assert found.plan.splitlines()[0] == wanted.plan.splitlines()[0] == "== Physical Plan =="
+def test_threads_ask_at_once(shop: SparkSession) -> None:
+    texts = [f"SELECT id, channel FROM sales WHERE store = {store}" for store in range(8)]
+    wanted, found = [by_spark(shop, text) for text in texts], {}
+    with indexed(shop, "rows"):
+
+        def ask(text: str) -> None:
+            found[text] = [repr(tuple(row)) for row in shop.sql(text).collect()]
+
+        threads = [threading.Thread(target=ask, args=(text,)) for text in texts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(300)
+    for text, answer in zip(texts, wanted, strict=True):
+        assert sorted(found[text]) == sorted(answer.rows)
 
 
-def test_explanations_for_programs_and_browsers(forced: SparkSession, tmp_path: Path) -> None:
-    found = explaining.explain(forced, "SELECT id FROM sales WHERE store = 3 AND amount < 100", analyze=True)
-    told = json.loads(json.dumps(explaining.to_json(found)))
-    assert told["rows"] == 10
-    [table] = told["tables"]
-    assert (table["strategy"], table["narrowed"], table["rows_found"]) == ("rows", True, 10)
-    assert table["rows_read"] >= 10
-    page = explaining.to_html(found)
-    assert page.startswith("<!DOCTYPE html>") and "Block map" in page and "MapInArrow" in page
+def test_sql_is_plain_sql(shop: SparkSession) -> None:
+    """`hive_bitmap.sql` is for index statements where there is no extension; a query is Spark's with the rule on."""
+    text = "SELECT channel, count(*) FROM sales WHERE store = 3 GROUP BY channel"
+    wanted = by_spark(shop, text)
+    with indexed(shop, "index only"):
+        found = hive_bitmap.sql(shop, text)
+        assert sorted(repr(tuple(row)) for row in found.collect()) == sorted(wanted.rows)
+        assert [one.action for one in hive_bitmap.explain(found).relations] == ["answered"]

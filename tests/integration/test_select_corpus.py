@@ -1,50 +1,70 @@
-"""Queries over a star schema, with and without the indexes: rows, their order where it is total, and columns.
+"""Queries over a star schema through plain `spark.sql`: rows, their order where it is total, and columns.
 
-The queries are in tests/sql/select/*.sql; `/* total */` marks those whose ORDER BY leaves no two rows equal.
+The queries are in tests/sql/select/*.sql; `/* total */` marks those whose ORDER BY leaves no two rows equal. What an
+index is known to help is told beside them: `/* rows: sales stores */` names the tables of the scans that are narrowed
+where the strategy is forced, `/* index: sales */` those of the scans that the index alone answers.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
 
 import hive_bitmap
 from hive_bitmap.query.planner import STRATEGIES
-from hive_bitmap.query.rewrite.rewriting import rewrite
 from hive_bitmap.sql.script import split
+from tests.asking import Answer, by_index, by_spark, difference, indexed, told, under
 from tests.integration import star, star_views
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-CORPUS = sorted(
-    (f"{path.stem}:{part.line}", part.text)
-    for path in (Path(__file__).parents[1] / "sql" / "select").glob("*.sql")
-    for part in split(path.read_text())
-)
-USUAL = ("rows", "files")  # of ORC files, `rows` are `blocks`
-DEFAULT = ""
+FILES = sorted((Path(__file__).parents[1] / "sql" / "select").glob("*.sql"))
+USUAL = ("rows", "files", "", "blocks", "index only")  # of ORC files, `rows` are `blocks`
 SETTINGS = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}  # quicker for little data
+MARK = re.compile(r"/\* (total|rows|index)(?:: ([a-z_ ]+))? \*/")
+
+
+@dataclass(frozen=True)
+class Fixture:
+    """A query of the corpus, and the tables that each mark beside it names."""
+
+    name: str
+    text: str
+    marks: Mapping[str, Counter[str]]
+
+
+def _fixtures(path: Path) -> Iterator[Fixture]:
+    """The queries of a file. Marks stand between a statement and its semicolon, where `split` takes them for space."""
+    text, end = path.read_text(), 0
+    for part in split(text):
+        end = text.index(part.text, end) + len(part.text)
+        marks = MARK.findall(text, end, text.index(";", end))
+        yield Fixture(f"{path.stem}:{part.line}", part.text, {word: Counter(names.split()) for word, names in marks})
+
+
+CORPUS = [fixture for path in FILES for fixture in _fixtures(path)]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """In the usual run a query goes one way, every second one by the strategy of its own; the long one tries all."""
+    """In the usual run a query goes one way, every fifth one by cost; the long one tries all."""
     if "strategy" in metafunc.fixturenames:
         everything = metafunc.config.getoption("--long")
-        ways: list[tuple[str, str, str]] = []
-        for number, (name, text) in enumerate(CORPUS):
-            usual = (DEFAULT, USUAL[0], DEFAULT, USUAL[1])[number % 4]
-            chosen = (DEFAULT, *STRATEGIES) if everything else (usual,)
-            ways += [(name, text, strategy) for strategy in chosen]
-        metafunc.parametrize(
-            ("text", "strategy"), [way[1:] for way in ways], ids=[f"{w[0]}-{w[2] or 'default'}" for w in ways]
-        )
+        ways = [
+            (one, strategy)
+            for number, one in enumerate(CORPUS)
+            for strategy in (("", *STRATEGIES) if everything else (USUAL[number % len(USUAL)],))
+        ]
+        ids = [f"{one.name}-{strategy or 'default'}" for one, strategy in ways]
+        metafunc.parametrize(("fixture", "strategy"), ways, ids=ids)
 
 
 @pytest.fixture(scope="module")
@@ -55,56 +75,53 @@ def schema(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
     spark.catalog.setCurrentDatabase(name)
     star.make(spark, tmp_path_factory.mktemp("star"))
     star_views.make(spark)
-    for setting, value in SETTINGS.items():
-        spark.conf.set(setting, value)
-    yield spark
-    spark.conf.unset("hive_bitmap.strategy")
-    for setting in ("spark.sql.adaptive.enabled",):
-        spark.conf.unset(setting)
-    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    with under(spark, SETTINGS):
+        yield spark
     spark.catalog.setCurrentDatabase(before)
     spark.sql(f"DROP DATABASE {name} CASCADE")
     spark.sql(f"DROP DATABASE {star_views.ELSEWHERE} CASCADE")
 
 
 @cache
-def expected(spark: SparkSession, text: str) -> tuple[Any, list[str]]:
-    return answer(spark.sql(text))
+def expected(spark: SparkSession, text: str) -> Answer:
+    return by_spark(spark, text)
 
 
-def answer(frame: DataFrame) -> tuple[Any, list[str]]:
-    """Names, types and nullability of the columns, and rows."""
-    columns = [(field.name, field.dataType, field.nullable, field.metadata) for field in frame.schema.fields]
-    return columns, [repr(row) for row in frame.collect()]
+def lacking(spark: SparkSession, mark: str, strategy: str, *actions: str) -> dict[str, tuple[dict[str, int], str]]:
+    """The queries of which fewer scans than are marked went through an index in one of these ways."""
+    found = {}
+    for one in CORPUS:
+        if wanted := one.marks.get(mark):
+            acted = Counter(table for table, action in told(spark, one.text, strategy) if action in actions)
+            if lost := wanted - acted:
+                found[one.name] = (dict(lost), one.text)
+    return found
 
 
 def test_the_corpus_is_what_it_claims_to_be() -> None:
     assert len(CORPUS) >= 300
-    assert len({text for _, text in CORPUS}) == len(CORPUS)
+    assert len({one.text for one in CORPUS}) == len(CORPUS)
+    for mark, least in (("total", 20), ("rows", 0.8 * len(CORPUS)), ("index", 0.1 * len(CORPUS))):
+        assert sum(mark in one.marks for one in CORPUS) > least, mark
 
 
-def test_rows_are_sparks(schema: SparkSession, text: str, strategy: str) -> None:
-    schema.conf.set("hive_bitmap.strategy", strategy)
-    if strategy == DEFAULT and not rewrite(schema, text).frames:
-        return  # then the text goes to Spark as it is
-    wanted_columns, wanted = expected(schema, text)
-    found_columns, found = answer(hive_bitmap.sql(schema, text))
-    assert found_columns == wanted_columns
-    assert Counter(found) == Counter(wanted)
-    if "/* total */" in text:
-        assert found == wanted
+def test_rows_are_sparks(schema: SparkSession, fixture: Fixture, strategy: str) -> None:
+    found = by_index(schema, fixture.text, strategy)
+    assert not difference(found, expected(schema, fixture.text), ordered="total" in fixture.marks)
 
 
-def test_most_of_the_corpus_goes_through_an_index(schema: SparkSession) -> None:
-    """Else the comparison above would compare nothing."""
-    schema.conf.set("hive_bitmap.strategy", "rows")
-    some = CORPUS[::5]
-    used = [name for name, text in some if rewrite(schema, text).frames]
-    assert len(used) > 0.8 * len(some)
+def test_the_marked_scans_are_narrowed(schema: SparkSession) -> None:
+    """What may be answered from the index alone is more than narrowed."""
+    assert not lacking(schema, "rows", "rows", "narrowed", "answered")
+
+
+def test_the_marked_scans_are_answered_by_the_index(schema: SparkSession) -> None:
+    assert not lacking(schema, "index", "index only", "answered")
 
 
 def test_scans_of_tables_so_small_are_not_narrowed_by_default(schema: SparkSession) -> None:
     """Reading them whole is quicker, but for what the index alone answers."""
-    schema.conf.unset("hive_bitmap.strategy")
-    replaced = [choice for _, text in CORPUS[::10] for choice in rewrite(schema, text).replaced]
-    assert {choice.plan.strategy for choice in replaced} <= {"index only"}
+    with indexed(schema):
+        found = [one for fixture in CORPUS[::10] for one in hive_bitmap.explain(schema.sql(fixture.text)).relations]
+    assert {one.action for one in found} <= {"left alone", "answered"}
+    assert {one.reason for one in found if one.action == "left alone"} >= {"too_small"}

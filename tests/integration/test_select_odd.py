@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
 
 import hive_bitmap
 from hive_bitmap.errors import InvalidStatement
+from tests.asking import indexed, require_alike, require_alike_always
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +36,6 @@ def odd(spark: SparkSession) -> Iterator[SparkSession]:
     spark.sql(f"DROP DATABASE {name} CASCADE")
 
 
-@pytest.mark.parametrize("strategy", ["", "rows"])
 @pytest.mark.parametrize(
     "text",
     [
@@ -64,8 +63,8 @@ def odd(spark: SparkSession) -> Iterator[SparkSession]:
         "SELECT EXISTS (SELECT max(k) + 2147483647 FROM fact) AS e",
     ],
 )
-def test_answers_are_sparks(odd: SparkSession, text: str, strategy: str) -> None:
-    assert asked(odd, text, strategy) == Counter(odd.sql(text).collect())
+def test_answers_are_sparks(odd: SparkSession, text: str) -> None:
+    require_alike_always(odd, text)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +88,7 @@ def test_errors_are_sparks(odd: SparkSession, text: str) -> None:
 
     with pytest.raises(AnalysisException) as wanted:
         odd.sql(text)
-    with pytest.raises(AnalysisException) as found:
+    with indexed(odd, "rows"), pytest.raises(AnalysisException) as found:
         hive_bitmap.sql(odd, text).collect()
     assert found.value.getCondition() == wanted.value.getCondition()
 
@@ -121,13 +120,4 @@ def test_what_explain_analyze_takes(odd: SparkSession, text: str) -> None:
 def test_the_field_of_a_variant_is_no_parameter(odd: SparkSession) -> None:
     text = """SELECT x5 FROM (SELECT parse_json(concat('{"p":', j, '}')) AS y, x AS y5, k AS x5 FROM fact) z
     WHERE y:q IS NULL AND x5 > :q"""
-    assert asked(odd, text, "rows", {"q": 5}) == Counter(odd.sql(text, {"q": 5}).collect())
-
-
-def asked(spark: SparkSession, text: str, strategy: str, arguments: Any = None) -> Counter[Any]:
-    """The rows of a query through the index, the strategy chosen by cost if none is given."""
-    spark.conf.set("hive_bitmap.strategy", strategy)
-    try:
-        return Counter(hive_bitmap.sql(spark, text, arguments).collect())
-    finally:
-        spark.conf.unset("hive_bitmap.strategy")
+    require_alike(odd, text, "rows", {"q": 5})

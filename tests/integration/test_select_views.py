@@ -1,22 +1,28 @@
-"""Persistent views through `hive_bitmap.sql`: when they are looked into, and when they must not be.
+"""Persistent and temporary views in plain `spark.sql`: Spark has put their queries in place when the rule sees them.
 
-The oracle is `spark.sql` of the same text; more views, and the rows of all kinds of queries over them, are in
-star_views and tests/sql/select/views.sql.
+More views, and the rows of all kinds of queries over them, are in star_views and tests/sql/select/views.sql.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
 import hive_bitmap
-from hive_bitmap.index import metastore_jvm
-from hive_bitmap.index.recent import Recent
-from hive_bitmap.query.rewrite import tables
-from hive_bitmap.query.rewrite.rewriting import rewrite
+from tests.asking import (
+    FORCED,
+    by_index,
+    by_spark,
+    difference,
+    indexed,
+    require_alike,
+    require_alike_always,
+    told,
+    under,
+    used,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,78 +43,90 @@ def made(spark: SparkSession) -> Iterator[SparkSession]:
     spark.sql("CREATE VIEW over_v (a, b) AS SELECT k, id FROM v WHERE id > 3")
     spark.sql("CREATE VIEW number AS SELECT CAST(substr(n, 2) AS INT) AS i, k FROM t")
     spark.sql("CREATE VIEW over_plain AS SELECT id, k FROM plain WHERE k < 8")
-    spark.conf.set("hive_bitmap.strategy", "rows")
     yield spark
-    spark.conf.unset("hive_bitmap.strategy")
     spark.catalog.setCurrentDatabase(before)
     spark.sql("DROP DATABASE views CASCADE")
 
 
-def check(spark: SparkSession, text: str, views: list[str]) -> None:
-    """The rows and schema are Spark's, with one scan narrowed through each of these views."""
-    assert [choice.view for choice in rewrite(spark, text).replaced] == views
-    wanted, found = spark.sql(text), hive_bitmap.sql(spark, text)
-    assert found.schema == wanted.schema
-    assert Counter(map(repr, found.collect())) == Counter(map(repr, wanted.collect()))
+def check(spark: SparkSession, text: str, narrowed: int) -> None:
+    """The rows and schema are Spark's, with so many scans of t narrowed."""
+    assert used(spark, text, "rows") == [("t", "narrowed")] * narrowed
+    require_alike(spark, text, "rows")
 
 
-def test_views_are_narrowed(made: SparkSession) -> None:
-    check(made, "SELECT * FROM v", ["v"])
-    check(made, "SELECT id FROM views.v WHERE v.k = 3", ["views.v"])
-    check(made, "SELECT x.b FROM over_v x WHERE a = 3", ["over_v"])
-    check(made, "SELECT v.id FROM v JOIN over_v o ON v.id = o.b WHERE v.k = 2 AND o.a = 2", ["v", "over_v"])
-    check(made, "SELECT views.v.id FROM views.v", [])  # what takes its place has no database
-    check(made, "SELECT p FROM v AS x (p, q) WHERE q = 3", [])
-    check(made, "SELECT id FROM over_plain WHERE k = 3", [])
+@pytest.mark.parametrize(
+    ("text", "narrowed"),
+    [
+        ("SELECT * FROM v", 1),
+        ("SELECT id FROM views.v WHERE v.k = 3", 1),
+        ("SELECT views.v.id FROM views.v", 1),
+        ("SELECT x.b FROM over_v x WHERE a = 3", 1),
+        ("SELECT v.id FROM v JOIN over_v o ON v.id = o.b WHERE v.k = 2 AND o.a = 2", 2),
+        ("SELECT p FROM v AS x (p, q) WHERE q = 3", 1),
+        ("SELECT id FROM over_plain WHERE k = 3", 0),
+        ("SELECT v.id FROM v JOIN number n ON v.id = n.i WHERE v.k = 2", 1),
+    ],
+)
+def test_views_are_narrowed(made: SparkSession, text: str, narrowed: int) -> None:
+    check(made, text, narrowed)
+    require_alike_always(made, text)
 
 
-def test_a_name_that_changes_nothing_stays(made: SparkSession) -> None:
-    text = rewrite(made, "SELECT v.id FROM v JOIN number n ON v.id = n.i WHERE v.k = 2").template
-    assert "number n ON" in text and "hive_bitmap_view" in text
+@pytest.mark.parametrize(
+    ("text", "answered"),
+    [
+        ("SELECT count(*) AS c FROM v", 1),
+        ("SELECT v.k, count(*) AS c FROM views.v AS v WHERE v.k > 2 GROUP BY k ORDER BY c, k LIMIT 3", 1),
+        ("SELECT (SELECT count(*) FROM v WHERE k = 3) AS c, 'x' AS x", 1),
+        ("WITH w AS (SELECT * FROM v) SELECT min(k) AS low, max(k) AS high FROM w WHERE k <> 0", 1),
+        ("SELECT count(*) FROM over_v WHERE a = 3", 0),  # which asks for a column that has no index
+        ("SELECT count(a) FROM (SELECT k AS a FROM v) WHERE a = 3", 1),
+        ("SELECT count(n) FROM t WHERE k < 8", 0),
+        ("SELECT count(*) FROM over_plain", 0),
+    ],
+)
+def test_counts_over_views_come_from_the_index_alone(made: SparkSession, text: str, answered: int) -> None:
+    found = used(made, text, "index only")
+    assert found == [("t", "answered")] * answered
+    require_alike(made, text, "index only", ordered="ORDER BY" in text)
 
 
-def test_counts_over_views_come_from_the_index_alone(made: SparkSession) -> None:
-    made.conf.set("hive_bitmap.strategy", "index only")
-    try:
-        for text, view in (
-            ("SELECT count(*) AS c FROM v", "v"),
-            ("SELECT v.k, count(*) AS c FROM views.v AS v WHERE v.k > 2 GROUP BY k ORDER BY c, k LIMIT 3", "views.v"),
-            ("SELECT (SELECT count(*) FROM v WHERE k = 3) AS c, 'x' AS x", "v"),
-            ("WITH w AS (SELECT * FROM v) SELECT min(k) AS low, max(k) AS high FROM w WHERE k <> 0", "v"),
-        ):
-            check(made, text, [view])
-            assert [choice.plan.strategy for choice in rewrite(made, text).replaced] == ["index only"], text
-        check(made, "SELECT count(*) FROM over_v WHERE a = 3", [])  # it has other names, and a condition on another key
-        check(made, "SELECT count(id) FROM v", [])  # of which there is no index
-        check(made, "SELECT count(*) FROM over_plain", [])
-    finally:
-        made.conf.set("hive_bitmap.strategy", "rows")
+def test_explain_tells_the_table(made: SparkSession) -> None:
+    with indexed(made, "rows"):
+        told = str(hive_bitmap.explain("SELECT b FROM over_v WHERE a = 3"))
+    assert "views.t" in told and "narrowed" in told
 
 
-def test_explain_tells_the_view(made: SparkSession) -> None:
-    [row] = hive_bitmap.sql(made, "EXPLAIN SELECT b FROM over_v WHERE a = 3").collect()
-    assert "the scan is narrowed, in the query of the view over_v" in row.plan and "MapInArrow" in row.plan
-
-
-def test_a_temporary_view_hides_a_view_and_is_not_looked_into(made: SparkSession) -> None:
+def test_a_temporary_view_is_what_it_reads(made: SparkSession) -> None:
     made.sql("CREATE TEMPORARY VIEW v AS SELECT 1L AS id, 3 AS k, 'x' AS n")
     made.sql("CREATE TEMPORARY VIEW t AS SELECT 7L AS id, 3 AS k, 'y' AS n")
+    made.sql("CREATE TEMPORARY VIEW w AS SELECT id FROM views.t WHERE k = 3")
     try:
-        check(made, "SELECT id FROM v WHERE k = 3", [])
-        check(made, "SELECT id FROM views.v WHERE k = 3", ["views.v"])  # whose t is the table
+        check(made, "SELECT id FROM v WHERE k = 3", 0)
+        check(made, "SELECT id FROM t WHERE k = 3", 0)
+        check(made, "SELECT id FROM views.v WHERE k = 3", 1)  # whose t is the table
+        check(made, "SELECT id FROM w WHERE id < 90", 1)
     finally:
-        made.catalog.dropTempView("v")
-        made.catalog.dropTempView("t")
+        for name in ("v", "t", "w"):
+            made.catalog.dropTempView(name)
+
+
+def test_the_temporary_view_of_a_frame(made: SparkSession) -> None:
+    made.table("t").where("k = 4").createOrReplaceTempView("fours")
+    try:
+        check(made, "SELECT count(DISTINCT n) FROM fours WHERE id > 30", 1)
+    finally:
+        made.catalog.dropTempView("fours")
 
 
 def test_a_view_that_was_replaced_is_noticed(made: SparkSession) -> None:
     made.sql("CREATE VIEW turning AS SELECT id, k FROM t WHERE k = 1")
-    check(made, "SELECT * FROM turning", ["turning"])
+    check(made, "SELECT * FROM turning", 1)
     made.sql("CREATE OR REPLACE VIEW turning AS SELECT id, k FROM t WHERE k = 2")
-    check(made, "SELECT * FROM turning", ["turning"])  # what was remembered is not the same any more
+    check(made, "SELECT * FROM turning", 1)
     made.sql("DROP VIEW turning")
-    with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
-        hive_bitmap.sql(made, "SELECT * FROM turning")
+    with indexed(made), pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
+        made.sql("SELECT * FROM turning")
 
 
 def test_a_view_that_no_longer_resolves_fails_as_it_does(made: SparkSession) -> None:
@@ -117,36 +135,36 @@ def test_a_view_that_no_longer_resolves_fails_as_it_does(made: SparkSession) -> 
     made.sql("CREATE TABLE going USING parquet AS SELECT * FROM t")
     hive_bitmap.build(made, "going", ["k"])
     made.sql("CREATE VIEW gone AS SELECT id, n FROM going WHERE k = 1")
-    check(made, "SELECT * FROM gone", ["gone"])
+    assert used(made, "SELECT * FROM gone", "rows") == [("going", "narrowed")]
     made.sql("DROP TABLE going")
     made.sql("CREATE TABLE going USING parquet AS SELECT id, k FROM t")
-    for answer in (made.sql, lambda text: hive_bitmap.sql(made, text)):
+    for answer in (by_spark, by_index):
         with pytest.raises(AnalysisException) as raised:
-            answer("SELECT * FROM gone").collect()
+            answer(made, "SELECT * FROM gone")
         assert "hive_bitmap" not in str(raised.value)
 
 
 def test_a_cached_view_is_read_from_the_cache(made: SparkSession) -> None:
     made.sql("CREATE VIEW kept AS SELECT id FROM t WHERE k = 5")
+    check(made, "SELECT id FROM kept", 1)
     made.catalog.cacheTable("kept")
     try:
-        check(made, "SELECT id FROM kept", [])
+        check(made, "SELECT id FROM kept", 0)
+        check(made, "SELECT id FROM t WHERE k = 6", 1)
     finally:
         made.catalog.uncacheTable("kept")
 
 
 def test_settings_that_change_what_a_view_means(made: SparkSession) -> None:
-    """The view was made in ANSI mode; a condition on a number of the view means the same without."""
-    made.sql("CREATE VIEW narrow AS SELECT id, k FROM t WHERE k <> 3")
+    """The view was made in ANSI mode, and keeps it."""
     made.sql("CREATE VIEW cast_in AS SELECT CAST(substr(n, 2) AS INT) AS i, k FROM t")
-    before = str(made.conf.get("spark.sql.ansi.enabled"))
-    made.conf.set("spark.sql.ansi.enabled", "false")
-    try:
-        check(made, "SELECT id FROM narrow WHERE k = 4", ["narrow"])
-        check(made, "SELECT i FROM cast_in WHERE k = 4", [])
-    finally:
-        made.conf.set("spark.sql.ansi.enabled", before)
-    check(made, "SELECT i FROM number WHERE k = 4", ["number"])
+    made.sql("CREATE VIEW fails AS SELECT id FROM t WHERE k = 3 AND CAST(n AS INT) = 3")
+    with under(made, {"spark.sql.ansi.enabled": "false"}):
+        check(made, "SELECT i FROM cast_in WHERE k = 4", 1)
+        for answer in (by_spark, by_index):
+            with pytest.raises(Exception, match="CAST_INVALID_INPUT"):
+                answer(made, "SELECT * FROM fails")
+        check(made, "SELECT id FROM t WHERE k = 3 AND CAST(n AS INT) = 3", 1)
 
 
 def test_a_temporary_function_is_not_the_views(made: SparkSession) -> None:
@@ -154,38 +172,16 @@ def test_a_temporary_function_is_not_the_views(made: SparkSession) -> None:
     made.sql("CREATE VIEW shouting AS SELECT loud(n) AS n, k FROM t WHERE k = 6")
     made.sql("CREATE TEMPORARY FUNCTION loud(x STRING) RETURNS STRING RETURN lower(x)")
     try:
-        check(made, "SELECT n FROM shouting", [])
-        assert hive_bitmap.sql(made, "SELECT n FROM shouting WHERE n = 'N6'").count() == 1
+        check(made, "SELECT n FROM shouting WHERE n = 'N6'", 1)
+        assert len(by_index(made, "SELECT n FROM shouting WHERE n = 'N6'", "rows").rows) == 1
     finally:
         made.sql("DROP TEMPORARY FUNCTION loud")
 
 
-def test_engine_reads_only_leaves_views_alone(made: SparkSession) -> None:
-    made.conf.set("hive_bitmap.engine_reads_only", "true")
-    try:
-        assert rewrite(made, "SELECT * FROM v WHERE k = 3", thorough=True).choices == ()
-    finally:
-        made.conf.unset("hive_bitmap.engine_reads_only")
-
-
-def test_the_catalog_is_asked_about_a_name_once(made: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a view that no index helps, and of tables without an index, for a while not at all."""
-    asked: list[str] = []
-    describe = metastore_jvm.describe
-
-    def counting(spark: SparkSession, database: str, names: list[str], qualified: bool) -> object:
-        asked.extend(names)
-        return describe(spark, database, names, qualified)
-
-    monkeypatch.setattr(metastore_jvm, "describe", counting)
-    monkeypatch.setattr(tables, "_known", Recent())  # a test before this one had a temporary view of the name v
-    union = "SELECT id FROM (SELECT id, k FROM plain UNION ALL SELECT id, k FROM over_plain) u WHERE k = 3"
-    for text in ("SELECT id FROM over_plain WHERE k = 3", "SELECT id FROM plain", union):
-        rewrite(made, text)
-        asked.clear()
-        assert not rewrite(made, text).frames
-        assert asked == []
-    rewrite(made, "SELECT id FROM v WHERE k = 3")
-    asked.clear()
-    assert rewrite(made, "SELECT id FROM v WHERE k = 3").frames
-    assert asked == ["t"]
+def test_under_engine_reads_only_spark_reads_the_tables_of_views(made: SparkSession) -> None:
+    """No rows come by another way than Spark's reader, and no answer from the index alone."""
+    for text in ("SELECT * FROM v WHERE k = 3", "SELECT count(*) FROM v"):
+        assert ("t", "answered") not in told(made, text, engine_reads_only="true")
+        wanted = by_spark(made, text)
+        for strategy in ("", *FORCED):
+            assert not difference(by_index(made, text, strategy, engine_reads_only="true"), wanted)

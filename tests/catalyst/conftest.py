@@ -1,0 +1,24 @@
+"""The tables of `warehouse`, made once for each file of tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.asking import under
+from tests.catalyst import warehouse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session whose current database holds the tables."""
+    with (
+        warehouse.made(spark, tmp_path_factory.mktemp("catalyst")),
+        under(spark, {"spark.sql.shuffle.partitions": "1"}),
+    ):
+        yield spark
