@@ -92,7 +92,7 @@ def bridge(spark: SparkSession) -> Any:
 
 @lru_cache(maxsize=8)
 def _bridge(spark: SparkSession) -> Any:
-    """The JVM's half; its classes are added to the driver and to the executors, unless the session has the jar already."""
+    """The JVM's half; added to driver and executors unless the session has the jar already."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
     jvm: Any = spark._jvm

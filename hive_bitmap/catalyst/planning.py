@@ -125,9 +125,9 @@ class Planning:
         partitions = None if listing is None else listing.with_bytes
         evaluate = partial(_truths, spark, question, scan.number, found)
         resolved = Resolved(base, tuple(indexes), conf, found.predicate, partitions, evaluate, scan.native)
-        if scan.aggregate is not None and "parts" in scan.aggregate:
-            if self._answered(spark, question, scan, resolved, found, listing):
-                return
+        counts = scan.aggregate is not None and "parts" in scan.aggregate
+        if counts and self._answered(spark, question, scan, resolved, found, listing):
+            return
         self._narrowed(spark, question, scan, resolved, listing)
 
     def _answered(
@@ -144,9 +144,8 @@ class Planning:
         parts = tuple(tuple(part) for part in scan.aggregate["parts"])
         keys = tuple(dict.fromkeys(key for part in parts for key in part))
         strategy = INDEX_ONLY if settings.read(resolved.settings).strategy == INDEX_ONLY else None
-        request = Request(
-            resolved.base.full_name, scan.condition or None, scan.columns, True, strategy, keys=keys, apart=parts, alias=""
-        )
+        name, text = resolved.base.full_name, scan.condition or None
+        request = Request(name, text, scan.columns, True, strategy, keys=keys, apart=parts, alias="")
         try:
             prepared = prepare(spark, request, resolved)
         except HiveBitmapError as e:

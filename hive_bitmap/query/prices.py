@@ -89,7 +89,8 @@ def engine_seconds(read: Reads, share: float, cores: int) -> float:
 
 def native_seconds(read: Reads, ranges: int, share: float, cores: int) -> float:
     """What Spark takes to read selected blocks, in so many ranges, and the files that are read whole."""
-    return SPARK_START + NATIVE_LOOKUP + (share * (read.blocks + read.whole) * SPARK_BYTE + ranges * NATIVE_RANGE) / cores
+    by_byte = share * (read.blocks + read.whole) * SPARK_BYTE
+    return SPARK_START + NATIVE_LOOKUP + (by_byte + ranges * NATIVE_RANGE) / cores
 
 
 def native_file_seconds(read: Reads, share: float, cores: int) -> float:

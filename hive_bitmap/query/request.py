@@ -50,8 +50,8 @@ Evaluate = Callable[[SparkLeaf, Column, pa.Array], pa.Array | None]
 class Resolved:
     """What Spark has found out of a scan that it plans, so that it is not asked again.
 
-    `partitions` are the values and files of those that Spark reads, None where it does not tell, `evaluate` gives those keys of a column of which a
-    leaf is TRUE, None if that cannot be told. `native` says whether Spark's own reader can be told blocks.
+    `partitions` are the values and files of those that Spark reads, None where it does not tell. `evaluate` gives those
+    keys of a column of which a leaf is TRUE, None if that cannot be told. `native`: Spark's reader can be told blocks.
     """
 
     base: Table

@@ -1,1 +1,1 @@
-"""SQL statements on indexes, Hive's and openLooKeng's: text to values without Spark, and values done through `index`."""
+"""Statements on indexes, Hive's and openLooKeng's: text to values without Spark, and values done through `index`."""
