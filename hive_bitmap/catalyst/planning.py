@@ -25,6 +25,7 @@ from hive_bitmap.catalyst.listing import Listing, as_now, parse
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import HiveBitmapError
 from hive_bitmap.index import catalog, metastore_jvm
+from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.metastore import CHAR_TYPE_KEY, Table
 from hive_bitmap.query import settings
 from hive_bitmap.query.aggregates import known_counts
@@ -32,7 +33,7 @@ from hive_bitmap.query.answers import FEW_KEYS, PLACE
 from hive_bitmap.query.nodes import SparkLeaf
 from hive_bitmap.query.planner import BLOCKS, FILES, FULL_SCAN, INDEX_ONLY, Plan
 from hive_bitmap.query.prepare import Prepared, prepare
-from hive_bitmap.query.prices import share_of_bytes, too_small
+from hive_bitmap.query.prices import scan_seconds, share_of_bytes, too_small
 from hive_bitmap.query.request import Request, Resolved
 from hive_bitmap.query.scan import narrow
 from hive_bitmap.query.schemas import frame_of
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
+WORTH_SECONDS = 0.4  # that a scan has to take for one more job, which reads a small side of its join first, to pay
 TABLES_KEPT, LISTINGS_KEPT, ANSWERS_KEPT, PLANS_KEPT = 1024, 256, 10_000, 64
 
 
@@ -58,6 +60,7 @@ class Scan:
     columns: tuple[str, ...]
     native: bool
     aggregate: Mapping[str, Any] | None
+    links: tuple[str, ...]
 
     @classmethod
     def of(cls, number: int, said: Mapping[str, Any]) -> Scan:
@@ -71,6 +74,7 @@ class Scan:
             tuple(said["columns"]),
             said["native"],
             said.get("aggregate"),
+            tuple(said["links"]),
         )
 
 
@@ -117,10 +121,14 @@ class Planning:
             question.unindexed(scan.number)
             question.leave(scan.number, report(scan, "left alone", "no_index", "the table has no index"))
             return
-        found = condition(scan.tree, (*base.columns, *base.partition_columns))
         if why := self._small(question, scan, base, conf):
             question.leave(scan.number, report(scan, "left alone", "too_small", why))
             return
+        tree = scan.tree
+        for link in _worthwhile(question, scan, base, indexes, conf):
+            keys = question.readFirst(scan.number, link)
+            tree = tree if keys is None else ["and", tree, json.loads(keys)]
+        found = condition(tree, (*base.columns, *base.partition_columns))
         listing = self._listing(question, scan)
         partitions = None if listing is None else listing.with_bytes
         evaluate = partial(_truths, spark, question, scan.number, found)
@@ -145,7 +153,7 @@ class Planning:
         keys = tuple(dict.fromkeys(key for part in parts for key in part))
         strategy = INDEX_ONLY if settings.read(resolved.settings).strategy == INDEX_ONLY else None
         name, text = resolved.base.full_name, scan.condition or None
-        request = Request(name, text, scan.columns, True, strategy, keys=keys, apart=parts, alias="")
+        request = Request(name, text, scan.columns, True, strategy, keys=keys, apart=parts)
         try:
             prepared = prepare(spark, request, resolved)
         except HiveBitmapError as e:
@@ -166,9 +174,7 @@ class Planning:
         self, spark: SparkSession, question: Any, scan: Scan, resolved: Resolved, listing: Listing | None
     ) -> None:
         said = settings.read(resolved.settings)
-        request = Request(
-            resolved.base.sql_name, scan.condition or None, scan.columns, hurry=said.strategy is None, alias=""
-        )
+        request = Request(resolved.base.sql_name, scan.condition or None, scan.columns, hurry=said.strategy is None)
         prepared = prepare(spark, request, resolved)
         plan = prepared.plan
         if prepared.reading is None or plan.strategy in (FULL_SCAN, INDEX_ONLY):
@@ -176,7 +182,8 @@ class Planning:
             question.leave(scan.number, self._report(scan, "left alone", code, plan))
         elif resolved.native and plan.strategy in (BLOCKS, FILES) and listing is not None:
             chosen = ranges.choices(prepared.reading.work, listing.files, whole_files=plan.strategy == FILES)
-            question.select(scan.number, chosen, label(plan), self._report(scan, "narrowed", "", plan))
+            said_of_it = self._report(scan, "narrowed", "", plan)
+            question.select(scan.number, chosen, label(plan), _integers(spark, read_of_all(plan)), said_of_it)
         else:
             self._rows(spark, question, scan, request, prepared)
 
@@ -187,21 +194,21 @@ class Planning:
             question.leave(scan.number, self._report(scan, "left alone", "not_selective", plan))
             return
         size = int(plan.bytes_total * (plan.rows_selected or 0) / max(plan.rows_total or 0, 1)) or plan.bytes_selected
-        frame_plan: Any = frame._jdf
-        question.rows(scan.number, frame_plan, size, label(plan), self._report(scan, "narrowed", "", plan))
+        read = _integers(spark, read_of_all(plan))
+        question.rows(scan.number, frame._jdf, size, label(plan), read, self._report(scan, "narrowed", "", plan))
 
     def _report(self, scan: Scan, action: str, reason: str, plan: Plan) -> str:
         """What `explain` tells of a scan that was looked into, with the number of its plan."""
         number = str(next(self._numbers))
         with self._lock:
             self.plans[number] = plan
-        read = {*plan.blocks.filter(pc.greater(plan.blocks["selected"], 0))["file"].to_pylist()}
+        blocks, all_blocks, files, all_files = read_of_all(plan)
         looked_up = {
             "strategy": plan.strategy,
-            "files_selected": len(read) + sum(plan.files["scanned"].to_pylist()),
-            "files_total": plan.files.num_rows,
-            "blocks_selected": plan.blocks_selected,
-            "blocks_total": plan.blocks_total,
+            "files_selected": files,
+            "files_total": all_files,
+            "blocks_selected": blocks,
+            "blocks_total": all_blocks,
             "costs": dict(plan.costs),
             "plan": number,
         }
@@ -287,6 +294,23 @@ class Planning:
         return known
 
 
+def _worthwhile(
+    question: Any, scan: Scan, base: Table, indexes: Sequence[Index], conf: Mapping[str, str]
+) -> list[int]:
+    """The links of which the small side is read first: its keys are indexed, and reading the scan takes long."""
+    said = settings.read(conf)
+    if not scan.links or said.strategy == FULL_SCAN or not scan.native:
+        return []
+    indexed = {name.lower() for index in indexes if not index.why_not for name in index.definition.column_names}
+    served = [number for number, column in enumerate(scan.links) if column.lower() in indexed]
+    size = int(str(question.listed(scan.number) or "0").partition(" ")[0])
+    columns = (*base.columns, *base.partition_columns)
+    wanted = {name.lower() for name in scan.columns}
+    share = share_of_bytes([column for column in columns if column.name.lower() in wanted], columns)
+    pays = scan_seconds(share * size, question.cores()) >= WORTH_SECONDS
+    return served if pays or said.strategy is not None else []
+
+
 def _truths(
     spark: SparkSession,
     question: Any,
@@ -315,15 +339,17 @@ def _truths(
     return keys.take(pa.array(places, pa.int32()) if isinstance(places, list) else places.combine_chunks())
 
 
+def read_of_all(plan: Plan) -> tuple[int, int, int, int]:
+    """Blocks that are read, blocks of all, files that are read, files of all."""
+    selected = {*plan.blocks.filter(pc.greater(plan.blocks["selected"], 0))["file"].to_pylist()}
+    files = len(selected) + sum(plan.files["scanned"].to_pylist())
+    return plan.blocks_selected, plan.blocks_total, files, plan.files.num_rows
+
+
 def label(plan: Plan) -> str:
-    """What is read of all, for Spark's EXPLAIN and its UI."""
-    files = plan.files.num_rows
-    read = len({*plan.blocks.filter(pc.greater(plan.blocks["selected"], 0))["file"].to_pylist()})
-    read += sum(plan.files["scanned"].to_pylist())
-    return (
-        f"{plan.strategy} by the bitmap index: {plan.blocks_selected} of {plan.blocks_total} blocks, "
-        f"{read} of {files} files"
-    )
+    """What is read of all, for Spark's EXPLAIN."""
+    blocks, all_blocks, files, all_files = read_of_all(plan)
+    return f"{plan.strategy} by the bitmap index: {blocks} of {all_blocks} blocks, {files} of {all_files} files"
 
 
 def report(scan: Scan, action: str, reason: str, detail: str, more: Mapping[str, Any] | None = None) -> str:
@@ -336,6 +362,15 @@ def report(scan: Scan, action: str, reason: str, detail: str, more: Mapping[str,
         "detail": detail,
     }
     return json.dumps({**said, **(more or {})})
+
+
+def _integers(spark: SparkSession, values: Sequence[int]) -> Any:
+    """A Java array of ints."""
+    gateway: Any = spark.sparkContext._gateway
+    found = gateway.new_array(gateway.jvm.int, len(values))
+    for at, value in enumerate(values):
+        found[at] = value
+    return found
 
 
 def _used(plan: Plan) -> list[str]:

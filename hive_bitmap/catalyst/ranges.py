@@ -1,6 +1,7 @@
 """The files and blocks of a plan as Spark's own reader is told them: a line a file, read by `Native.java`.
 
-A range goes from the first byte of a selected block to that of the next one that is not; neighbours share one. Spark takes of a range the Parquet row groups whose middle, and the ORC stripes whose first byte, lies in it.
+A range goes from the first byte of a selected block to that of the next one that is not; neighbours share one. Spark
+takes of a range the Parquet row groups whose middle, and the ORC stripes whose first byte, lies in it.
 """
 
 from __future__ import annotations

@@ -32,7 +32,6 @@ PARTITIONS_REMEMBERED = 10_000  # of an index table; those of a larger one are a
 Name = tuple[str, str]  # of a database and a table in it
 Values = tuple[str | None, ...]  # of the partition columns; () for the one state of an unpartitioned table
 _index_tables: Recent[Name, tuple[Table, ...]] = Recent()  # of base tables
-_indexed_columns: Recent[Name, frozenset[str]] = Recent()  # of base tables
 _states: Recent[Name, dict[Values, str]] = Recent(most=64)  # of partitioned index tables
 
 
@@ -92,18 +91,10 @@ def _with_pointed(spark: SparkSession, base: Table, tables: list[Table]) -> list
     known = {table.name for table in tables}
     named = [other for other in base.properties.get(POINTER, "").split(",") if other and other not in known]
     tables += metastore.describe_many(spark, base.database, named)
-    indexes = [
+    return [
         replace(index, problem=index.problem or drift.problem(base, index.table, index.definition))
         for index in among(tables, base.name)
     ]
-    columns = frozenset(name.lower() for index in indexes for name in index.definition.column_names)
-    _indexed_columns.keep(spark, (base.database, base.name), columns)
-    return indexes
-
-
-def indexed_columns(spark: SparkSession, name: str, seconds: float) -> frozenset[str] | None:
-    """The columns of a table's indexes, in lower case, as seen in the last `seconds`; None if they were not."""
-    return _indexed_columns.get(spark, metastore.split_name(spark, name), seconds)
 
 
 def find(spark: SparkSession, name: str) -> tuple[Table | None, list[Index]]:
@@ -253,7 +244,7 @@ def alter(spark: SparkSession, index: Index, changed: Definition) -> None:
 
 def forget() -> None:
     """Remember nothing of where index tables pointed: they are about to change."""
-    for recent in (_index_tables, _indexed_columns, _states):
+    for recent in (_index_tables, _states):
         recent.clear()
 
 

@@ -35,15 +35,6 @@ DEFAULT_KEY = "EXISTS_DEFAULT"  # field metadata in which Spark keeps what files
 
 
 @dataclass(frozen=True)
-class ViewText:
-    """The query of a view, the catalog and database in which its names mean tables, and the names of its columns."""
-
-    text: str
-    namespace: tuple[str, ...]
-    columns: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Table:
     """A table or view. Paths are Hadoop path strings; `kind` is MANAGED, EXTERNAL, VIEW or TEMPORARY.
 
@@ -61,7 +52,6 @@ class Table:
     serde: str = ""
     properties: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
-    view: ViewText | None = None
     declared: str = ""
     by_folders: bool = False
 
@@ -280,17 +270,9 @@ class _Sql:
             info.get("serde_library", ""),
             info.get("table_properties", {}),
             info.get("storage_properties", {}),
-            _Sql.view(info),
             declared,
             info.get("provider", "hive") != "hive" and bool(partition_names) and "partition_provider" not in info,
         )
-
-    @staticmethod
-    def view(info: Mapping[str, Any]) -> ViewText | None:
-        """The query of a view, if the names of its catalog and database need no quotes."""
-        namespace = tuple(info.get("view_catalog_and_namespace", "").split("."))
-        columns = tuple(info.get("view_query_output_columns", ()))
-        return ViewText(info["view_text"], namespace, columns) if "view_text" in info and len(namespace) == 2 else None
 
     @staticmethod
     def names_like(spark: SparkSession, database: str, pattern: str) -> list[str]:

@@ -20,7 +20,6 @@ from hive_bitmap.index.metastore import (
     NULL_PARTITION,
     Partition,
     Table,
-    ViewText,
     columns_of,
     hadoop_path,
     is_unknown_kind,
@@ -239,19 +238,7 @@ def _table(info: dict[str, Any]) -> Table:
         storage["serde"] or "",
         info["properties"],
         storage["properties"],
-        _view(info),
         json.dumps(info["schema"]),
         info["provider"] != "hive" and bool(partition_names) and not info["tracksPartitionsInCatalog"],
     )
 
-
-def _view(info: dict[str, Any]) -> ViewText | None:
-    """The query of a view; Hive's own, and those of Spark before version 2.2, do not tell all of it."""
-
-    def said(what: str, number: str, name: str) -> tuple[str, ...]:
-        count = int(info["properties"].get(f"view.{what}.{number}", "0"))
-        return tuple(info["properties"][f"view.{what}.{name}.{at}"] for at in range(count))
-
-    columns = said("query.out", "numCols", "col")
-    namespace = said("catalogAndNamespace", "numParts", "part")
-    return ViewText(info["viewText"], namespace, columns) if columns and info["viewText"] else None

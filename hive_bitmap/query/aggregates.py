@@ -172,20 +172,6 @@ def _known_counts(spark: SparkSession, request: Request, plan: Plan, reading: Re
     return _Counted(tables, tasks)
 
 
-def counts_apart(spark: SparkSession, request: Request, prepared: Prepared) -> list[pa.Table] | None:
-    """The counts of each of the key sets of a prepared request, all of them of the same rows; None where Spark has to.
-
-    So several sets are only counted where all files are known, and still the same after the last count.
-    """
-    found = []
-    for keys in request.apart:
-        counts = counts_by_key(spark, replace(request, keys=keys), prepared)
-        if counts is None:
-            return None
-        found.append(counts)
-    return found if len(found) == 1 or (prepared.reading is not None and _known(prepared.reading)) else None
-
-
 def by_spark(frame: DataFrame, columns: Sequence[str]) -> pa.Table:
     """The same counts of a DataFrame's rows, by Spark."""
     names = {name.lower(): name for name in frame.columns}
@@ -208,14 +194,6 @@ def _schema(reading: Reading, keys: Sequence[str]) -> pa.Schema | None:
 def _confirmed(lookup: Lookup) -> Flags:
     """Which files are still those of the index; where the store has tags, the listing of a moment ago has said so."""
     return np.array([bool(f.etag) or f.confirmed() for f in lookup.fingerprints], bool)
-
-
-def _known(reading: Reading) -> bool:
-    """Whether the index holds the whole answer, and every file is the one that it knows."""
-    pairs = zip(reading.work.lookups, reading.work.found, strict=True)
-    return not reading.work.whole and all(
-        (found.exact | ~needs_file(found, lookup)).all() and _confirmed(lookup).all() for lookup, found in pairs
-    )
 
 
 def _listed(files: Flags) -> list[list[int]]:

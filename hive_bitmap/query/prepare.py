@@ -36,7 +36,7 @@ from hive_bitmap.query.candidates import (
     look_up,
 )
 from hive_bitmap.query.keys import Answers
-from hive_bitmap.query.nodes import Predicate, Unknown, conjunction, leaves_of
+from hive_bitmap.query.nodes import TRUE, Predicate, Unknown, leaves_of
 from hive_bitmap.query.planner import (
     FULL_SCAN,
     STRATEGIES,
@@ -141,7 +141,8 @@ def prepare(spark: SparkSession, request: Request, resolved: Resolved | None = N
         return Prepared(full_scan(target.base.full_name, request.predicate, str(e), uses, "unsupported"))
     size = sum(file.size for partition in scope.partitions for file in partition.files)
     columns = (*target.base.columns, *target.base.partition_columns)
-    share = 1.0 if serde.reading(target.base) else share_of_bytes(_needed(target.base, request), columns)
+    needed = _needed(target.base, request, resolved is not None)
+    share = 1.0 if serde.reading(target.base) else share_of_bytes(needed, columns)
     if request.hurry and wanted is None and too_small(int(size * share), scope.cores, native=native):
         why_not = f"all of its {size:,} bytes are read in less time than reading through an index takes to start"
         return Prepared(full_scan(target.base.full_name, request.predicate, why_not, uses, "too_small"))
@@ -190,14 +191,14 @@ def _target(
 
 def _parsed(spark: SparkSession, request: Request, base: Table) -> Predicate:
     if request.predicate is None:
-        return conjunction(request.lists)
+        return TRUE
     try:
         columns = (*base.columns, *base.partition_columns)
-        tree = parse(request.predicate, columns, request.alias or base.name)
+        tree = parse(request.predicate, columns, base.name)
     except InvalidPredicate as e:
         require_sql(spark, request)  # Spark has the last word on what that is
         tree = Unknown(request.predicate, str(e))
-    return conjunction([tree, *request.lists])
+    return tree
 
 
 def _why_untested(tree: Predicate) -> str:
@@ -248,7 +249,7 @@ def _look_up(
     sets = [_data_keys(one, base) for one in request.apart or [request.keys]]
     evaluate = _evaluation(spark, answers, scope.cores, sets if request.count and request.strategy is None else [])
     work = knowing(candidates(scope.partitions, scope.predicates, target.chosen, evaluate), keys)
-    columns = _needed(base, request)
+    columns = _needed(base, request, resolved is not None)
     read = tuple(key_columns([c for c in columns if c in base.columns], base.columns, scope.zone))
     constants = [c.name for c in columns if c not in base.columns]
     question = Question(
@@ -280,14 +281,16 @@ def _data_keys(keys: Sequence[str], base: Table) -> list[str]:
     return [key.lower() for key in keys if key.lower() in columns]
 
 
-def _needed(base: Table, request: Request) -> list[Column]:
-    """The columns that the request returns or its predicate may mention, in table order; at least one of the files'."""
+def _needed(base: Table, request: Request, resolved: bool) -> list[Column]:
+    """The columns that the request returns or its predicate may mention, in table order; at least one of the files'.
+
+    Those that Spark has `resolved` are all that are needed.
+    """
     schema = (*base.columns, *base.partition_columns)
     text = (request.predicate or "").lower()
     names = request.keys if request.count else request.columns
     wanted = schema if names is None else [find(schema, name, f"table {base.full_name}") for name in names]
-    told = request.alias is not None and request.columns is not None  # then these hold what the predicate mentions
-    mentioned = [c for c in schema if not told and (c.name.lower().replace("`", "``") in text or "*" in text)]
+    mentioned = [c for c in schema if not resolved and (c.name.lower().replace("`", "``") in text or "*" in text)]
     chosen = [column for column in schema if column in wanted or column in mentioned]
     return chosen if any(c in base.columns for c in chosen) else [base.columns[0], *chosen]
 

@@ -27,8 +27,6 @@ class Request:
     """What a caller asked for; `columns` of None are all. In a `hurry` nothing is looked up that cannot pay.
 
     With `count`, rows are counted by `keys`, columns of the table, or by the sets of them that are counted `apart`.
-    `alias` is what the predicate calls the table where it is part of a query, of which `columns` are all that it names;
-    its rows have to be in `lists`, too.
     """
 
     table: str
@@ -39,8 +37,6 @@ class Request:
     hurry: bool = False
     keys: tuple[str, ...] = ()
     apart: tuple[tuple[str, ...], ...] = ()
-    alias: str | None = None
-    lists: tuple[Predicate, ...] = ()
 
 
 Evaluate = Callable[[SparkLeaf, Column, pa.Array], pa.Array | None]

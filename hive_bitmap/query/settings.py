@@ -16,8 +16,8 @@ class Settings:
     """Off switches: whether indexes are used at all, whether only the engine reads base files, a wanted strategy.
 
     With `engine_reads_only` no row comes by another way than Spark's reader, and no answer from the index alone: where
-    a policy engine filters or masks rows, it keeps doing so. `strategy` is taken wherever it can answer. Where `strict`,
-    a failure of ours in a query is raised.
+    a policy engine filters or masks rows, it keeps doing so. `strategy` is taken wherever it can answer. Where
+    `strict`, a failure of ours in a query is raised.
     """
 
     enabled: bool = True

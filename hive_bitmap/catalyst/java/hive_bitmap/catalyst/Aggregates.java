@@ -183,12 +183,12 @@ final class Aggregates {
         @SuppressWarnings("unchecked")
         List<InternalRow> rows(SparkSession session, IndexAnswer answer) {
             List<Object> counts = counts(session, answer.number());
-            if (counts == null) return Planner.quietly(() -> executed(session, answer.original()));
+            if (counts == null) return Planner.quietly(() -> Aggregates.executed(session, answer.original()));
             List<String> unknown = (List<String>) counts.get(parts.size());
             List<List<InternalRow>> found = new ArrayList<>();
             for (int at = 0; at < parts.size(); at++) {
                 LogicalPlan plan = plan(parts.get(at), keyed(session, parts.get(at), (Dataset<Row>) counts.get(at), unknown));
-                found.add(Planner.quietly(() -> executed(session, plan)));
+                found.add(Planner.quietly(() -> Aggregates.executed(session, plan)));
             }
             List<Attribute> output = new ArrayList<>(groupOutput());
             for (Part part : parts) output.addAll(outputs(part));
@@ -223,10 +223,10 @@ final class Aggregates {
                     throw new IllegalStateException("the counts of " + output.get(at).name() + " are not of the column's type");
                 }
             }
-            List<InternalRow> rows = new ArrayList<>(Arrays.asList(executed(counts)));
+            List<InternalRow> rows = new ArrayList<>(Arrays.asList(collected(counts)));
             if (!unknown.isEmpty()) {
                 LogicalPlan rest = countedBySpark(part, Native.only(scan, new LinkedHashSet<>(unknown)));
-                rows.addAll(Planner.quietly(() -> executed(session, rest)));
+                rows.addAll(Planner.quietly(() -> Aggregates.executed(session, rest)));
             }
             return new KeyCounts(Scala.seq(output), rows);
         }
@@ -245,13 +245,8 @@ final class Aggregates {
             return new Aggregate(Scala.seq(part.keys), Scala.seq(results), rows, Option.empty());
         }
 
-        private static InternalRow[] executed(Dataset<Row> frame) {
+        private static InternalRow[] collected(Dataset<Row> frame) {
             return Planner.quietly(() -> frame.queryExecution().executedPlan().executeCollect());
-        }
-
-        private static List<InternalRow> executed(SparkSession session, LogicalPlan plan) {
-            return Arrays.asList(((org.apache.spark.sql.classic.SparkSession) session).sessionState()
-                    .executePlan(plan, CommandExecutionMode.SKIP()).executedPlan().executeCollect());
         }
 
         /** The weighted aggregates of a part, behind the grouping; no aggregation where each key is a group. */
@@ -322,6 +317,12 @@ final class Aggregates {
             for (InternalRow row : rows) found.add(projection.apply(row).copy());
             return found;
         }
+    }
+
+    /** The rows of a plan. */
+    static List<InternalRow> executed(SparkSession session, LogicalPlan plan) {
+        return Arrays.asList(((org.apache.spark.sql.classic.SparkSession) session).sessionState()
+                .executePlan(plan, CommandExecutionMode.SKIP()).executedPlan().executeCollect());
     }
 
     /** An aggregate over rows as one over keys and weights. */

@@ -18,17 +18,17 @@ import scala.collection.immutable.Seq$;
 public final class IndexScan extends Leaf {
     private final LogicalPlan rows;
     private final long bytes;
-    private final String label;
+    private final Narrowing narrowing;
 
-    private IndexScan(Seq<Attribute> output, LogicalPlan rows, long bytes, String label) {
+    private IndexScan(Seq<Attribute> output, LogicalPlan rows, long bytes, Narrowing narrowing) {
         super(output);
         this.rows = rows;
         this.bytes = bytes;
-        this.label = label;
+        this.narrowing = narrowing;
     }
 
     /** The columns that a scan needs, under the ids that its query knows, taken by name from a DataFrame. */
-    static IndexScan of(Scan scan, Dataset<Row> frame, long bytes, String label) {
+    static IndexScan of(Scan scan, Dataset<Row> frame, long bytes, Narrowing narrowing) {
         LogicalPlan rows = frame.queryExecution().optimizedPlan();
         List<NamedExpression> aliases = new ArrayList<>();
         List<Attribute> output = new ArrayList<>();
@@ -43,7 +43,7 @@ public final class IndexScan extends Leaf {
                     (Seq<String>) (Seq<?>) Seq$.MODULE$.empty()));
             output.add(column.withNullability(true));
         }
-        return new IndexScan(Scala.seq(output), new Project(Scala.seq(aliases), rows), bytes, label);
+        return new IndexScan(Scala.seq(output), new Project(Scala.seq(aliases), rows), bytes, narrowing);
     }
 
     private static Attribute named(LogicalPlan rows, String name) {
@@ -51,6 +51,10 @@ public final class IndexScan extends Leaf {
             if (column.name().equalsIgnoreCase(name)) return column;
         }
         throw new IllegalStateException("the narrowed scan lacks column " + name);
+    }
+
+    Narrowing narrowing() {
+        return narrowing;
     }
 
     LogicalPlan rows() {
@@ -66,16 +70,16 @@ public final class IndexScan extends Leaf {
 
     @Override
     public String simpleString(int maxFields) {
-        return "IndexScan " + label;
+        return "IndexScan " + narrowing.label();
     }
 
     @Override
     Leaf copy() {
-        return new IndexScan(output(), rows, bytes, label);
+        return new IndexScan(output(), rows, bytes, narrowing);
     }
 
     @Override
     Object[] identity() {
-        return new Object[] {rows, label};
+        return new Object[] {rows, narrowing};
     }
 }

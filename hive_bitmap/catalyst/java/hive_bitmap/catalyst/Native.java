@@ -26,9 +26,9 @@ final class Native {
     }
 
     /** The relation, of which only the chosen files and blocks are read; its columns keep their ids. */
-    static LogicalRelation narrowed(Scan scan, String choices, String label) {
+    static LogicalRelation narrowed(Scan scan, String choices, Narrowing narrowing) {
         HadoopFsRelation files = scan.files();
-        FileFormat format = files.fileFormat() instanceof ParquetFileFormat ? new SelectedParquet(label) : new SelectedOrc(label);
+        FileFormat format = files.fileFormat() instanceof ParquetFileFormat ? new SelectedParquet(narrowing) : new SelectedOrc(narrowing);
         SelectedFiles selected = new SelectedFiles(scan.listing(), SelectedFiles.byPath(scan.listing(), choices(choices)));
         HadoopFsRelation narrowed = new HadoopFsRelation(
                 selected, files.partitionSchema(), files.dataSchema(), files.bucketSpec(), format, files.options(),
@@ -46,6 +46,12 @@ final class Native {
             arguments[at] = argument;
         }
         return (LogicalRelation) relation.makeCopy(arguments);
+    }
+
+    /** What is read of a file relation of all; null if it is not narrowed. */
+    static Narrowing narrowing(HadoopFsRelation files) {
+        if (files.fileFormat() instanceof SelectedParquet parquet) return parquet.narrowing();
+        return files.fileFormat() instanceof SelectedOrc orc ? orc.narrowing() : null;
     }
 
     /** The relation, of which only these files are read. */

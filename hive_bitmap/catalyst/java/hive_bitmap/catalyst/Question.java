@@ -9,10 +9,12 @@ import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.internal.SQLConf;
@@ -27,6 +29,7 @@ public final class Question {
     final List<Scan> scans;
     final Map<LogicalPlan, LogicalPlan> replacements = new IdentityHashMap<>();
     final List<String> reports = new ArrayList<>();
+    private final Map<LogicalPlan, List<InternalRow>> read = new IdentityHashMap<>();
     private volatile boolean closed;
 
     Question(SparkSession session, List<Scan> scans) {
@@ -47,6 +50,8 @@ public final class Question {
             ArrayNode columns = one.putArray("columns");
             for (Attribute column : scan.columns) columns.add(column.name());
             one.put("native", Native.reads(scan));
+            ArrayNode links = one.putArray("links");
+            for (Joins.Link link : scan.links) links.add(link.column().name());
             if (scan.aggregate != null) Aggregates.describe(scan, one.putObject("aggregate"));
         }
         return all.toString();
@@ -70,6 +75,19 @@ public final class Question {
     /** Nothing is asked of the table of a scan for a while. */
     public void unindexed(int scan) {
         Unindexed.add(scans.get(scan).table);
+    }
+
+    /**
+     * Read the small side of a link of a scan: the tree of the condition on the scan's column, and how many keys it has;
+     * null where the rows are too many.
+     */
+    public String readFirst(int scan, int link) {
+        Scan one = scans.get(scan);
+        Joins.Link wanted = one.links.get(link);
+        List<InternalRow> rows = read.computeIfAbsent(wanted.small(), small -> Joins.read(session, small));
+        if (rows == null) return null;
+        one.readFirst.put(wanted.small(), rows);
+        return new Conditions(one.all(), one.leaves).tree(List.of(Joins.condition(wanted, rows))).toString();
     }
 
     /** The table of a scan as the catalog has it. */
@@ -126,18 +144,18 @@ public final class Question {
     }
 
     /** Spark's own reader reads these files and blocks: see {@link Native#choices}. */
-    public synchronized void select(int scan, String choices, String label, String report) {
+    public synchronized void select(int scan, String choices, String label, int[] read, String report) {
         if (closed) return;
         Scan one = scans.get(scan);
-        replacements.put(one.relation, Native.narrowed(one, choices, label));
+        put(one, Native.narrowed(one, choices, narrowing(label, read)));
         reports.add(report);
     }
 
     /** A DataFrame gives the rows: the columns that the scan needs, in any order. */
-    public synchronized void rows(int scan, Dataset<Row> frame, long bytes, String label, String report) {
+    public synchronized void rows(int scan, Dataset<Row> frame, long bytes, String label, int[] read, String report) {
         if (closed) return;
         Scan one = scans.get(scan);
-        replacements.put(one.relation, IndexScan.of(one, frame, bytes, label));
+        put(one, IndexScan.of(one, frame, bytes, narrowing(label, read)));
         reports.add(report);
     }
 
@@ -149,6 +167,17 @@ public final class Question {
         reports.add(report);
     }
 
+    /** {@code read} are blocks, blocks of all, files and files of all. */
+    private static Narrowing narrowing(String label, int[] read) {
+        return new Narrowing(label, read[0], read[1], read[2], read[3]);
+    }
+
+    private void put(Scan scan, LogicalPlan narrowed) {
+        replacements.put(scan.relation, narrowed);
+        scan.readFirst.forEach((small, rows) -> replacements.put(
+                small, new LocalRelation(small.output(), Scala.seq(rows), false, scala.Option.empty())));
+    }
+
     /** From now on answers come too late. */
     synchronized void close() {
         closed = true;
@@ -157,6 +186,6 @@ public final class Question {
     /** The plan with what was put in the place of its scans; nodes are known by identity, equal ones may differ. */
     synchronized LogicalPlan replaced(LogicalPlan plan) {
         if (replacements.isEmpty()) return plan;
-        return (LogicalPlan) plan.transformDown(Scala.replacing(replacements::get));
+        return (LogicalPlan) plan.transformDownWithSubqueries(Scala.replacing(replacements::get));
     }
 }

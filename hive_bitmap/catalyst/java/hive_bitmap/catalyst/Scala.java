@@ -20,6 +20,18 @@ final class Scala {
         return (Seq<T>) scala.collection.immutable.Seq$.MODULE$.from(found);
     }
 
+    @SuppressWarnings("unchecked")
+    static <T> scala.collection.immutable.Set<T> set(java.util.Set<T> items) {
+        scala.collection.Iterable<T> found = CollectionConverters.asScala((Iterable<T>) items);
+        return (scala.collection.immutable.Set<T>) scala.collection.immutable.Set$.MODULE$.from(found);
+    }
+
+    @SuppressWarnings("unchecked")
+    static <K, V> scala.collection.immutable.Map<K, V> map(java.util.Map<K, V> items) {
+        scala.collection.mutable.Map<K, V> found = CollectionConverters.asScala(items);
+        return (scala.collection.immutable.Map<K, V>) scala.collection.immutable.Map$.MODULE$.from(found);
+    }
+
     static <T> scala.Function1<T, Object> predicate(java.util.function.Predicate<T> test) {
         return new scala.runtime.AbstractFunction1<>() {
             @Override

@@ -1,7 +1,10 @@
 package hive_bitmap.catalyst;
 
 import java.util.ArrayList;
+import java.util.IdentityHashMap;
 import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.catalog.HiveTableRelation;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -23,6 +26,9 @@ final class Scan {
     final List<Attribute> columns;
     final Aggregate aggregate;
     final List<Expression> leaves = new ArrayList<>();
+    final List<Joins.Link> links = new ArrayList<>();
+    /** The plans that were read first for a condition on this scan, and their rows. */
+    final Map<LogicalPlan, List<InternalRow>> readFirst = new IdentityHashMap<>();
     private Listing listing;
 
     Scan(LogicalPlan relation, List<Expression> conjuncts, AttributeSet required, Aggregate aggregate) {

@@ -14,10 +14,10 @@ import scala.collection.immutable.Seq;
 
 /** Spark's own ORC reader over the selected stripes of {@link SelectedFiles}. */
 public final class SelectedOrc extends OrcFileFormat {
-    private final String label;
+    private final Narrowing narrowing;
 
-    SelectedOrc(String label) {
-        this.label = label;
+    SelectedOrc(Narrowing narrowing) {
+        this.narrowing = narrowing;
     }
 
     @Override
@@ -29,8 +29,13 @@ public final class SelectedOrc extends OrcFileFormat {
                 SelectedReader.shipped(session, conf));
     }
 
+    /** What is read of all. */
+    Narrowing narrowing() {
+        return narrowing;
+    }
+
     @Override
     public String toString() {
-        return "ORC, " + label;
+        return "ORC, " + narrowing.label();
     }
 }

@@ -14,10 +14,10 @@ import scala.collection.immutable.Seq;
 
 /** Spark's own Parquet reader over the selected row groups of {@link SelectedFiles}. */
 public final class SelectedParquet extends ParquetFileFormat {
-    private final String label;
+    private final Narrowing narrowing;
 
-    SelectedParquet(String label) {
-        this.label = label;
+    SelectedParquet(Narrowing narrowing) {
+        this.narrowing = narrowing;
     }
 
     @Override
@@ -29,8 +29,13 @@ public final class SelectedParquet extends ParquetFileFormat {
                 SelectedReader.shipped(session, conf));
     }
 
+    /** What is read of all. */
+    Narrowing narrowing() {
+        return narrowing;
+    }
+
     @Override
     public String toString() {
-        return "Parquet, " + label;
+        return "Parquet, " + narrowing.label();
     }
 }

@@ -44,12 +44,17 @@ final class SelectedReader extends AbstractFunction1<PartitionedFile, Iterator<I
         try {
             FileStatus now = BaseFile.status(split.toPath(), conf.value().value());
             if (!BaseFile.is(now, choice, conf.value().value())) return reader.apply(whole(split, choice, now));
-            return new Ranges(split, choice);
+            return rowsOf(new Ranges(split, choice));
         } catch (FileNotFoundException e) {
             return reader.apply(split); // which says so in Spark's words, or passes over it where Spark is told to
         } catch (IOException e) {
             throw new UncheckedIOException("cannot look at " + split.toPath(), e);
         }
+    }
+
+    @SuppressWarnings("unchecked")
+    private static Iterator<InternalRow> rowsOf(Iterator<?> rows) {
+        return (Iterator<InternalRow>) rows;
     }
 
     /** The split over a file that was replaced: the last one reaches to the new end. */
@@ -66,13 +71,13 @@ final class SelectedReader extends AbstractFunction1<PartitionedFile, Iterator<I
                 split.otherConstantMetadataColumnValues());
     }
 
-    /** The rows of the ranges that lie in a split, one range behind the other. */
-    private final class Ranges extends AbstractIterator<InternalRow> {
+    /** The rows, or batches of them, of the ranges that lie in a split, one range behind the other. */
+    private final class Ranges extends AbstractIterator<Object> {
         private final PartitionedFile split;
         private final FileChoice choice;
         private int next;
         private boolean opened;
-        private Iterator<InternalRow> rows = Iterator.empty();
+        private Iterator<?> rows = Iterator.empty();
 
         Ranges(PartitionedFile split, FileChoice choice) {
             this.split = split;
@@ -94,7 +99,7 @@ final class SelectedReader extends AbstractFunction1<PartitionedFile, Iterator<I
         }
 
         @Override
-        public InternalRow next() {
+        public Object next() {
             if (!hasNext()) throw new java.util.NoSuchElementException();
             return rows.next();
         }

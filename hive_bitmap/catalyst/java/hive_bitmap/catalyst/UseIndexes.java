@@ -32,6 +32,8 @@ public final class UseIndexes extends Rule<LogicalPlan> {
             List<Scan> scans = new ArrayList<>();
             collect(plan, null, null, scans);
             scans.removeIf(scan -> !Reports.areWanted() && Unindexed.contains(scan.table));
+            if (!scans.isEmpty()) for (Joins.Link link : Joins.links(plan, scans)) link.scan().links.add(link);
+            scans.removeIf(scan -> scan.conjuncts.isEmpty() && scan.aggregate == null && scan.links.isEmpty());
             if (scans.isEmpty()) return plan;
             Question question = new Question(session, scans);
             Planner.ask(session, question, settings);
@@ -50,7 +52,7 @@ public final class UseIndexes extends Rule<LogicalPlan> {
      */
     private static void collect(LogicalPlan plan, AttributeSet required, Aggregate aggregate, List<Scan> found) {
         if (Scan.isIndexable(plan)) {
-            if (aggregate != null) found.add(new Scan(plan, List.of(), required, aggregate));
+            found.add(new Scan(plan, List.of(), required, aggregate));
         } else if (plan instanceof Filter filter && Scan.isIndexable(filter.child())) {
             AttributeSet all = required == null ? null : required.$plus$plus(filter.references());
             List<Expression> conjuncts = Conditions.conjuncts(filter.condition());
