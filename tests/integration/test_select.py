@@ -301,11 +301,15 @@ def test_why(shop: SparkSession) -> None:
             [same] = hive_bitmap.explain(shop.sql(text)).relations
             assert (same.action, same.reason) == (one.action, one.reason)
             assert one.table.rpartition(".")[2] in str(hive_bitmap.explain(text))
-    for text in ("SELECT id FROM sales WHERE amount > 7", "SELECT id FROM sales WHERE hash(store, id) = 3"):
+    untested = {
+        "SELECT id FROM sales WHERE amount > 7": "not_tested",
+        "SELECT id FROM sales WHERE hash(store, id) = 3": "not_understood",
+    }
+    for text, reason in untested.items():
         with indexed(shop, "rows"):
             [one] = hive_bitmap.explain(text).relations
-        assert (one.action, one.reason) == ("left alone", "not_understood"), text
-        assert "amount" in one.detail or "hash" in one.detail
+        assert (one.action, one.reason) == ("left alone", reason), text
+        assert one.detail
 
 
 def test_threads_ask_at_once(shop: SparkSession) -> None:
