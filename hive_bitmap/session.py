@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from hive_bitmap import java
 from hive_bitmap.errors import HiveBitmapError
+from hive_bitmap.packages import require
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,9 +34,10 @@ def session(
     """The active session, else a new one: on the folder `warehouse`, or on the existing configuration where it is None.
 
     `master` is `local[*]` for a warehouse folder, else that of the configuration. `conf` overrides any setting.
-    Raises HiveBitmapError where Java is missing or too old, where another process holds the warehouse, and where the
-    warehouse is None but no configuration names a metastore.
+    Raises HiveBitmapError where Java or a package is missing or too old, where another process holds the warehouse, and
+    where the warehouse is None but no configuration names a metastore.
     """
+    require()
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hive_bitmap.packages import require
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -17,6 +19,7 @@ def sql(spark: SparkSession, text: str, args: dict[str, Any] | list[Any] | None 
 
         sql(spark, "CREATE INDEX i ON TABLE sales (city) AS 'BITMAP'")
     """
+    require()
     from hive_bitmap.errors import InvalidPredicate, InvalidStatement, Unsupported
     from hive_bitmap.index.conditions import require_characters
     from hive_bitmap.query.rewrite.running import run as run_query
