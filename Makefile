@@ -56,7 +56,7 @@ hive: $(INSTALLED) ## run the tests with real Hive servers; their reader's split
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) -m hive tests/integration
 
 compat: $(INSTALLED) ## install the wheel beside each PySpark from 4.0 on, and run all entry points; VERSIONS="4.0 lowest"
-	@$(WITH_JAVA) $(BIN)/python -m compat $(VERSIONS)
+	@$(WITH_JAVA) $(BIN)/python -m compat $(if $(PYTHON),--python $(PYTHON)) $(VERSIONS)
 
 test-docker: $(INSTALLED) ## run the same tests with the servers of docker/compose.yaml, which needs a Docker engine
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) -m hive --docker tests/integration

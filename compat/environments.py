@@ -54,8 +54,8 @@ def requirements(wheel: Path) -> list[Requirement]:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         metadata = HeaderParser().parsestr(archive.read(name).decode())
     found = [Requirement(text) for text in metadata.get_all("Requires-Dist", [])]
-    wanted = ({"extra": extra} for extra in ("", *EXTRAS))
-    return [need for need in found if need.marker is None or any(need.marker.evaluate(dict(w)) for w in wanted)]
+    wanted = [{"extra": extra} for extra in ("", *EXTRAS)]
+    return [need for need in found if need.marker is None or any(map(need.marker.evaluate, wanted))]
 
 
 def lowest(needed: Sequence[Requirement]) -> list[str]:
@@ -85,7 +85,7 @@ def environment(name: str, wheel: Path, python: str) -> Environment:
         pins = lowest(needed)
         pyspark = next(pin.partition("==")[2] for pin in pins if pin.startswith("pyspark=="))
     else:
-        pyspark = newest_patch(name, python, cache)
+        pyspark = newest_patch(name, cache)
         pins = [f"pyspark=={pyspark}", *(f"{need.name}{_extras(need)}{need.specifier}" for need in needed)]
     home = cache / f"compat-{pyspark}-{_digest([_version(python), *sorted(pins)])}"
     with open(cache / "compat.lock", "w") as lock:
@@ -97,13 +97,12 @@ def environment(name: str, wheel: Path, python: str) -> Environment:
     return Environment(name, pyspark, inside)
 
 
-def newest_patch(release: str, python: str, cache: Path) -> str:
+def newest_patch(release: str, cache: Path) -> str:
     """The newest patch of a release in the package index; where it does not answer, of those that were run here."""
     if release.count(".") > 1:
         return release
-    told = subprocess.run(
-        [python, "-m", "pip", "index", "versions", "pyspark"], capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-m", "pip", "index", "versions", "pyspark"]
+    told = subprocess.run(command, capture_output=True, text=True, check=False)
     text = told.stdout.partition("Available versions:")[2].partition("\n")[0]
     known = re.findall(r"[\d.]+", text) or [path.name.split("-")[1] for path in cache.glob("compat-*-*")]
     patches = [version for version in known if version.startswith(f"{release}.")]
@@ -116,7 +115,7 @@ def _make(home: Path, pins: Sequence[str], python: str) -> None:
     """Make an environment; one that was left half made is made again."""
     print(f"making {home} (PySpark takes some 450 MB)", file=sys.stderr, flush=True)
     shutil.rmtree(home, ignore_errors=True)
-    _run([python, "-m", "venv", str(home)], "no virtual environment can be made")
+    _run(["env", f"PYTHON={python}", "sh", "scripts/venv.sh", str(home)], "no virtual environment can be made")
     _pip(home / "bin" / "python", ["--prefer-binary", *pins])
     (home / "complete").touch()
 

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -126,7 +127,7 @@ def rebuild(spark: SparkSession) -> None:
     for name in TABLES:
         insert(spark, name, 50)
         expect_counted(spark, name)
-        assert any(one.read for one in hive_bitmap.preview(spark, name)), "nothing to read"
+        assert all(one.files for one in hive_bitmap.preview(spark, name)), "nothing to read"
         hive_bitmap.rebuild(spark, name)
         expect_counted(spark, name, "index only")
 
@@ -160,7 +161,7 @@ def count(spark: SparkSession) -> None:
 @entry("scan, Parquet")
 def scan_parquet(spark: SparkSession) -> None:
     """Every strategy that can answer."""
-    expect_scanned(spark, ("pq", "pq_parts"), {"rows", "blocks", "files", "full scan"})
+    expect_scanned(spark, ("pq", "pq_parts"), {"rows", "files", "full scan"})
 
 
 @entry("scan, ORC")
@@ -278,13 +279,12 @@ def hive_bitmap_program() -> None:
     table = f"CREATE TABLE t ({COLUMNS}) STORED AS PARQUET; INSERT INTO t SELECT {ROWS} FROM range(3000)"
     program("sql", "-e", table)
     assert "3,000" in program("create", "t", "k", "s")
-    told = program("query", "t", WHERE, "--count", "--strategy", "index only")
-    expect([(told.split()[-1],)], [(str(sum(i % 7 == 3 and i % 3 == 1 for i in range(3000))),)])
-    assert "index only" in program("explain", "t", WHERE, "--count")
-    counted = program("sql", "-e", "SELECT s, count(*) FROM t WHERE k = 3 GROUP BY s ORDER BY s")
-    for digit in range(3):
-        assert str(sum(i % 7 == 3 and i % 3 == digit for i in range(3000))) in counted, counted
-    assert program("verify", "t") and program("show", "t") and program("drop", "t", "k")
+    told = program("query", "t", WHERE, "--count", "--explain", "--strategy", "index only")
+    wanted = [str(sum(i % 7 == 3 and i % 3 == digit for i in range(3000))) for digit in range(3)]
+    assert wanted[1] in told.split() and "index only" in told, told
+    script = "SELECT s, count(*) FROM t WHERE k = 3 GROUP BY s ORDER BY s; DROP INDEX k ON t; SHOW INDEX ON t"
+    told = program("sql", "-e", script)
+    assert set(wanted) <= set(re.findall(r"\d+", told)) and "default__t_s__" in told, told
 
 
 # Spark Connect
