@@ -49,12 +49,11 @@ def main() -> int:
         for name in said.versions or [*RELEASES, LOWEST]:
             started = time.monotonic()
             try:
-                place = environment(name, wheel, said.python)
+                with environment(name, wheel, said.python) as place:
+                    found[_title(place)] = _smoke(place, Path(work) / name)
             except Unavailable as e:
                 found[name] = {INSTALLED: Outcome(time.monotonic() - started, str(e))}
-                continue
-            found[_title(place)] = _smoke(place, Path(work) / name)
-            console.print(f"{_title(place)}: {time.monotonic() - started:.0f} s", highlight=False)
+            console.print(f"{name}: {time.monotonic() - started:.0f} s", highlight=False)
     _print(found)
     return int(any(outcome.error for outcomes in found.values() for outcome in outcomes.values()))
 

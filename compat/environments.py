@@ -7,6 +7,7 @@ installed anew at every run.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -14,7 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from email.parser import HeaderParser
 from pathlib import Path
@@ -73,8 +74,9 @@ def lowest(needed: Sequence[Requirement]) -> list[str]:
     return pins
 
 
-def environment(name: str, wheel: Path, python: str) -> Environment:
-    """The environment of this name, made if it is not there, with the wheel in it.
+@contextlib.contextmanager
+def environment(name: str, wheel: Path, python: str) -> Iterator[Environment]:
+    """The environment of this name, made if it is not there, with the wheel in it; nobody else's until the block ends.
 
     `name` is a release (`4.1`: its newest patch), an exact version, or LOWEST. Raises Unavailable.
     """
@@ -88,13 +90,13 @@ def environment(name: str, wheel: Path, python: str) -> Environment:
         pyspark = newest_patch(name, cache)
         pins = [f"pyspark=={pyspark}", *(f"{need.name}{_extras(need)}{need.specifier}" for need in needed)]
     home = cache / f"compat-{pyspark}-{_digest([_version(python), *sorted(pins)])}"
-    with open(cache / "compat.lock", "w") as lock:
+    with open(f"{home}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (home / "complete").exists():
             _make(home, pins, python)
         inside = home / "bin" / "python"
         _pip(inside, ["--force-reinstall", "--no-deps", str(wheel)])
-    return Environment(name, pyspark, inside)
+        yield Environment(name, pyspark, inside)
 
 
 def newest_patch(release: str, cache: Path) -> str:
@@ -104,7 +106,7 @@ def newest_patch(release: str, cache: Path) -> str:
     command = [sys.executable, "-m", "pip", "index", "versions", "pyspark"]
     told = subprocess.run(command, capture_output=True, text=True, check=False)
     text = told.stdout.partition("Available versions:")[2].partition("\n")[0]
-    known = re.findall(r"[\d.]+", text) or [path.name.split("-")[1] for path in cache.glob("compat-*-*")]
+    known = re.findall(r"[\d.]+", text) or [path.name.split("-")[1] for path in cache.glob("compat-*-*.lock")]
     patches = [version for version in known if version.startswith(f"{release}.")]
     if not patches:
         raise Unavailable(f"no PySpark {release} can be had: {told.stderr.strip()[-300:]}")

@@ -33,6 +33,16 @@ def require(needed: tuple[str, ...] = DRIVER) -> None:
     _refuse(needed, "")
 
 
+def require_connect() -> None:
+    """Raise MissingPackage unless the client of Spark Connect can be imported; PySpark's own word is a traceback."""
+    missing = [name for name in ("grpc", "grpc_status") if find_spec(name) is None]
+    if missing:
+        raise MissingPackage(
+            f"SPARK_REMOTE is set, and Spark Connect needs {' and '.join(missing)}, not installed here: "
+            f"{sys.executable} -m pip install 'hive_bitmap[connect]'"
+        )
+
+
 def for_tasks(run: Callable[..., Iterator[Any]], /, **given: Any) -> Callable[[Iterable[Any]], Iterator[Any]]:
     """`run`, with these arguments, as what `mapInArrow` sends to tasks.
 

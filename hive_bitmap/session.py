@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from hive_bitmap import java
 from hive_bitmap.errors import HiveBitmapError
-from hive_bitmap.packages import require
+from hive_bitmap.packages import require, require_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,6 +44,8 @@ def session(
     if active is not None:
         return active
     settings = _configured() if warehouse is None else _embedded(Path(warehouse).absolute())
+    if "SPARK_REMOTE" in os.environ:
+        require_connect()
     if "SPARK_REMOTE" not in os.environ or warehouse is not None:
         java.require()
     builder = SparkSession.builder.appName(app_name)

@@ -82,6 +82,16 @@ def test_the_program_says_it_in_one_line(tmp_path: Path) -> None:
     )
 
 
+def test_spark_connect_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_REMOTE", "sc://localhost:1")
+    status, error = said(python_without(tmp_path, "grpc"), "-m", "hive_bitmap", "show", "t")
+    assert (status, error) == (
+        1,
+        "hive-bitmap: SPARK_REMOTE is set, and Spark Connect needs grpc and grpc_status, not installed here: "
+        f"{tmp_path}/env/bin/python -m pip install 'hive_bitmap[connect]'",
+    )
+
+
 def test_it_is_an_error_of_ours_and_of_an_import() -> None:
     assert issubclass(MissingPackage, HiveBitmapError) and issubclass(MissingPackage, ImportError)
 

@@ -21,7 +21,8 @@ from hive_bitmap.packages import for_tasks
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_NAMED = re.compile(r"hive_bitmap\.errors\.\w+:|[^:]*Error")
+_OURS = re.compile(r"hive_bitmap\.errors\.\w+: ")  # before a sentence that needs no name of its kind
+_NAMED = re.compile(rf"{_OURS.pattern}|[^:]*Error")
 
 
 @dataclass(frozen=True)
@@ -122,4 +123,4 @@ def cause(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     named = [line for line in lines if _NAMED.match(line) and not line.startswith("at ")]
     java = [line.partition("Exception: ")[2] for line in lines if "Exception: " in line]
-    return (named or java[:1] or lines or [type(error).__name__])[-1]
+    return _OURS.sub("", (named or java[:1] or lines or [type(error).__name__])[-1])
