@@ -118,7 +118,9 @@ def _make(home: Path, pins: Sequence[str], python: str) -> None:
     print(f"making {home} (PySpark takes some 450 MB)", file=sys.stderr, flush=True)
     shutil.rmtree(home, ignore_errors=True)
     _run(["env", f"PYTHON={python}", "sh", "scripts/venv.sh", str(home)], "no virtual environment can be made")
-    _pip(home / "bin" / "python", ["--prefer-binary", *pins])
+    inside = home / "bin" / "python"
+    _pip(inside, ["--upgrade", "pip"])
+    _pip(inside, ["--prefer-binary", *pins])
     (home / "complete").touch()
 
 

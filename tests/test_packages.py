@@ -60,6 +60,14 @@ def test_what_is_asked_for_is_what_is_declared() -> None:
     assert sorted(packages.PROGRAM) == sorted(declared["options"]["install_requires"].split())
 
 
+def test_all_that_users_install_has_a_lower_bound() -> None:
+    declared = configparser.ConfigParser()
+    declared.read(SETUP)
+    extras = declared["options.extras_require"]
+    lines = f"{declared['options']['install_requires']}\n{extras['connect']}\n{extras['hive']}".split()
+    assert [line for line in lines if ">=" not in line] == []
+
+
 @pytest.mark.parametrize("call", ["hive_bitmap.build", "hive_bitmap.session()", "hive_bitmap.sql(None, 'SELECT 1')"])
 def test_the_first_call_says_what_to_install(tmp_path: Path, call: str) -> None:
     python = python_without(tmp_path, "pandas", "pyorc", older={"duckdb": "1.1.3"})
@@ -77,8 +85,8 @@ def test_the_program_says_it_in_one_line(tmp_path: Path) -> None:
     status, error = said(python, "-m", "hive_bitmap", "show", "t")
     assert (status, error) == (
         1,
-        "hive-bitmap: hive_bitmap needs pyarrow>=18, click>=8.1, and pyarrow is 17.0.0 and click is not installed: "
-        f"{tmp_path}/env/bin/python -m pip install 'pyarrow>=18' 'click>=8.1'",
+        "hive-bitmap: hive_bitmap needs pyarrow>=21, click>=8.1, and pyarrow is 17.0.0 and click is not installed: "
+        f"{tmp_path}/env/bin/python -m pip install 'pyarrow>=21' 'click>=8.1'",
     )
 
 
