@@ -17,8 +17,8 @@ from typing import Any
 
 from hive_bitmap.errors import MissingPackage
 
-# As setup.cfg declares them; a test compares. Lower bounds were run (`make compat VERSIONS=lowest`). pyarrow before 21 cannot be
-# told to leave extension types alone, and pyarrow 18 ends the process over a damaged ORC file.
+# As setup.cfg declares them; a test compares. Lower bounds were run (`make compat VERSIONS=lowest`). pyarrow before 21
+# cannot be told to leave extension types alone, and pyarrow 18 ends the process over a damaged ORC file.
 TASK = ("pyarrow>=21", "numpy>=2", "duckdb>=1.2", "sqlglot>=26", "cachetools>=5.3", "pyorc>=0.9")
 # PySpark refuses `mapInArrow` and Spark Connect without pandas, and warns of pandas 3; pandas before 2.2.2 cannot be
 # imported beside numpy 2.
