@@ -117,7 +117,8 @@ def _installed(place: Environment, folder: Path) -> Outcome:
 def _print(found: Mapping[str, Mapping[str, Outcome]]) -> None:
     """The table, and below it why what failed did."""
     console = Console(width=max(100, 30 + 18 * len(found)), highlight=False)
-    table = Table(title="seconds of each entry point, by the version of PySpark", title_justify="left")
+    console.print("seconds of each entry point, by the version of PySpark")
+    table = Table()
     table.add_column("entry point")
     for name in found:
         table.add_column(name, justify="right")
