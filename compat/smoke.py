@@ -307,8 +307,11 @@ def connect(spark: SparkSession) -> None:
         expect_counted(spark, name, "index only")
         strategy = "rows" if name == "pq" else "blocks"
         expect(hive_bitmap.scan(spark, name, WHERE, strategy=strategy), spark.table(name).where(WHERE))
-        query = f"SELECT s, count(*) AS n FROM {name} WHERE k < 3 GROUP BY s"
-        expect(hive_bitmap.sql(spark, query), spark.sql(query))
+        for query in (
+            f"SELECT s, count(*) AS n FROM {name} WHERE k < 3 GROUP BY s",
+            f"SELECT a.v, b.d FROM {name} a JOIN {name} b ON a.v = b.v AND b.s = 'x2' WHERE a.k = 3",
+        ):
+            expect(hive_bitmap.sql(spark, query), spark.sql(query))
         hive_bitmap.drop_table(spark, name)
 
 

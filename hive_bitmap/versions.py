@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
@@ -29,3 +30,16 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     convert: Any = types.to_arrow_schema
     # 4.0 and 4.1 take no zone, and use UTC; from 4.2 on timestamps have no zone unless it is named.
     return convert(schema) if pyspark_version() < (4, 2) else convert(schema, timezone="UTC")
+
+
+def data_frame(spark: SparkSession, rows: pa.Table, schema: StructType | None = None) -> DataFrame:
+    """All rows of an Arrow table as a DataFrame, with PySpark's own types for Arrow's where no schema is given.
+
+    A 4.0.0 server of Spark Connect takes the first record batch and drops the others in silence (SPARK-53342), and the
+    client does not tell the version of the server before it asks; so over Connect there is one batch.
+    """
+    return spark.createDataFrame(rows.combine_chunks() if _is_connect(spark) else rows, schema)
+
+
+def _is_connect(spark: SparkSession) -> bool:
+    return type(spark).__module__.startswith("pyspark.sql.connect")

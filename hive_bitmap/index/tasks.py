@@ -17,6 +17,7 @@ from hive_bitmap.index.carry import Carry, carry
 from hive_bitmap.index.group import Group, ShardReport, index_group
 from hive_bitmap.index.progress import Done, watched
 from hive_bitmap.packages import for_tasks
+from hive_bitmap.versions import data_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,7 +55,7 @@ def distribute(spark: SparkSession, items: Sequence[Any]) -> Any:
         pa.record_batch([pa.array([pickle.dumps(item) for item in items[start:end]], pa.binary())], ["item"])
         for start, end in _cuts(spark, len(items))
     ]
-    return spark.createDataFrame(pa.Table.from_batches(batches))
+    return data_frame(spark, pa.Table.from_batches(batches))
 
 
 def received(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:

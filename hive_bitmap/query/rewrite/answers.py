@@ -33,7 +33,7 @@ from hive_bitmap.query.rewrite.shape import Shape, alias_of, clauses, keys_in, m
 from hive_bitmap.query.rewrite.weights import folded, weighted
 from hive_bitmap.query.rewrite.words import Words, read
 from hive_bitmap.query.schemas import frame_of
-from hive_bitmap.versions import arrow_schema
+from hive_bitmap.versions import arrow_schema, data_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -187,7 +187,7 @@ def _first_alike(spark: SparkSession, texts: Iterator[_Text], plan: Plan, schema
 def _finished(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:
     """Rows of a result, with its schema where these are its types already."""
     same = arrow_schema(schema).types == rows.schema.types
-    return spark.createDataFrame(rows, schema) if same else frame_of(spark, rows)
+    return data_frame(spark, rows, schema) if same else frame_of(spark, rows)
 
 
 def _noted(result: DataFrame, schema: StructType) -> DataFrame:

@@ -36,6 +36,7 @@ from hive_bitmap.query.rewrite.tables import Seen, left_alone, sql_name
 from hive_bitmap.query.rewrite.tree import Scan
 from hive_bitmap.query.rewrite.understood import mentioned, predicate
 from hive_bitmap.query.rewrite.words import Words
+from hive_bitmap.versions import data_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -176,7 +177,7 @@ class _Reader:
             rows = frame.limit(MOST_ROWS + 1).toArrow()
             if rows.num_rows > MOST_ROWS:
                 return None
-            local = self._spark.createDataFrame(rows, frame.schema)
+            local = data_frame(self._spark, rows, frame.schema)
         except (PySparkException, pa.ArrowException) as e:
             log.info("%s is not read first: %s", table.full_name, str(e).partition("\n")[0])
             return None
