@@ -16,7 +16,7 @@ export PYSPARK_DRIVER_PYTHON = $(PYSPARK_PYTHON)
 unexport SPARK_HOME SPARK_CONF_DIR SPARK_REMOTE HADOOP_CONF_DIR HIVE_CONF_DIR PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL = help
-.PHONY: help install demo test check bench bench-hive bench-functions hive test-docker dist clean
+.PHONY: help install demo test check bench bench-hive bench-functions hive compat test-docker dist clean
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | awk -F@ '{ printf "%-23s %s\n", $$1, $$2 }'
@@ -54,6 +54,9 @@ bench-functions: $(INSTALLED) ## measure the functions of ddl/functions.sql
 
 hive: $(INSTALLED) ## run the tests with real Hive servers; their reader's splits are printed as a table
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) -m hive tests/integration
+
+compat: $(INSTALLED) ## install the wheel beside each PySpark from 4.0 on, and run all entry points; VERSIONS="4.0 lowest"
+	@$(WITH_JAVA) $(BIN)/python -m compat $(if $(PYTHON),--python $(PYTHON)) $(VERSIONS)
 
 test-docker: $(INSTALLED) ## run the same tests with the servers of docker/compose.yaml, which needs a Docker engine
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) -m hive --docker tests/integration

@@ -7,7 +7,8 @@
     hive_bitmap.scan(spark, "flights", "carrier = 'UA' AND origin = 'JFK'")
 
 Names are imported when they are first used, so that the parts that need no Spark load without it; but `session` and
-`sql` at once, for they would else be hidden by the modules of the same names.
+`sql` at once, for they would else be hidden by the modules of the same names. Whether all packages are there that they
+need is asked then, too.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from hive_bitmap.catalyst.text import sql
+from hive_bitmap.packages import require
 from hive_bitmap.session import session
 
 if TYPE_CHECKING:
@@ -107,4 +109,5 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'hive_bitmap' has no attribute {name!r}")
+    require()
     return getattr(import_module(f"hive_bitmap.{_HOMES[name]}"), name)

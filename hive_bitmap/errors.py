@@ -23,6 +23,10 @@ class NotFound(HiveBitmapError):
         return cls(f"no {kind} {name!r}{place}; known: {', '.join(known) or 'none'}")
 
 
+class MissingPackage(HiveBitmapError, ImportError):
+    """A Python package that is not installed, or too old; the message says what to install, and where."""
+
+
 class AlreadyExists(HiveBitmapError):
     """An index or table of that name is there already."""
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from hive_bitmap import java
 from hive_bitmap.errors import HiveBitmapError
+from hive_bitmap.packages import require, require_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,15 +36,18 @@ def session(
     Queries of a new one use the indexes (`hive_bitmap.enable`).
 
     `master` is `local[*]` for a warehouse folder, else that of the configuration. `conf` overrides any setting.
-    Raises HiveBitmapError where Java is missing or too old, where another process holds the warehouse, and where the
-    warehouse is None but no configuration names a metastore.
+    Raises HiveBitmapError where Java or a package is missing or too old, where another process holds the warehouse, and
+    where the warehouse is None but no configuration names a metastore.
     """
+    require()
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
     settings = _configured() if warehouse is None else _embedded(Path(warehouse).absolute())
+    if "SPARK_REMOTE" in os.environ:
+        require_connect()
     if "SPARK_REMOTE" not in os.environ or warehouse is not None:
         java.require()
     builder = SparkSession.builder.appName(app_name)

@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "hive_bitmap"
 # A part imports itself and what stands above it; parts on one line do not know each other.
 LAYERS = [
     {"errors"},
-    {"columns", "java"},
+    {"columns", "java", "packages", "versions"},
     {"bitmaps", "formats"},
     {"index"},
     {"query"},

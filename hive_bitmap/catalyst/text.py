@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hive_bitmap.packages import require
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -18,6 +20,7 @@ def sql(spark: SparkSession, text: str, args: dict[str, Any] | list[Any] | None 
 
         sql(spark, "CREATE INDEX i ON TABLE sales (city) AS 'BITMAP'")
     """
+    require()
     from hive_bitmap.catalyst.enabling import enable, is_enabled
     from hive_bitmap.catalyst.explaining import explained
     from hive_bitmap.errors import InvalidPredicate, InvalidStatement, Unsupported

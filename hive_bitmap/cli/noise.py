@@ -51,7 +51,7 @@ class Sieve:
 
 @contextmanager
 def quiet_pyspark() -> Iterator[None]:
-    """Without PySpark's warnings of pandas, which is not used here, and without PYSPARK_LOGS."""
+    """Without PySpark's warnings of pandas, which is used by PySpark alone, and without PYSPARK_LOGS."""
     from pyspark.logger import PySparkLogger
 
     loggers = [PySparkLogger.getLogger(name) for name in PYSPARK_LOGS]

@@ -13,6 +13,7 @@ import pyarrow as pa
 from hive_bitmap.errors import InvalidPredicate, Unsupported
 from hive_bitmap.index.conditions import satisfying
 from hive_bitmap.index.metastore import Table, quote, refusal
+from hive_bitmap.versions import data_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +35,7 @@ def covered(spark: SparkSession, base: Table, where: str, values: Sequence[tuple
     from pyspark.sql import functions as f
 
     texts = {c.name: pa.array([v[i] for v in values], pa.string()) for i, c in enumerate(base.partition_columns)}
-    frame = spark.createDataFrame(pa.table({**texts, _NUMBER: pa.array(range(len(values)), pa.int64())}))
+    frame = data_frame(spark, pa.table({**texts, _NUMBER: pa.array(range(len(values)), pa.int64())}))
     typed = [f.expr(f"try_cast({quote(c.name)} AS {c.type})").alias(c.name) for c in base.partition_columns]
     try:
         rows = satisfying(frame.select(*typed, _NUMBER), where).select(_NUMBER).collect()

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from itertools import chain, groupby, pairwise
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -32,6 +31,7 @@ from hive_bitmap.index.parallel import each
 from hive_bitmap.index.sources import Source
 from hive_bitmap.index.staged import LIST, STAGED
 from hive_bitmap.index.tasks import cause
+from hive_bitmap.packages import for_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -101,7 +101,7 @@ def _stage(spark: SparkSession, base: Table, wanted: Sequence[Source], columns: 
     files = [file.path for source in wanted for file in source.files]
     prints = {found.path: found for found in each(_fingerprint, files) if found is not None}
     try:
-        rows = _values(spark, base, wanted, columns).mapInArrow(partial(_write, folder=folder), PARTS).collect()
+        rows = _values(spark, base, wanted, columns).mapInArrow(for_tasks(_write, folder=folder), PARTS).collect()
     except Exception as e:  # py4j's errors, of a worker that died, have no parent that is there without py4j
         raise BuildFailed(f"Spark cannot read table {base.full_name}: {cause(e)}") from e
     parts: dict[str, dict[int, str]] = {path: {} for path in prints}

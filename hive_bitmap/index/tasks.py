@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +16,14 @@ from hive_bitmap.index import metastore, sockets
 from hive_bitmap.index.carry import Carry, carry
 from hive_bitmap.index.group import Group, ShardReport, index_group
 from hive_bitmap.index.progress import Done, watched
+from hive_bitmap.packages import for_tasks
+from hive_bitmap.versions import data_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_OURS = re.compile(r"hive_bitmap\.errors\.\w+: ")  # before a sentence that needs no name of its kind
+_NAMED = re.compile(rf"{_OURS.pattern}|[^:]*Error")
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ def run(spark: SparkSession, jobs: Sequence[Job], progress: Callable[[Done], Non
         return []
     files = sum(len(job.work.paths) for job in jobs if isinstance(job.work, Group))
     with watched(spark, files, progress) as counter:
-        tasks = partial(_batches, counter=counter)
+        tasks = for_tasks(_batches, counter=counter)
         try:
             rows = distribute(spark, _dealt(spark, jobs)).mapInArrow(tasks, _pickled("report")).collect()
         except Exception as e:  # py4j's errors, of a worker that died, have no parent that is there without py4j
@@ -50,7 +55,7 @@ def distribute(spark: SparkSession, items: Sequence[Any]) -> Any:
         pa.record_batch([pa.array([pickle.dumps(item) for item in items[start:end]], pa.binary())], ["item"])
         for start, end in _cuts(spark, len(items))
     ]
-    return spark.createDataFrame(pa.Table.from_batches(batches))
+    return data_frame(spark, pa.Table.from_batches(batches))
 
 
 def received(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
@@ -66,7 +71,7 @@ def in_tasks(spark: SparkSession, items: Sequence[Any], run: Callable[[Any], Any
     if not items:
         return []
     numbered = distribute(spark, list(enumerate(items)))
-    found = numbered.mapInArrow(partial(_results, run=run), _pickled("result")).collect()
+    found = numbered.mapInArrow(for_tasks(_results, run=run), _pickled("result")).collect()
     return [result for _, result in sorted((pickle.loads(row[0]) for row in found), key=lambda pair: pair[0])]
 
 
@@ -117,6 +122,6 @@ def _batches(batches: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.Rec
 def cause(error: Exception) -> str:
     """The last line that names an error, what a Spark task's Python traceback ends in; else what Java says first."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    named = [line for line in lines if "Error" in line.partition(":")[0] and not line.startswith("at ")]
+    named = [line for line in lines if _NAMED.match(line) and not line.startswith("at ")]
     java = [line.partition("Exception: ")[2] for line in lines if "Exception: " in line]
-    return (named or java[:1] or lines or [type(error).__name__])[-1]
+    return _OURS.sub("", (named or java[:1] or lines or [type(error).__name__])[-1])

@@ -10,6 +10,7 @@ import pyarrow as pa
 from hive_bitmap.index import catalog, metastore
 from hive_bitmap.index.metastore import Table
 from hive_bitmap.index.recent import Recent
+from hive_bitmap.versions import data_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,7 +41,7 @@ def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
     """The rows as a DataFrame. By itself PySpark takes a timestamp without a zone for one in the session's zone."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    return spark.createDataFrame(rows, from_arrow_schema(rows.schema, prefer_timestamp_ntz=True))
+    return data_frame(spark, rows, from_arrow_schema(rows.schema, prefer_timestamp_ntz=True))
 
 
 def _types(schema: StructType) -> dict[str, str]:

@@ -33,6 +33,7 @@ from hive_bitmap.query.request import Request, analysed
 from hive_bitmap.query.scan import tasks_of
 from hive_bitmap.query.units import Flags
 from hive_bitmap.sql import planning
+from hive_bitmap.versions import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -102,13 +103,11 @@ class BitmapReader(DataSourceReader):
         return list(planning.ask(self.address, self.secret, "pieces", self.table, self.predicate))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from pyspark.sql.pandas.types import to_arrow_schema
-
         assert isinstance(partition, Piece)
         if partition.task is None:
             _require_same_files(self.table, partition)
             return
-        schema = to_arrow_schema(self.schema, timezone="UTC")
+        schema = arrow_schema(self.schema)
         for batch in read_task(pickle.loads(partition.task)):
             found = batch.filter(pa.array(_true(partition.tree, batch)))
             yield pa.RecordBatch.from_arrays(
