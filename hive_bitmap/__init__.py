@@ -16,6 +16,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import hive_bitmap.sql  # noqa: F401 - once it is loaded, the module does not hide the function below any more
 from hive_bitmap.catalyst.text import sql
 from hive_bitmap.packages import require
 from hive_bitmap.session import session

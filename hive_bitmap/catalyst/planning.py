@@ -30,7 +30,7 @@ from hive_bitmap.index.metastore import CHAR_TYPE_KEY, Table
 from hive_bitmap.query import settings
 from hive_bitmap.query.aggregates import known_counts
 from hive_bitmap.query.answers import FEW_KEYS, PLACE
-from hive_bitmap.query.nodes import SparkLeaf
+from hive_bitmap.query.nodes import Constant, SparkLeaf
 from hive_bitmap.query.planner import BLOCKS, FILES, FULL_SCAN, INDEX_ONLY, Plan
 from hive_bitmap.query.prepare import Prepared, prepare
 from hive_bitmap.query.prices import scan_seconds, share_of_bytes, too_small
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
+_NOTHING = {"strategy": FILES, "files_selected": 0, "blocks_selected": 0}
 WORTH_SECONDS = 0.4  # that a scan has to take for one more job, which reads a small side of its join first, to pay
 TABLES_KEPT, LISTINGS_KEPT, ANSWERS_KEPT, PLANS_KEPT = 1024, 256, 10_000, 64
 
@@ -121,8 +122,10 @@ class Planning:
             question.unindexed(scan.number)
             question.leave(scan.number, report(scan, "left alone", "no_index", "the table has no index"))
             return
-        if why := self._small(question, scan, base, conf):
-            question.leave(scan.number, report(scan, "left alone", "too_small", why))
+        counts = scan.aggregate is not None and "parts" in scan.aggregate
+        small = self._small(question, scan, base, conf)
+        if small and not counts:
+            question.leave(scan.number, report(scan, "left alone", "too_small", small))
             return
         tree = scan.tree
         for link in _worthwhile(question, scan, base, indexes, conf):
@@ -133,10 +136,15 @@ class Planning:
         partitions = None if listing is None else listing.with_bytes
         evaluate = partial(_truths, spark, question, scan.number, found)
         resolved = Resolved(base, tuple(indexes), conf, found.predicate, partitions, evaluate, scan.native)
-        counts = scan.aggregate is not None and "parts" in scan.aggregate
-        if counts and self._answered(spark, question, scan, resolved, found, listing):
+        if isinstance(found.predicate, Constant) and found.predicate.value is not True:
+            said = report(scan, "narrowed", "", "no row satisfies the condition", _NOTHING)
+            question.empty(scan.number, said)
+        elif counts and self._answered(spark, question, scan, resolved, found, listing):
             return
-        self._narrowed(spark, question, scan, resolved, listing)
+        elif small:
+            question.leave(scan.number, report(scan, "left alone", "too_small", small))
+        else:
+            self._narrowed(spark, question, scan, resolved, listing)
 
     def _answered(
         self,

@@ -88,6 +88,19 @@ final class Aggregates {
         return new IndexAnswer(Weighted.of(scan), scan.aggregate, number, label);
     }
 
+    /** The count of the rows of a plan. */
+    static Aggregate countOf(LogicalPlan rows) {
+        List<NamedExpression> results = List.of(alias(countAll(), "count"));
+        return new Aggregate(Scala.seq(List.of()), Scala.seq(results), rows, Option.empty());
+    }
+
+    private static AggregateExpression countAll() {
+        Expression one = new Literal(1, DataTypes.IntegerType);
+        return new AggregateExpression(
+                new Count(Scala.seq(List.of(one))), Complete$.MODULE$, false, Option.empty(),
+                NamedExpression$.MODULE$.newExprId());
+    }
+
     /** An aggregation that keys and weights do not tell. */
     private static final class NotFromKeys extends RuntimeException {
         NotFromKeys(String reason) {
@@ -236,12 +249,7 @@ final class Aggregates {
             LogicalPlan rows = relation;
             for (Expression one : scan.conjuncts) rows = new Filter(one, rows);
             List<NamedExpression> results = new ArrayList<>(part.keys);
-            Expression one = new Literal(1, DataTypes.IntegerType);
-            results.add(alias(
-                    new AggregateExpression(
-                            new Count(Scala.seq(List.of(one))), Complete$.MODULE$, false, Option.empty(),
-                            NamedExpression$.MODULE$.newExprId()),
-                    WEIGHT));
+            results.add(alias(countAll(), WEIGHT));
             return new Aggregate(Scala.seq(part.keys), Scala.seq(results), rows, Option.empty());
         }
 

@@ -151,6 +151,14 @@ public final class Question {
         reports.add(report);
     }
 
+    /** No row of the scan satisfies its condition. */
+    public synchronized void empty(int scan, String report) {
+        if (closed) return;
+        Scan one = scans.get(scan);
+        put(one, new LocalRelation(one.relation.output(), Scala.seq(List.of()), false, scala.Option.empty()));
+        reports.add(report);
+    }
+
     /** A DataFrame gives the rows: the columns that the scan needs, in any order. */
     public synchronized void rows(int scan, Dataset<Row> frame, long bytes, String label, int[] read, String report) {
         if (closed) return;
@@ -163,7 +171,9 @@ public final class Question {
     public synchronized void answer(int scan, String number, String label, String report) {
         if (closed) return;
         Scan one = scans.get(scan);
-        replacements.put(one.aggregate, Aggregates.answered(one, number, label));
+        LogicalPlan answer = Aggregates.answered(one, number, label);
+        if (one.existence == null) replacements.put(one.aggregate, answer);
+        else replacements.put(one.existence.plan(), one.existence.from(answer));
         reports.add(report);
     }
 

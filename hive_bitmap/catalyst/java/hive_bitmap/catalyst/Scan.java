@@ -29,6 +29,8 @@ final class Scan {
     final List<Joins.Link> links = new ArrayList<>();
     /** The plans that were read first for a condition on this scan, and their rows. */
     final Map<LogicalPlan, List<InternalRow>> readFirst = new IdentityHashMap<>();
+    /** What the aggregate is the count of, where the query asks only whether there is a row; else null. */
+    Existence existence;
     private Listing listing;
 
     Scan(LogicalPlan relation, List<Expression> conjuncts, AttributeSet required, Aggregate aggregate) {
@@ -51,6 +53,11 @@ final class Scan {
                 && !relation.isStreaming()
                 && relation.relation() instanceof HadoopFsRelation files
                 && !(files.location() instanceof SelectedFiles);
+    }
+
+    /** Whether a hidden column is needed, which tells the file of a row and its place in it. */
+    boolean asksForFiles() {
+        return columns.stream().anyMatch(column -> column.metadata().contains("__metadata_col"));
     }
 
     /** All columns of the relation. */

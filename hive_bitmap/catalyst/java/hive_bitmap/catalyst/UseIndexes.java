@@ -34,7 +34,8 @@ public final class UseIndexes extends Rule<LogicalPlan> {
             scans.removeIf(scan -> !Reports.areWanted() && Unindexed.contains(scan.table));
             if (!scans.isEmpty()) for (Joins.Link link : Joins.links(plan, scans)) link.scan().links.add(link);
             scans.removeIf(scan -> scan.conjuncts.isEmpty() && scan.aggregate == null && scan.links.isEmpty());
-            if (scans.isEmpty()) return plan;
+            scans.removeIf(Scan::asksForFiles);
+            if (scans.isEmpty() || asksForFiles(plan)) return plan;
             Question question = new Question(session, scans);
             Planner.ask(session, question, settings);
             Reports.add(question.reports);
@@ -44,6 +45,12 @@ public final class UseIndexes extends Rule<LogicalPlan> {
             Reports.failed(e);
             return plan;
         }
+    }
+
+    /** Whether a query asks for the file of a row, or its place in it, which only Spark's own splits tell. */
+    private static boolean asksForFiles(LogicalPlan plan) {
+        return plan.exists(Scala.predicate(node -> Scala.list(node.expressions()).stream().anyMatch(expression ->
+                expression.exists(Scala.predicate(one -> one.getClass().getSimpleName().startsWith("InputFile"))))));
     }
 
     /**
@@ -61,6 +68,12 @@ public final class UseIndexes extends Rule<LogicalPlan> {
             collect(filter.child(), required == null ? null : required.$plus$plus(filter.references()), aggregate, found);
         } else if (plan instanceof Project project) {
             collect(project.child(), project.references(), aggregate, found);
+        } else if (Existence.of(plan) instanceof Existence existence) {
+            int before = found.size();
+            collect(existence.rows(), null, existence.count(), found);
+            for (Scan scan : found.subList(before, found.size())) {
+                if (scan.aggregate == existence.count()) scan.existence = existence;
+            }
         } else if (plan instanceof Aggregate over) {
             collect(over.child(), over.references(), over, found);
         } else {
