@@ -37,7 +37,7 @@ from hive_bitmap.query.prices import scan_seconds, share_of_bytes, too_small
 from hive_bitmap.query.request import Request, Resolved
 from hive_bitmap.query.scan import narrow
 from hive_bitmap.query.schemas import frame_of
-from hive_bitmap.query.tally import COUNT
+from hive_bitmap.query.tally import COUNT, is_countable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,9 +62,11 @@ class Scan:
     native: bool
     aggregate: Mapping[str, Any] | None
     links: tuple[str, ...]
+    listed: str | None
+    cores: int
 
     @classmethod
-    def of(cls, number: int, said: Mapping[str, Any]) -> Scan:
+    def of(cls, number: int, said: Mapping[str, Any], cores: int) -> Scan:
         return cls(
             number,
             said["database"],
@@ -76,6 +78,8 @@ class Scan:
             said["native"],
             said.get("aggregate"),
             tuple(said["links"]),
+            said.get("listed"),
+            cores,
         )
 
 
@@ -88,6 +92,7 @@ class Asked:
     predicate: Condition
     listing: Listing | None
     means: tuple[str, ...]
+    cores: int
 
 
 class Planning:
@@ -104,10 +109,11 @@ class Planning:
 
     def answer(self, spark: SparkSession, question: Any) -> None:
         """Say of each scan of a question what becomes of it; raises what a strict session wants to see."""
-        conf = self._conf(spark, question)
+        asked = json.loads(question.text())
+        conf = self._conf(spark, question, (asked["session"], asked["settings"]))
         said = settings.read(conf)
-        for number, text in enumerate(json.loads(question.text())):
-            scan = Scan.of(number, text)
+        for number, text in enumerate(asked["scans"]):
+            scan = Scan.of(number, text, int(asked["cores"]))
             try:
                 self._decide(spark, question, scan, conf)
             except HiveBitmapError as e:
@@ -135,7 +141,7 @@ class Planning:
         listing = self._listing(question, scan)
         partitions = None if listing is None else listing.with_bytes
         evaluate = partial(_truths, spark, question, scan.number, found)
-        resolved = Resolved(base, tuple(indexes), conf, found.predicate, partitions, evaluate, scan.native)
+        resolved = Resolved(base, tuple(indexes), conf, found.predicate, partitions, evaluate, scan.native, scan.cores)
         if isinstance(found.predicate, Constant) and found.predicate.value is not True:
             said = report(scan, "narrowed", "", "no row satisfies the condition", _NOTHING)
             question.empty(scan.number, said)
@@ -170,10 +176,13 @@ class Planning:
         if prepared.plan.strategy != INDEX_ONLY:
             log.info("%s is not answered by its indexes: %s", resolved.base.full_name, prepared.plan.reason)
             return False
+        if not _countable(prepared, parts):
+            log.info("%s is not answered by its indexes: its keys cannot be counted together", name)
+            return False
         number = str(next(self._numbers))
         means = tuple(scan.aggregate["means"])
         with self._lock:
-            self._asked[number] = Asked(request, resolved.base, found, listing, means)
+            self._asked[number] = Asked(request, resolved.base, found, listing, means, scan.cores)
         said = self._report(scan, "answered", "", prepared.plan)
         question.answer(scan.number, number, f"{resolved.base.full_name} by {', '.join(_used(prepared.plan))}", said)
         return True
@@ -242,6 +251,7 @@ class Planning:
             None if listing is None else listing.with_bytes,
             partial(_truths, spark, counting, 0, asked.predicate),
             listing is not None,
+            asked.cores,
         )
         found = known_counts(spark, asked.request, prepare(spark, asked.request, resolved))
         if found is None or not _exact(found.tables, asked.means):
@@ -253,8 +263,7 @@ class Planning:
         answer.add(jvm.java.util.ArrayList(sorted(found.unknown)))
         return answer
 
-    def _conf(self, spark: SparkSession, question: Any) -> Mapping[str, str]:
-        where = (question.session(), question.settingsVersion())
+    def _conf(self, spark: SparkSession, question: Any, where: tuple[str, int]) -> Mapping[str, str]:
         with self._lock:
             known = self._settings.get(where)
         if known is None:
@@ -277,19 +286,19 @@ class Planning:
         """Why a scan is not worth a look at its indexes; empty where it may be."""
         if settings.read(conf).strategy is not None or not scan.native:
             return ""
-        listed = question.listed(scan.number)
+        listed = _listed(question, scan)
         if listed is None:
             return ""
         size = int(listed.partition(" ")[0])
         columns = (*base.columns, *base.partition_columns)
         wanted = {name.lower() for name in scan.columns}
         share = share_of_bytes([column for column in columns if column.name.lower() in wanted], columns)
-        if not too_small(int(size * share), question.cores(), native=True):
+        if not too_small(int(size * share), scan.cores, native=True):
             return ""
         return f"all of its {size:,} bytes are read in less time than planning takes"
 
     def _listing(self, question: Any, scan: Scan) -> Listing | None:
-        listed = question.listed(scan.number)
+        listed = _listed(question, scan)
         if listed is None:
             return None
         where = (scan.database, scan.table, listed)
@@ -302,6 +311,21 @@ class Planning:
         return known
 
 
+def _countable(prepared: Prepared, parts: Sequence[Sequence[str]]) -> bool:
+    """Whether the keys of each part can be counted in every unit of files."""
+    if prepared.reading is None:
+        return False
+    data = {column.name.lower() for column in prepared.reading.base.columns}
+    sets = [[key.lower() for key in part if key.lower() in data] for part in parts]
+    return all(is_countable(lookup.unit, keys) for lookup in prepared.reading.work.lookups for keys in sets)
+
+
+def _listed(question: Any, scan: Scan) -> str | None:
+    """Bytes and fingerprint of the files of a scan; None where Spark does not tell them."""
+    found: str | None = scan.listed or question.listed(scan.number)
+    return found
+
+
 def _worthwhile(
     question: Any, scan: Scan, base: Table, indexes: Sequence[Index], conf: Mapping[str, str]
 ) -> list[int]:
@@ -311,11 +335,11 @@ def _worthwhile(
         return []
     indexed = {name.lower() for index in indexes if not index.why_not for name in index.definition.column_names}
     served = [number for number, column in enumerate(scan.links) if column.lower() in indexed]
-    size = int(str(question.listed(scan.number) or "0").partition(" ")[0])
+    size = int((_listed(question, scan) or "0").partition(" ")[0])
     columns = (*base.columns, *base.partition_columns)
     wanted = {name.lower() for name in scan.columns}
     share = share_of_bytes([column for column in columns if column.name.lower() in wanted], columns)
-    pays = scan_seconds(share * size, question.cores()) >= WORTH_SECONDS
+    pays = scan_seconds(share * size, scan.cores) >= WORTH_SECONDS
     return served if pays or said.strategy is not None else []
 
 

@@ -230,7 +230,8 @@ def _scope(spark: SparkSession, target: _Target, resolved: Resolved | None) -> _
         kept, left, typed = state.partitions_left(base, [values for values, _ in listed], target.tree, evaluate)
         kept = kept if listed else []
         now = state.states_of(spark, [listed[number] for number in kept], typed, base, indexes, known)
-    return _Scope(now, left, typed, zone, crc, parallelism(spark))
+    cores = parallelism(spark) if resolved is None else resolved.cores
+    return _Scope(now, left, typed, zone, crc, cores)
 
 
 def _look_up(

@@ -47,7 +47,8 @@ class Resolved:
     """What Spark has found out of a scan that it plans, so that it is not asked again.
 
     `partitions` are the values and files of those that Spark reads, None where it does not tell. `evaluate` gives those
-    keys of a column of which a leaf is TRUE, None if that cannot be told. `native`: Spark's reader can be told blocks.
+    keys of a column of which a leaf is TRUE, None if that cannot be told. `native` says whether Spark's reader can be
+    told blocks, `cores` how many tasks run at once.
     """
 
     base: Table
@@ -57,6 +58,7 @@ class Resolved:
     partitions: tuple[tuple[Values, tuple[FileStatus, ...]], ...] | None
     evaluate: Evaluate
     native: bool
+    cores: int
 
 
 def analysed(spark: SparkSession, request: Request) -> DataFrame:

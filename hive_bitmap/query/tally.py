@@ -83,6 +83,17 @@ def tally(unit: Unit, predicate: Predicate, answers: Answers, keys: Sequence[str
     return added([nothing, *_by_overlap(selected, parts, groups[-1])])
 
 
+def is_countable(unit: Unit, keys: Sequence[str]) -> bool:
+    """Whether `tally` counts these keys: of one index, or of two of which one has no more than MOST_PARTS."""
+    if any(key not in unit.parts for key in keys):
+        return True  # then no file of the unit is counted by these indexes, but read
+    together: dict[str, list[str]] = {}
+    for key in keys:
+        together.setdefault(unit.parts[key].index, []).append(key)
+    groups = list(together.values())
+    return len(groups) < 2 or (len(groups) == 2 and any(_few(unit, group) for group in groups))
+
+
 def added(tables: Sequence[pa.Table]) -> pa.Table:
     """Tables of keys and counts, with the columns of the first, as one with each key once; NaN is one key."""
     schema = tables[0].schema

@@ -21,6 +21,7 @@ import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.Coalesce;
 import org.apache.spark.sql.catalyst.expressions.DecimalDivideWithOverflowCheck;
 import org.apache.spark.sql.catalyst.expressions.Divide;
+import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.If;
@@ -200,8 +201,8 @@ final class Aggregates {
             List<String> unknown = (List<String>) counts.get(parts.size());
             List<List<InternalRow>> found = new ArrayList<>();
             for (int at = 0; at < parts.size(); at++) {
-                LogicalPlan plan = plan(parts.get(at), keyed(session, parts.get(at), (Dataset<Row>) counts.get(at), unknown));
-                found.add(Planner.quietly(() -> Aggregates.executed(session, plan)));
+                KeyCounts keys = keyed(session, parts.get(at), (Dataset<Row>) counts.get(at), unknown);
+                found.add(aggregated(session, parts.get(at), keys));
             }
             List<Attribute> output = new ArrayList<>(groupOutput());
             for (Part part : parts) output.addAll(outputs(part));
@@ -257,13 +258,20 @@ final class Aggregates {
             return Planner.quietly(() -> frame.queryExecution().executedPlan().executeCollect());
         }
 
-        /** The weighted aggregates of a part, behind the grouping; no aggregation where each key is a group. */
-        private LogicalPlan plan(Part part, KeyCounts counts) {
-            Attribute weight = Scala.list(counts.output()).get(part.keys.size());
+        /** The weighted aggregates of a part, behind the grouping: in the driver if there are few keys. */
+        private List<InternalRow> aggregated(SparkSession session, Part part, KeyCounts counts) {
+            List<Attribute> input = new ArrayList<>(Scala.list(counts.output()));
+            Attribute weight = input.get(part.keys.size());
+            List<Expression> aggregates = new ArrayList<>();
+            for (AggregateExpression one : part.aggregates) aggregates.add(weighted(one, weight));
+            if (counts.rows().size() <= DriverAggregation.MOST_ROWS && DriverAggregation.computes(aggregates)) {
+                return new DriverAggregation(input, grouping, aggregates).of(counts.rows());
+            }
             List<NamedExpression> results = new ArrayList<>();
-            for (int at = 0; at < grouping.size(); at++) results.add(alias(grouping.get(at), "g" + at));
-            for (AggregateExpression one : part.aggregates) results.add(alias(weighted(one, weight), "a" + results.size()));
-            return new Aggregate(Scala.seq(grouping), Scala.seq(results), counts, Option.empty());
+            for (Expression one : grouping) results.add(alias(one, "g" + results.size()));
+            for (Expression one : aggregates) results.add(alias(one, "a" + results.size()));
+            LogicalPlan plan = new Aggregate(Scala.seq(grouping), Scala.seq(results), counts, Option.empty());
+            return Planner.quietly(() -> Aggregates.executed(session, plan));
         }
 
         private List<Attribute> groupOutput() {
@@ -349,9 +357,12 @@ final class Aggregates {
         if (function instanceof Sum) return cast(total, function.dataType());
         if (!(type instanceof DecimalType)) return new Divide(cast(total, DataTypes.DoubleType), cast(rows, DataTypes.DoubleType));
         DecimalType summed = new DecimalType(Math.min(MOST_DIGITS, precision + 10), scale);
-        return new DecimalDivideWithOverflowCheck(
+        Expression zero = new Literal(0L, DataTypes.LongType);
+        Expression none = new EqualTo(new Coalesce(Scala.seq(List.of(rows, zero))), zero);
+        Expression mean = new DecimalDivideWithOverflowCheck(
                 cast(total, summed), cast(rows, new DecimalType(20, 0)), (DecimalType) function.dataType(),
                 (QueryContext) null, !ansi);
+        return new If(none, new Literal(null, function.dataType()), mean);
     }
 
     /** The weight of a key for which no argument is NULL, else 0. */
@@ -391,7 +402,7 @@ final class Aggregates {
                 one -> one instanceof Attribute attribute ? aliases.get(attribute.exprId()) : null));
     }
 
-    private static void addAggregates(Expression expression, List<AggregateExpression> found) {
+    static void addAggregates(Expression expression, List<AggregateExpression> found) {
         if (expression instanceof AggregateExpression one) {
             if (found.stream().noneMatch(other -> other.canonicalized().equals(one.canonicalized()))) found.add(one);
             return;

@@ -54,6 +54,14 @@ final class Native {
         return files.fileFormat() instanceof SelectedOrc orc ? orc.narrowing() : null;
     }
 
+    /** The relation over the files that were listed, as Spark's PruneFileSourcePartitions leaves it. */
+    static LogicalRelation listed(Scan scan) {
+        HadoopFsRelation files = scan.files();
+        return with(scan, new HadoopFsRelation(
+                scan.listing().index, files.partitionSchema(), files.dataSchema(), files.bucketSpec(), files.fileFormat(),
+                files.options(), files.sparkSession()));
+    }
+
     /** The relation, of which only these files are read. */
     static LogicalRelation only(Scan scan, Set<String> paths) {
         HadoopFsRelation files = scan.files();

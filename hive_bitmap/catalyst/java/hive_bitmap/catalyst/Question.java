@@ -37,9 +37,14 @@ public final class Question {
         this.scans = scans;
     }
 
-    /** One JSON array with an object a scan. */
+    /** The session, the version of its settings, how many tasks run at once, and an object a scan, as JSON. */
     public String text() {
-        ArrayNode all = JsonNodeFactory.instance.arrayNode();
+        ObjectNode question = JsonNodeFactory.instance.objectNode();
+        question.put("session", ((org.apache.spark.sql.classic.SparkSession) session).sessionUUID());
+        question.put("settings", SQLConf.get().getAllConfs().hashCode());
+        question.put("cores", SQLConf.get().getConfString(
+                "spark.sql.leafNodeDefaultParallelism", Integer.toString(session.sparkContext().defaultParallelism())));
+        ArrayNode all = question.putArray("scans");
         for (Scan scan : scans) {
             ObjectNode one = all.addObject();
             one.put("database", scan.table.database()).put("table", scan.table.identifier().table());
@@ -50,21 +55,12 @@ public final class Question {
             ArrayNode columns = one.putArray("columns");
             for (Attribute column : scan.columns) columns.add(column.name());
             one.put("native", Native.reads(scan));
+            if (scan.listsAtOnce()) one.put("listed", listed(scans.indexOf(scan)));
             ArrayNode links = one.putArray("links");
             for (Joins.Link link : scan.links) links.add(link.column().name());
             if (scan.aggregate != null) Aggregates.describe(scan, one.putObject("aggregate"));
         }
-        return all.toString();
-    }
-
-    /** By which sessions are told apart. */
-    public String session() {
-        return ((org.apache.spark.sql.classic.SparkSession) session).sessionUUID();
-    }
-
-    /** A number that changes with the settings of the session. */
-    public int settingsVersion() {
-        return SQLConf.get().getAllConfs().hashCode();
+        return question.toString();
     }
 
     /** The settings that are not left to their defaults. */
@@ -106,11 +102,6 @@ public final class Question {
         return new StringBuilder(scans.get(scan).listing().text());
     }
 
-    /** How many tasks run at once. */
-    public int cores() {
-        return session.sparkContext().defaultParallelism();
-    }
-
     /** By which Python knows an answer; none, since this is asked about a plan. */
     public String number() {
         return "";
@@ -138,9 +129,12 @@ public final class Question {
         return Dataset.ofRows((org.apache.spark.sql.classic.SparkSession) session, new Filter(over, plan));
     }
 
-    /** The scan stays as it is. */
+    /** The scan stays as it is; partitions that were listed for the question need not be listed again. */
     public synchronized void leave(int scan, String report) {
-        if (!closed) reports.add(report);
+        if (closed) return;
+        reports.add(report);
+        Scan one = scans.get(scan);
+        if (one.isListed()) replacements.put(one.relation, Native.listed(one));
     }
 
     /** Spark's own reader reads these files and blocks: see {@link Native#choices}. */

@@ -13,6 +13,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 
 /**
@@ -74,6 +75,16 @@ final class Scan {
     Listing listing() {
         if (listing == null && files() != null) listing = Listing.of(files().location(), partitionFilters());
         return listing;
+    }
+
+    /** Whether Spark has listed the files already. */
+    boolean listsAtOnce() {
+        return files() != null && files().location() instanceof InMemoryFileIndex;
+    }
+
+    /** Whether partitions of the metastore were listed for this scan. */
+    boolean isListed() {
+        return listing != null && listing.index != files().location();
     }
 
     /** The conjuncts that test nothing but partition columns. */
