@@ -22,6 +22,7 @@ public final class BitmapExtension extends AbstractFunction1<SparkSessionExtensi
 
     @Override
     public BoxedUnit apply(SparkSessionExtensions extensions) {
+        Classes.load();
         Helper.install();
         inject(extensions);
         return BoxedUnit.UNIT;
