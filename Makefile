@@ -16,7 +16,7 @@ export PYSPARK_DRIVER_PYTHON = $(PYSPARK_PYTHON)
 unexport SPARK_HOME SPARK_CONF_DIR SPARK_REMOTE HADOOP_CONF_DIR HIVE_CONF_DIR PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL = help
-.PHONY: help install demo test check bench bench-hive bench-functions hive compat test-docker dist clean
+.PHONY: help install demo test check bench bench-hive bench-functions hive servers jar compat test-docker dist clean
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | awk -F@ '{ printf "%-23s %s\n", $$1, $$2 }'
@@ -57,6 +57,12 @@ hive: $(INSTALLED) ## run the tests with real Hive servers; their reader's split
 
 compat: $(INSTALLED) ## install the wheel beside each PySpark from 4.0 on, and run all entry points; VERSIONS="4.0 lowest"
 	@$(WITH_JAVA) $(BIN)/python -m compat $(if $(PYTHON),--python $(PYTHON)) $(VERSIONS)
+
+servers: $(INSTALLED) ## run the tests of the extension in Spark servers and a standalone cluster
+	@$(WITH_JAVA) $(BIN)/python -m pytest -m servers tests/catalyst tests/integration
+
+jar: $(INSTALLED) ## compile the Java of hive_bitmap/catalyst into the jar of the package
+	@$(WITH_JAVA) $(BIN)/python scripts/jar.py
 
 test-docker: $(INSTALLED) ## run the same tests with the servers of docker/compose.yaml, which needs a Docker engine
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) -m hive --docker tests/integration

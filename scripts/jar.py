@@ -49,11 +49,13 @@ def compiled(target: Path) -> Path:
     spark = sorted((Path(pyspark.__file__).parent / "jars").glob("*.jar"))
     sources = sorted(str(path.relative_to(SOURCES)) for path in SOURCES.rglob("*.java"))
     options = ["--release", "17", "-g:lines,vars", "-proc:none", "-nowarn", "-encoding", "UTF-8", "-d", str(target)]
-    subprocess.run(
+    done = subprocess.run(
         [java.executable(), "-jar", compiler(), *options, "-cp", os.pathsep.join(map(str, spark)), *sources],
         cwd=SOURCES,
-        check=True,
+        check=False,
     )
+    if done.returncode:
+        sys.exit(done.returncode)
     return target
 
 

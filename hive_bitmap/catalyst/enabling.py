@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from cachetools import LRUCache
+
+from hive_bitmap.catalyst import statements
 from hive_bitmap.catalyst.planning import Planning
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.index import metastore_jvm
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
 
 JAR = Path(__file__).with_name("hive-bitmap.jar")
 EXTENSION = "hive_bitmap.catalyst.BitmapExtension"
+SESSIONS_KEPT = 256  # a server has many, and what is kept here does not end there
 _BRIDGE = "hive_bitmap.catalyst.Bridge"
 
 
@@ -25,21 +30,32 @@ class Answers:
     def __init__(self, context: SparkContext) -> None:
         self._context = context
         self.planning = Planning()
-        self._sessions: dict[str, SparkSession] = {}
+        self._sessions: LRUCache[str, SparkSession] = LRUCache(SESSIONS_KEPT)
+        self._lock = Lock()
 
     def apply(self, session: Any, asked: Any) -> Any:
-        """Answer a `Question`, or give the counts that a `Counting` asks for."""
+        """Answer a `Question`, give the counts that a `Counting` asks for, or do what a `Statement` says."""
         spark = self._session(session)
-        return self.planning.counts(spark, asked) if asked.number() else self.planning.answer(spark, asked)
+        match asked.kind():
+            case "plan":
+                return self.planning.answer(spark, asked)
+            case "count":
+                return self.planning.counts(spark, asked)
+            case wanted:
+                return statements.answer(spark, wanted, asked.text())
 
     def _session(self, session: Any) -> SparkSession:
         """The session in Python; one for each of the JVM's, since what is remembered is kept by session."""
         from pyspark.sql import SparkSession
 
         name = str(session.sessionUUID())
-        if name not in self._sessions:
-            self._sessions[name] = SparkSession(self._context, session)
-        return self._sessions[name]
+        with self._lock:
+            known = self._sessions.get(name)
+        if known is None:
+            made = SparkSession(self._context, session)
+            with self._lock:
+                known = self._sessions.setdefault(name, made)
+        return known
 
     class Java:
         implements = ["java.util.function.BiFunction"]  # noqa: RUF012 - py4j reads it so

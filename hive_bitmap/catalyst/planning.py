@@ -14,6 +14,7 @@ from functools import partial
 from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -104,7 +105,7 @@ class Planning:
         self._listings: LRUCache[tuple[str, ...], Listing] = LRUCache(LISTINGS_KEPT)
         self._settings: LRUCache[tuple[str, int], Mapping[str, str]] = LRUCache(64)
         self._asked: LRUCache[str, Asked] = LRUCache(ANSWERS_KEPT)
-        self._numbers = count()
+        self._process, self._numbers = uuid4().hex, count()
         self.plans: LRUCache[str, Plan] = LRUCache(PLANS_KEPT)
 
     def answer(self, spark: SparkSession, question: Any) -> None:
@@ -179,7 +180,7 @@ class Planning:
         if not _countable(prepared, parts):
             log.info("%s is not answered by its indexes: its keys cannot be counted together", name)
             return False
-        number = str(next(self._numbers))
+        number = self._number()
         means = tuple(scan.aggregate["means"])
         with self._lock:
             self._asked[number] = Asked(request, resolved.base, found, listing, means, scan.cores)
@@ -216,7 +217,7 @@ class Planning:
 
     def _report(self, scan: Scan, action: str, reason: str, plan: Plan) -> str:
         """What `explain` tells of a scan that was looked into, with the number of its plan."""
-        number = str(next(self._numbers))
+        number = self._number()
         with self._lock:
             self.plans[number] = plan
         blocks, all_blocks, files, all_files = read_of_all(plan)
@@ -230,6 +231,10 @@ class Planning:
             "plan": number,
         }
         return report(scan, action, reason, plan.reason, looked_up)
+
+    def _number(self) -> str:
+        """By which the JVM asks again; no other process gives it, for a plan may outlive the one that made it."""
+        return f"{self._process}-{next(self._numbers)}"
 
     def counts(self, spark: SparkSession, counting: Any) -> Any:
         """The counts of an aggregation that was answered: DataFrames of keys and weights, a part each, and the files

@@ -17,6 +17,7 @@ from hive_bitmap.cli.checks import estimate, verify
 from hive_bitmap.cli.door import Door, messages, one_line
 from hive_bitmap.cli.hive2 import export_hive
 from hive_bitmap.cli.indexes import create, rebuild
+from hive_bitmap.cli.jar import jar
 from hive_bitmap.cli.queries import explain, offsets, query
 from hive_bitmap.cli.server import address_of, register, server_options
 from hive_bitmap.cli.sql import sql
@@ -66,6 +67,7 @@ for _command in (
     verify,
     register,
     export_hive,
+    jar,
 ):
     command.add_command(_command)
 

@@ -40,6 +40,7 @@ REASONS = {
     "unsupported": "the table, its layout or a setting of the session is not supported",
     "cached": "the rows are in the session's cache",
     "off": "a setting switches indexes off",
+    "away": "the Python process of the server that decides is starting, or has ended",
     "late": "planning took longer than hive_bitmap.planning_seconds",
     "error": "something failed; the log says what",
 }

@@ -11,7 +11,7 @@ from hive_bitmap.index.coverage import covered
 from hive_bitmap.index.definition import Definition, from_table
 from hive_bitmap.index.metastore import Table, quote
 from hive_bitmap.sql.create import create, require_partition_columns
-from hive_bitmap.sql.listing import hive_listing, openlookeng_listing
+from hive_bitmap.sql.listing import HIVE_COLUMNS, OPENLOOKENG_COLUMNS, hive_listing, openlookeng_listing
 from hive_bitmap.sql.statements import (
     CreateIndex,
     DropDatabase,
@@ -60,6 +60,16 @@ def run(spark: SparkSession, statement: Statement) -> DataFrame:
         case DropDatabase():
             _drop_database(spark, statement)
     return spark.createDataFrame([], "")
+
+
+def columns(statement: Statement) -> tuple[str, ...]:
+    """The columns of what a statement answers, all of them strings."""
+    match statement:
+        case ShowIndexes(table=None):
+            return OPENLOOKENG_COLUMNS
+        case ShowIndexes():
+            return HIVE_COLUMNS
+    return ()
 
 
 def is_elsewhere(spark: SparkSession, statement: Statement) -> bool:
@@ -150,8 +160,24 @@ def _table_of(spark: SparkSession, statement: RebuildIndex | SetProperties | Ren
     raise NotFound(said)
 
 
+def drop_indexes(spark: SparkSession, statement: DropTable | DropDatabase) -> None:
+    """The indexes that go along with what a statement drops. Raises Unsupported where that is an index table."""
+    match statement:
+        case DropTable():
+            _drop_indexes_of_table(spark, statement)
+        case DropDatabase():
+            _drop_indexes_of_database(spark, statement)
+
+
 def _drop_table(spark: SparkSession, statement: DropTable) -> None:
-    """The indexes first, then the table, by Spark's own DROP TABLE; a temporary view of that name has no index."""
+    """The indexes first, then the table, by Spark's own DROP TABLE."""
+    _drop_indexes_of_table(spark, statement)
+    exists, purge = "IF EXISTS " if statement.if_exists else "", " PURGE" if statement.purge else ""
+    spark.sql(f"DROP TABLE {exists}{statement.table.sql_name}{purge}")
+
+
+def _drop_indexes_of_table(spark: SparkSession, statement: DropTable) -> None:
+    """A temporary view of that name has no index."""
     name = statement.table.sql_name
     try:
         base, indexes = catalog.find(spark, name)
@@ -162,14 +188,16 @@ def _drop_table(spark: SparkSession, statement: DropTable) -> None:
     if base is None or base.kind != "TEMPORARY":
         for index in indexes:
             drop.drop(spark, name, index.definition.name)
-    exists, purge = "IF EXISTS " if statement.if_exists else "", " PURGE" if statement.purge else ""
-    spark.sql(f"DROP TABLE {exists}{name}{purge}")
 
 
 def _drop_database(spark: SparkSession, statement: DropDatabase) -> None:
     """The indexes with their files, which Spark would leave, then the database."""
+    _drop_indexes_of_database(spark, statement)
+    spark.sql(f"DROP DATABASE {'IF EXISTS ' if statement.if_exists else ''}{quote(statement.name)} CASCADE")
+
+
+def _drop_indexes_of_database(spark: SparkSession, statement: DropDatabase) -> None:
     if spark.catalog.databaseExists(quote(statement.name)):
         for index in catalog.indexes_of_database(spark, statement.name):
             table = TableName(index.definition.table, index.definition.database)
             drop.drop(spark, table.sql_name, index.definition.name)
-    spark.sql(f"DROP DATABASE {'IF EXISTS ' if statement.if_exists else ''}{quote(statement.name)} CASCADE")

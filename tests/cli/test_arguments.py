@@ -29,6 +29,7 @@ COMMANDS = [
     "estimate",
     "explain",
     "export-hive",
+    "jar",
     "offsets",
     "query",
     "rebuild",

@@ -25,9 +25,11 @@ def serving(
     folder: Path,
     settings: Mapping[str, str] = MappingProxyType({}),
     ask: Callable[[HiveServer], None] = _ask,
+    conf: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[HiveServer]:
-    """Serve out of `folder`, until the block ends, with more `settings` of Hive; `ask` raises until it answers.
+    """Serve out of `folder`, until the block ends, with more `settings` of Hive and `conf` of Spark.
 
+    `ask` raises until it answers.
     Raises jars.Unavailable where Java cannot be had.
     """
     try:
@@ -37,8 +39,9 @@ def serving(
     server = HiveServer("127.0.0.1", process.free_port(), folder / "warehouse", pyspark.__version__)
     command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]"]
     command += ["--driver-memory", "1g"]
-    conf = {**_settings(folder, server), **{f"spark.hadoop.{name}": value for name, value in settings.items()}}
-    command += [text for name, value in conf.items() for text in ("--conf", f"{name}={value}")]
+    hive = {f"spark.hadoop.{name}": value for name, value in settings.items()}
+    all_conf = {**_settings(folder, server), **hive, **conf}
+    command += [text for name, value in all_conf.items() for text in ("--conf", f"{name}={value}")]
     command += ["--class", "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2", "spark-internal"]
     with process.serving(command, folder, lambda: ask(server)):
         yield server

@@ -10,6 +10,7 @@ public final class Bridge {
     /** Let this session, and those that are made of it, ask Python about their queries. */
     public void enable(SparkSession session, BiFunction<Object, Object, Object> python) {
         BitmapExtension.inject(session.extensions());
+        Statements.into(session);
         Planner.register(python);
     }
 

@@ -16,6 +16,10 @@ public final class Counting {
         this.number = number;
     }
 
+    public String kind() {
+        return "count";
+    }
+
     /** By which Python knows what is to be counted. */
     public String number() {
         return number;

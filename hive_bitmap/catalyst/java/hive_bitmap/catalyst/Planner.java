@@ -5,6 +5,7 @@ import java.util.Properties;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.RejectedExecutionException;
@@ -27,23 +28,50 @@ public final class Planner {
     private static final ThreadLocal<Boolean> PLANNING = ThreadLocal.withInitial(() -> false);
     private static final ExecutorService THREADS = new ThreadPoolExecutor(
             0, MOST_AT_ONCE, 60, TimeUnit.SECONDS, new SynchronousQueue<>(), Planner::thread);
+    private static final ExecutorService THREADS_AT_LEISURE = Executors.newCachedThreadPool(Planner::thread);
     private static volatile BiFunction<Object, Object, Object> python;
+    private static volatile BiFunction<Object, Object, Object> helper;
+    private static volatile boolean off;
 
     private Planner() {}
 
-    /** From now on Python answers: a function of a session and a {@link Question}, or of a session and an answer's number. */
+    /** From now on the Python of the driver answers: a function of a session and what is asked, as a {@link Question}. */
     public static void register(BiFunction<Object, Object, Object> answers) {
+        off = false;
         python = answers;
+        Helper.stop();
+        Unindexed.clear();
+    }
+
+    /** From now on the process that was started for it answers, where the driver's own Python does not; null: nobody. */
+    static void attach(BiFunction<Object, Object, Object> answers) {
+        helper = answers;
         Unindexed.clear();
     }
 
     /** From now on nobody answers, and plans are Spark's own. */
     public static void unregister() {
+        off = true;
         python = null;
+        Helper.stop();
     }
 
     public static boolean isAbsent() {
-        return python == null;
+        return answers() == null;
+    }
+
+    static boolean isServedByHelper() {
+        return python == null && helper != null;
+    }
+
+    /** Whether nobody is to be asked. */
+    static boolean isOff() {
+        return off;
+    }
+
+    private static BiFunction<Object, Object, Object> answers() {
+        BiFunction<Object, Object, Object> own = python;
+        return own == null ? helper : own;
     }
 
     static boolean isPlanning() {
@@ -76,12 +104,21 @@ public final class Planner {
 
     /** What Python says to {@code asked}, in a thread in which the session is the active one. */
     static Future<Object> call(SparkSession session, Object asked) {
-        BiFunction<Object, Object, Object> answers = python;
+        return call(session, asked, THREADS);
+    }
+
+    /** The same of what may take long, a statement: planning is not kept waiting by how many there are. */
+    static Future<Object> callAtLeisure(SparkSession session, Object asked) {
+        return call(session, asked, THREADS_AT_LEISURE);
+    }
+
+    private static Future<Object> call(SparkSession session, Object asked, ExecutorService threads) {
+        BiFunction<Object, Object, Object> answers = answers();
         if (answers == null) throw new IllegalStateException("no Python process answers");
         SparkContext context = session.sparkContext();
         Properties properties = SerializationUtils.clone(context.getLocalProperties());
         properties.remove(EXECUTION);
-        return THREADS.submit(() -> {
+        return threads.submit(() -> {
             PLANNING.set(true);
             SparkSession.setActiveSession(session);
             context.setLocalProperties(properties);

@@ -102,9 +102,8 @@ public final class Question {
         return new StringBuilder(scans.get(scan).listing().text());
     }
 
-    /** By which Python knows an answer; none, since this is asked about a plan. */
-    public String number() {
-        return "";
+    public String kind() {
+        return "plan";
     }
 
     /** The rows of {@code keys} (a column named as the tested one, and others) of which an expression is TRUE. */

@@ -26,6 +26,12 @@ public final class Reports {
         if (areWanted()) WANTED.get().add(Planner.report("error", error.toString()));
     }
 
+    static void away() {
+        String detail = "the Python process that decides is starting or has ended";
+        LOG.debug("indexes are not used, the query is Spark's own: {}", detail);
+        if (areWanted()) WANTED.get().add(Planner.report("away", detail));
+    }
+
     static void late(double seconds) {
         String detail = "planning took longer than " + seconds + " s";
         LOG.warn("indexes are not used, the query is Spark's own: {}", detail);

@@ -25,24 +25,33 @@ public final class UseIndexes extends Rule<LogicalPlan> {
 
     @Override
     public LogicalPlan apply(LogicalPlan plan) {
-        if (Planner.isAbsent() || Planner.isPlanning()) return plan;
+        if (Planner.isPlanning()) return plan;
+        boolean away = Planner.isAbsent();
+        if (away && (!Helper.isInstalled() || Planner.isOff())) return plan;
         Settings settings = Settings.of(SQLConf.get());
         if (!settings.enabled() && !Reports.areWanted() || plan.isStreaming()) return plan;
         try {
             List<Scan> scans = new ArrayList<>();
             collect(plan, null, null, scans);
             scans.removeIf(scan -> !Reports.areWanted() && Unindexed.contains(scan.table));
-            if (!scans.isEmpty()) for (Joins.Link link : Joins.links(plan, scans)) link.scan().links.add(link);
+            if (scans.isEmpty()) return plan;
+            for (Joins.Link link : Joins.links(plan, scans)) link.scan().links.add(link);
             scans.removeIf(scan -> scan.conjuncts.isEmpty() && scan.aggregate == null && scan.links.isEmpty());
             scans.removeIf(Scan::asksForFiles);
             if (scans.isEmpty() || asksForFiles(plan)) return plan;
+            if (away) {
+                Helper.want(session);
+                Reports.away();
+                return plan;
+            }
             Question question = new Question(session, scans);
             Planner.ask(session, question, settings);
             Reports.add(question.reports);
             return question.replaced(plan);
         } catch (RuntimeException | LinkageError e) {
             if (settings.strict()) throw e;
-            Reports.failed(e);
+            if (Planner.isAbsent() || Planner.isServedByHelper() && Helper.hasDied()) Reports.away();
+            else Reports.failed(e);
             return plan;
         }
     }

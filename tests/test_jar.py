@@ -1,0 +1,33 @@
+"""The jar that the package carries is what its sources give."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from hive_bitmap.catalyst.enabling import EXTENSION, JAR
+from tests.integration.servers import jars
+
+CHECKOUT = Path(__file__).parents[1]
+
+
+def test_the_jar_is_what_its_sources_give() -> None:
+    if not pyspark.__version__.startswith("4.3."):
+        pytest.skip("the jar is compiled against Spark 4.3")
+    try:
+        jars.resolve("ecj", ["org.eclipse.jdt:ecj:3.40.0"])
+    except jars.Unavailable as e:
+        pytest.skip(str(e))
+    command = [sys.executable, str(CHECKOUT / "scripts" / "jar.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"make jar, and commit it: {done.stdout}{done.stderr[-2000:]}"
+
+
+def test_the_extension_is_in_it() -> None:
+    with zipfile.ZipFile(JAR) as jar:
+        assert f"{EXTENSION.replace('.', '/')}.class" in jar.namelist()
