@@ -12,7 +12,7 @@ from cachetools import LRUCache
 from hive_bitmap.catalyst import statements
 from hive_bitmap.catalyst.planning import Planning
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.index import metastore_jvm
+from hive_bitmap.index import catalog, metastore_jvm
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -77,7 +77,17 @@ def enable(spark: SparkSession) -> None:
     context = spark.sparkContext
     ensure_callback_server_started(context._gateway)
     _bridge(spark).enable(spark._jsparkSession, _answers(context))
+    catalog.when_forgotten(_forget_unindexed)
     spark.conf.unset("hive_bitmap.enabled")
+
+
+def _forget_unindexed() -> None:
+    """Have the JVM ask again about tables that had no index."""
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.getActiveSession()
+    if spark is not None and metastore_jvm.available(spark):
+        _bridge(spark).forgetUnindexed()
 
 
 def disable(spark: SparkSession) -> None:

@@ -7,7 +7,7 @@ that of each of its partitions, points. What others did to table and properties 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from secrets import token_hex
 from typing import TYPE_CHECKING
@@ -32,6 +32,7 @@ PARTITIONS_REMEMBERED = 10_000  # of an index table; those of a larger one are a
 Name = tuple[str, str]  # of a database and a table in it
 Values = tuple[str | None, ...]  # of the partition columns; () for the one state of an unpartitioned table
 _index_tables: Recent[Name, tuple[Table, ...]] = Recent()  # of base tables
+_told: dict[Callable[[], None], None] = {}  # functions to call when indexes change
 _states: Recent[Name, dict[Values, str]] = Recent(most=64)  # of partitioned index tables
 
 
@@ -242,8 +243,15 @@ def alter(spark: SparkSession, index: Index, changed: Definition) -> None:
         metastore_alter.rename(spark, index.table, changed.index_table)
 
 
+def when_forgotten(tell: Callable[[], None]) -> None:
+    """Call a function whenever this process makes, alters or drops an index."""
+    _told[tell] = None
+
+
 def forget() -> None:
-    """Remember nothing of where index tables pointed: they are about to change."""
+    """Remember nothing of where index tables pointed: they are about to change. Whoever asked to be told is told."""
+    for tell in tuple(_told):
+        tell()
     for recent in (_index_tables, _states):
         recent.clear()
 
