@@ -42,6 +42,14 @@ TABLES = {  # name: what follows the columns
     "txt": "STORED AS TEXTFILE",
 }
 QUERIED = ("pq", "orc_parts", "txt")  # by SQL; the others differ in what a scan does
+EMBEDDED = {  # a warehouse in the current folder
+    "spark.driver.memory": "1g",
+    "spark.sql.warehouse.dir": "warehouse",
+    "spark.sql.catalogImplementation": "hive",
+    "spark.hadoop.javax.jdo.option.ConnectionURL": "jdbc:derby:;databaseName=derby;create=true",
+    "spark.hadoop.datanucleus.schema.autoCreateAll": "true",
+    "spark.hadoop.hive.metastore.schema.verification": "false",
+}
 ENCODED = {"pq": "gap", "pq_parts": "roaring", "orc": "ewah", "orc_parts": "plain", "txt": "gap"}
 
 
@@ -237,6 +245,30 @@ def statements(spark: SparkSession) -> None:
     assert "by_day" not in str(sql("SHOW INDEX ON pq").collect())
 
 
+@entry("enable")
+def enable(spark: SparkSession) -> None:
+    """Plain `spark.sql` and DataFrames through the optimizer rule in each strategy, and index statements in SQL."""
+    import hive_bitmap
+
+    told = {"blocks": "blocks by the bitmap index", "rows": "rows by the bitmap index", "index only": "IndexAnswer"}
+    for name in ("pq", "orc_parts"):
+        for strategy, word in told.items():
+            query = f"SELECT {'count(*) AS n' if strategy == 'index only' else '*'} FROM {name} WHERE k = 3"
+            hive_bitmap.disable(spark)
+            wanted = [tuple(row) for row in spark.sql(query).collect()]
+            hive_bitmap.enable(spark)
+            for setting, value in {"strategy": strategy, "strict": "true", "planning_seconds": "60"}.items():
+                spark.conf.set(f"hive_bitmap.{setting}", value)
+            found = spark.sql(query)
+            assert word in spark.sql(f"EXPLAIN {query}").collect()[0][0], (name, strategy)
+            expect([tuple(row) for row in found.collect()], wanted)
+        for setting in ("strategy", "strict", "planning_seconds"):
+            spark.conf.unset(f"hive_bitmap.{setting}")
+    spark.sql("CREATE INDEX in_sql ON TABLE pq (d) AS 'BITMAP'")
+    assert "in_sql" in str(spark.sql("SHOW INDEX ON pq").collect())
+    spark.sql("DROP INDEX in_sql ON pq")
+
+
 @entry("offsets")
 def offsets(spark: SparkSession) -> None:
     """A file for readers of compact indexes."""
@@ -286,6 +318,29 @@ def hive_bitmap_program() -> None:
     script = "SELECT s, count(*) FROM t WHERE k = 3 GROUP BY s ORDER BY s; DROP INDEX k ON t; SHOW INDEX ON t"
     told = program("sql", "-e", script)
     assert set(wanted) <= set(re.findall(r"\d+", told)) and "default__t_s__" in told, told
+
+
+@entry("extension", PROGRAM)
+def extension() -> None:
+    """Spark's own SQL shell, where no Python runs: the jar and a setting, and a Python process is started."""
+    import pyspark
+
+    (jar,) = (line for line in program("jar").splitlines() if line.endswith(".jar"))
+    table = "CREATE TABLE t STORED AS PARQUET AS SELECT int(id % 7) AS k, id AS v FROM range(3000)"
+    settings = "SET hive_bitmap.strategy=blocks; SET hive_bitmap.planning_seconds=60"
+    query = "SELECT count(v) + 1000000 FROM t WHERE k = 3"
+    index = "CREATE INDEX i ON TABLE t (k) AS 'BITMAP'; SHOW INDEX ON t"
+    script = f"{table}; {index}; {settings}; EXPLAIN {query}; {query}"
+    conf = {"spark.jars": jar, "spark.sql.extensions": "hive_bitmap.catalyst.BitmapExtension", **EMBEDDED}
+    command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]"]
+    for name, value in {**conf, "spark.hive_bitmap.python": sys.executable}.items():
+        command += ["--conf", f"{name}={value}"]
+    command += ["--class", "org.apache.spark.sql.hive.thriftserver.SparkSQLCLIDriver", "spark-internal"]
+    Path("shell").mkdir()
+    done = subprocess.run([*command, "-e", script], cwd="shell", capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-1500:]
+    for word in ("default__t_i__", "blocks by the bitmap index", str(1000000 + sum(i % 7 == 3 for i in range(3000)))):
+        assert word in done.stdout, f"{word} is not in {done.stdout[-1000:]}{done.stderr[-1000:]}"
 
 
 # Spark Connect

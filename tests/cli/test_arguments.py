@@ -58,7 +58,7 @@ def test_every_command_has_help_with_an_example_and_every_option_is_explained(
     assert cli.main([name, "--help"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    assert re.search(rf"Example:\n    hive-bitmap (--hiveserver2 hive:10000 )?{name} ", out)
+    assert re.search(rf"Example:\n    hive-bitmap (--hiveserver2 hive:10000 )?{name}[ \n]", out)
     options = [p for p in cli.command.commands[name].params if isinstance(p, click.Option)]
     assert [p.name for p in options if not p.help] == []
 

@@ -12,6 +12,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -130,11 +131,13 @@ def test_a_helper_that_is_killed_comes_back_and_no_answer_is_wrong(thrift: HiveS
     before = helpers(thrift_folder)
     with session(thrift) as connection:
         for number in range(100):
-            if number == 30:
-                os.kill(before[-1], signal.SIGKILL)
+            if number == 30:  # while a query is planned or run
+                killer = threading.Timer(0.05, os.kill, (before[-1], signal.SIGKILL))
+                killer.start()
             run(connection, f"SET hive_bitmap.strategy={('blocks', 'rows', 'index only')[number % 3]}")
             text = COUNT if number % 3 == 2 else QUERY
             answers.append((number, run(connection, text.format(k=number % 5))))
+        killer.join()
         for number, rows in answers:
             assert rows == ([(800,)] if number % 3 == 2 else expected(number % 5)), number
         run(connection, "SET hive_bitmap.strategy=blocks")
