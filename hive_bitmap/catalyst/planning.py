@@ -317,8 +317,8 @@ class Planning:
 
 
 def _countable(prepared: Prepared, parts: Sequence[Sequence[str]]) -> bool:
-    """Whether the keys of each part can be counted in every unit of files."""
-    if prepared.reading is None:
+    """Whether the keys of each part can be counted in every unit of files, and all parts of the same rows."""
+    if prepared.reading is None or (len(parts) > 1 and prepared.reading.work.whole):
         return False
     data = {column.name.lower() for column in prepared.reading.base.columns}
     sets = [[key.lower() for key in part if key.lower() in data] for part in parts]

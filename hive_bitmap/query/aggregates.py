@@ -130,8 +130,8 @@ def known_counts(spark: SparkSession, request: Request, prepared: Prepared) -> K
     found = [_known_counts(spark, replace(request, keys=keys), prepared.plan, reading) for keys in request.apart]
     counted = [one for one in found if one is not None]
     files = [frozenset(path for task in one.rest for path in task.paths) for one in counted]
-    if len(counted) < len(found) or len(set(files)) > 1:
-        return None
+    if len(counted) < len(found) or len(set(files)) > 1 or (len(counted) > 1 and files[0]):
+        return None  # files that are read once a set may change in between
     lookups = [restrict(one, kept) for one in reading.work.lookups for kept in _listed(_apart_from(one, files[0]))]
     if not all(fingerprint.confirmed() for lookup in lookups for fingerprint in lookup.fingerprints):
         return None  # a file changed while it was counted
