@@ -9,8 +9,8 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hive_bitmap import stores
 from hive_bitmap.errors import Undecodable
-from hive_bitmap.formats import storage
 from hive_bitmap.formats.columns import KeyColumn, decoding
 from hive_bitmap.formats.parquet_types import Reading, reading
 
@@ -61,7 +61,7 @@ class ParquetHandle:
 
 def open_file(path: str) -> ParquetHandle:
     """Open a file and read its footer; raises FileNotFoundError, Undecodable (damaged, encrypted)."""
-    source = storage.open_input(path)
+    source = stores.open_input(path)
     with decoding("footer"):
         file = pq.ParquetFile(source)
         schema = file.schema_arrow

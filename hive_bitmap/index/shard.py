@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from hive_bitmap import stores
 from hive_bitmap.bitmaps import ragged
-from hive_bitmap.formats import storage
 from hive_bitmap.index import checksums
 from hive_bitmap.index.definition import BUCKET, OFFSET, OFFSETS, Definition
 
@@ -70,21 +70,21 @@ def write(path: str, rows: pa.Table, definition: Definition) -> Written:
     """Write sorted rows as a shard, and their cardinalities beside it; the rows of COMPACT have none."""
     counted = CARDINALITY.name in rows.column_names
     stored = rows.drop_columns([CARDINALITY.name]) if counted else rows
-    with storage.open_output(path) as sink, pq.ParquetWriter(sink, stored.schema, **_layout(definition)) as writer:
+    with stores.open_output(path) as sink, pq.ParquetWriter(sink, stored.schema, **_layout(definition)) as writer:
         for start, end in _row_groups(stored):
             writer.write_table(stored.slice(start, end - start), row_group_size=max(end - start, 1))
     sums = {path.rpartition("/")[2]: checksums.of_shard(path)}
     if not counted:
-        return Written(storage.status(path).size, 0, sums)
+        return Written(stores.status(path).size, 0, sums)
     beside = cardinalities_path(path)
     sink = pa.BufferOutputStream()
     pq.write_table(rows.select([CARDINALITY.name]), sink, compression="zstd", store_schema=False)
     content = sink.getvalue()
-    storage.make_folder(beside.rpartition("/")[0])
-    with storage.open_output(beside) as file:
+    stores.make_folder(beside.rpartition("/")[0])
+    with stores.open_output(beside) as file:
         file.write(content)
     sums[beside.rpartition("/")[2]] = [zlib.crc32(content)]
-    return Written(storage.status(path).size, content.size, sums)
+    return Written(stores.status(path).size, content.size, sums)
 
 
 def cardinalities_path(path: str) -> str:

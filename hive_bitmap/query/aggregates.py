@@ -14,14 +14,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from hive_bitmap import stores
 from hive_bitmap.columns import Column, find
 from hive_bitmap.errors import CorruptBitmap, CorruptIndex
 from hive_bitmap.formats.columns import KeyColumn, arrow_type
 from hive_bitmap.index.metastore import quote
-from hive_bitmap.index.tasks import in_tasks
+from hive_bitmap.index.parallel import each
+from hive_bitmap.index.tasks import in_tasks, store_failed
 from hive_bitmap.query.budget import index_bytes
 from hive_bitmap.query.candidates import Lookup, restrict
 from hive_bitmap.query.keys import Answers
+from hive_bitmap.query.left import left_to_spark
 from hive_bitmap.query.planner import INDEX_ONLY, needs_file
 from hive_bitmap.query.prepare import DRIVER_INDEX_BYTES, Prepared, Reading, prepare
 from hive_bitmap.query.request import Request, analysed
@@ -93,6 +96,16 @@ def counts_by_key(spark: SparkSession, request: Request, prepared: Prepared) -> 
     reading = prepared.reading
     if reading is None or prepared.plan.strategy != INDEX_ONLY:
         return None
+    try:
+        return _counts(spark, request, reading)
+    except Exception as e:  # of tasks, too, in which a store fails
+        if (failed := store_failed(e)) is None:
+            raise
+        left_to_spark(failed)
+        return None
+
+
+def _counts(spark: SparkSession, request: Request, reading: Reading) -> pa.Table | None:
     schema = _schema(reading, request.keys)
     if schema is None:
         return None
@@ -160,7 +173,9 @@ def _schema(reading: Reading, keys: Sequence[str]) -> pa.Schema | None:
 
 def _confirmed(lookup: Lookup) -> Flags:
     """Which files are still those of the index; where the store has tags, the listing of a moment ago has said so."""
-    return np.array([bool(f.etag) or f.confirmed() for f in lookup.fingerprints], bool)
+    prints = lookup.fingerprints
+    threads = stores.parallel(prints[0].path) if prints else 1
+    return np.array(each(lambda one: bool(one.etag) or one.confirmed(), prints, threads), bool)
 
 
 def _known(reading: Reading) -> bool:

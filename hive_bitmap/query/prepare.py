@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from hive_bitmap.columns import Column, find
-from hive_bitmap.errors import InvalidPredicate, NotFound, Undecodable, Unsupported
+from hive_bitmap.errors import InvalidPredicate, NotFound, StoreError, Undecodable, Unsupported
 from hive_bitmap.formats import FORMATS
 from hive_bitmap.formats.columns import KeyColumn
 from hive_bitmap.index import catalog, listing, metastore, metastore_jvm, serde
@@ -36,6 +36,7 @@ from hive_bitmap.query.candidates import (
     look_up,
 )
 from hive_bitmap.query.keys import Answers
+from hive_bitmap.query.left import left_to_spark
 from hive_bitmap.query.nodes import Predicate, Unknown, conjunction
 from hive_bitmap.query.planner import (
     FULL_SCAN,
@@ -127,8 +128,8 @@ def prepare(
     try:
         target, why_not = _target(spark, request, found, conf)
         why_not = said.why_off or why_not
-    except Unsupported as e:
-        return Prepared(full_scan(request.table, request.predicate, str(e)))
+    except (Unsupported, StoreError) as e:
+        return Prepared(full_scan(request.table, request.predicate, left_to_spark(e)))
     uses = explain_indexes([(i.definition, i.why_not) for i in target.indexes], target.chosen, target.tree)
     wanted = request.strategy or said.strategy_for(target.format)
     if why_not or wanted == FULL_SCAN:
@@ -138,8 +139,8 @@ def prepare(
         return Prepared(full_scan(target.base.full_name, request.predicate, why_not or "it was asked for", unused))
     try:
         scope = _scope(spark, target)
-    except Unsupported as e:
-        return Prepared(full_scan(target.base.full_name, request.predicate, str(e), uses))
+    except (Unsupported, StoreError) as e:
+        return Prepared(full_scan(target.base.full_name, request.predicate, left_to_spark(e), uses))
     size = sum(file.size for partition in scope.partitions for file in partition.files)
     columns = (*target.base.columns, *target.base.partition_columns)
     share = 1.0 if serde.reading(target.base) else share_of_bytes(_needed(target.base, request), columns)
@@ -148,8 +149,8 @@ def prepare(
         return Prepared(full_scan(target.base.full_name, request.predicate, why_not, uses))
     try:
         reading, question = _look_up(spark, request, target, scope, conf)
-    except Unsupported as e:
-        return Prepared(full_scan(target.base.full_name, request.predicate, str(e), uses))
+    except (Unsupported, StoreError) as e:
+        return Prepared(full_scan(target.base.full_name, request.predicate, left_to_spark(e), uses))
     question = replace(question, share=share, engine_reads_only=said.engine_reads_only)
     plan = make_plan(question, uses, reading.work)
     if request.strategy is not None or wanted in plan.costs:

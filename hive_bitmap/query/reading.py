@@ -13,15 +13,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hive_bitmap import stores
 from hive_bitmap.errors import FileChanged, Undecodable
-from hive_bitmap.formats import FORMATS, storage
+from hive_bitmap.formats import FORMATS
 from hive_bitmap.formats.columns import KeyColumn
-from hive_bitmap.formats.storage import FileStatus
 from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.index.tasks import received
 from hive_bitmap.query.candidates import Lookup
 from hive_bitmap.query.keys import Answers
 from hive_bitmap.query.select import select
+from hive_bitmap.stores import FileStatus
 
 BlockRows = list[tuple[int, npt.NDArray[np.int64] | None]]
 
@@ -90,7 +91,7 @@ def _read_selected(task: ReadTask, lookup: Lookup) -> Iterator[pa.RecordBatch]:
 def _unchanged(fingerprint: Fingerprint) -> bool:
     if fingerprint.confirmed():
         return True
-    if not storage.exists(fingerprint.path):
+    if not stores.exists(fingerprint.path):
         raise FileChanged(f"{fingerprint.path} was deleted after the query was planned: run it again")
     return False
 
@@ -98,7 +99,7 @@ def _unchanged(fingerprint: Fingerprint) -> bool:
 def _read_whole(task: ReadTask, path: str) -> Iterator[pa.RecordBatch]:
     format = FORMATS[task.format]
     try:
-        before = storage.status(path)
+        before = stores.status(path)
         handle = format.open_file(path)
         indirect = format.indirect_columns(handle, task.columns)
         if indirect:
@@ -107,7 +108,7 @@ def _read_whole(task: ReadTask, path: str) -> Iterator[pa.RecordBatch]:
             )
         blocks = np.flatnonzero(format.blocks(handle).rows)
         yield from format.read_rows(path, task.columns, [(int(block), None) for block in blocks])
-        if storage.status(path) != before:
+        if stores.status(path) != before:
             raise FileChanged(f"{path} was replaced while it was read: run the query again")
     except FileNotFoundError as e:
         raise FileChanged(f"{path} was deleted after the query was planned: run it again") from e

@@ -17,7 +17,7 @@ from hive_bitmap.errors import Unsupported
 from hive_bitmap.formats import LAYOUTS
 from hive_bitmap.index.conditions import satisfying
 from hive_bitmap.index.metastore import literal, quote
-from hive_bitmap.index.tasks import distribute, parallelism
+from hive_bitmap.index.tasks import distribute, in_stores, parallelism
 from hive_bitmap.query import splits
 from hive_bitmap.query.candidates import Lookup, Whole, restrict
 from hive_bitmap.query.planner import FILES, FULL_SCAN, INDEX_ONLY, Plan, needs_file
@@ -116,7 +116,8 @@ def direct_rows(spark: SparkSession, request: Request, reading: Reading, tasks: 
     fields = {field.name.lower(): field for field in _schema(spark, request, reading).fields}
     if strange := [name for name in tasks[0].names if name.lower() not in fields]:
         raise Unsupported(f"the session does not see column {strange[0]} of table {reading.base.full_name}")
-    return distribute(spark, tasks).mapInArrow(read_batches, StructType([fields[n.lower()] for n in tasks[0].names]))
+    schema = StructType([fields[n.lower()] for n in tasks[0].names])
+    return distribute(spark, tasks).mapInArrow(in_stores(read_batches), schema)
 
 
 def narrowed(frame: DataFrame, request: Request, reading: Reading, columns: Sequence[str]) -> DataFrame | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hive_bitmap import stores
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.formats.columns import KeyColumn, arrow_type, is_simple
@@ -20,6 +21,7 @@ from hive_bitmap.index.catalog import Index, Values
 from hive_bitmap.index.listing import files_of
 from hive_bitmap.index.manifest import Manifest
 from hive_bitmap.index.metastore import Partition, Table, partition_name
+from hive_bitmap.index.parallel import each
 from hive_bitmap.index.recent import Recent
 from hive_bitmap.query.answers import true_keys
 from hive_bitmap.query.candidates import PartitionState, residuals
@@ -70,12 +72,15 @@ def states(
     Where `schemas` are given, keys mean what they meant only in files that were indexed under one of these numbers.
     """
     manifests: list[dict[str, Manifest]] = [{} for _ in partitions]
+    threads = max((stores.parallel(partition.location) for partition in partitions), default=1)
     for index in indexes:
         folders = catalog.states(spark, index, catalog.INDEXES_REMEMBERED)
-        for held, partition in zip(manifests, partitions, strict=True):
-            _add(held, index, folders.get(partition.values), schemas)
+        covering = [(index, folders.get(partition.values), schemas) for partition in partitions]
+        found = each(lambda one: _held(*one), covering, threads)
+        for held, one in zip(manifests, found, strict=True):
+            held.update({} if one is None else {index.definition.name: one})
     names = [column.name for column in base.partition_columns]
-    files = [tuple(files_of(base, partition.location)) for partition in partitions]
+    files = each(lambda partition: tuple(files_of(base, partition.location)), partitions, threads)
     return [
         PartitionState(partition_name(names, partition.values), partition.values, listed, held)
         for partition, listed, held in zip(partitions, files, manifests, strict=True)
@@ -125,17 +130,19 @@ def _value(type: str, text: str) -> Any:
             return None
 
 
-def _add(held: dict[str, Manifest], index: Index, folder: str | None, schemas: Sequence[int] | None) -> None:
+def _held(index: Index, folder: str | None, schemas: Sequence[int] | None) -> Manifest | None:
+    """What an index knows of a partition; None where it does not cover it, or is damaged."""
     if folder is None or not generation.is_of(folder, index.definition):
-        return
+        return None
     try:
         found = manifest.read(folder)
         if schemas is not None:
             others = pc.invert(pc.is_in(found.files["schema_crc"], value_set=pa.array(schemas, pa.int64())))
             found = _without(found, others) if pc.any(others).as_py() else found
-        held[index.definition.name] = found
+        return found
     except CorruptIndex as e:
         log.warning("index %s is damaged, the files of this generation are read whole: %s", index.definition.name, e)
+        return None
 
 
 def _without(found: Manifest, others: pa.ChunkedArray) -> Manifest:

@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from hive_bitmap.columns import Column
-from hive_bitmap.formats.storage import local_path
 from hive_bitmap.index import carry as carrying
 from hive_bitmap.index import checksums, manifest
 from hive_bitmap.index.carry import Carry, carry
@@ -22,6 +21,7 @@ from hive_bitmap.index.group import Group, ShardReport, index_group
 from hive_bitmap.index.lookup import cardinalities
 from hive_bitmap.index.manifest import SHARDS
 from hive_bitmap.index.shard import cardinalities_path
+from hive_bitmap.stores import local_path
 
 COLUMNS = (
     Column("k", "int"),
