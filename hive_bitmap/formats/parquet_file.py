@@ -54,6 +54,7 @@ class ParquetHandle:
             self.source,
             metadata=self.metadata,
             read_dictionary=list(dictionaries),
+            pre_buffer=not stores.is_local(self.path),  # far from here few large requests cost least
             coerce_int96_timestamp_unit="us",
             arrow_extensions_enabled=False,
         )

@@ -28,6 +28,11 @@ class Fingerprint:
     etag: str
     tail_crc32: int
 
+    @property
+    def status(self) -> FileStatus:
+        """What the store said of the file."""
+        return FileStatus(self.path, self.size, self.mtime_ms, self.etag)
+
     def matches(self, status: FileStatus) -> bool:
         """Whether a listing shows the same file; a store without tags leaves size and time to decide."""
         same_tag = self.etag == status.etag or not self.etag or not status.etag

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+MISSING = "the Python of the executors lacks it: install hive_bitmap there, or send it along (spark.archives)"
+
+
 @dataclass(frozen=True)
 class Job:
     """Work for a task that reads so many bytes, and the numbers in the build of the indexes that it is for."""
@@ -163,4 +166,5 @@ def cause(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     named = [line for line in lines if "Error" in line.partition(":")[0] and not line.startswith("at ")]
     java = [line.partition("Exception: ")[2] for line in lines if "Exception: " in line]
-    return (named or java[:1] or lines or [type(error).__name__])[-1]
+    found = (named or java[:1] or lines or [type(error).__name__])[-1]
+    return f"{found} ({MISSING})" if found.startswith("ModuleNotFoundError") else found

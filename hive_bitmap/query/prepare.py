@@ -40,6 +40,7 @@ from hive_bitmap.query.left import left_to_spark
 from hive_bitmap.query.nodes import Predicate, Unknown, conjunction
 from hive_bitmap.query.planner import (
     FULL_SCAN,
+    INDEX_ONLY,
     STRATEGIES,
     Plan,
     Question,
@@ -49,6 +50,7 @@ from hive_bitmap.query.planner import (
 )
 from hive_bitmap.query.predicates import parse
 from hive_bitmap.query.prices import share_of_bytes, too_small
+from hive_bitmap.query.probe import require_readable
 from hive_bitmap.query.request import Request, require_sql
 
 if TYPE_CHECKING:
@@ -153,6 +155,11 @@ def prepare(
         return Prepared(full_scan(target.base.full_name, request.predicate, left_to_spark(e), uses))
     question = replace(question, share=share, engine_reads_only=said.engine_reads_only)
     plan = make_plan(question, uses, reading.work)
+    if plan.strategy not in (FULL_SCAN, INDEX_ONLY) and (path := _any_file(reading.work)):
+        try:
+            require_readable(spark, conf, path)
+        except StoreError as e:
+            return Prepared(full_scan(target.base.full_name, request.predicate, left_to_spark(e), uses))
     if request.strategy is not None or wanted in plan.costs:
         plan = _forced(plan, str(wanted))
     return Prepared(plan, reading)
@@ -286,6 +293,12 @@ def _evaluation(
         return in_tasks(spark, lookups, partial(look_up, answers=answers))
 
     return evaluate
+
+
+def _any_file(work: Candidates) -> str:
+    """The path of one of the files; "" where there is none."""
+    indexed = (path for lookup in work.lookups for path in lookup.unit.paths)
+    return next(indexed, "") or next((file.status.path for file in work.whole), "")
 
 
 def _unreadable(format: str, columns: Sequence[KeyColumn], whole: Sequence[Whole]) -> dict[str, str]:

@@ -6,7 +6,8 @@ read now, stops the query with FileChanged: never fewer rows in silence.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,9 +66,10 @@ def _read(task: ReadTask) -> Iterator[pa.RecordBatch]:
 
 
 def _read_selected(task: ReadTask, lookup: Lookup) -> Iterator[pa.RecordBatch]:
+    listed = _listed(lookup.fingerprints)
     if task.check_only:
         for fingerprint in lookup.fingerprints:
-            if not _unchanged(fingerprint):
+            if not _unchanged(fingerprint, listed):
                 raise FileChanged(f"{fingerprint.path} was replaced after the query was planned: run it again")
         return
     selected = select(lookup.unit, lookup.predicate, task.answers)
@@ -77,19 +79,42 @@ def _read_selected(task: ReadTask, lookup: Lookup) -> Iterator[pa.RecordBatch]:
         wanted: BlockRows = [
             (block - first, selected.block_rows(block)) for block in range(first, end) if counts[block] > 0
         ]
-        if not _unchanged(fingerprint):
+        if not _unchanged(fingerprint, listed):
             yield from _read_whole(task, fingerprint.path)
         elif wanted:
             try:
-                yield from FORMATS[task.format].read_rows(fingerprint.path, task.columns, wanted)
+                yield from _rows_of(task, fingerprint, wanted)
             except Undecodable as e:
                 raise FileChanged(f"{fingerprint.path} cannot be read without Spark ({e}): ask for a full scan") from e
-            if not _unchanged(fingerprint):
-                raise FileChanged(f"{fingerprint.path} was replaced while it was read: run the query again")
 
 
-def _unchanged(fingerprint: Fingerprint) -> bool:
-    if fingerprint.confirmed():
+def _rows_of(task: ReadTask, fingerprint: Fingerprint, wanted: BlockRows) -> Iterator[pa.RecordBatch]:
+    """Some rows of a file that is the one of the plan, before and after they are read."""
+    read = FORMATS[task.format].read_rows
+    if _tagged(fingerprint):  # each request asks for this very file
+        with stores.pinned(fingerprint.status):
+            yield from read(fingerprint.path, task.columns, wanted)
+        return
+    yield from read(fingerprint.path, task.columns, wanted)
+    if not _unchanged(fingerprint, {}):
+        raise FileChanged(f"{fingerprint.path} was replaced while it was read: run the query again")
+
+
+def _tagged(fingerprint: Fingerprint) -> bool:
+    return bool(fingerprint.etag) and stores.has_tags(fingerprint.path)
+
+
+def _listed(fingerprints: Sequence[Fingerprint]) -> dict[str, FileStatus]:
+    """What the store says now of files whose listing tells all, where that is less to ask than each of them."""
+    folders = Counter(one.path.rpartition("/")[0] for one in fingerprints if _tagged(one))
+    found = (stores.listing(folder).files for folder, files in folders.items() if files > 1)
+    return {file.path: file for files in found for file in files}
+
+
+def _unchanged(fingerprint: Fingerprint, listed: Mapping[str, FileStatus]) -> bool:
+    """Raises FileChanged for a file that is gone."""
+    known = listed.get(fingerprint.path)
+    if fingerprint.matches(known) if known is not None else fingerprint.confirmed():
         return True
     if not stores.exists(fingerprint.path):
         raise FileChanged(f"{fingerprint.path} was deleted after the query was planned: run it again")

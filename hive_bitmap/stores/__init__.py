@@ -7,8 +7,11 @@ A store that cannot be asked, or fails as often as it is asked, is a StoreError:
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -30,6 +33,7 @@ __all__ = [
     "delete_file",
     "delete_folder",
     "exists",
+    "has_tags",
     "is_local",
     "link_or_copy",
     "listing",
@@ -40,11 +44,14 @@ __all__ = [
     "open_kept",
     "open_output",
     "parallel",
+    "pinned",
     "remove_empty_folders",
     "status",
 ]
 
 _COPIED = 1 << 22  # bytes at a time
+_TAGGED = (*s3.SCHEMES, *clouds.GOOGLE, *clouds.AZURE)
+_pinned: ContextVar[Mapping[str, FileStatus]] = ContextVar("hive_bitmap_pinned", default=MappingProxyType({}))
 _LOCAL = Local()
 
 
@@ -63,9 +70,24 @@ def listing(path: str) -> Listing:
     return _store(path).listing(path)
 
 
-def open_input(path: str, known: FileStatus | None = None) -> pa.NativeFile:
-    """The file for random reading; `known` is its status, if it was asked for already. Raises FileNotFoundError."""
-    return _store(path).open_input(path, known)
+def open_input(path: str) -> pa.NativeFile:
+    """The file for random reading. Raises FileNotFoundError, and FileChanged for one that is `pinned` as another."""
+    return _store(path).open_input(path, _pinned.get().get(path))
+
+
+def has_tags(path: str) -> bool:
+    """Whether the store can be asked for a file under the tag that a listing gave: then it need not be looked at."""
+    return parts(path).scheme in _TAGGED
+
+
+@contextmanager
+def pinned(status: FileStatus) -> Iterator[None]:
+    """Inside the block the file of this status is opened, and read, as that one and no other."""
+    token = _pinned.set({**_pinned.get(), status.path: status})
+    try:
+        yield
+    finally:
+        _pinned.reset(token)
 
 
 def open_kept(path: str, size: int) -> pa.NativeFile:

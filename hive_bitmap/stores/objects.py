@@ -28,6 +28,7 @@ IN_MEMORY = 64 << 20  # bytes of an object that is being written before they go 
 LARGEST_PUT = 5_000_000_000
 LONGEST_REQUEST = "15m"  # a large object may take its time, as long as bytes flow
 RETRYING_SECONDS = 60
+_BEYOND = ("status code: 416", "non-partial response")  # how the client tells of a range without bytes
 
 
 class Objects:
@@ -146,8 +147,8 @@ class Objects:
                 status, content = _status(path, got.meta), got.bytes().to_bytes()
             requests.count_bytes(len(content))
             return content, status
-        except _Empty:
-            return b"", self.status(path)
+        except _Beyond:
+            return self._end(path, self.status(path))
 
     def _range(self, path: str, start: int, size: int, etag: str) -> bytes:
         import obstore
@@ -158,7 +159,7 @@ class Objects:
         try:
             with self._asking(requests.READ, path):
                 content: bytes = obstore.get(self._client, _key(path), options=options).bytes().to_bytes()
-        except _Empty:
+        except _Beyond:
             content = b""
         requests.count_bytes(len(content))
         if len(content) != size:  # of an answer that was cut off the client says so
@@ -185,13 +186,13 @@ class Objects:
         except PreconditionError as error:
             raise FileChanged(f"{path} was replaced while it was read: run the query again") from error
         except (BaseError, OSError, ValueError) as error:
-            if kind == requests.READ and "416" in str(error):
-                raise _Empty from error
+            if kind == requests.READ and any(said in str(error) for said in _BEYOND):
+                raise _Beyond from error
             raise failed(f"the store of {path} fails", error, self._advice) from error
 
 
-class _Empty(Exception):
-    """The end of an object that holds no byte was asked for."""
+class _Beyond(Exception):
+    """Bytes were asked for that the object does not have: it is empty, or shorter than it was."""
 
 
 class _Upload(Discarding):
