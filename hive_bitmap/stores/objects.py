@@ -155,7 +155,7 @@ class Objects:
 
         options: Any = {"range": (start, start + size)}
         if etag:
-            options["if_match"] = etag
+            options["if_match"] = f'"{etag}"'
         try:
             with self._asking(requests.READ, path):
                 content: bytes = obstore.get(self._client, _key(path), options=options).bytes().to_bytes()
@@ -252,4 +252,6 @@ def _key(path: str) -> str:
 
 
 def _status(path: str, found: Any) -> FileStatus:
-    return FileStatus(path, found["size"], int(found["last_modified"].timestamp() * 1000), found["e_tag"] or "")
+    """Some stores tell parts of a second in a listing and not in a HEAD, and put the tag into quotes in one of them."""
+    seconds, tag = int(found["last_modified"].timestamp()), (found["e_tag"] or "").strip('"')
+    return FileStatus(path, found["size"], seconds * 1000, tag)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hive_bitmap
+from hive_bitmap import stores
 from hive_bitmap.errors import BuildFailed, StoreError
 from hive_bitmap.index import hadoop
 from hive_bitmap.query import left
@@ -100,6 +101,20 @@ def test_a_build_ends_with_a_sentence_and_leaves_what_was_published(spark: Spark
     assert hive_bitmap.count(spark, table, "k = 7") == 10
     hive_bitmap.rebuild(spark, table)
     assert hive_bitmap.plan(spark, table, "k = 7", count=True).rows_selected == 10
+
+
+@pytest.mark.parametrize("home", ["s3"], indirect=True)
+def test_a_drop_that_cannot_delete_says_what_is_left(spark: SparkSession, table: str, s3: S3) -> None:
+    root = hive_bitmap.show(spark, table)[0].definition.root
+    s3.proxy.fate = lambda request: proxy.FORBIDDEN if request.ours and "delete" in request.target else proxy.PASS
+    with pytest.raises(StoreError, match="files of it are left in s3a://") as raised:
+        hive_bitmap.drop(spark, table, "i")
+    assert root in str(raised.value) and "AccessDenied" in str(raised.value)
+    s3.proxy.reset()
+    assert stores.exists(root) and hive_bitmap.show(spark, table) == []
+    hive_bitmap.clean(spark, location=root)  # from now on nobody is taken to need it
+    hive_bitmap.clean(spark, location=root, grace_seconds=0)
+    assert not stores.exists(root)
 
 
 @pytest.mark.parametrize("home", ["s3"], indirect=True)

@@ -74,6 +74,15 @@ def test_an_index_lives_and_dies_with_its_table(spark: SparkSession, home: str, 
     assert index_table not in [name.tableName for name in spark.sql("SHOW TABLES").collect()]
 
 
+def test_text_is_staged_in_the_store_and_nothing_of_that_stays(spark: SparkSession, home: str) -> None:
+    make(spark, "TEXTFILE")
+    hive_bitmap.build(spark, "t", ["k"], name="i")
+    check(spark, 0)
+    [definition] = [one.definition for one in hive_bitmap.show(spark, "t")]
+    folders = [name for value in ("a", "b c") for name in stores.listing(f"{definition.root}/p={value}").folders]
+    assert len(folders) == 2 and all(name.startswith("generation-") for name in folders)
+
+
 def test_the_room_sees_what_hadoop_wrote(spark: SparkSession, home: str) -> None:
     """Folders that Hadoop's client makes as objects of no bytes are folders here too, and no files."""
     make(spark)

@@ -12,6 +12,8 @@ from hive_bitmap import java
 from tests.integration.servers import process
 
 HOME = Path(pyspark.__file__).parent
+# What bin/load-spark-env.sh sets for a worker that starts executors.
+ENVIRONMENT = {"SPARK_HOME": str(HOME), "SPARK_SCALA_VERSION": "2.13", "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 @contextlib.contextmanager
@@ -24,14 +26,13 @@ def serving(folder: Path, workers: int = 2) -> Iterator[str]:
     with contextlib.ExitStack() as stack:
         place = _made(folder / "master")
         command = [*start, f"{deploy}.master.Master", *listening, "--port", str(port)]
-        stack.enter_context(process.serving(command, place, lambda: process.connect(port), {"SPARK_HOME": str(HOME)}))
+        stack.enter_context(process.serving(command, place, lambda: process.connect(port), ENVIRONMENT))
         for number in range(workers):
             place = _made(folder / f"worker{number}")
             command = [*start, f"{deploy}.worker.Worker", "--host", "127.0.0.1"]
             command += ["--webui-port", str(process.free_port())]
             command += ["--cores", "1", "--memory", "700m", "--work-dir", str(place / "work"), url]
-            environment = {"SPARK_HOME": str(HOME)}
-            stack.enter_context(process.serving(command, place, lambda log=place / "log": _joined(log), environment))
+            stack.enter_context(process.serving(command, place, lambda log=place / "log": _joined(log), ENVIRONMENT))
         yield url
 
 
