@@ -17,19 +17,24 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
 import hive_bitmap
+from hive_bitmap import stores
+from hive_bitmap.index import hadoop
 from hive_bitmap.session import session
 from tests.integration.servers import jars
 from tests.stores.servers import proxy as proxy_server
 from tests.stores.servers import s3 as s3_server
 from tests.stores.servers.proxy import Proxy
 
-BUCKET, FILES = "bench", 20
-RARE, CLUSTERED, HALF = "r = 77", "c = 3", "h = 1"
+BUCKET, FILES, GROUPS = "bench", 20, 3
+RARE, CLUSTERED, HALF = "r = 77", "c = 3", "h = 1"  # some 20 rows, a file, half of the rows
 
 
 @dataclass(frozen=True)
@@ -85,19 +90,23 @@ def _started(folder: Path) -> Iterator[tuple[SparkSession, Proxy]]:
 
 def _make(spark: SparkSession, rows: int) -> None:
     """A rare key in many files, one that is together in one file, and one of half of the rows."""
-    each = rows // FILES
     spark.sql(
-        "CREATE TABLE t (r int, c int, h int, id bigint, text string) STORED AS PARQUET "
-        f"LOCATION 's3a://{BUCKET}/t' TBLPROPERTIES ('parquet.block.size'='1048576')"
+        "CREATE EXTERNAL TABLE t (r int, c int, h int, id bigint, text string) STORED AS PARQUET "
+        f"LOCATION 's3a://{BUCKET}/t'"
     )
-    frame = spark.range(0, rows, 1, FILES).selectExpr(
-        "CAST(pmod(hash(id), 20000) AS int) AS r",
-        f"CAST(id DIV {each} AS int) AS c",
-        "CAST(id % 2 AS int) AS h",
-        "id",
-        "concat(md5(CAST(id AS string)), md5(CAST(id + 1 AS string)), md5(CAST(id + 2 AS string))) AS text",
-    )
-    frame.write.insertInto("t")
+    hadoop.use(spark)
+    rng, each = np.random.default_rng(18), rows // FILES
+    for number in range(FILES):
+        ids = np.arange(number * each, (number + 1) * each)
+        columns = {
+            "r": rng.integers(0, rows // 20, each, np.int32),
+            "c": np.full(each, number, np.int32),
+            "h": (ids % 2).astype(np.int32),
+            "id": ids,
+            "text": pa.array([rng.bytes(48).hex() for _ in range(each)]),
+        }
+        with stores.open_output(f"s3a://{BUCKET}/t/{number:02}.parquet") as sink:
+            pq.write_table(pa.table(columns), sink, row_group_size=-(-each // GROUPS))
     hive_bitmap.build(spark, "t", ["r", "c", "h"])
 
 

@@ -23,11 +23,10 @@ NAME = "checksums"
 _TRAILER = 8  # the length of the footer, and the magic
 
 
-def of_shard(path: str) -> list[int]:
+def of_shard(source: pa.NativeFile) -> list[int]:
     """The sums of a shard that was just written: of its footer, then of its column chunks."""
-    with stores.open_input(path) as source:
-        chunks = _chunks(pq.read_metadata(source))
-        return [zlib.crc32(_footer(source)), *(zlib.crc32(source.read_at(size, start)) for start, size in chunks)]
+    chunks = _chunks(pq.read_metadata(source))
+    return [zlib.crc32(_footer(source)), *(zlib.crc32(source.read_at(size, start)) for start, size in chunks)]
 
 
 def write(folder: str, sums: Mapping[str, Sequence[int]]) -> None:

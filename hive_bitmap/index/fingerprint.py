@@ -33,6 +33,11 @@ class Fingerprint:
         """What the store said of the file."""
         return FileStatus(self.path, self.size, self.mtime_ms, self.etag)
 
+    @property
+    def tagged(self) -> bool:
+        """Whether the store can be asked for this very file, so that it need not be looked at before and after."""
+        return bool(self.etag) and stores.has_tags(self.path)
+
     def matches(self, status: FileStatus) -> bool:
         """Whether a listing shows the same file; a store without tags leaves size and time to decide."""
         same_tag = self.etag == status.etag or not self.etag or not status.etag

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -71,7 +71,7 @@ class Reading:
     """
 
     base: Table
-    settings: Mapping[str, str]
+    settings: Mapping[str, str] = field(repr=False)  # secrets of stores may be among them
     format: str
     columns: tuple[KeyColumn, ...]
     constants: pa.Table

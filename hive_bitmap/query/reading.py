@@ -91,7 +91,7 @@ def _read_selected(task: ReadTask, lookup: Lookup) -> Iterator[pa.RecordBatch]:
 def _rows_of(task: ReadTask, fingerprint: Fingerprint, wanted: BlockRows) -> Iterator[pa.RecordBatch]:
     """Some rows of a file that is the one of the plan, before and after they are read."""
     read = FORMATS[task.format].read_rows
-    if _tagged(fingerprint):  # each request asks for this very file
+    if fingerprint.tagged:  # each request asks for this very file
         with stores.pinned(fingerprint.status):
             yield from read(fingerprint.path, task.columns, wanted)
         return
@@ -100,13 +100,9 @@ def _rows_of(task: ReadTask, fingerprint: Fingerprint, wanted: BlockRows) -> Ite
         raise FileChanged(f"{fingerprint.path} was replaced while it was read: run the query again")
 
 
-def _tagged(fingerprint: Fingerprint) -> bool:
-    return bool(fingerprint.etag) and stores.has_tags(fingerprint.path)
-
-
 def _listed(fingerprints: Sequence[Fingerprint]) -> dict[str, FileStatus]:
     """What the store says now of files whose listing tells all, where that is less to ask than each of them."""
-    folders = Counter(one.path.rpartition("/")[0] for one in fingerprints if _tagged(one))
+    folders = Counter(one.path.rpartition("/")[0] for one in fingerprints if one.tagged)
     found = (stores.listing(folder).files for folder, files in folders.items() if files > 1)
     return {file.path: file for files in found for file in files}
 
