@@ -25,6 +25,7 @@ from hive_bitmap.index.metastore import (
     hadoop_path,
     is_unknown_kind,
 )
+from hive_bitmap.stores.options import HDFS_USER, PREFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -120,6 +121,9 @@ def hadoop(spark: SparkSession, prefixes: Sequence[str]) -> dict[str, str]:
     for prefix in prefixes:
         said = bridge.json(conf.getPropsWithPrefix(prefix))
         found.update({prefix + name: value for name, value in said.items()})
+    jvm: Any = spark._jvm
+    user = jvm.org.apache.hadoop.security.UserGroupInformation.getCurrentUser()
+    found[PREFIX + HDFS_USER] = str(user.getShortUserName())
     paths = {name: path for name, path in found.items() if name.endswith(CREDENTIAL_FILES) and path.strip()}
     for name, path in sorted(paths.items(), key=lambda pair: pair[0].startswith("fs.s3a.")):
         bucket = name.removeprefix("fs.s3a.bucket.").removesuffix(f".{CREDENTIAL_FILES}") if ".bucket." in name else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any, TypeVar
@@ -12,7 +13,7 @@ import pyarrow as pa
 from hive_bitmap.errors import StoreError
 from hive_bitmap.stores import requests
 from hive_bitmap.stores.failing import failed, repeated
-from hive_bitmap.stores.options import Options
+from hive_bitmap.stores.options import HDFS_USER, Options
 from hive_bitmap.stores.paths import parent, parts
 from hive_bitmap.stores.ranged import TAIL, Ranged
 from hive_bitmap.stores.store import TAIL_BYTES, Discarding, FileStatus, Listing, in_order
@@ -38,6 +39,8 @@ def open_cluster(options: Options, scheme: str, authority: str) -> Hdfs:
     url = f"{scheme}://{authority}" if authority else default
     if not url.startswith(f"{scheme}://"):
         raise StoreError(f"{scheme}:/ without a name node is that of fs.defaultFS, which is {default or 'not set'}")
+    if user := options.get(HDFS_USER):
+        os.environ.setdefault("HADOOP_USER_NAME", user)  # the only way to tell the client
     attempts = str(options.number("attempts"))
     config = {"dfs.client.failover.max.attempts": attempts, **_BOUNDS}
     config |= options.beginning("dfs.", "fs.defaultFS", "fs.viewfs.", "hadoop.security.", "hadoop.rpc.")

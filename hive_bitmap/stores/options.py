@@ -24,6 +24,7 @@ OWN = {  # name: its default, and what it is
     "memory": (128, "MB of index files of stores that are kept in memory"),
 }
 HDFS_CLIENT = "hdfs.client"  # `native`, or `libhdfs`
+HDFS_USER = "hdfs.user"  # who we are to a cluster without Kerberos: whoever runs the driver, on the executors too
 _HDFS_CLIENTS = ("native", "libhdfs")
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -118,6 +122,23 @@ def test_a_file_of_hdfs_is_as_private_as_the_folder_above_it(hdfs: str) -> None:
     assert named == [("bob", "r-x")]
     assert client.get_file_info(f"{root}/index/_manifest").permission & 0o007 == 0
     assert client.get_file_info(f"{root}/index/_manifest/f").permission & 0o007 == 0
+
+
+def test_whoever_runs_the_driver_owns_what_others_write_for_him(hdfs: str) -> None:
+    """In a process of its own, for the user of a process is told once."""
+    from hdfs_native import Client
+
+    client, root = Client(hdfs, {}), f"/{uuid4().hex}"
+    client.mkdirs(root, 0o777, True)
+    client.set_permission(root, 0o777)
+    code = (
+        "from tests.stores.conftest import reached\nfrom hive_bitmap import stores\n"
+        f"with reached({{'hive_bitmap.stores.hdfs.user': 'bob'}}), stores.open_output('{hdfs}{root}/f') as sink:\n"
+        "    sink.write(b'1')"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "HADOOP_USER_NAME"}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment, cwd=Path(__file__).parents[2])
+    assert client.get_file_info(f"{root}/f").owner == "bob"
 
 
 def test_objects_have_tags_in_listings_and_an_open_one_is_not_mixed_with_its_successor(s3: S3) -> None:
