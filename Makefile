@@ -4,6 +4,7 @@ ROWS = 10e6
 VENV = .venv
 BIN = $(VENV)/bin
 INSTALLED = $(VENV)/.installed
+STORES = $(VENV)/.stores
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # All tests: a worker a core, four at most, for each has a Spark of its own. A choice of them: no workers.
 WORKERS = --numprocesses auto --maxprocesses 4
@@ -16,7 +17,7 @@ export PYSPARK_DRIVER_PYTHON = $(PYSPARK_PYTHON)
 unexport SPARK_HOME SPARK_CONF_DIR SPARK_REMOTE HADOOP_CONF_DIR HIVE_CONF_DIR PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL = help
-.PHONY: help install demo test check bench bench-hive bench-functions hive servers jar compat test-docker dist clean
+.PHONY: help install demo test check bench bench-hive bench-functions bench-stores hive servers stores jar compat test-docker dist clean
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | awk -F@ '{ printf "%-23s %s\n", $$1, $$2 }'
@@ -31,6 +32,11 @@ $(INSTALLED): setup.cfg constraints.txt | $(BIN)/python
 	@echo "installing into $(VENV) (the first time some 600 MB are fetched)" >&2
 	@$(PIP) --upgrade pip
 	@$(PIP) --constraint constraints.txt --editable '.[demo,dev,test]'
+	@touch $@
+
+$(STORES): $(INSTALLED)
+	@echo "installing a server of S3 into $(VENV)" >&2
+	@$(PIP) --constraint constraints.txt --editable '.[stores]'
 	@touch $@
 
 demo: $(INSTALLED) ## index the flights of New York in 2013, and ask them a few questions
@@ -66,6 +72,12 @@ jar: $(INSTALLED) ## compile the Java of hive_bitmap/catalyst into the jar of th
 
 test-docker: $(INSTALLED) ## run the same tests with the servers of docker/compose.yaml, which needs a Docker engine
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) -m hive --docker tests/integration
+
+stores: $(STORES) ## run the tests with real HDFS and S3 servers; the first time some 800 MB of jars are fetched
+	@$(WITH_JAVA) $(BIN)/python -m pytest -m stores $(or $(T),tests/stores)
+
+bench-stores: $(STORES) ## measure requests and seconds on S3, at 0, 30 and 100 ms a request, side by side with Spark
+	@$(WITH_JAVA) $(BIN)/python -m bench.stores
 
 dist: $(INSTALLED) ## build the wheel and the source distribution into dist/
 	@rm -rf dist

@@ -74,6 +74,10 @@ class FileChanged(HiveBitmapError):
     """A base file was replaced or vanished between planning and reading: plan again."""
 
 
+class StoreError(HiveBitmapError):
+    """A store of files that cannot be reached, does not let us in, or fails: queries are left to Spark alone."""
+
+
 class ServerError(HiveBitmapError):
     """A server that cannot be reached, lets us not in, refuses a statement or gives no answer; the message says why."""
 

@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "hive_bitmap"
 # A part imports itself and what stands above it; parts on one line do not know each other.
 LAYERS = [
     {"errors"},
-    {"columns", "java", "packages", "versions"},
+    {"columns", "java", "packages", "versions", "stores"},
     {"bitmaps", "formats"},
     {"index"},
     {"query"},
@@ -25,7 +25,8 @@ LAYERS = [
     {"__main__"},
 ]
 LAYER = {part: number for number, parts in enumerate(LAYERS) for part in parts}
-PURE = ["bitmaps", "query.predicates", "query.select", "query.planner", "query.offsets", "query.explain", "sql.parse"]
+BRAIN = ["predicates", "select", "planner", "offsets", "explain"]
+PURE = ["bitmaps", "stores", *(f"query.{name}" for name in BRAIN), "sql.parse"]
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from hive_bitmap.formats import storage
-from hive_bitmap.formats.storage import FileStatus
+from hive_bitmap import stores
 from hive_bitmap.index.catalog import Values
+from hive_bitmap.index.parallel import each
+from hive_bitmap.stores import FileStatus
 
 _ESCAPED = re.compile(r"\\(.)")
 _CHARACTERS = {"t": "\t", "n": "\n", "r": "\r"}
@@ -36,7 +36,7 @@ def parse(text: str) -> Listing:
     r"""A listing from its lines.
 
     >>> parse("P\t=1\nF\t10\t99\tfile:/w/a").partitions
-    ((('1',), (FileStatus(path='file:/w/a', size=10, mtime_ms=99, etag='', changed_ms=99),)),)
+    ((('1',), (FileStatus(path='file:/w/a', size=10, mtime_ms=99, etag=''),)),)
     """
     partitions: list[tuple[Values, list[FileStatus]]] = []
     for line in text.split("\n"):
@@ -44,19 +44,21 @@ def parse(text: str) -> Listing:
         if kind == "P":
             partitions.append((tuple(_text(field[1:]) if field else None for field in fields), []))
         elif kind == "F":
-            size, modified, path = fields
-            partitions[-1][1].append(FileStatus(_text(path), int(size), int(modified), ""))
+            size, modified, path = int(fields[0]), int(fields[1]), _text(fields[2])
+            # what a store with tags tells in its listing only, parts of a second, is in no fingerprint
+            seen = modified - modified % 1000 if stores.has_tags(path) else modified
+            partitions[-1][1].append(FileStatus(path, size, seen, ""))
     return Listing(tuple((values, tuple(files)) for values, files in partitions))
 
 
-def as_now(listing: Listing, list_folder: Callable[[str], list[FileStatus]] = storage.list_folder) -> Listing | None:
+def as_now(listing: Listing) -> Listing | None:
     """The same files as they are at this moment; None where one is gone."""
-    found: dict[str, FileStatus] = {}
-    for folder in {file.path.rpartition("/")[0] for file in listing.files}:
-        try:
-            found.update({status.path: status for status in list_folder(folder)})
-        except FileNotFoundError:
-            return None
+    folders = {file.path.rpartition("/")[0] for file in listing.files}
+    threads = max(map(stores.parallel, folders), default=1)
+    try:
+        found = {file.path: file for listed in each(stores.listing, folders, threads) for file in listed.files}
+    except FileNotFoundError:
+        return None
     if any(file.path not in found for file in listing.files):
         return None
     return Listing(

@@ -24,13 +24,14 @@ from hive_bitmap.catalyst import ranges
 from hive_bitmap.catalyst.conditions import Condition, condition
 from hive_bitmap.catalyst.listing import Listing, as_now, parse
 from hive_bitmap.columns import Column
-from hive_bitmap.errors import HiveBitmapError
+from hive_bitmap.errors import HiveBitmapError, StoreError
 from hive_bitmap.index import catalog, metastore_jvm
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.metastore import CHAR_TYPE_KEY, Table
 from hive_bitmap.query import settings
-from hive_bitmap.query.aggregates import known_counts
+from hive_bitmap.query.aggregates import KnownCounts, known_counts
 from hive_bitmap.query.answers import FEW_KEYS, PLACE
+from hive_bitmap.query.left import left_to_spark
 from hive_bitmap.query.nodes import Constant, SparkLeaf
 from hive_bitmap.query.planner import BLOCKS, FILES, FULL_SCAN, INDEX_ONLY, Plan
 from hive_bitmap.query.prepare import Prepared, prepare
@@ -117,6 +118,8 @@ class Planning:
             scan = Scan.of(number, text, int(asked["cores"]))
             try:
                 self._decide(spark, question, scan, conf)
+            except StoreError as e:
+                question.leave(number, report(scan, "left alone", "store", left_to_spark(e)))
             except HiveBitmapError as e:
                 if said.strict:
                     raise
@@ -162,7 +165,7 @@ class Planning:
         found: Condition,
         listing: Listing | None,
     ) -> bool:
-        """Whether the index holds the answer of the aggregation over a scan, which is noted then."""
+        """Whether a scan is decided: the index holds the answer of its aggregation, noted here, or a store fails."""
         assert scan.aggregate is not None
         parts = tuple(tuple(part) for part in scan.aggregate["parts"])
         keys = tuple(dict.fromkeys(key for part in parts for key in part))
@@ -174,6 +177,9 @@ class Planning:
         except HiveBitmapError as e:
             log.info("%s is not answered by its indexes: %s", resolved.base.full_name, e)
             return False
+        if prepared.plan.code == "store":  # to narrow the scan would ask it again, and wait as long
+            question.leave(scan.number, self._report(scan, "left alone", "store", prepared.plan))
+            return True
         if prepared.plan.strategy != INDEX_ONLY:
             log.info("%s is not answered by its indexes: %s", resolved.base.full_name, prepared.plan.reason)
             return False
@@ -244,10 +250,25 @@ class Planning:
             asked = self._asked.get(counting.number())
         if asked is None:
             return None
+        try:
+            found = self._known(spark, counting, asked)
+        except StoreError as e:
+            left_to_spark(e)
+            return None
+        if found is None or not _exact(found.tables, asked.means):
+            return None
+        jvm: Any = spark._jvm
+        answer = jvm.java.util.ArrayList()
+        for table in found.tables:
+            answer.add(frame_of(spark, table)._jdf)
+        answer.add(jvm.java.util.ArrayList(sorted(found.unknown)))
+        return answer
+
+    def _known(self, spark: SparkSession, counting: Any, asked: Asked) -> KnownCounts | None:
+        indexes = catalog.indexes_on(spark, asked.base, catalog.INDEXES_REMEMBERED)
         listing = None if asked.listing is None else as_now(asked.listing)
         if asked.listing is not None and listing is None:
             return None
-        indexes = catalog.indexes_on(spark, asked.base, catalog.INDEXES_REMEMBERED)
         resolved = Resolved(
             asked.base,
             tuple(indexes),
@@ -258,15 +279,7 @@ class Planning:
             listing is not None,
             asked.cores,
         )
-        found = known_counts(spark, asked.request, prepare(spark, asked.request, resolved))
-        if found is None or not _exact(found.tables, asked.means):
-            return None
-        jvm: Any = spark._jvm
-        answer = jvm.java.util.ArrayList()
-        for table in found.tables:
-            answer.add(frame_of(spark, table)._jdf)
-        answer.add(jvm.java.util.ArrayList(sorted(found.unknown)))
-        return answer
+        return known_counts(spark, asked.request, prepare(spark, asked.request, resolved))
 
     def _conf(self, spark: SparkSession, question: Any, where: tuple[str, int]) -> Mapping[str, str]:
         with self._lock:

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from hive_bitmap.formats.storage import FileStatus
 from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.index.manifest import Manifest
 from hive_bitmap.query.candidates import Candidates
+from hive_bitmap.stores import FileStatus
 
 Longs = npt.NDArray[np.int64]
 

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hive_bitmap import stores
 from hive_bitmap.errors import Undecodable
-from hive_bitmap.formats import storage, units
+from hive_bitmap.formats import units
 from hive_bitmap.formats.blocks import Blocks
 from hive_bitmap.formats.columns import KeyColumn
 from hive_bitmap.formats.units import Layout
@@ -32,7 +33,7 @@ class EngineFormat:
 
     def open_file(self, path: str) -> EngineHandle:
         """Raises FileNotFoundError."""
-        storage.status(path)
+        stores.status(path)
         return EngineHandle(path)
 
     def blocks(self, handle: EngineHandle) -> Blocks:

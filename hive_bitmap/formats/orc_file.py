@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyorc
 from pyarrow import orc
 
+from hive_bitmap import stores
 from hive_bitmap.errors import Undecodable
-from hive_bitmap.formats import storage
 from hive_bitmap.formats.columns import KeyColumn, decoding
 from hive_bitmap.formats.orc_types import Reading, reading
 
@@ -49,7 +49,7 @@ class OrcHandle:
 
 def open_file(path: str) -> OrcHandle:
     """Open a file and read its footer; raises FileNotFoundError, Undecodable (damaged, encrypted)."""
-    source = storage.open_input(path)
+    source = stores.open_input(path)
     with decoding("footer"):
         file = orc.ORCFile(source)
         schema = root(footer(source))

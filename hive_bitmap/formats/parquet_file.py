@@ -9,8 +9,8 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hive_bitmap import stores
 from hive_bitmap.errors import Undecodable
-from hive_bitmap.formats import storage
 from hive_bitmap.formats.columns import KeyColumn, decoding
 from hive_bitmap.formats.parquet_types import Reading, reading
 
@@ -54,6 +54,7 @@ class ParquetHandle:
             self.source,
             metadata=self.metadata,
             read_dictionary=list(dictionaries),
+            pre_buffer=not stores.is_local(self.path),  # far from here few large requests cost least
             coerce_int96_timestamp_unit="us",
             arrow_extensions_enabled=False,
         )
@@ -61,7 +62,7 @@ class ParquetHandle:
 
 def open_file(path: str) -> ParquetHandle:
     """Open a file and read its footer; raises FileNotFoundError, Undecodable (damaged, encrypted)."""
-    source = storage.open_input(path)
+    source = stores.open_input(path)
     with decoding("footer"):
         file = pq.ParquetFile(source)
         schema = file.schema_arrow

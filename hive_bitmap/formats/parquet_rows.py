@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hive_bitmap import stores
 from hive_bitmap.errors import FileChanged
-from hive_bitmap.formats import storage
 from hive_bitmap.formats.columns import KeyColumn, arrow_type, converted, decoding, nulls
 from hive_bitmap.formats.parquet_file import ParquetHandle, find, open_file
 
@@ -83,7 +83,7 @@ def _duckdb_can(handle: ParquetHandle) -> bool:
     It takes local paths for patterns, renames columns that differ in case alone, and makes shapes of `geo` columns.
     """
     return (
-        storage.is_local(handle.path)
+        stores.is_local(handle.path)
         and not _GLOB.intersection(handle.path)
         and len(handle.fields) == len(handle.names)
         and _ROW_NUMBER not in handle.fields
@@ -97,7 +97,7 @@ def _by_duckdb(handle: ParquetHandle, output: _Output, selection: Sequence[Wante
     for some in _portions(selection):
         numbers = np.concatenate([first[block] + rows for block, rows in some if rows is not None])
         try:
-            read = _semi_join(storage.local_path(handle.path), output.names, numbers)
+            read = _semi_join(stores.local_path(handle.path), output.names, numbers)
         except duckdb.Error:
             yield from _by_arrow(handle, output, some)
             continue

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hive_bitmap import stores
 from hive_bitmap.errors import Undecodable
-from hive_bitmap.formats import storage
 from hive_bitmap.formats.blocks import Blocks
 
 Longs = npt.NDArray[np.int64]
@@ -41,7 +41,7 @@ def blocks(layout: Layout, path: str) -> Blocks:
     """The blocks of a file, whose offsets are those of their first units; raises FileNotFoundError, Undecodable."""
     offsets: list[int] = []
     rows: list[int] = []
-    with storage.open_input(path) as source:
+    with stores.open_input(path) as source:
         size = source.size()
         for found in layout.units(source, path, 0, size):
             while len(found.offset):
@@ -61,7 +61,7 @@ def row_offsets(layout: Layout, path: str, offset: int, length: int, rows: Longs
 
     A reader that keeps every split with one of them loses none of the rows. Raises FileNotFoundError, Undecodable.
     """
-    with storage.open_input(path) as source:
+    with stores.open_input(path) as source:
         kept = [np.zeros(0, np.int64)]
         first = 0
         for found in layout.units(source, path, offset, offset + length):

@@ -10,9 +10,9 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hive_bitmap import stores
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import NotFound, ServerError, Unsupported
-from hive_bitmap.formats import storage
 from hive_bitmap.hiveserver import tables
 from hive_bitmap.hiveserver.connection import Server
 from hive_bitmap.hiveserver.evaluation import evaluation
@@ -120,7 +120,7 @@ def write_offsets(
     content = result_file(found, utf8=utf8)
     if most > READER_LIMIT:
         log.warning("%s stands for more than the %d bytes that a reader takes by default", path, READER_LIMIT)
-    with storage.open_output("file:" + storage.absolute(path)) as sink:
+    with stores.open_output("file:" + stores.absolute(path)) as sink:
         sink.write(content)
     return plan
 

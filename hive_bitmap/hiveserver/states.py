@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.errors import CorruptIndex, NotPermitted, ServerError, Unsupported
-from hive_bitmap.formats.storage import FileStatus
 from hive_bitmap.hiveserver import files, tables
 from hive_bitmap.hiveserver.connection import Server
 from hive_bitmap.index import checksums, generation, listing, manifest, serde
@@ -19,6 +18,7 @@ from hive_bitmap.index.listing import is_visible
 from hive_bitmap.index.manifest import FILES, Manifest
 from hive_bitmap.index.metastore import Table, partition_name
 from hive_bitmap.query.candidates import PartitionState
+from hive_bitmap.stores import FileStatus
 
 _HARMLESS = re.compile(  # lines of SET: no value, folders within folders, which are refused, and codecs that are known
     r"[^=]*=?|[^=]*(?:recursive|subdirectories)=.*"

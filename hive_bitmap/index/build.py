@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hive_bitmap.errors import BuildFailed
+from hive_bitmap.errors import BuildFailed, StoreError
 from hive_bitmap.index import catalog, changes, generation, metastore, sources, staging, tasks
-from hive_bitmap.index.changes import Content
+from hive_bitmap.index.changes import Change, Content
 from hive_bitmap.index.definition import Definition, define
 from hive_bitmap.index.grouping import jobs
 from hive_bitmap.index.listing import format_of
@@ -153,14 +153,22 @@ def _run(
             refreshed.result()
         contents = changes.finish(planned.changes, reports)
         changed = sources.changed(base, planned.found)
-    except OSError as e:
-        generation.delete(change.folder for change in busy)
+    except (OSError, StoreError) as e:
+        _give_up(busy)
         raise BuildFailed(f"the build failed, the published index is untouched: {e}") from e
     except BaseException:
-        generation.delete(change.folder for change in busy)
+        _give_up(busy)
         raise
     publish(spark, base, [_switch(planned, number, created) for number in range(len(planned.scopes))])
     return [_report(planned, number, contents, changed, started) for number in range(len(planned.scopes))]
+
+
+def _give_up(busy: Sequence[Change]) -> None:
+    """Delete what was begun; where the store does not let us, `clean` does it later."""
+    try:
+        generation.delete(change.folder for change in busy)
+    except (OSError, StoreError) as e:
+        log.warning("what the failed build has written stays until it is cleaned: %s", e)
 
 
 def _switch(planned: Build, number: int, created: bool) -> Switch:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hive_bitmap import stores
 from hive_bitmap.errors import CorruptIndex
-from hive_bitmap.formats import storage
 from hive_bitmap.index import checksums, shard
 from hive_bitmap.index.definition import BUCKET, OFFSET, OFFSETS, Definition
 from hive_bitmap.index.group import SHARD_BYTES, Group, ShardReport, built_schema, index_group, key_fields, shard_name
@@ -69,7 +69,7 @@ def _rows(item: Carry, path: str, size: int) -> pa.Table:
 def shard_rows(definition: Definition, path: str, size: int) -> pa.Table:
     """All rows of a shard, with their cardinalities if it has bitmaps. Raises CorruptIndex."""
     try:
-        with storage.open_input(path) as source:
+        with stores.open_input(path) as source:
             if source.size() != size:
                 raise OSError(f"it has {source.size()} bytes instead of {size}")
             sums = checksums.read(path.rpartition("/")[0]).get(path.rpartition("/")[2])

@@ -13,9 +13,9 @@ from secrets import token_hex
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from hive_bitmap import stores
 from hive_bitmap.errors import AlreadyExists, InvalidProperty, NotFound, Unsupported
-from hive_bitmap.formats import storage
-from hive_bitmap.index import drift, generation, metastore, metastore_alter
+from hive_bitmap.index import drift, generation, hadoop, metastore, metastore_alter
 from hive_bitmap.index.definition import PREFIX, VERSION, Definition, from_table, to_properties
 from hive_bitmap.index.metastore import Table, hadoop_path, index_table_name
 from hive_bitmap.index.parallel import each
@@ -77,6 +77,7 @@ def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tup
 
 def indexes_on(spark: SparkSession, base: Table, seconds: float = 0) -> list[Index]:
     """The indexes of a table that is known already; they may be those of up to `seconds` ago."""
+    hadoop.use(spark)  # what is remembered asks no metastore, which would say so
     where = (base.database, base.name)
     tables = _index_tables.get(spark, where, seconds)
     if tables is None:
@@ -184,7 +185,7 @@ def place(spark: SparkSession, definition: Definition, location: str | None) -> 
 
 def root_at(location: str) -> str:
     """A LOCATION as a Hadoop path string; one without a scheme is a folder of the local file system."""
-    return hadoop_path(location if ":" in location.partition("/")[0] else "file:" + storage.absolute(location))
+    return hadoop_path(location if ":" in location.partition("/")[0] else "file:" + stores.absolute(location))
 
 
 def home(spark: SparkSession, database: str) -> str:

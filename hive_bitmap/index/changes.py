@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hive_bitmap.formats import storage
+from hive_bitmap import stores
 from hive_bitmap.index import checksums, generation, manifest
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.group import ShardReport
@@ -58,12 +58,12 @@ def start(change: Change) -> None:
     generation.start(change.folder, change.source.folder, change.definition)
     if change.held is None or not change.refresh.linked:
         return
-    storage.make_folder(f"{change.folder}/{checksums.FOLDER}")
+    stores.make_folder(f"{change.folder}/{checksums.FOLDER}")
     for shard in change.refresh.linked:
         before, after = change.held.shard_path(shard), f"{change.folder}/{shard}"
-        storage.link_or_copy(before, after)
+        stores.link_or_copy(before, after)
         if change.definition.type == "BITMAP":
-            storage.link_or_copy(cardinalities_path(before), cardinalities_path(after))
+            stores.link_or_copy(cardinalities_path(before), cardinalities_path(after))
 
 
 def finish(changes: Sequence[Change], reports: Sequence[ShardReport]) -> list[Content]:

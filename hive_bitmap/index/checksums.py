@@ -16,23 +16,22 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hive_bitmap.formats import storage
+from hive_bitmap import stores
 
 FOLDER = "_manifest"
 NAME = "checksums"
 _TRAILER = 8  # the length of the footer, and the magic
 
 
-def of_shard(path: str) -> list[int]:
+def of_shard(source: pa.NativeFile) -> list[int]:
     """The sums of a shard that was just written: of its footer, then of its column chunks."""
-    with storage.open_input(path) as source:
-        chunks = _chunks(pq.read_metadata(source))
-        return [zlib.crc32(_footer(source)), *(zlib.crc32(source.read_at(size, start)) for start, size in chunks)]
+    chunks = _chunks(pq.read_metadata(source))
+    return [zlib.crc32(_footer(source)), *(zlib.crc32(source.read_at(size, start)) for start, size in chunks)]
 
 
 def write(folder: str, sums: Mapping[str, Sequence[int]]) -> None:
     """Keep the sums of a generation's files, by their names."""
-    with storage.open_output(f"{folder}/{FOLDER}/{NAME}") as sink:
+    with stores.open_output(f"{folder}/{FOLDER}/{NAME}") as sink:
         sink.write(json.dumps({name: list(values) for name, values in sums.items()}).encode())
 
 
@@ -48,7 +47,7 @@ def read(folder: str) -> Mapping[str, Sequence[int]]:
 def of_generation(folder: str) -> Mapping[str, Sequence[int]]:
     """The sums of a generation, which never change. Raises FileNotFoundError, and OSError where they are not JSON."""
     try:
-        with storage.open_input(f"{folder}/{FOLDER}/{NAME}") as source:
+        with stores.open_input(f"{folder}/{FOLDER}/{NAME}") as source:
             found: Mapping[str, Sequence[int]] = json.loads(source.read())
             return found
     except ValueError as e:

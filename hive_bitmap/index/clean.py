@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hive_bitmap import stores
 from hive_bitmap.errors import NotFound
-from hive_bitmap.formats import storage
 from hive_bitmap.index import catalog, generation, metastore
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.generation import GRACE_SECONDS
@@ -97,7 +97,7 @@ def _of_dropped(
     roots = {f"{home}/{folder}" for folder in generation.subfolders(home)}
     if location is not None:
         root = catalog.root_at(location)
-        if not storage.exists(root):
+        if not stores.exists(root):
             raise NotFound(f"there is no folder {location}")
         roots.add(root)
     free = (root for root in sorted(roots) if not any(_overlap(root, path) for path in taken if path))
@@ -128,4 +128,4 @@ def _leftover(found: _Found, age: float, grace_seconds: float) -> Leftover:
 def _delete(found: Sequence[_Found]) -> None:
     generation.delete(one.path for one in found)
     for one in found:
-        storage.remove_empty_folders(one.path.rpartition("/")[0], one.root if one.dropped else f"{one.root}/")
+        stores.remove_empty_folders(one.path.rpartition("/")[0], one.root if one.dropped else f"{one.root}/")

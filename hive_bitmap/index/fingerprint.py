@@ -10,9 +10,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from hive_bitmap import stores
 from hive_bitmap.errors import Undecodable
-from hive_bitmap.formats import storage
-from hive_bitmap.formats.storage import FileStatus
+from hive_bitmap.stores import FileStatus
 
 FINE_RESOLUTION = 0.05  # seconds; a local kernel stamps files once a tick, at most 10 ms apart
 COARSE_RESOLUTION = 2.0  # seconds; FAT, HFS+, NFS, and stores that tell nothing finer than a second
@@ -28,6 +28,16 @@ class Fingerprint:
     etag: str
     tail_crc32: int
 
+    @property
+    def status(self) -> FileStatus:
+        """What the store said of the file."""
+        return FileStatus(self.path, self.size, self.mtime_ms, self.etag)
+
+    @property
+    def tagged(self) -> bool:
+        """Whether the store can be asked for this very file, so that it need not be looked at before and after."""
+        return bool(self.etag) and stores.has_tags(self.path)
+
     def matches(self, status: FileStatus) -> bool:
         """Whether a listing shows the same file; a store without tags leaves size and time to decide."""
         same_tag = self.etag == status.etag or not self.etag or not status.etag
@@ -36,8 +46,10 @@ class Fingerprint:
     def confirmed(self) -> bool:
         """Whether the file is this one now, at the price of reading its tail where the store has no tags."""
         try:
-            status = storage.status(self.path)
-            return self.matches(status) and bool(self.etag or storage.tail_crc32(self.path) == self.tail_crc32)
+            if self.etag:
+                return self.matches(stores.status(self.path))
+            status, crc = stores.look(self.path)
+            return self.matches(status) and crc == self.tail_crc32
         except FileNotFoundError:
             return False
 
@@ -48,14 +60,14 @@ def take(path: str) -> Fingerprint:
     Waits up to the store's resolution after the file's last change; raises FileNotFoundError, and Undecodable for a
     file that was changed later than this machine's clock says it is now.
     """
-    status = storage.status(path)
+    status, crc = stores.look(path)
     wait = status.changed_ms / 1000 + _resolution(status) - time.time()
     if wait > COARSE_RESOLUTION:
         raise Undecodable("changed at a time that lies ahead of this machine's clock")
     if wait > 0:
         time.sleep(wait)
-        status = storage.status(path)
-    return Fingerprint(path, status.size, status.mtime_ms, status.etag, storage.tail_crc32(path))
+        status, crc = stores.look(path)
+    return Fingerprint(path, status.size, status.mtime_ms, status.etag, crc)
 
 
 def _resolution(status: FileStatus) -> float:

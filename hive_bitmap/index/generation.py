@@ -18,7 +18,7 @@ from datetime import datetime, timezone
 from typing import Any
 from urllib.parse import quote
 
-from hive_bitmap.formats import storage
+from hive_bitmap import stores
 from hive_bitmap.index.checksums import FOLDER
 from hive_bitmap.index.definition import Definition, from_properties, to_properties
 from hive_bitmap.index.parallel import each
@@ -47,16 +47,16 @@ def partition_folder(root: str, names: Iterable[str], values: Iterable[str | Non
 
 def start(folder: str, like: str, definition: Definition) -> None:
     """Make the folder of a generation, with the permissions of the base table's folder, and mark it as being built."""
-    storage.make_folder(folder)
-    if storage.exists(like):
-        storage.copy_permissions(like, folder)
+    stores.make_folder(folder)
+    if stores.exists(like):
+        stores.copy_permissions(like, folder)
     who = {"host": socket.gethostname(), "pid": os.getpid(), "started": time.time()}
     _say(folder, MARKER, {**who, "definition": to_properties(definition)})
 
 
 def retire(folder: str) -> None:
     """Start the grace period of a generation that is no longer published; other folders are left alone."""
-    if is_generation(folder) and storage.exists(folder):
+    if is_generation(folder) and stores.exists(folder):
         _say(folder, RETIRED, {"retired": time.time()})
 
 
@@ -130,7 +130,7 @@ def unused_for(folder: str) -> float | None:
     retired = _said(folder, RETIRED).get("retired")
     if retired is not None:
         return max(time.time() - float(retired), 0.0)
-    complete = storage.exists(f"{folder}/{FOLDER}/shards.parquet")
+    complete = stores.exists(f"{folder}/{FOLDER}/shards.parquet")
     young = time.time() - float(who.get("started", built(folder))) < GRACE_SECONDS
     at_work = _alive(int(who["pid"])) and (young or not complete) if who.get("host") == socket.gethostname() else young
     if at_work:
@@ -149,16 +149,16 @@ def remove_empty(root: str, partition_columns: int) -> None:
     for _ in range(partition_columns):
         levels.append([path for found in each(_partitions, levels[-1]) for path in found])
     for level in reversed(levels):
-        each(lambda path: storage.remove_empty_folders(path, path), level)
+        each(lambda path: stores.remove_empty_folders(path, path), level)
 
 
 def _delete(folder: str) -> None:
     for _ in range(DELETIONS):
         try:
-            storage.delete_folder(folder, last=(RETIRED, MARKER))  # which tell whose it is, should this be killed
+            stores.delete_folder(folder, last=(RETIRED, MARKER))  # which tell whose it is, should this be killed
             return
         except (FileNotFoundError, NotADirectoryError):  # in part by another process, or never made
-            if not storage.exists(folder):
+            if not stores.exists(folder):
                 return
 
 
@@ -170,9 +170,9 @@ def _generations(path: str) -> list[str]:
     return [f"{path}/{name}" for name in subfolders(path) if _NAME.fullmatch(name)]
 
 
-def _files(path: str) -> list[storage.FileStatus]:
+def _files(path: str) -> list[stores.FileStatus]:
     try:
-        return storage.list_folder(path)
+        return stores.listing(path).files
     except FileNotFoundError:
         return []
 
@@ -180,7 +180,7 @@ def _files(path: str) -> list[storage.FileStatus]:
 def subfolders(path: str) -> list[str]:
     """The names of the folders in a folder; none where it is gone."""
     try:
-        return storage.subfolders(path)
+        return stores.listing(path).folders
     except FileNotFoundError:
         return []
 
@@ -196,13 +196,13 @@ def _alive(pid: int) -> bool:
 
 
 def _say(folder: str, marker: str, content: dict[str, Any]) -> None:
-    with storage.open_output(f"{folder}/{marker}") as sink:
+    with stores.open_output(f"{folder}/{marker}") as sink:
         sink.write(json.dumps(content).encode())
 
 
 def _said(folder: str, marker: str) -> dict[str, Any]:
     try:
-        with storage.open_input(f"{folder}/{marker}") as source:
+        with stores.open_input(f"{folder}/{marker}") as source:
             found: dict[str, Any] = json.loads(source.read())
             return found
     except (FileNotFoundError, json.JSONDecodeError):  # never written, or killed while it was

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hive_bitmap import stores
 from hive_bitmap.bitmaps import ENCODINGS
 from hive_bitmap.bitmaps.keybytes import KeyBytes, key_bytes
 from hive_bitmap.columns import Column
@@ -135,6 +136,9 @@ def _look(group: Group, path: str) -> FileLook | None:
     """Index one file; None for one that is gone."""
     try:
         before = fingerprint.take(path)
+        if before.tagged:  # each request asks for this very file
+            with stores.pinned(before.status):
+                return _read(group, before)
         look = _read(group, before)
         return look if before.confirmed() else _unindexed(group, _unknown(path), "it changed while it was read")
     except FileNotFoundError:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hive_bitmap.formats.storage import FileStatus
 from hive_bitmap.index import metastore, serde
 from hive_bitmap.index.carry import Carry
 from hive_bitmap.index.changes import Change
@@ -20,6 +19,7 @@ from hive_bitmap.index.listing import format_of
 from hive_bitmap.index.metastore import Table
 from hive_bitmap.index.sources import Source
 from hive_bitmap.index.tasks import Job, parallelism
+from hive_bitmap.stores import FileStatus
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hive_bitmap import stores
 from hive_bitmap.errors import FileChanged, HiveBitmapError, Unsupported
-from hive_bitmap.formats import storage
 from hive_bitmap.index import catalog, generation, manifest, metastore, serde
 from hive_bitmap.index.carry import shard_rows
 from hive_bitmap.index.catalog import Index
@@ -63,7 +63,7 @@ def export(spark: SparkSession, table: str, index: str, root: str, name: str | N
     found = catalog.named(base, indexes, index)
     _require_readable(base, found)
     definition, called = found.definition, check_name(name or f"hive_{found.definition.name}")
-    home = hadoop_path(root if ":" in root.partition("/")[0] else "file:" + storage.absolute(root))
+    home = hadoop_path(root if ":" in root.partition("/")[0] else "file:" + stores.absolute(root))
     home = f"{home}/{generation.new_name()}"
     states, columns = catalog.states(spark, found), [column.name for column in base.partition_columns]
     partitions, copies = [], []
@@ -73,8 +73,8 @@ def export(spark: SparkSession, table: str, index: str, root: str, name: str | N
         partitions.append(HivePartition(values, source.folder, folder, _newest(source), 0))
         held = _held(spark, base, definition, source, states.get(source.values))
         copies += _copies(number, source, held, replace(definition, compression="gzip"), folder)
-        storage.make_folder(folder)
-        storage.copy_permissions(source.folder, folder)
+        stores.make_folder(folder)
+        stores.copy_permissions(source.folder, folder)
     _let_pass(max((partition.newest_ms for partition in partitions), default=0))
     rows = _run(spark, copies, len(partitions))
     counted = tuple(replace(partition, rows=count) for partition, count in zip(partitions, rows, strict=True))
@@ -137,7 +137,7 @@ def _copies(number: int, source: Source, held: Manifest | None, definition: Defi
 
 def _newest(source: Source) -> int:
     """The newest time of what Hive looks at when it asks whether an index is fresh: all that it does not hide."""
-    listed = storage.list_folder(source.folder) if storage.exists(source.folder) else []
+    listed = stores.listing(source.folder).files if stores.exists(source.folder) else []
     visible = [file.mtime_ms for file in listed if not file.path.rpartition("/")[2].startswith(("_", "."))]
     return max(visible, default=0)
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from hive_bitmap import stores
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.formats import FORMATS, storage
-from hive_bitmap.formats.storage import FileStatus
+from hive_bitmap.formats import FORMATS
 from hive_bitmap.index import serde
 from hive_bitmap.index.metastore import Table
+from hive_bitmap.stores import FileStatus
 
 FORMAT_OF_INPUT = {
     "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat": "parquet",
@@ -127,13 +128,13 @@ def base_files(folder: str) -> list[FileStatus]:
     Raises Unsupported for a folder that holds `name=value` folders: some readers take them for partitions.
     """
     try:
-        nested = [name for name in storage.subfolders(folder) if "=" in name and is_visible(name)]
-        if nested:
-            raise Unsupported(f"folder {folder} holds {nested[0]!r}, which a reader may take for a partition")
-        found = storage.list_folder(folder)
+        found = stores.listing(folder)
     except FileNotFoundError:
         return []
-    return [file for file in found if file.size and is_visible(file.path.rpartition("/")[2])]
+    nested = [name for name in found.folders if "=" in name and is_visible(name)]
+    if nested:
+        raise Unsupported(f"folder {folder} holds {nested[0]!r}, which a reader may take for a partition")
+    return [file for file in found.files if file.size and is_visible(file.path.rpartition("/")[2])]
 
 
 def is_visible(name: str) -> bool:

@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from cachetools import LRUCache
 
+from hive_bitmap import stores
 from hive_bitmap.bitmaps import ENCODINGS
 from hive_bitmap.bitmaps.held import Held
 from hive_bitmap.errors import CorruptIndex
-from hive_bitmap.formats import storage
 from hive_bitmap.index import checksums
 from hive_bitmap.index.definition import BUCKET, OFFSET, OFFSETS
 from hive_bitmap.index.shard import CARDINALITY, cardinalities_path
@@ -130,7 +130,7 @@ def cardinalities(path: str) -> Longs:
     """The cardinality of each row of a shard, from the file beside it. Raises CorruptIndex."""
     beside = cardinalities_path(path)
     with _reading(beside):
-        with storage.open_input(beside) as source:
+        with stores.open_input(beside) as source:
             content = source.read_buffer()
         sums = checksums.read(path.rpartition("/")[0])
         checksums.require(content, sums.get(beside.rpartition("/")[2]))
@@ -231,7 +231,7 @@ def _read(path: str, size: int, group: int, encoding: str) -> Held:
 @lru_cache(maxsize=4096)
 def _metadata(path: str, size: int) -> pq.FileMetaData:
     """A shard's footer."""
-    with storage.open_input(path) as source:
+    with stores.open_kept(path, size) as source:
         if source.size() != size:
             raise OSError(f"it has {source.size()} bytes instead of {size}")
         return checksums.footer_of(source, _sums(path))
@@ -240,7 +240,7 @@ def _metadata(path: str, size: int) -> pq.FileMetaData:
 @contextmanager
 def _open(path: str, size: int) -> Iterator[pq.ParquetFile]:
     metadata = _metadata(path, size)
-    with storage.open_input(path) as source:
+    with stores.open_kept(path, size) as source:
         yield open_checked(source, metadata, _sums(path))
 
 

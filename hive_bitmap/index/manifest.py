@@ -18,8 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hive_bitmap import stores
 from hive_bitmap.errors import CorruptIndex
-from hive_bitmap.formats import storage
 from hive_bitmap.index import checksums
 from hive_bitmap.index.checksums import FOLDER
 from hive_bitmap.index.fingerprint import Fingerprint
@@ -96,7 +96,7 @@ class Manifest:
 
 def write(folder: str, files: Sequence[pa.Table], shards: pa.Table, sums: Mapping[str, Sequence[int]]) -> None:
     """Write the manifest of a generation whose shards are all there; `sums` are theirs, by name (`checksums`)."""
-    storage.make_folder(f"{folder}/{FOLDER}")
+    stores.make_folder(f"{folder}/{FOLDER}")
     ordered = pa.concat_tables([FILES.empty_table(), *files]).sort_by("path")
     contents: dict[str, pa.Buffer | bytes] = {
         "files.parquet": _serialised(ordered),
@@ -105,7 +105,7 @@ def write(folder: str, files: Sequence[pa.Table], shards: pa.Table, sums: Mappin
     }
     checksums.write(folder, {**sums, **{name: [zlib.crc32(content)] for name, content in contents.items()}})
     for name, content in contents.items():
-        with storage.open_output(f"{folder}/{FOLDER}/{name}") as sink:
+        with stores.open_output(f"{folder}/{FOLDER}/{name}") as sink:
             sink.write(content)
 
 
@@ -116,7 +116,7 @@ def read(folder: str) -> Manifest:
     for name, schema in (("files", FILES), ("shards", SHARDS)):
         path = f"{folder}/{FOLDER}/{name}.parquet"
         try:
-            with storage.open_input(path) as source:
+            with stores.open_input(path) as source:
                 content = source.read_buffer()
             checksums.require(content, checksums.read(folder).get(f"{name}.parquet"))
             table = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)  # read_table takes twice as long

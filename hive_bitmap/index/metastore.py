@@ -223,8 +223,10 @@ def columns_of(schema: Mapping[str, Any]) -> list[Column]:
 
 
 def _reader(spark: SparkSession) -> Any:
-    from hive_bitmap.index import metastore_jvm
+    """Whoever asks for a table, or what it has, will look at its files: as this session reaches them."""
+    from hive_bitmap.index import hadoop, metastore_jvm
 
+    hadoop.use(spark)
     return metastore_jvm if metastore_jvm.available(spark) else _Sql
 
 

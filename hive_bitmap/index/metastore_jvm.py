@@ -12,10 +12,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
-from hive_bitmap.errors import ServerError
+from hive_bitmap.errors import ServerError, StoreError
+from hive_bitmap.index.hadoop import use as use_stores
 from hive_bitmap.index.metastore import (
     NULL_PARTITION,
     Partition,
@@ -24,6 +25,7 @@ from hive_bitmap.index.metastore import (
     hadoop_path,
     is_unknown_kind,
 )
+from hive_bitmap.stores.options import HDFS_USER, PREFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 Values = tuple[str | None, ...]
 PIECE = 8000  # characters
+CREDENTIAL_FILES = "security.credential.provider.path"
 
 
 def available(spark: SparkSession) -> bool:
@@ -66,6 +69,7 @@ def _described(bridge: _Bridge, database: str, names: Sequence[str]) -> list[Tab
 
 def table_of(spark: SparkSession, described: Any) -> Table:
     """A table from its description in Spark's catalog, an object of the JVM (`CatalogTable`)."""
+    use_stores(spark)
     return _table(_bridge(spark).json(described))
 
 
@@ -128,6 +132,46 @@ def settings(spark: SparkSession) -> dict[str, str]:
     return found
 
 
+def hadoop(spark: SparkSession, prefixes: Sequence[str]) -> dict[str, str]:
+    """What begins so in the session's Hadoop configuration, secrets in credential files included.
+
+    Raises StoreError where such a file cannot be read.
+    """
+    bridge, conf = _bridge(spark), cast(Any, spark)._jsparkSession.sessionState().newHadoopConf()
+    found = {}
+    for prefix in prefixes:
+        said = bridge.json(conf.getPropsWithPrefix(prefix))
+        found.update({prefix + name: value for name, value in said.items()})
+    jvm: Any = spark._jvm
+    user = jvm.org.apache.hadoop.security.UserGroupInformation.getCurrentUser()
+    found[PREFIX + HDFS_USER] = str(user.getShortUserName())
+    paths = {name: path for name, path in found.items() if name.endswith(CREDENTIAL_FILES) and path.strip()}
+    for name, path in sorted(paths.items(), key=lambda pair: pair[0].startswith("fs.s3a.")):
+        bucket = name.removeprefix("fs.s3a.bucket.").removesuffix(f".{CREDENTIAL_FILES}") if ".bucket." in name else ""
+        for alias, secret in _credentials(spark, conf, path).items():
+            inside = bucket and alias.startswith("fs.s3a.") and not alias.startswith("fs.s3a.bucket.")
+            found[f"fs.s3a.bucket.{bucket}.{alias.removeprefix('fs.s3a.')}" if inside else alias] = secret
+    return found
+
+
+def _credentials(spark: SparkSession, conf: Any, path: str) -> dict[str, str]:
+    """The secrets in Hadoop's credential files, by their names."""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+    jvm: Any = spark._jvm
+    own = jvm.org.apache.hadoop.conf.Configuration(conf)
+    own.set(f"hadoop.{CREDENTIAL_FILES}", path)
+    try:
+        return {
+            alias: "".join(provider.getCredentialEntry(alias).getCredential())
+            for provider in jvm.org.apache.hadoop.security.alias.CredentialProviderFactory.getProviders(own)
+            for alias in provider.getAliases()
+        }
+    except Py4JJavaError as e:
+        reason = str(e.java_exception.toString()).partition("\n")[0]
+        raise StoreError(f"the credential files {path} cannot be read: {reason} ({CREDENTIAL_FILES})") from e
+
+
 def forget_files(spark: SparkSession, table: Table) -> None:
     """Drop what the session remembers of the files and columns of a table; what it has in its cache stays."""
     jvm: Any = spark._jvm
@@ -151,7 +195,7 @@ def time_zone(spark: SparkSession) -> str:
 @contextlib.contextmanager
 def _asking() -> Iterator[None]:
     """Tells in one sentence why the metastore failed."""
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JJavaError
 
     try:
         yield

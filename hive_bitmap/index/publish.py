@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hive_bitmap.errors import BuildFailed
+from hive_bitmap.errors import BuildFailed, StoreError
 from hive_bitmap.index import catalog, generation, metastore, metastore_alter
 from hive_bitmap.index.catalog import Index, Values
 from hive_bitmap.index.definition import Definition, from_table, stored_columns, to_properties
@@ -55,7 +55,8 @@ def publish(spark: SparkSession, base: Table, switches: Sequence[Switch]) -> Non
 def drop(spark: SparkSession, base: Table | None, index: Index) -> None:
     """Drop an index table and delete its generations, and nothing else; `base` is None where it is gone itself.
 
-    Those on which a build is at work are left to it: it fails, or it makes the index anew.
+    Those on which a build is at work are left to it: it fails, or it makes the index anew. Raises StoreError where
+    files stay.
     """
     catalog.forget()
     definition, depth = index.definition, len(index.table.partition_columns)
@@ -63,10 +64,16 @@ def drop(spark: SparkSession, base: Table | None, index: Index) -> None:
     spark.sql(f"DROP TABLE IF EXISTS {definition.sql_name}")
     if base is not None:
         catalog.point_to(spark, base, set(), {definition.index_table})
-    found = generation.below(definition.root, depth)
-    generation.delete([folder for folder in found if folder in live])
-    generation.delete(generation.superseded([folder for folder in found if folder not in live], (), 0))
-    generation.remove_empty(definition.root, depth)
+    try:
+        found = generation.below(definition.root, depth)
+        generation.delete([folder for folder in found if folder in live])
+        generation.delete(generation.superseded([folder for folder in found if folder not in live], (), 0))
+        generation.remove_empty(definition.root, depth)
+    except (OSError, StoreError) as e:
+        raise StoreError(
+            f"index {definition.name} is dropped, but files of it are left in {definition.root}, which clean deletes "
+            f"with that as its location: {e}"
+        ) from e
 
 
 def create_statement(base: Table, definition: Definition, location: str) -> str:
@@ -103,7 +110,7 @@ def _publish(spark: SparkSession, base: Table, switch: Switch) -> None:
         for folder in old:
             log.info("deleting the superseded generation %s", folder)
         generation.delete(old)
-    except OSError as e:
+    except (OSError, StoreError) as e:
         log.warning("index %s is published, but what it replaced is left to clean: %s", switch.definition.name, e)
 
 

@@ -17,11 +17,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hive_bitmap.formats.storage import FileStatus
 from hive_bitmap.index.group import SHARD_BYTES
 from hive_bitmap.index.listing import is_visible
 from hive_bitmap.index.manifest import FILES, Manifest
 from hive_bitmap.index.shard import ROW_BYTES, cardinalities_path
+from hive_bitmap.stores import FileStatus
 
 Flags = npt.NDArray[np.bool_]
 MANY_SHARDS = 16  # small ones of a partition: a lookup opens each of them, a merge in each refresh would cost more

@@ -17,9 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hive_bitmap import stores
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import FileChanged, Undecodable
-from hive_bitmap.formats import storage
 from hive_bitmap.index import shard, staged
 from hive_bitmap.index.definition import BUCKET, Definition
 from hive_bitmap.index.group import index_rows, key_columns
@@ -187,6 +187,6 @@ def _blocks_of_keys(rows: pa.Table, definition: Definition) -> Longs:
 
 
 def _row_groups(path: str) -> int:
-    with storage.open_input(path) as source:
+    with stores.open_input(path) as source:
         groups: int = pq.read_metadata(source).num_row_groups
         return groups

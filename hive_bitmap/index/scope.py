@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from hive_bitmap import stores
 from hive_bitmap.errors import CorruptIndex, NotFound
-from hive_bitmap.formats import storage
 from hive_bitmap.index import catalog, checksums, generation, manifest, metastore, serde, sources
 from hive_bitmap.index.catalog import Values
 from hive_bitmap.index.changes import Change
@@ -137,7 +137,7 @@ def _held(folder: str | None, definition: Definition) -> Manifest | None:
 def _present(folder: str) -> dict[str, int]:
     """The files of a generation and of its hidden folder, with their sizes."""
     try:
-        found = [*storage.list_folder(folder), *storage.list_folder(f"{folder}/{checksums.FOLDER}")]
+        found = [*stores.listing(folder).files, *stores.listing(f"{folder}/{checksums.FOLDER}").files]
     except FileNotFoundError:
         return {}
     return {file.path: file.size for file in found}

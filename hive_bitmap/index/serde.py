@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from hive_bitmap import stores
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.formats import storage
-from hive_bitmap.formats.storage import FileStatus
 from hive_bitmap.index.metastore import Partition, Table
+from hive_bitmap.stores import FileStatus
 
 INPUT_FORMATS = {
     "org.apache.hadoop.mapred.TextInputFormat": "text",
@@ -102,13 +102,13 @@ def files(folder: str) -> list[FileStatus]:
     Raises Unsupported for a folder that is gone or that holds folders: readers fail at them, or look into them.
     """
     try:
-        nested = [name for name in storage.subfolders(folder) if is_visible(name)]
-        if nested:
-            raise Unsupported(f"folder {folder} holds the folder {nested[0]!r}, at which readers may fail")
-        found = storage.list_folder(folder)
+        found = stores.listing(folder)
     except FileNotFoundError as e:
         raise Unsupported(f"folder {folder} does not exist, at which readers fail") from e
-    return [file for file in found if file.size and is_visible(file.path.rpartition("/")[2])]
+    nested = [name for name in found.folders if is_visible(name)]
+    if nested:
+        raise Unsupported(f"folder {folder} holds the folder {nested[0]!r}, at which readers may fail")
+    return [file for file in found.files if file.size and is_visible(file.path.rpartition("/")[2])]
 
 
 def is_visible(name: str) -> bool:

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from hive_bitmap import stores
 from hive_bitmap.bitmaps import ragged
-from hive_bitmap.formats import storage
 from hive_bitmap.index import checksums
 from hive_bitmap.index.definition import BUCKET, OFFSET, OFFSETS, Definition
 
@@ -70,21 +70,40 @@ def write(path: str, rows: pa.Table, definition: Definition) -> Written:
     """Write sorted rows as a shard, and their cardinalities beside it; the rows of COMPACT have none."""
     counted = CARDINALITY.name in rows.column_names
     stored = rows.drop_columns([CARDINALITY.name]) if counted else rows
-    with storage.open_output(path) as sink, pq.ParquetWriter(sink, stored.schema, **_layout(definition)) as writer:
-        for start, end in _row_groups(stored):
-            writer.write_table(stored.slice(start, end - start), row_group_size=max(end - start, 1))
-    sums = {path.rpartition("/")[2]: checksums.of_shard(path)}
+    size, found = _written(path, stored, definition)
+    sums = {path.rpartition("/")[2]: found}
     if not counted:
-        return Written(storage.status(path).size, 0, sums)
+        return Written(size, 0, sums)
     beside = cardinalities_path(path)
     sink = pa.BufferOutputStream()
     pq.write_table(rows.select([CARDINALITY.name]), sink, compression="zstd", store_schema=False)
     content = sink.getvalue()
-    storage.make_folder(beside.rpartition("/")[0])
-    with storage.open_output(beside) as file:
+    stores.make_folder(beside.rpartition("/")[0])
+    with stores.open_output(beside) as file:
         file.write(content)
     sums[beside.rpartition("/")[2]] = [zlib.crc32(content)]
-    return Written(storage.status(path).size, content.size, sums)
+    return Written(size, content.size, sums)
+
+
+def _written(path: str, rows: pa.Table, definition: Definition) -> tuple[int, list[int]]:
+    """The bytes of a new shard and its sums; far from here it is made in memory, so that none of it is read back."""
+    if not stores.is_local(path):
+        made = pa.BufferOutputStream()
+        _write(made, rows, definition)
+        content = made.getvalue()
+        with stores.open_output(path) as sink:
+            sink.write(content)
+        return content.size, checksums.of_shard(pa.BufferReader(content))
+    with stores.open_output(path) as sink:
+        _write(sink, rows, definition)
+    with stores.open_input(path) as source:
+        return source.size(), checksums.of_shard(source)
+
+
+def _write(sink: pa.NativeFile, rows: pa.Table, definition: Definition) -> None:
+    with pq.ParquetWriter(sink, rows.schema, **_layout(definition)) as writer:
+        for start, end in _row_groups(rows):
+            writer.write_table(rows.slice(start, end - start), row_group_size=max(end - start, 1))
 
 
 def cardinalities_path(path: str) -> str:

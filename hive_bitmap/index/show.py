@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
+from hive_bitmap import stores
 from hive_bitmap.errors import CorruptIndex, Unsupported
-from hive_bitmap.formats import storage
 from hive_bitmap.index import catalog, generation, manifest, metastore, serde, sources
 from hive_bitmap.index.catalog import Index, Values
 from hive_bitmap.index.coverage import covered
@@ -168,7 +168,7 @@ def _read(index: Index, folder: str | None) -> tuple[Manifest | None, str]:
         return None, spoilt
     try:
         held = manifest.read(folder)
-        found = storage.list_folder(folder)
+        found = stores.listing(folder).files
         visible = {file.path: file.size for file in found if is_visible(file.path.rpartition("/")[2])}
     except (CorruptIndex, FileNotFoundError):
         return None, spoilt

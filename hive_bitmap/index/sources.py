@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from hive_bitmap import stores
 from hive_bitmap.errors import NotFound, Unsupported
-from hive_bitmap.formats import storage
-from hive_bitmap.formats.storage import FileStatus
 from hive_bitmap.index import metastore, serde
 from hive_bitmap.index.catalog import Values
 from hive_bitmap.index.listing import files_of
 from hive_bitmap.index.metastore import Partition, Table
 from hive_bitmap.index.parallel import each
+from hive_bitmap.stores import FileStatus
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,11 +49,13 @@ def list_files(base: Table, found: Sequence[Partition]) -> list[Source]:
 
 def require_one_listing(source: Source) -> None:
     """Raise Unsupported for a folder in which Hive may read rows that Spark does not."""
-    if not storage.exists(source.folder):
+    try:
+        there = stores.listing(source.folder)
+    except FileNotFoundError:
         return
     known = {file.path for file in source.files}
-    others = [file.path for file in storage.list_folder(source.folder) if file.size and file.path not in known]
-    for path in [*others, *(f"{source.folder}/{name}" for name in storage.subfolders(source.folder))]:
+    others = [file.path for file in there.files if file.size and file.path not in known]
+    for path in [*others, *(f"{source.folder}/{name}" for name in there.folders)]:
         if not path.rpartition("/")[2].startswith(("_", ".")):
             raise Unsupported(f"Hive may read {path}, which Spark does not; move it away, or its rows would be missed")
 

@@ -12,8 +12,9 @@ from functools import cached_property, lru_cache
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hive_bitmap import stores
 from hive_bitmap.errors import FileChanged, Undecodable
-from hive_bitmap.formats import FORMATS, LAYOUTS, Format, storage, units
+from hive_bitmap.formats import FORMATS, LAYOUTS, Format, units
 from hive_bitmap.formats.blocks import Blocks
 from hive_bitmap.formats.columns import KeyColumn, converted
 from hive_bitmap.formats.engine import EngineFormat, EngineHandle
@@ -67,11 +68,11 @@ class StagedFormat(EngineFormat):
 
     def open_file(self, path: str) -> StagedHandle:
         """Raises FileNotFoundError, Undecodable, and FileChanged for one that Spark has not read as it is now."""
-        storage.status(path)
+        stores.status(path)
         known = _staged(self.folder).get(path)
         if known is None or not known[0].confirmed():
             raise FileChanged("it came or changed while Spark read the table")
-        parts = tuple(pq.ParquetFile(storage.open_input(f"{self.folder}/{name}")) for name in known[1])
+        parts = tuple(pq.ParquetFile(stores.open_input(f"{self.folder}/{name}")) for name in known[1])
         handle = StagedHandle(path, _blocks(self.name, known[0]), parts)
         records = int(handle.found.rows.sum())
         if handle.rows != records:
@@ -101,7 +102,7 @@ def reader(format: str, staging: str) -> Format:
 def _staged(folder: str) -> dict[str, tuple[Fingerprint, list[str]]]:
     if not folder:
         return {}
-    with storage.open_input(f"{folder}/{LIST}") as source:
+    with stores.open_input(f"{folder}/{LIST}") as source:
         rows = pq.ParquetFile(source).read(use_threads=False).to_pylist()
     return {row["path"]: (Fingerprint(*list(row.values())[:5]), row["parts"]) for row in rows}
 

@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hive_bitmap import stores
 from hive_bitmap.errors import BuildFailed, Undecodable, Unsupported
-from hive_bitmap.formats import LAYOUTS, storage
-from hive_bitmap.formats.storage import FileStatus
+from hive_bitmap.formats import LAYOUTS
 from hive_bitmap.index import catalog, fingerprint, generation
 from hive_bitmap.index.catalog import Values
 from hive_bitmap.index.changes import Change
@@ -30,8 +30,8 @@ from hive_bitmap.index.metastore import Table, is_cached, literal, quote, settin
 from hive_bitmap.index.parallel import each
 from hive_bitmap.index.sources import Source
 from hive_bitmap.index.staged import LIST, STAGED
-from hive_bitmap.index.tasks import cause
-from hive_bitmap.packages import for_tasks
+from hive_bitmap.index.tasks import cause, in_stores
+from hive_bitmap.stores import FileStatus
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -65,7 +65,7 @@ def in_scratch(
         with staged(spark, base, wanted, definitions, f"{root}/{generation.new_name()}") as folder:
             yield folder
     finally:
-        storage.remove_empty_folders(root, root)
+        stores.remove_empty_folders(root, root)
 
 
 @contextmanager
@@ -84,9 +84,9 @@ def staged(
     if why:
         raise Unsupported(f"table {base.full_name} has to be read through this session, but {why}")
     try:
-        storage.make_folder(folder)
-        if storage.exists(base.location):
-            storage.copy_permissions(base.location, folder)
+        stores.make_folder(folder)
+        if stores.exists(base.location):
+            stores.copy_permissions(base.location, folder)
     except OSError as e:
         raise Unsupported(f"what Spark reads of {base.full_name} needs a place for a while, but {e}") from e
     try:
@@ -101,7 +101,7 @@ def _stage(spark: SparkSession, base: Table, wanted: Sequence[Source], columns: 
     files = [file.path for source in wanted for file in source.files]
     prints = {found.path: found for found in each(_fingerprint, files) if found is not None}
     try:
-        rows = _values(spark, base, wanted, columns).mapInArrow(for_tasks(_write, folder=folder), PARTS).collect()
+        rows = _values(spark, base, wanted, columns).mapInArrow(in_stores(_write, folder=folder), PARTS).collect()
     except Exception as e:  # py4j's errors, of a worker that died, have no parent that is there without py4j
         raise BuildFailed(f"Spark cannot read table {base.full_name}: {cause(e)}") from e
     parts: dict[str, dict[int, str]] = {path: {} for path in prints}
@@ -113,7 +113,7 @@ def _stage(spark: SparkSession, base: Table, wanted: Sequence[Source], columns: 
         for f in prints.values()
     ]
     table = pa.Table.from_pylist([dict(zip(STAGED.names, row, strict=True)) for row in listed], STAGED)
-    with storage.open_output(f"{folder}/{LIST}") as sink:
+    with stores.open_output(f"{folder}/{LIST}") as sink:
         pq.write_table(table, sink)
 
 
@@ -156,7 +156,7 @@ def _write(batches: Iterable[pa.RecordBatch], folder: str) -> Iterator[pa.Record
         name = f"{uuid4().hex}.parquet"
         first = next(some)[1]
         with (
-            storage.open_output(f"{folder}/{name}") as sink,
+            stores.open_output(f"{folder}/{name}") as sink,
             pq.ParquetWriter(sink, first.schema, compression="lz4") as writer,
         ):
             for batch in chain([first], (values for _, values in some)):

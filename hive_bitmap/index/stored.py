@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from hive_bitmap import stores
 from hive_bitmap.errors import CorruptIndex
-from hive_bitmap.formats import storage
 from hive_bitmap.index import checksums
 from hive_bitmap.index.definition import BUCKET, OFFSET, OFFSETS, Definition
 from hive_bitmap.index.group import built_schema, key_fields, row_schema
@@ -87,7 +87,7 @@ def opened(stored: StoredShard, problems: Problems) -> Iterator[OpenShard]:
     Raises CorruptIndex where the bytes of the shard cannot be read.
     """
     with _reading(f"shard {stored.path}"):
-        source = storage.open_input(stored.path)
+        source = stores.open_input(stored.path)
     with source:
         with _reading(f"shard {stored.path}"):
             _require_size(source.size(), stored.size)
@@ -106,7 +106,7 @@ def _cardinalities(stored: StoredShard, rows: int, problems: Problems) -> pa.Chu
     path = cardinalities_path(stored.path)
     try:
         with _reading(f"cardinalities {path}"):
-            with storage.open_input(path) as source:
+            with stores.open_input(path) as source:
                 _require_size(source.size(), stored.cardinality_size)
                 content = source.read_buffer()
             checksums.require(content, stored.cardinality_sums)

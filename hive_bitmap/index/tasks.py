@@ -6,17 +6,20 @@ import pickle
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from hive_bitmap.errors import BuildFailed
+from hive_bitmap.errors import BuildFailed, StoreError
 from hive_bitmap.index import metastore, sockets
 from hive_bitmap.index.carry import Carry, carry
 from hive_bitmap.index.group import Group, ShardReport, index_group
 from hive_bitmap.index.progress import Done, watched
 from hive_bitmap.packages import for_tasks
+from hive_bitmap.stores import options, requests
+from hive_bitmap.stores.options import Options
 from hive_bitmap.versions import data_frame
 
 if TYPE_CHECKING:
@@ -41,7 +44,7 @@ def run(spark: SparkSession, jobs: Sequence[Job], progress: Callable[[Done], Non
         return []
     files = sum(len(job.work.paths) for job in jobs if isinstance(job.work, Group))
     with watched(spark, files, progress) as counter:
-        tasks = for_tasks(_batches, counter=counter)
+        tasks = in_stores(_batches, counter=counter)
         try:
             rows = distribute(spark, _dealt(spark, jobs)).mapInArrow(tasks, _pickled("report")).collect()
         except Exception as e:  # py4j's errors, of a worker that died, have no parent that is there without py4j
@@ -66,13 +69,25 @@ def received(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
             yield pickle.loads(item.as_py())
 
 
+def in_stores(
+    body: Callable[..., Iterator[pa.RecordBatch]], /, **given: Any
+) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """`body`, with these arguments, as what `mapInArrow` sends to tasks, which reach stores as this process does."""
+    return for_tasks(_reaching, body=partial(body, **given), reached=options.needed())
+
+
 def in_tasks(spark: SparkSession, items: Sequence[Any], run: Callable[[Any], Any]) -> list[Any]:
-    """The results of `run`, a function of a module, for each of the items, in their order."""
+    """The results of `run`, a function of a module, for each of the items, in their order. Raises StoreError."""
     if not items:
         return []
     numbered = distribute(spark, list(enumerate(items)))
-    found = numbered.mapInArrow(for_tasks(_results, run=run), _pickled("result")).collect()
-    return [result for _, result in sorted((pickle.loads(row[0]) for row in found), key=lambda pair: pair[0])]
+    rows = numbered.mapInArrow(in_stores(_results, run=run), _pickled("result")).collect()
+    found = [pickle.loads(row[0]) for row in rows]
+    for _, result, asked in found:
+        requests.add(asked)
+        if isinstance(result, StoreError):
+            raise result
+    return [result for _, result, _ in sorted(found, key=lambda one: one[0])]
 
 
 def parallelism(spark: SparkSession) -> int:
@@ -87,9 +102,41 @@ def _pickled(name: str) -> Any:
     return StructType().add(name, BinaryType())
 
 
+def _reaching(
+    batches: Iterable[pa.RecordBatch],
+    body: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    reached: Options,
+) -> Iterator[pa.RecordBatch]:
+    options.use(partial(_same, reached))
+    return body(batches)
+
+
+def _same(reached: Options) -> Options:
+    return reached
+
+
 def _results(batches: Iterable[pa.RecordBatch], run: Callable[[Any], Any]) -> Iterator[pa.RecordBatch]:
     for number, work in received(batches):
-        yield pa.record_batch([pa.array([pickle.dumps((number, run(work)))], pa.binary())], ["result"])
+        with requests.measured() as measured:
+            result = _told(run, work)
+        yield pa.record_batch([pa.array([pickle.dumps((number, result, measured.requests))], pa.binary())], ["result"])
+
+
+def _told(run: Callable[[Any], Any], work: Any) -> Any:
+    """The result, or the error of a store, which the driver raises as it is."""
+    try:
+        return run(work)
+    except StoreError as e:
+        return e
+
+
+def store_failed(error: Exception) -> StoreError | None:
+    """The error of a store that ended a task, and with it a query; None where it was something else."""
+    named = f"{StoreError.__name__}: "
+    if isinstance(error, StoreError):
+        return error
+    found = [line.partition(named)[2] for line in str(error).splitlines() if named in line.partition(" ")[0] + " "]
+    return StoreError(found[0].strip()) if found else None
 
 
 def _cuts(spark: SparkSession, count: int) -> list[tuple[int, int]]:

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.compute as pc
 
+from hive_bitmap import stores
 from hive_bitmap.errors import CorruptIndex, Unsupported
-from hive_bitmap.formats import storage
 from hive_bitmap.formats.blocks import Blocks
-from hive_bitmap.formats.storage import FileStatus
 from hive_bitmap.index import catalog, checksums, manifest, metastore, serde, staging
 from hive_bitmap.index.audit import ShardAudit, ShardItem, audit_shard
 from hive_bitmap.index.basefile import KnownFile
@@ -31,6 +30,7 @@ from hive_bitmap.index.shard import cardinalities_path
 from hive_bitmap.index.sources import Source, sources
 from hive_bitmap.index.stored import StoredShard
 from hive_bitmap.index.tasks import in_tasks
+from hive_bitmap.stores import FileStatus
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -168,7 +168,7 @@ def _check_manifest(problems: Problems, held: Manifest) -> None:
     for name in sorted(set(checksums.read(held.folder)) - _summed(held)):
         problems.add(f"the checksums of {held.folder} are of a file that the manifest does not name: {name}")
     _check_lines(problems, held)
-    for file in storage.list_folder(held.folder):
+    for file in stores.listing(held.folder).files:
         name = _name(file.path)
         if is_visible(name) and name not in held.sizes:
             problems.add(f"{file.path} is not in the manifest, but readers of the index table see its rows")
@@ -181,7 +181,7 @@ def _check_lines(problems: Problems, held: Manifest) -> None:
         return
     path = f"{held.folder}/{checksums.FOLDER}/{manifest.LINES}"
     try:
-        with storage.open_input(path) as source:
+        with stores.open_input(path) as source:
             checksums.require(source.read_buffer(), sums)
     except OSError as e:
         problems.add(f"manifest {path} cannot be read: {e}")

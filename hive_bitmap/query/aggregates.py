@@ -6,22 +6,26 @@ Files that the index does not know as they are now are read and added. Fingerpri
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
+from hive_bitmap import stores
 from hive_bitmap.columns import Column, find
 from hive_bitmap.errors import CorruptBitmap, CorruptIndex
 from hive_bitmap.formats.columns import KeyColumn, arrow_type
+from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.index.metastore import quote
-from hive_bitmap.index.tasks import in_tasks
+from hive_bitmap.index.parallel import each
+from hive_bitmap.index.tasks import in_tasks, store_failed
 from hive_bitmap.query.budget import index_bytes
 from hive_bitmap.query.candidates import Lookup, restrict
 from hive_bitmap.query.keys import Answers
+from hive_bitmap.query.left import left_to_spark
 from hive_bitmap.query.planner import INDEX_ONLY, Plan, needs_file
 from hive_bitmap.query.prepare import DRIVER_INDEX_BYTES, Prepared, Reading, prepare
 from hive_bitmap.query.reading import ReadTask
@@ -33,6 +37,7 @@ from hive_bitmap.query.units import Flags
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 PIECE_ROWS = 16 << 20  # rows of base files whose keys are counted at a time: bounds what their bits take in memory
 
@@ -107,6 +112,25 @@ def count_prepared(spark: SparkSession, request: Request, prepared: Prepared) ->
 
 def counts_by_key(spark: SparkSession, request: Request, prepared: Prepared) -> pa.Table | None:
     """The counts of a prepared request: its keys and COUNT, no row for what does not occur; None where Spark has to."""
+    return _unless_store_fails(lambda: _counts_by_key(spark, request, prepared))
+
+
+def known_counts(spark: SparkSession, request: Request, prepared: Prepared) -> KnownCounts | None:
+    """What the index knows of each of the key sets of a prepared request; None where Spark has to count all."""
+    return _unless_store_fails(lambda: _known_apart(spark, request, prepared))
+
+
+def _unless_store_fails(ask: Callable[[], T | None]) -> T | None:
+    try:
+        return ask()
+    except Exception as e:  # py4j's errors, too, of tasks in which a store fails
+        if (failed := store_failed(e)) is None:
+            raise
+        left_to_spark(failed)
+        return None
+
+
+def _counts_by_key(spark: SparkSession, request: Request, prepared: Prepared) -> pa.Table | None:
     reading = prepared.reading
     found = None if reading is None else _known_counts(spark, request, prepared.plan, reading)
     if reading is None or found is None:
@@ -122,8 +146,7 @@ def counts_by_key(spark: SparkSession, request: Request, prepared: Prepared) -> 
     return added(tables)
 
 
-def known_counts(spark: SparkSession, request: Request, prepared: Prepared) -> KnownCounts | None:
-    """What the index knows of each of the key sets of a prepared request; None where Spark has to count all."""
+def _known_apart(spark: SparkSession, request: Request, prepared: Prepared) -> KnownCounts | None:
     reading = prepared.reading
     if reading is None:
         return None
@@ -133,7 +156,8 @@ def known_counts(spark: SparkSession, request: Request, prepared: Prepared) -> K
     if len(counted) < len(found) or len(set(files)) > 1 or (len(counted) > 1 and files[0]):
         return None  # files that are read once a set may change in between
     lookups = [restrict(one, kept) for one in reading.work.lookups for kept in _listed(_apart_from(one, files[0]))]
-    if not all(fingerprint.confirmed() for lookup in lookups for fingerprint in lookup.fingerprints):
+    prints = [fingerprint for lookup in lookups for fingerprint in lookup.fingerprints]
+    if not all(each(Fingerprint.confirmed, prints, _threads(prints))):
         return None  # a file changed while it was counted
     return KnownCounts(tuple(added(one.tables) for one in counted), files[0])
 
@@ -193,7 +217,13 @@ def _schema(reading: Reading, keys: Sequence[str]) -> pa.Schema | None:
 
 def _confirmed(lookup: Lookup) -> Flags:
     """Which files are still those of the index; where the store has tags, the listing of a moment ago has said so."""
-    return np.array([bool(f.etag) or f.confirmed() for f in lookup.fingerprints], bool)
+    prints = lookup.fingerprints
+    return np.array(each(lambda one: bool(one.etag) or one.confirmed(), prints, _threads(prints)), bool)
+
+
+def _threads(prints: Sequence[Fingerprint]) -> int:
+    """How many of these files, of one table, are looked at at the same time."""
+    return stores.parallel(prints[0].path) if prints else 1
 
 
 def _listed(files: Flags) -> list[list[int]]:

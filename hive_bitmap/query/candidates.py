@@ -7,7 +7,6 @@ in, values out, but for the shards that a lookup reads.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,11 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hive_bitmap.columns import Column
-from hive_bitmap.formats.storage import FileStatus, is_local
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.index.group import key_fields
 from hive_bitmap.index.manifest import Manifest
+from hive_bitmap.index.parallel import each
 from hive_bitmap.query.keys import Answers, key_matches
 from hive_bitmap.query.nodes import (
     TRUE,
@@ -35,6 +34,7 @@ from hive_bitmap.query.nodes import (
 )
 from hive_bitmap.query.select import count
 from hive_bitmap.query.units import Longs, Part, Unit
+from hive_bitmap.stores import FileStatus, is_local
 
 REMOTE_READS = 16  # lookups at a time that wait for a network
 FRESH, STALE, UNINDEXED = "fresh", "stale", "unindexed"
@@ -311,8 +311,7 @@ def evaluate_here(answers: Answers) -> Callable[[Sequence[Lookup]], list[Found]]
     def evaluate(lookups: Sequence[Lookup]) -> list[Found]:
         if all(is_local(path) for lookup in lookups for part in lookup.unit.parts.values() for path, _ in part.shards):
             return [look_up(lookup, answers) for lookup in lookups]
-        with ThreadPoolExecutor(REMOTE_READS) as pool:
-            return list(pool.map(lambda lookup: look_up(lookup, answers), lookups))
+        return each(lambda lookup: look_up(lookup, answers), lookups, REMOTE_READS)
 
     return evaluate
 

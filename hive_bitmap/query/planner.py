@@ -42,6 +42,7 @@ REASONS = {
     "off": "a setting switches indexes off",
     "away": "the Python process of the server that decides is starting, or has ended",
     "late": "planning took longer than hive_bitmap.planning_seconds",
+    "store": "the store of the files fails, or does not let us in",
     "error": "something failed; the log says what",
 }
 

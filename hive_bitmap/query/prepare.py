@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from hive_bitmap.columns import Column, find
-from hive_bitmap.errors import InvalidPredicate, NotFound, Undecodable, Unsupported
+from hive_bitmap.errors import InvalidPredicate, NotFound, StoreError, Undecodable, Unsupported
 from hive_bitmap.formats import FORMATS
 from hive_bitmap.formats.columns import KeyColumn
 from hive_bitmap.index import catalog, listing, metastore, metastore_jvm, serde, sources
@@ -36,10 +36,15 @@ from hive_bitmap.query.candidates import (
     look_up,
 )
 from hive_bitmap.query.keys import Answers
+from hive_bitmap.query.left import left_to_spark
 from hive_bitmap.query.nodes import TRUE, Predicate, Unknown, leaves_of
 from hive_bitmap.query.planner import (
+    BLOCKS,
+    FILES,
     FULL_SCAN,
+    INDEX_ONLY,
     STRATEGIES,
+    IndexUse,
     Plan,
     Question,
     explain_indexes,
@@ -48,6 +53,7 @@ from hive_bitmap.query.planner import (
 )
 from hive_bitmap.query.predicates import parse
 from hive_bitmap.query.prices import share_of_bytes, too_small
+from hive_bitmap.query.probe import require_readable
 from hive_bitmap.query.request import Evaluate, Request, Resolved, require_sql
 
 if TYPE_CHECKING:
@@ -69,7 +75,7 @@ class Reading:
     """
 
     base: Table
-    settings: Mapping[str, str]
+    settings: Mapping[str, str] = field(repr=False)  # secrets of stores may be among them
     format: str
     columns: tuple[KeyColumn, ...]
     constants: pa.Table
@@ -123,8 +129,8 @@ def prepare(spark: SparkSession, request: Request, resolved: Resolved | None = N
     try:
         target, untested = _target(spark, request, resolved, conf)
         code, why_not = ("off", said.why_off) if said.why_off else untested
-    except Unsupported as e:
-        return Prepared(full_scan(request.table, request.predicate, str(e), code="unsupported"))
+    except (Unsupported, StoreError) as e:
+        return _left(request.table, request, e, "unsupported")
     uses = explain_indexes([(i.definition, i.why_not) for i in target.indexes], target.chosen, target.tree)
     native = resolved is not None and resolved.native
     wanted = request.strategy or (said.strategy if native else said.strategy_for(target.format))
@@ -137,8 +143,8 @@ def prepare(spark: SparkSession, request: Request, resolved: Resolved | None = N
         )
     try:
         scope = _scope(spark, target, resolved)
-    except Unsupported as e:
-        return Prepared(full_scan(target.base.full_name, request.predicate, str(e), uses, "unsupported"))
+    except (Unsupported, StoreError) as e:
+        return _left(target.base.full_name, request, e, "unsupported", uses)
     size = sum(file.size for partition in scope.partitions for file in partition.files)
     columns = (*target.base.columns, *target.base.partition_columns)
     needed = _needed(target.base, request, resolved is not None)
@@ -148,13 +154,32 @@ def prepare(spark: SparkSession, request: Request, resolved: Resolved | None = N
         return Prepared(full_scan(target.base.full_name, request.predicate, why_not, uses, "too_small"))
     try:
         reading, question = _look_up(spark, request, target, scope, conf, resolved)
-    except Unsupported as e:
-        return Prepared(full_scan(target.base.full_name, request.predicate, str(e), uses, "not_selective"))
+    except (Unsupported, StoreError) as e:
+        return _left(target.base.full_name, request, e, "not_selective", uses)
     question = replace(question, share=share, engine_reads_only=said.engine_reads_only, native=native)
     plan = make_plan(question, uses, reading.work)
+    if _by_tasks(plan, resolved) and (path := _any_file(reading.work)):
+        try:
+            require_readable(spark, conf, path)
+        except StoreError as e:
+            return _left(target.base.full_name, request, e, "store", uses)
     if request.strategy is not None or wanted in plan.costs:
         plan = _forced(plan, str(wanted))
     return Prepared(plan, reading)
+
+
+def _left(
+    table: str, request: Request, error: Unsupported | StoreError, code: str, uses: tuple[IndexUse, ...] = ()
+) -> Prepared:
+    """Spark reads all, for a reason of this code, or because a store fails."""
+    code = "store" if isinstance(error, StoreError) else code
+    return Prepared(full_scan(table, request.predicate, left_to_spark(error), uses, code))
+
+
+def _by_tasks(plan: Plan, resolved: Resolved | None) -> bool:
+    """Whether tasks of ours open base files, not Spark's own reader alone."""
+    native = resolved is not None and resolved.native and resolved.partitions is not None
+    return plan.strategy not in (FULL_SCAN, INDEX_ONLY) and not (native and plan.strategy in (BLOCKS, FILES))
 
 
 def _target(
@@ -316,6 +341,12 @@ def _evaluation(
         return in_tasks(spark, lookups, partial(look_up, answers=answers))
 
     return evaluate
+
+
+def _any_file(work: Candidates) -> str:
+    """The path of one of the files; "" where there is none."""
+    indexed = (path for lookup in work.lookups for path in lookup.unit.paths)
+    return next(indexed, "") or next((file.status.path for file in work.whole), "")
 
 
 def _unreadable(format: str, columns: Sequence[KeyColumn], whole: Sequence[Whole]) -> dict[str, str]:

@@ -6,22 +6,24 @@ read now, stops the query with FileChanged: never fewer rows in silence.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hive_bitmap import stores
 from hive_bitmap.errors import FileChanged, Undecodable
-from hive_bitmap.formats import FORMATS, storage
+from hive_bitmap.formats import FORMATS
 from hive_bitmap.formats.columns import KeyColumn
-from hive_bitmap.formats.storage import FileStatus
 from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.index.tasks import received
 from hive_bitmap.query.candidates import Lookup
 from hive_bitmap.query.keys import Answers
 from hive_bitmap.query.select import select
+from hive_bitmap.stores import FileStatus
 
 BlockRows = list[tuple[int, npt.NDArray[np.int64] | None]]
 
@@ -70,9 +72,10 @@ def _read(task: ReadTask) -> Iterator[pa.RecordBatch]:
 
 
 def _read_selected(task: ReadTask, lookup: Lookup) -> Iterator[pa.RecordBatch]:
+    listed = _listed(lookup.fingerprints)
     if task.check_only:
         for fingerprint in lookup.fingerprints:
-            if not _unchanged(fingerprint):
+            if not _unchanged(fingerprint, listed):
                 raise FileChanged(f"{fingerprint.path} was replaced after the query was planned: run it again")
         return
     selected = select(lookup.unit, lookup.predicate, task.answers)
@@ -82,21 +85,40 @@ def _read_selected(task: ReadTask, lookup: Lookup) -> Iterator[pa.RecordBatch]:
         wanted: BlockRows = [
             (block - first, selected.block_rows(block)) for block in range(first, end) if counts[block] > 0
         ]
-        if not _unchanged(fingerprint):
+        if not _unchanged(fingerprint, listed):
             yield from _read_whole(task, fingerprint.path)
         elif wanted:
             try:
-                yield from FORMATS[task.format].read_rows(fingerprint.path, task.columns, wanted)
+                yield from _rows_of(task, fingerprint, wanted)
             except Undecodable as e:
                 raise FileChanged(f"{fingerprint.path} cannot be read without Spark ({e}): ask for a full scan") from e
-            if not _unchanged(fingerprint):
-                raise FileChanged(f"{fingerprint.path} was replaced while it was read: run the query again")
 
 
-def _unchanged(fingerprint: Fingerprint) -> bool:
-    if fingerprint.confirmed():
+def _rows_of(task: ReadTask, fingerprint: Fingerprint, wanted: BlockRows) -> Iterator[pa.RecordBatch]:
+    """Some rows of a file that is the one of the plan, before and after they are read."""
+    read = FORMATS[task.format].read_rows
+    if fingerprint.tagged:  # each request asks for this very file
+        with stores.pinned(fingerprint.status):
+            yield from read(fingerprint.path, task.columns, wanted)
+        return
+    yield from read(fingerprint.path, task.columns, wanted)
+    if not _unchanged(fingerprint, {}):
+        raise FileChanged(f"{fingerprint.path} was replaced while it was read: run the query again")
+
+
+def _listed(fingerprints: Sequence[Fingerprint]) -> dict[str, FileStatus]:
+    """What the store says now of files whose listing tells all, where that is less to ask than each of them."""
+    folders = Counter(one.path.rpartition("/")[0] for one in fingerprints if one.tagged)
+    found = (stores.listing(folder).files for folder, files in folders.items() if files > 1)
+    return {file.path: file for files in found for file in files}
+
+
+def _unchanged(fingerprint: Fingerprint, listed: Mapping[str, FileStatus]) -> bool:
+    """Raises FileChanged for a file that is gone."""
+    known = listed.get(fingerprint.path)
+    if fingerprint.matches(known) if known is not None else fingerprint.confirmed():
         return True
-    if not storage.exists(fingerprint.path):
+    if not stores.exists(fingerprint.path):
         raise FileChanged(f"{fingerprint.path} was deleted after the query was planned: run it again")
     return False
 
@@ -104,7 +126,7 @@ def _unchanged(fingerprint: Fingerprint) -> bool:
 def _read_whole(task: ReadTask, path: str) -> Iterator[pa.RecordBatch]:
     format = FORMATS[task.format]
     try:
-        before = storage.status(path)
+        before = stores.status(path)
         handle = format.open_file(path)
         indirect = format.indirect_columns(handle, task.columns)
         if indirect:
@@ -113,7 +135,7 @@ def _read_whole(task: ReadTask, path: str) -> Iterator[pa.RecordBatch]:
             )
         blocks = np.flatnonzero(format.blocks(handle).rows)
         yield from format.read_rows(path, task.columns, [(int(block), None) for block in blocks])
-        if storage.status(path) != before:
+        if stores.status(path) != before:
             raise FileChanged(f"{path} was replaced while it was read: run the query again")
     except FileNotFoundError as e:
         raise FileChanged(f"{path} was deleted after the query was planned: run it again") from e

@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import InvalidPredicate
-from hive_bitmap.formats.storage import FileStatus
 from hive_bitmap.index import metastore
 from hive_bitmap.index.catalog import Index, Values
 from hive_bitmap.index.conditions import require_characters, satisfying
 from hive_bitmap.index.metastore import Table, quote
 from hive_bitmap.query.nodes import Predicate, SparkLeaf
+from hive_bitmap.stores import FileStatus
 
 if TYPE_CHECKING:
     from pyspark.errors import AnalysisException

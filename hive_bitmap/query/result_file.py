@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hive_bitmap import stores
 from hive_bitmap.errors import Undecodable, Unsupported
-from hive_bitmap.formats import FORMATS, LAYOUTS, storage
+from hive_bitmap.formats import FORMATS, LAYOUTS
 from hive_bitmap.index import listing, metastore
 from hive_bitmap.index.sources import require_one_listing, sources
 from hive_bitmap.query.offsets import READER_LIMIT, result_file, selected_offsets
@@ -58,7 +59,7 @@ def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: 
     most = sum(file.size for folder in folders for file in folder.files if file.path in found)
     if most > READER_LIMIT:
         log.warning(TOO_MUCH, path, most, READER_LIMIT)
-    with storage.open_output(path if ":" in path.partition("/")[0] else "file:" + storage.absolute(path)) as sink:
+    with stores.open_output(path if ":" in path.partition("/")[0] else "file:" + stores.absolute(path)) as sink:
         sink.write(content)
     return prepared.plan
 

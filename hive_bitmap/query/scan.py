@@ -17,8 +17,7 @@ from hive_bitmap.errors import Unsupported
 from hive_bitmap.formats import LAYOUTS
 from hive_bitmap.index.conditions import satisfying
 from hive_bitmap.index.metastore import literal, quote
-from hive_bitmap.index.tasks import distribute, parallelism
-from hive_bitmap.packages import for_tasks
+from hive_bitmap.index.tasks import distribute, in_stores, parallelism
 from hive_bitmap.query import splits
 from hive_bitmap.query.candidates import Lookup, Whole, restrict
 from hive_bitmap.query.planner import FILES, FULL_SCAN, INDEX_ONLY, Plan, needs_file
@@ -118,7 +117,7 @@ def direct_rows(spark: SparkSession, request: Request, reading: Reading, tasks: 
     if strange := [name for name in tasks[0].names if name.lower() not in fields]:
         raise Unsupported(f"the session does not see column {strange[0]} of table {reading.base.full_name}")
     schema = StructType([fields[name.lower()] for name in tasks[0].names])
-    return distribute(spark, tasks).mapInArrow(for_tasks(read_batches), schema)
+    return distribute(spark, tasks).mapInArrow(in_stores(read_batches), schema)
 
 
 def narrowed(frame: DataFrame, request: Request, reading: Reading, columns: Sequence[str]) -> DataFrame | None:

@@ -12,20 +12,22 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hive_bitmap import stores
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.formats.columns import KeyColumn, arrow_type, is_simple
-from hive_bitmap.formats.storage import FileStatus
 from hive_bitmap.index import catalog, generation, manifest, metastore
 from hive_bitmap.index.catalog import Index, Values
 from hive_bitmap.index.listing import files_of
 from hive_bitmap.index.manifest import Manifest
 from hive_bitmap.index.metastore import Partition, Table, partition_name
+from hive_bitmap.index.parallel import each
 from hive_bitmap.index.recent import Recent
 from hive_bitmap.query.candidates import PartitionState, residuals
 from hive_bitmap.query.keys import Answers
 from hive_bitmap.query.nodes import Constant, Predicate, SparkLeaf, leaves_of
 from hive_bitmap.query.request import Evaluate
+from hive_bitmap.stores import FileStatus
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,11 +72,11 @@ def states(
     Where `schemas` are given, keys mean what they meant only in files that were indexed under one of these numbers.
     """
     manifests: list[dict[str, Manifest]] = [{} for _ in partitions]
+    threads = max((stores.parallel(partition.location) for partition in partitions), default=1)
     for index in indexes:
         folders = catalog.states(spark, index, catalog.INDEXES_REMEMBERED)
-        for held, partition in zip(manifests, partitions, strict=True):
-            _add(held, index, folders.get(partition.values), schemas)
-    files = [tuple(files_of(base, partition.location)) for partition in partitions]
+        _hold(manifests, index, [folders.get(partition.values) for partition in partitions], schemas, threads)
+    files = each(lambda partition: tuple(files_of(base, partition.location)), partitions, threads)
     return _states(base, [partition.values for partition in partitions], files, manifests)
 
 
@@ -92,6 +94,7 @@ def states_of(
     typed values, and not at all where these do not tell it from another one.
     """
     manifests: list[dict[str, Manifest]] = [{} for _ in partitions]
+    threads = max((stores.parallel(files[0].path) for _, files in partitions if files), default=1)
     wanted = _rows(base, typed)
     for index in indexes:
         folders = catalog.states(spark, index, catalog.INDEXES_REMEMBERED)
@@ -99,10 +102,22 @@ def states_of(
         by_value: dict[tuple[Any, ...], list[str]] = {}
         for values, row in zip(spelled, _rows(base, typed_values(base.partition_columns, spelled)), strict=True):
             by_value.setdefault(row, []).append(folders[values])
-        for held, row in zip(manifests, wanted, strict=True):
-            found = by_value.get(row, [])
-            _add(held, index, found[0] if len(found) == 1 else None, schemas)
+        found = [by_value.get(row, []) for row in wanted]
+        _hold(manifests, index, [one[0] if len(one) == 1 else None for one in found], schemas, threads)
     return _states(base, [values for values, _ in partitions], [files for _, files in partitions], manifests)
+
+
+def _hold(
+    manifests: Sequence[dict[str, Manifest]],
+    index: Index,
+    folders: Sequence[str | None],
+    schemas: Sequence[int] | None,
+    threads: int,
+) -> None:
+    """Add what an index knows of each partition, in these folders, to what is known of it."""
+    found = each(lambda folder: _held(index, folder, schemas), folders, threads)
+    for held, one in zip(manifests, found, strict=True):
+        held.update({} if one is None else {index.definition.name: one})
 
 
 def _rows(base: Table, typed: pa.Table) -> list[tuple[Any, ...]]:
@@ -169,17 +184,19 @@ def _value(type: str, text: str) -> Any:
             return None
 
 
-def _add(held: dict[str, Manifest], index: Index, folder: str | None, schemas: Sequence[int] | None) -> None:
+def _held(index: Index, folder: str | None, schemas: Sequence[int] | None) -> Manifest | None:
+    """What an index knows of a partition; None where it does not cover it, or is damaged."""
     if folder is None or not generation.is_of(folder, index.definition):
-        return
+        return None
     try:
         found = manifest.read(folder)
         if schemas is not None:
             others = pc.invert(pc.is_in(found.files["schema_crc"], value_set=pa.array(schemas, pa.int64())))
             found = _without(found, others) if pc.any(others).as_py() else found
-        held[index.definition.name] = found
+        return found
     except CorruptIndex as e:
         log.warning("index %s is damaged, the files of this generation are read whole: %s", index.definition.name, e)
+        return None
 
 
 def _without(found: Manifest, others: pa.ChunkedArray) -> Manifest:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hive_bitmap import stores
 from hive_bitmap.errors import FileChanged, Undecodable, Unsupported
-from hive_bitmap.formats import LAYOUTS, storage, units
+from hive_bitmap.formats import LAYOUTS, units
 from hive_bitmap.index.tasks import in_tasks, parallelism
 from hive_bitmap.query.candidates import Lookup, restrict
 from hive_bitmap.query.keys import Answers
@@ -68,7 +69,7 @@ def _offsets(task: UnitTask) -> tuple[dict[str, Longs], str]:
 
 
 def _all(task: UnitTask) -> Iterator[tuple[str, Longs]]:
-    yield task.whole, units.row_offsets(LAYOUTS[task.format], task.whole, 0, storage.status(task.whole).size, None)
+    yield task.whole, units.row_offsets(LAYOUTS[task.format], task.whole, 0, stores.status(task.whole).size, None)
 
 
 def _selected(task: UnitTask, lookup: Lookup) -> Iterator[tuple[str, Longs]]:

@@ -19,9 +19,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from hive_bitmap import stores
 from hive_bitmap.errors import FileChanged, InvalidProperty, Unsupported
-from hive_bitmap.formats import storage
-from hive_bitmap.formats.storage import FileStatus
 from hive_bitmap.index.listing import base_files, is_visible
 from hive_bitmap.query.matching import matches
 from hive_bitmap.query.nodes import TRUE, And, Constant, Or, Predicate, SparkLeaf, Unknown, leaves_of
@@ -33,6 +32,7 @@ from hive_bitmap.query.request import Request, analysed
 from hive_bitmap.query.scan import tasks_of
 from hive_bitmap.query.units import Flags
 from hive_bitmap.sql import planning
+from hive_bitmap.stores import FileStatus
 from hive_bitmap.versions import arrow_schema
 
 if TYPE_CHECKING:
@@ -150,9 +150,9 @@ def _require_same_files(table: str, piece: Piece) -> None:
 
 def _below(folder: str, depth: int) -> set[str]:
     """The visible folders that lie so many levels below, where partitions are made by default."""
-    if not depth or not storage.exists(folder):
+    if not depth or not stores.exists(folder):
         return {folder}
-    names = [name for name in storage.subfolders(folder) if is_visible(name)]
+    names = [name for name in stores.listing(folder).folders if is_visible(name)]
     return set().union(*(_below(f"{folder}/{name}", depth - 1) for name in names))
 
 

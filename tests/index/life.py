@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import hive_bitmap
-from hive_bitmap.formats.storage import local_path
 from hive_bitmap.index import catalog, generation
 from hive_bitmap.index.show import IndexStatus
+from hive_bitmap.stores import local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

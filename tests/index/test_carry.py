@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hive_bitmap import stores
 from hive_bitmap.columns import Column
-from hive_bitmap.formats.storage import local_path
 from hive_bitmap.index import carry as carrying
 from hive_bitmap.index import checksums, manifest
 from hive_bitmap.index.carry import Carry, carry
@@ -22,6 +22,7 @@ from hive_bitmap.index.group import Group, ShardReport, index_group
 from hive_bitmap.index.lookup import cardinalities
 from hive_bitmap.index.manifest import SHARDS
 from hive_bitmap.index.shard import cardinalities_path
+from hive_bitmap.stores import local_path
 
 COLUMNS = (
     Column("k", "int"),
@@ -105,7 +106,8 @@ def test_what_is_carried_is_what_would_be_indexed(
     order = [("path", "ascending")]
     assert found.files.drop_columns("shard").sort_by(order) == expected.files.drop_columns("shard").sort_by(order)
     assert set(found.files["shard"].to_pylist()) == {found.shard}
-    assert found.written.sums[str(found.shard)] == checksums.of_shard(f"{wanted.folders[0]}/{found.shard}")
+    with stores.open_input(f"{wanted.folders[0]}/{found.shard}") as source:
+        assert found.written.sums[str(found.shard)] == checksums.of_shard(source)
 
 
 def test_much_is_written_as_several_shards(tmp_path: Path, base: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,8 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.errors import NotFound, Unsupported
-from hive_bitmap.formats.storage import local_path
 from hive_bitmap.index import catalog
+from hive_bitmap.stores import local_path
 from tests.index.life import flat_table, generations, index_table, live, parted_table, require_right, status
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.errors import NotFound
-from hive_bitmap.formats.storage import local_path
 from hive_bitmap.index import catalog, generation
 from hive_bitmap.index.definition import Definition, to_properties
+from hive_bitmap.stores import local_path
 from tests.index.life import flat_table, generations, index_table, live, parted_table, require_right
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from hive_bitmap import stores
 from hive_bitmap.errors import Undecodable
-from hive_bitmap.formats import storage
 from hive_bitmap.index import fingerprint
 
 OLD, NEW = b"a" * 100, b"b" * 100
@@ -45,10 +45,10 @@ def test_a_replaced_file_is_never_the_same_though_size_and_time_are(
     taken = fingerprint.take(f"file:{path}")
     change(path)
     os.utime(path, ns=(at, at))
-    status = storage.status(f"file:{path}")
+    status = stores.status(f"file:{path}")
     assert (status.size, status.mtime_ms) == (taken.size, taken.mtime_ms)
     assert not taken.matches(status) and not taken.confirmed()
-    [listed] = [file for file in storage.list_folder(f"file:{tmp_path}") if file.path.endswith("/f")]
+    [listed] = [file for file in stores.listing(f"file:{tmp_path}").files if file.path.endswith("/f")]
     assert not taken.matches(listed)
 
 
@@ -56,7 +56,7 @@ def test_an_untouched_file_is_the_same(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(OLD)
     taken = fingerprint.take(f"file:{path}")
-    assert taken.matches(storage.status(f"file:{path}")) and taken.confirmed()
+    assert taken.matches(stores.status(f"file:{path}")) and taken.confirmed()
 
 
 def test_a_store_without_tags_is_asked_for_the_tail(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_store_without_tags_is_asked_for_the_tail(tmp_path: Path) -> None:
     assert taken.confirmed()
     by_rename(path)
     os.utime(path, ns=(before, before))
-    assert taken.matches(storage.status(f"file:{path}")) and not taken.confirmed()
+    assert taken.matches(stores.status(f"file:{path}")) and not taken.confirmed()
 
 
 def test_rewrites_in_quick_succession_have_fingerprints_of_their_own(tmp_path: Path) -> None:

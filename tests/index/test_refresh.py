@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hive_bitmap.formats.storage import FileStatus
 from hive_bitmap.index.group import SHARD_BYTES
 from hive_bitmap.index.manifest import FILES, SHARDS, Manifest
 from hive_bitmap.index.refresh import COMPRESSION, MANY_SHARDS, Refresh, refresh
 from hive_bitmap.index.shard import cardinalities_path
+from hive_bitmap.stores import FileStatus
 
 FOLDER = "file:/i/generation"
 CRC = 7

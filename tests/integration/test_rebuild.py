@@ -18,10 +18,10 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.errors import NotFound
-from hive_bitmap.formats.storage import local_path
 from hive_bitmap.index import catalog, refresh
 from hive_bitmap.index.preview import PartitionPreview, preview
 from hive_bitmap.index.progress import Done
+from hive_bitmap.stores import local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from hive_bitmap.errors import NotFound
-from hive_bitmap.formats.storage import local_path
 from hive_bitmap.index import catalog
 from hive_bitmap.index.build import build, rebuild
 from hive_bitmap.index.manifest import SHARDS
 from hive_bitmap.index.shard import cardinalities_path
 from hive_bitmap.index.verify import Verification, verify
+from hive_bitmap.stores import local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

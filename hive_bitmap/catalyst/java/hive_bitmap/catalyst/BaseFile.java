@@ -23,17 +23,27 @@ final class BaseFile {
     }
 
     static boolean is(FileStatus now, FileChoice indexed, Configuration conf) throws IOException {
-        if (now.getLen() != indexed.size() || now.getModificationTime() != indexed.modified()) return false;
+        if (now.getLen() != indexed.size() || !sameTime(now, indexed)) return false;
         String tag = indexed.tag().isEmpty() ? "" : tag(now);
         if (!tag.isEmpty()) return tag.equals(indexed.tag());
         return tailCrc32(now, conf) == indexed.tailCrc32();
     }
 
-    /** The store's tag of a file; empty where it has none. */
+    /** Object stores, which have tags, tell parts of a second in a listing and not of a file: there, seconds are compared. */
+    private static boolean sameTime(FileStatus now, FileChoice indexed) {
+        long unit = indexed.tag().isEmpty() || isLocal(now) ? 1 : 1000;
+        return now.getModificationTime() / unit == indexed.modified() / unit;
+    }
+
+    private static boolean isLocal(FileStatus file) {
+        return "file".equals(file.getPath().toUri().getScheme());
+    }
+
+    /** The store's tag of a file, without the quotes that some put around it; empty where it has none. */
     private static String tag(FileStatus file) throws IOException {
-        if (file instanceof EtagSource source) return source.getEtag() == null ? "" : source.getEtag();
+        if (file instanceof EtagSource source) return source.getEtag() == null ? "" : source.getEtag().replace("\"", "");
         Path path = file.getPath();
-        if (!"file".equals(path.toUri().getScheme())) return "";
+        if (!isLocal(file)) return "";
         try {
             Map<String, Object> found = Files.readAttributes(java.nio.file.Path.of(path.toUri().getPath()), "unix:ino,ctime");
             FileTime changed = (FileTime) found.get("ctime");

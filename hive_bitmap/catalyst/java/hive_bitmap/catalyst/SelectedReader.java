@@ -109,7 +109,7 @@ final class SelectedReader extends AbstractFunction1<PartitionedFile, Iterator<I
                 long start = Math.max(choice.ranges()[next], split.start());
                 long end = Math.min(choice.ranges()[next + 1], split.start() + split.length());
                 next += 2;
-                if (start < end) return piece(split, start, end - start, choice.size(), choice.modified());
+                if (start < end) return piece(split, start, end - start, choice.size(), split.modificationTime());
             }
             return null;
         }

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from hive_bitmap import stores
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.formats import storage
 
 NAMES = ["a b", "k=a%20b", "é😀", "x,y", "#1", "why?", "*", "[ab]", "{a,b}", "a:b", "back\\slash", "new\nline", "'\""]
 
@@ -17,19 +17,19 @@ NAMES = ["a b", "k=a%20b", "é😀", "x,y", "#1", "why?", "*", "[ab]", "{a,b}", 
 @pytest.mark.parametrize("name", NAMES)
 def test_any_name_is_written_and_read_back(tmp_path: Path, name: str) -> None:
     path = f"file:{tmp_path}/{name}"
-    with storage.open_output(path) as file:
+    with stores.open_output(path) as file:
         file.write(name.encode())
     assert (tmp_path / name).read_bytes() == name.encode()
-    with storage.open_input(path) as file:
+    with stores.open_input(path) as file:
         assert file.read() == name.encode()
-    assert [found.path for found in storage.list_folder(f"file:{tmp_path}")] == [path]
-    assert storage.list_folder(f"file:{tmp_path}/") == [storage.status(path)]
+    assert [found.path for found in stores.listing(f"file:{tmp_path}").files] == [path]
+    assert stores.listing(f"file:{tmp_path}/").files == [stores.status(path)]
 
 
 def test_status_is_what_the_operating_system_says(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"12345")
     os.utime(tmp_path / "f", ns=(0, 1_700_000_000_999_999_999))
-    found = storage.status(f"file:{tmp_path}/f")
+    found = stores.status(f"file:{tmp_path}/f")
     stat = os.stat(tmp_path / "f")
     assert (found.size, found.mtime_ms, found.etag) == (5, 1_700_000_000_999, f"{stat.st_ino}-{stat.st_ctime_ns}")
 
@@ -38,7 +38,7 @@ def test_listing_has_files_only_sorted_and_not_those_below(tmp_path: Path) -> No
     for name in ("b", "a", "sub/c"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    assert [file.path for file in storage.list_folder(f"file:{tmp_path}")] == [
+    assert [file.path for file in stores.listing(f"file:{tmp_path}").files] == [
         f"file:{tmp_path}/a",
         f"file:{tmp_path}/b",
     ]
@@ -46,42 +46,40 @@ def test_listing_has_files_only_sorted_and_not_those_below(tmp_path: Path) -> No
 
 def test_what_is_not_there_is_not_found(tmp_path: Path) -> None:
     missing = f"file:{tmp_path}/none"
-    assert not storage.exists(missing)
-    for act in (storage.status, storage.open_input, storage.list_folder, storage.tail_crc32, storage.delete_folder):
+    assert not stores.exists(missing)
+    for act in (stores.status, stores.open_input, stores.listing, stores.look, stores.delete_folder):
         with pytest.raises(FileNotFoundError):
             act(missing)
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    assert storage.exists(f"file:{tmp_path}")
+    assert stores.exists(f"file:{tmp_path}")
     with pytest.raises(FileNotFoundError):
-        storage.status(f"file:{tmp_path}")
+        stores.status(f"file:{tmp_path}")
 
 
 @pytest.mark.parametrize("size", [0, 1, 65_535, 65_536, 65_537, 200_000])
-def test_tail_crc32_is_that_of_the_last_64_kib(tmp_path: Path, size: int) -> None:
+def test_a_look_sums_the_last_64_kib(tmp_path: Path, size: int) -> None:
     content = os.urandom(size)
     (tmp_path / "f").write_bytes(content)
     path = f"file:{tmp_path}/f"
-    assert storage.tail_crc32(path) == zlib.crc32(content[-65_536:])
-    with storage.open_input(path) as file:
-        assert storage.tail_crc32(file) == zlib.crc32(content[-65_536:])
+    assert stores.look(path) == (stores.status(path), zlib.crc32(content[-65_536:]))
 
 
 def test_link_or_copy_keeps_the_bytes_when_the_source_goes(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"abc")
-    storage.link_or_copy(f"file:{tmp_path}/f", f"file:{tmp_path}/g")
+    stores.link_or_copy(f"file:{tmp_path}/f", f"file:{tmp_path}/g")
     (tmp_path / "f").unlink()
     assert (tmp_path / "g").read_bytes() == b"abc"
 
 
 def test_folders_are_made_with_parents_and_deleted_with_content(tmp_path: Path) -> None:
     folder = f"file:{tmp_path}/a/b c"
-    storage.make_folder(folder)
-    storage.make_folder(folder)
-    storage.open_output(f"{folder}/f").close()
-    assert storage.subfolders(f"file:{tmp_path}/a") == ["b c"]
-    storage.delete_folder(f"file:{tmp_path}/a")
+    stores.make_folder(folder)
+    stores.make_folder(folder)
+    stores.open_output(f"{folder}/f").close()
+    assert stores.listing(f"file:{tmp_path}/a").folders == ["b c"]
+    stores.delete_folder(f"file:{tmp_path}/a")
     assert not (tmp_path / "a").exists()
 
 
@@ -89,13 +87,13 @@ def test_folders_are_made_with_parents_and_deleted_with_content(tmp_path: Path) 
     ("path", "local"), [("file:/w/a b", "/w/a b"), ("file:///w", "/w"), ("/w/x:y", "/w/x:y"), ("FILE:/w?a#b", "/w?a#b")]
 )
 def test_local_path(path: str, local: str) -> None:
-    assert storage.is_local(path)
-    assert storage.local_path(path) == local
+    assert stores.is_local(path)
+    assert stores.local_path(path) == local
 
 
 def test_other_schemes_are_refused_by_name(tmp_path: Path) -> None:
-    assert not storage.is_local("hdfs://nn:8020/x")
+    assert not stores.is_local("hdfs://nn:8020/x")
     with pytest.raises(Unsupported, match="'ftp'"):
-        storage.status("ftp://host/x")
+        stores.status("ftp://host/x")
     with pytest.raises(Unsupported, match="absolute"):
-        storage.status("relative/path")
+        stores.status("relative/path")

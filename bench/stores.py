@@ -1,0 +1,181 @@
+"""`make bench-stores`: requests, bytes and seconds on S3, beside Spark alone, with a latency before each request.
+
+The server is moto behind the proxy of the tests, both on loopback: what is compared are requests and what they cost,
+not the speed of any store. Requests are those of Python and of Spark's client together.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.table import Table
+
+import hive_bitmap
+from hive_bitmap import stores
+from hive_bitmap.index import hadoop
+from hive_bitmap.session import session
+from tests.integration.servers import jars
+from tests.stores.servers import proxy as proxy_server
+from tests.stores.servers import s3 as s3_server
+from tests.stores.servers.proxy import Proxy
+
+BUCKET, FILES, GROUPS = "bench", 20, 3
+RARE, CLUSTERED, HALF = "r = 77", "c = 3", "h = 1"  # some 20 rows, a file, half of the rows
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one answer took."""
+
+    seconds: float
+    requests: int
+    megabytes: float
+    answer: Any
+
+
+@click.command()
+@click.option("--rows", default=400_000, show_default=True, type=click.IntRange(20_000), help="Rows of the table.")
+@click.option("--delay", "delays", multiple=True, default=(0, 30, 100), show_default=True, help="ms before a request.")
+@click.option("--repeats", default=2, show_default=True, type=click.IntRange(1), help="Turns after the first one.")
+def main(rows: int, delays: tuple[int, ...], repeats: int) -> None:
+    """Measure on a server of S3 that is started for it. Exit status 1 where an answer differs from Spark's."""
+    out = Console(highlight=False, width=None if sys.stdout.isatty() else 150)
+    try:
+        with tempfile.TemporaryDirectory() as folder, _started(Path(folder)) as (spark, proxy):
+            _make(spark, rows)
+            wrong = False
+            for delay in delays:
+                proxy.delay = delay / 1000
+                table = Table("question", "who", "first: s", "requests", "MB", "again: s", "requests", "MB")
+                table.title = f"{rows:,} rows in {FILES} files, {delay} ms a request"
+                wrong |= _measure(spark, proxy, repeats, table)
+                out.print(table)
+    except jars.Unavailable as e:
+        raise click.ClickException(str(e)) from e
+    sys.exit(1 if wrong else 0)
+
+
+@contextmanager
+def _started(folder: Path) -> Iterator[tuple[SparkSession, Proxy]]:
+    lib = s3_server.client_jars()
+    with s3_server.serving(folder / "s3") as port, proxy_server.serving(port) as proxy:
+        s3_server.make_bucket(port, BUCKET)
+        settings = {
+            "fs.s3a.endpoint": f"http://127.0.0.1:{proxy.port}",
+            "fs.s3a.endpoint.region": "us-east-1",
+            "fs.s3a.access.key": "bench",
+            "fs.s3a.secret.key": "bench",
+            "fs.s3a.path.style.access": "true",
+        }
+        conf = {f"spark.hadoop.{name}": value for name, value in settings.items()}
+        conf |= {"spark.driver.extraClassPath": f"{lib}/*", "spark.driver.memory": "1g"}
+        spark = session(folder / "warehouse", app_name="bench", master=f"local[{os.cpu_count()}]", conf=conf)
+        yield spark, proxy
+        spark.stop()
+
+
+def _make(spark: SparkSession, rows: int) -> None:
+    """A rare key in many files, one that is together in one file, and one of half of the rows."""
+    spark.sql(
+        "CREATE EXTERNAL TABLE t (r int, c int, h int, id bigint, text string) STORED AS PARQUET "
+        f"LOCATION 's3a://{BUCKET}/t'"
+    )
+    hadoop.use(spark)
+    rng, each = np.random.default_rng(18), rows // FILES
+    for number in range(FILES):
+        ids = np.arange(number * each, (number + 1) * each)
+        columns = {
+            "r": rng.integers(0, rows // 20, each, np.int32),
+            "c": np.full(each, number, np.int32),
+            "h": (ids % 2).astype(np.int32),
+            "id": ids,
+            "text": pa.array([rng.bytes(48).hex() for _ in range(each)]),
+        }
+        with stores.open_output(f"s3a://{BUCKET}/t/{number:02}.parquet") as sink:
+            pq.write_table(pa.table(columns), sink, row_group_size=-(-each // GROUPS))
+    hive_bitmap.build(spark, "t", ["r", "c", "h"])
+
+
+def _measure(spark: SparkSession, proxy: Proxy, repeats: int, table: Table) -> bool:
+    """Fill the table; whether any answer was wrong."""
+    wrong = False
+    for name, ours, sparks in _questions():
+        answers = []
+        for who, ask in (("Spark", sparks), ("index", ours)):
+            _forget(spark)
+            turns = [_turn(spark, proxy, ask) for _ in range(1 + repeats)]
+            first, again = turns[0], min(turns[1:], key=lambda turn: turn.seconds)
+            answers += [first.answer, again.answer]
+            figures = [
+                text
+                for turn in (first, again)
+                for text in (f"{turn.seconds:.2f}", str(turn.requests), f"{turn.megabytes:.1f}")
+            ]
+            table.add_row(name, who, *figures)
+        if any(answer != answers[0] for answer in answers):
+            table.add_row(name, "WRONG", str(answers))
+            wrong = True
+    return wrong
+
+
+def _questions() -> list[tuple[str, Callable[[SparkSession], Any], Callable[[SparkSession], Any]]]:
+    def fetch(predicate: str) -> tuple[Callable[[SparkSession], Any], Callable[[SparkSession], Any]]:
+        return (
+            lambda spark: sorted(row.id for row in hive_bitmap.scan(spark, "t", predicate).collect()),
+            lambda spark: sorted(row.id for row in spark.table("t").where(predicate).collect()),
+        )
+
+    return [
+        (
+            "count",
+            lambda spark: hive_bitmap.count(spark, "t", RARE),
+            lambda spark: spark.table("t").where(RARE).count(),
+        ),
+        (
+            "group",
+            lambda spark: sorted(
+                (row["c"], row["count"]) for row in hive_bitmap.group_counts(spark, "t", None, ["c"]).to_pylist()
+            ),
+            lambda spark: sorted((row["c"], row["count"]) for row in spark.table("t").groupBy("c").count().collect()),
+        ),
+        ("fetch, rare", *fetch(RARE)),
+        ("fetch, clustered", *fetch(CLUSTERED)),
+        ("fetch, half", *fetch(HALF)),
+    ]
+
+
+def _turn(spark: SparkSession, proxy: Proxy, ask: Callable[[SparkSession], Any]) -> Measured:
+    proxy.seen.clear()
+    proxy.bytes_sent = 0
+    started = time.monotonic()
+    answer = ask(spark)
+    return Measured(time.monotonic() - started, len(proxy.seen), proxy.bytes_sent / 1e6, answer)
+
+
+def _forget(spark: SparkSession) -> None:
+    """As in a process that has just begun: neither engine remembers anything of the table."""
+    from hive_bitmap.index import lookup, manifest
+    from hive_bitmap.stores import kept
+
+    spark.catalog.refreshTable("t")
+    lookup.forget()
+    manifest.read.cache_clear()
+    kept.forget()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,258 @@
+"""HDFS through hdfs-native, which needs neither Java nor a library of the system."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from hive_bitmap.errors import StoreError
+from hive_bitmap.stores import requests
+from hive_bitmap.stores.failing import failed, repeated
+from hive_bitmap.stores.options import HDFS_USER, Options
+from hive_bitmap.stores.paths import parent, parts
+from hive_bitmap.stores.ranged import TAIL, Ranged
+from hive_bitmap.stores.store import TAIL_BYTES, Discarding, FileStatus, Listing, in_order
+
+T = TypeVar("T")
+SCHEMES = ("hdfs", "viewfs")
+ADVICE = "see fs.defaultFS, dfs.* and hadoop.security.* of the session's Hadoop configuration"
+_PASSING = ("safe mode", "connection", "timed out", "standby", "retriable", "could not obtain block", "channel closed")
+# Its own would try for minutes.
+_BOUNDS = {"dfs.client.failover.sleep.base.millis": "200", "dfs.client.failover.sleep.max.millis": "2000"}
+
+
+def open_cluster(options: Options, scheme: str, authority: str) -> Hdfs:
+    """A name node or name service, that of fs.defaultFS where none is named. Raises StoreError."""
+    try:
+        from hdfs_native import Client
+    except ImportError as e:
+        raise StoreError(
+            f"files of scheme {scheme} are read with the package hdfs-native, which is not installed here: "
+            "pip install 'hive_bitmap[hdfs]', on every machine that runs tasks"
+        ) from e
+    default = options.get("fs.defaultFS")
+    url = f"{scheme}://{authority}" if authority else default
+    if not url.startswith(f"{scheme}://"):
+        raise StoreError(f"{scheme}:/ without a name node is that of fs.defaultFS, which is {default or 'not set'}")
+    if user := options.get(HDFS_USER):
+        os.environ.setdefault("HADOOP_USER_NAME", user)  # the only way to tell the client
+    attempts = str(options.number("attempts"))
+    config = {"dfs.client.failover.max.attempts": attempts, **_BOUNDS}
+    config |= options.beginning("dfs.", "fs.defaultFS", "fs.viewfs.", "hadoop.security.", "hadoop.rpc.")
+    try:
+        return Hdfs(Client(url, config), options.number("attempts"))
+    except (RuntimeError, OSError, ValueError) as e:
+        raise failed(f"{url} cannot be reached", e, ADVICE) from e
+
+
+class Hdfs:
+    """A cluster. It keeps no tag of a file, but times in milliseconds."""
+
+    def __init__(self, client: Any, attempts: int) -> None:
+        self._client, self._attempts = client, attempts
+        self._mode = lru_cache(maxsize=1024)(self._mode_below)
+
+    def status(self, path: str) -> FileStatus:
+        found = self._info(path)
+        if found.isdir:
+            raise FileNotFoundError(f"not a file but a folder: {path}")
+        return _status(path, found)
+
+    def exists(self, path: str) -> bool:
+        try:
+            self._info(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def listing(self, path: str) -> Listing:
+        inner, prefix = _inner(path), path.rstrip("/") + "/"
+        found = self._ask(requests.LIST, path, lambda: list(self._client.list_status(inner)))
+        if [one.path for one in found if not one.isdir] == [inner]:
+            raise NotADirectoryError(f"not a folder but a file: {path}")
+        named = [(one.path.rstrip("/").rpartition("/")[2], one) for one in found]
+        files = [_status(prefix + name, one) for name, one in named if not one.isdir]
+        return Listing(
+            sorted(files, key=lambda file: file.path), sorted(name for name, one in named if one.isdir)
+        )
+
+    def look(self, path: str) -> tuple[FileStatus, bytes]:
+        status = self.status(path)
+        start = max(status.size - TAIL_BYTES, 0)
+        return status, self.read_range(path, start, status.size - start)
+
+    def open_input(self, path: str, known: FileStatus | None) -> pa.NativeFile:
+        reader = self._ask(requests.STATUS, path, lambda: self._client.read(_inner(path)))
+        size = len(reader)
+        start = max(size - TAIL, 0)
+        tail = self._read(path, reader, start, size - start)
+        return pa.PythonFile(Ranged(size, lambda at, length: self._read(path, reader, at, length), tail), mode="r")
+
+    def read_range(self, path: str, start: int, size: int) -> bytes:
+        reader = self._ask(requests.STATUS, path, lambda: self._client.read(_inner(path)))
+        if start + size > len(reader):  # the client would not raise an error but end with a panic
+            raise OSError(f"{path} has {len(reader)} bytes, not {start + size}")
+        return self._read(path, reader, start, size)
+
+    def open_output(self, path: str) -> Any:
+        from hdfs_native import WriteOptions
+
+        mode = self._mode(parent(path))
+        options = WriteOptions(overwrite=True, create_parent=True, permission=mode & 0o666)
+        sink = self._ask(requests.WRITE, path, lambda: self._client.create(_inner(path), options))
+        return _Writer(self, path, sink)
+
+    def make_folder(self, path: str) -> None:
+        """With the mode of the folder in which it is made: what is private stays so."""
+        mode = self._mode(parent(path))
+        self._ask(requests.OTHER, path, lambda: self._client.mkdirs(_inner(path), mode, True))
+
+    def delete_file(self, path: str) -> None:
+        if not self._ask(requests.DELETE, path, lambda: self._client.delete(_inner(path))):
+            raise FileNotFoundError(f"no such file: {path}")
+
+    def delete_folder(self, path: str, last: Sequence[str]) -> None:
+        there = self.listing(path)
+        names = in_order([*there.folders, *(file.path.rpartition("/")[2] for file in there.files)], last)
+        for name in names if last else []:
+            self._ask(requests.DELETE, path, partial(self._client.delete, _inner(f"{path}/{name}"), True))
+        self._ask(requests.DELETE, path, lambda: self._client.delete(_inner(path), True))
+
+    def copy(self, source: str, target: str) -> bool:
+        """HDFS has no links."""
+        return False
+
+    def copy_permissions(self, source: str, target: str) -> None:
+        """Mode, access control list and, where this user may, the group."""
+        wanted = self._info(source)
+        inner = _inner(target)
+        self._ask(requests.OTHER, target, lambda: self._client.set_permission(inner, wanted.permission & 0o1777))
+        acl = self._acl(source)
+        if acl is not None and acl.entries:
+            self._ask(requests.OTHER, target, lambda: self._client.set_acl(inner, _whole(acl)))
+        if self._info(target).group != wanted.group:
+            with contextlib.suppress(StoreError):  # this user is not in that group
+                self._ask(requests.OTHER, target, lambda: self._client.set_owner(inner, group=wanted.group))
+        self._mode.cache_clear()
+
+    def remove_empty_folders(self, path: str, root: str) -> None:
+        while path.startswith(root):
+            try:
+                there = self.listing(path)
+                if there.files or there.folders:
+                    return
+                self._ask(requests.DELETE, path, partial(self._client.delete, _inner(path)))
+            except FileNotFoundError:
+                pass
+            path = parent(path)
+
+    def _acl(self, path: str) -> Any:
+        """The access control list; None where the cluster keeps none."""
+        try:
+            return self._ask(requests.OTHER, path, lambda: self._client.get_acl_status(_inner(path)))
+        except StoreError:
+            return None
+
+    def _info(self, path: str) -> Any:
+        return self._ask(requests.STATUS, path, lambda: self._client.get_file_info(_inner(path)))
+
+    def _mode_below(self, folder: str) -> int:
+        """The mode of a folder, else that of the nearest one above it."""
+        while folder.count("/") > 3:
+            try:
+                return int(self._info(folder).permission) & 0o777
+            except FileNotFoundError:
+                folder = parent(folder)
+        return 0o755
+
+    def _read(self, path: str, reader: Any, start: int, size: int) -> bytes:
+        if not size:
+            return b""
+        content: bytes = self._ask(requests.READ, path, lambda: reader.read_range(start, size))
+        requests.count_bytes(len(content))
+        if len(content) != size:
+            raise StoreError(f"the store of {path} fails: {len(content)} bytes came in place of {size}")
+        return content
+
+    def _ask(self, kind: str, path: str, ask: Callable[[], T]) -> T:
+        requests.count(kind)
+        try:
+            return repeated(ask, _passes, self._attempts)
+        except FileNotFoundError as error:
+            raise FileNotFoundError(f"no such file: {path}") from error
+        except (FileExistsError, NotADirectoryError, IsADirectoryError):
+            raise
+        except (OSError, RuntimeError, ValueError) as error:
+            if "ParentNotDirectoryException" in str(error):
+                raise FileNotFoundError(f"no such file: {path}") from error
+            raise failed(f"the store of {path} fails", error, ADVICE) from error
+
+
+class _Writer(Discarding):
+    def __init__(self, store: Hdfs, path: str, sink: Any) -> None:
+        self._store, self._path, self._sink, self._position = store, path, sink, 0
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data)
+        self._store._ask(requests.WRITE, self._path, lambda: self._sink.write(view.tobytes()))
+        requests.count_bytes(0, view.nbytes)
+        self._position += view.nbytes
+        return view.nbytes
+
+    def tell(self) -> int:
+        return self._position
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self._store._ask(requests.WRITE, self._path, self._sink.close)
+
+    def discard(self) -> None:
+        """The file is half written: it goes, once the client has let go of it."""
+        self.closed = True
+        with contextlib.suppress(StoreError, FileNotFoundError):
+            self._store._ask(requests.WRITE, self._path, self._sink.close)
+            self._store.delete_file(self._path)
+
+
+def _passes(error: Exception) -> bool:
+    """Whether an error may pass: the node is starting, failing over, or was not reached."""
+    text = str(error).lower()
+    return not isinstance(error, FileNotFoundError) and any(said in text for said in _PASSING)
+
+
+def _whole(acl: Any) -> list[Any]:
+    """All entries: the three that the mode stands for are not among those that the name node gives."""
+    from hdfs_native import AclEntry
+
+    mode = acl.permission
+    basic = [
+        AclEntry("user", "access", _action(mode >> 6)),
+        AclEntry("group", "access", _action(mode >> 3)),
+        AclEntry("other", "access", _action(mode)),
+    ]
+    named = {(one.type, one.scope, one.name) for one in acl.entries}
+    if any(one.scope == "access" and one.name for one in acl.entries):  # then the mode's group is the mask
+        basic = [one for one in basic if (one.type, one.scope, None) not in named]
+    return [*acl.entries, *(one for one in basic if (one.type, one.scope, one.name) not in named)]
+
+
+def _action(bits: int) -> Any:
+    """
+    >>> _action(0o754 >> 6), _action(0o754 >> 3), _action(0o754)
+    ('rwx', 'r-x', 'r--')
+    """
+    return "".join(letter if bits & bit else "-" for letter, bit in (("r", 4), ("w", 2), ("x", 1)))
+
+
+def _inner(path: str) -> str:
+    return parts(path).path.rstrip("/") or "/"
+
+
+def _status(path: str, found: Any) -> FileStatus:
+    return FileStatus(path, found.length, found.modification_time, "")

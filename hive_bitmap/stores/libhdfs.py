@@ -1,0 +1,119 @@
+"""HDFS through libhdfs and a JVM in every Python process, where `hive_bitmap.stores.hdfs.client` asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from hive_bitmap.stores import requests
+from hive_bitmap.stores.failing import failed
+from hive_bitmap.stores.options import Options
+from hive_bitmap.stores.paths import parent, parts
+from hive_bitmap.stores.store import TAIL_BYTES, FileStatus, Listing, in_order
+
+ADVICE = "libhdfs needs a JDK, ARROW_LIBHDFS_DIR, and CLASSPATH with Hadoop's jars; without it: hdfs.client=native"
+
+
+def open_cluster(options: Options, scheme: str, authority: str) -> LibHdfs:
+    """The name node or name service `authority`, that of the Hadoop configuration on CLASSPATH where it is ""."""
+    with _asking(requests.OTHER, f"{scheme}://{authority}/"):
+        return LibHdfs(pafs.HadoopFileSystem.from_uri(f"{scheme}://{authority or 'default'}"))
+
+
+class LibHdfs:
+    """A cluster, as pyarrow has it."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def status(self, path: str) -> FileStatus:
+        info = self._info(path)
+        if info.type != pafs.FileType.File:
+            raise FileNotFoundError(f"no such file: {path}")
+        return FileStatus(path, info.size, info.mtime_ns // 1_000_000, "")
+
+    def exists(self, path: str) -> bool:
+        return bool(self._info(path).type != pafs.FileType.NotFound)
+
+    def listing(self, path: str) -> Listing:
+        prefix = path.rstrip("/") + "/"
+        with _asking(requests.LIST, path):
+            found = self._client.get_file_info(pafs.FileSelector(parts(path).path))
+        files = [
+            FileStatus(prefix + info.base_name, info.size, info.mtime_ns // 1_000_000, "")
+            for info in found
+            if info.type == pafs.FileType.File
+        ]
+        folders = sorted(info.base_name for info in found if info.type == pafs.FileType.Directory)
+        return Listing(sorted(files, key=lambda file: file.path), folders)
+
+    def look(self, path: str) -> tuple[FileStatus, bytes]:
+        status = self.status(path)
+        start = max(status.size - TAIL_BYTES, 0)
+        return status, self.read_range(path, start, status.size - start)
+
+    def open_input(self, path: str, known: FileStatus | None) -> pa.NativeFile:
+        with _asking(requests.READ, path):
+            return self._client.open_input_file(parts(path).path)
+
+    def read_range(self, path: str, start: int, size: int) -> bytes:
+        with self.open_input(path, None) as file, _asking(requests.READ, path):
+            content: bytes = file.read_at(size, start)
+            return content
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        with _asking(requests.WRITE, path):
+            return self._client.open_output_stream(parts(path).path)
+
+    def make_folder(self, path: str) -> None:
+        with _asking(requests.OTHER, path):
+            self._client.create_dir(parts(path).path, recursive=True)
+
+    def delete_file(self, path: str) -> None:
+        with _asking(requests.DELETE, path):
+            self._client.delete_file(parts(path).path)
+
+    def delete_folder(self, path: str, last: Sequence[str]) -> None:
+        there = self.listing(path)
+        for name in in_order([file.path.rpartition("/")[2] for file in there.files], last) if last else []:
+            self.delete_file(f"{path}/{name}")
+        with _asking(requests.DELETE, path):
+            self._client.delete_dir(parts(path).path)
+
+    def copy(self, source: str, target: str) -> bool:
+        """HDFS has no links."""
+        return False
+
+    def copy_permissions(self, source: str, target: str) -> None:
+        """pyarrow knows of none."""
+
+    def remove_empty_folders(self, path: str, root: str) -> None:
+        while path.startswith(root):
+            try:
+                there = self.listing(path)
+                if there.files or there.folders:
+                    return
+                with _asking(requests.DELETE, path):
+                    self._client.delete_dir(parts(path).path)
+            except FileNotFoundError:
+                pass
+            path = parent(path)
+
+    def _info(self, path: str) -> Any:
+        with _asking(requests.STATUS, path):
+            return self._client.get_file_info(parts(path).path)
+
+
+@contextmanager
+def _asking(kind: str, path: str) -> Iterator[None]:
+    requests.count(kind)
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError):
+        raise
+    except OSError as error:
+        raise failed(f"the store of {path} fails", error, ADVICE) from error

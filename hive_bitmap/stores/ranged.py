@@ -1,0 +1,86 @@
+"""Files that are read by ranges: few large requests instead of many small ones."""
+
+from __future__ import annotations
+
+import io
+from bisect import bisect_right
+from collections.abc import Callable
+from threading import Lock
+
+AHEAD = 1 << 20  # bytes read beyond what is asked: about what a store sends while it takes to answer a request
+TAIL = 1 << 18  # bytes from the end on that the first request reads: footers lie there
+KEPT = 64 << 20  # bytes of one open file that are kept
+
+Read = Callable[[int, int], bytes]
+
+
+class Ranged(io.RawIOBase):
+    """A file of `size` bytes as Python reads one, over `read(start, size)`; `tail` is its end, read before."""
+
+    def __init__(self, size: int, read: Read, tail: bytes = b"", ahead: int = AHEAD) -> None:
+        self._size, self._read, self._ahead, self._position = size, read, ahead, 0
+        self._tail = tail
+        self._pieces: dict[int, bytes] = {}  # by their starts, the oldest first
+        self._lock = Lock()  # Arrow reads from several threads
+
+    def size(self) -> int:
+        return self._size
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._position = offset + (0, self._position, self._size)[whence]
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1) -> bytes:
+        left = max(self._size - self._position, 0)
+        wanted = left if size is None or size < 0 else min(size, left)
+        found = self.read_at(wanted, self._position)
+        self._position += len(found)
+        return found
+
+    def readall(self) -> bytes:
+        return self.read()
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        found = self.read(len(buffer))
+        buffer[: len(found)] = found
+        return len(found)
+
+    def read_at(self, size: int, start: int) -> bytes:
+        """Bytes from `start` on, fewer at the end of the file."""
+        end, parts = min(start + size, self._size), []
+        with self._lock:
+            while start < end:
+                found = self._held(start) or self._fetched(start, end)
+                parts.append(found[: end - start])
+                start += len(parts[-1])
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def close(self) -> None:
+        self._pieces.clear()
+        super().close()
+
+    def _held(self, start: int) -> bytes:
+        """What is held from `start` on; nothing where that byte is not."""
+        tail_start = self._size - len(self._tail)
+        if start >= tail_start:
+            return self._tail[start - tail_start :]
+        starts = sorted(self._pieces)
+        at = bisect_right(starts, start) - 1
+        return self._pieces[starts[at]][start - starts[at] :] if at >= 0 else b""
+
+    def _fetched(self, start: int, end: int) -> bytes:
+        stop = min(max(end, start + self._ahead), self._size - len(self._tail))
+        content = self._read(start, stop - start)
+        self._pieces[start] = content
+        while len(self._pieces) > 1 and sum(map(len, self._pieces.values())) > KEPT:
+            del self._pieces[next(iter(self._pieces))]
+        return content

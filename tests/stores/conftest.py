@@ -1,0 +1,121 @@
+"""Spark with a client for S3, and real stores; a test that asks for `home` runs once in a folder of each."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+
+from hive_bitmap.index import hadoop, lookup, manifest
+from hive_bitmap.session import session
+from hive_bitmap.stores import kept, options
+from hive_bitmap.stores.options import Options
+from tests.integration.conftest import started
+from tests.stores.servers import hdfs as hdfs_server
+from tests.stores.servers import proxy as proxy_server
+from tests.stores.servers import s3 as s3_server
+from tests.stores.servers.proxy import Proxy
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BUCKET = "warehouse"
+SECRET = "a-secret-of-tests"
+
+
+@dataclass(frozen=True)
+class S3:
+    """A server of S3 (its port), and the proxy through which all clients see it."""
+
+    port: int
+    proxy: Proxy
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return {
+            "fs.s3a.endpoint": f"http://127.0.0.1:{self.proxy.port}",
+            "fs.s3a.endpoint.region": "us-east-1",
+            "fs.s3a.access.key": "tests",
+            "fs.s3a.secret.key": SECRET,
+            "fs.s3a.path.style.access": "true",
+            "fs.s3a.attempts.maximum": "3",
+            "fs.s3a.retry.limit": "3",
+        }
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
+    with started(s3_server.serving(tmp_path_factory.mktemp("s3"))) as port, proxy_server.serving(port) as proxy:
+        s3_server.make_bucket(port, BUCKET)
+        yield S3(port, proxy)
+
+
+@pytest.fixture(scope="session")
+def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with started(hdfs_server.serving(tmp_path_factory.mktemp("hdfs"))) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory, s3: S3) -> Iterator[SparkSession]:
+    """Spark with a client for S3, its metastore on the local disk."""
+    with started(contextlib.nullcontext(s3_server.client_jars())) as jars:
+        conf = {
+            "spark.driver.memory": "1g",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.driver.extraClassPath": f"{jars}/*",
+            "spark.executor.extraClassPath": f"{jars}/*",
+            "hive_bitmap.stores.attempts": "3",
+            **{f"spark.hadoop.{name}": value for name, value in s3.settings.items()},
+        }
+        warehouse = tmp_path_factory.mktemp("warehouse")
+        running = session(warehouse, app_name="hive_bitmap stores", master="local[2]", conf=conf)
+        yield running
+        running.stop()
+
+
+@pytest.fixture(params=["s3", "hdfs"])
+def home(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
+    """A new folder of a store, with a database of the same name that lies in it and is current."""
+    name = f"t_{uuid4().hex[:12]}"
+    root = f"s3a://{BUCKET}" if request.param == "s3" else request.getfixturevalue("hdfs")
+    spark.sql(f"CREATE DATABASE {name} LOCATION '{root}/{name}'")
+    spark.catalog.setCurrentDatabase(name)
+    yield f"{root}/{name}"
+    if request.param == "s3":
+        request.getfixturevalue("s3").proxy.reset()
+    spark.catalog.setCurrentDatabase("default")
+    spark.sql(f"DROP DATABASE {name} CASCADE")
+
+
+@pytest.fixture(autouse=True)
+def _forgotten() -> Iterator[None]:
+    """Nothing is remembered of what another test has read."""
+    yield
+    forget()
+
+
+def forget() -> None:
+    """Let go of all that is kept of indexes and of sessions."""
+    lookup.forget()
+    manifest.read.cache_clear()
+    kept.forget()
+
+
+@contextlib.contextmanager
+def reached(settings: Mapping[str, str]) -> Iterator[None]:
+    """Reach stores by these settings, without a session."""
+    with options.using(Options.of(settings)):
+        yield
+
+
+@pytest.fixture
+def fresh_settings(spark: SparkSession) -> Iterator[None]:
+    """Settings that a test makes in the session are seen at once, and are gone after it."""
+    hadoop._remembered.clear()
+    yield
+    hadoop._remembered.clear()

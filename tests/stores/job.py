@@ -1,0 +1,57 @@
+"""A program for a cluster, which `test_cluster` submits: what it finds is printed as lines of JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import hive_bitmap
+from hive_bitmap.errors import HiveBitmapError
+
+ROWS = 20_000
+
+
+def main(given: dict[str, Any]) -> None:
+    spark = hive_bitmap.session(given["folder"] + "/warehouse", master=given["master"], conf=given["conf"])
+    tell("executors", len(spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()))  # type: ignore[union-attr]
+    whole = spark.sparkContext.pythonExec
+    for name, home in given["homes"].items():
+        spark.sql(f"CREATE DATABASE {name} LOCATION '{home}/{name}'")
+        spark.catalog.setCurrentDatabase(name)
+        spark.sql("CREATE TABLE t (k int, id bigint) STORED AS PARQUET")
+        rows = f"SELECT CAST(id % 500 AS int), id FROM range(0, {ROWS}, 1, 4)"
+        spark.sql(f"INSERT INTO t {rows}")
+        spark.sparkContext.pythonExec = given["lacking"]
+        try:
+            hive_bitmap.build(spark, "t", ["k"])
+        except HiveBitmapError as e:
+            tell(f"{name}: lacking, build", str(e))
+        spark.sparkContext.pythonExec = whole
+        [report] = hive_bitmap.build(spark, "t", ["k"])
+        tell(f"{name}: build", report.base_rows)
+        tell(f"{name}: count", hive_bitmap.count(spark, "t", "k = 7"))
+        tell(f"{name}: rows", hive_bitmap.scan(spark, "t", "k = 7", strategy="rows").count())
+        spark.sql(f"INSERT INTO t {rows}")
+        hive_bitmap.rebuild(spark, "t")
+        tell(f"{name}: again", hive_bitmap.count(spark, "t", "k = 7"))
+    spark.sparkContext.pythonExec = given["lacking"]
+    archive = Path(given["folder"]) / "sent.zip"
+    package = Path(hive_bitmap.__file__).parent
+    with zipfile.ZipFile(archive, "w") as packed:
+        for path in package.rglob("*"):
+            packed.write(path, path.relative_to(package.parent))
+    spark.sparkContext.addPyFile(str(archive))
+    hive_bitmap.rebuild(spark, "t", full=True)
+    tell("sent: count", hive_bitmap.count(spark, "t", "k = 7"))
+    spark.stop()
+
+
+def tell(name: str, value: Any) -> None:
+    sys.stdout.write(json.dumps([name, value]) + "\n")
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

@@ -1,0 +1,141 @@
+"""The life of an index on real stores: whatever is done to the table, answers are Spark's own, and requests are few."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+import hive_bitmap
+from hive_bitmap import stores
+from hive_bitmap.errors import NotFound
+from hive_bitmap.index import hadoop
+from hive_bitmap.stores import options, requests
+from tests.stores.conftest import SECRET, forget
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.stores
+PREDICATES = [
+    "k = 3", "k = 99", "k <> 3 AND id % 7 = 0", "k IN (1, 2) OR p = 'b c'", "k IS NULL", "p = 'ü+%' AND k > 1",
+]
+
+
+def make(spark: SparkSession, format: str = "PARQUET") -> None:
+    spark.sql(f"CREATE TABLE t (k int, id bigint) PARTITIONED BY (p string) STORED AS {format}")
+    for number, value in enumerate(("a", "b c", "ü+%")):
+        insert(spark, value, number * 1000)
+
+
+def insert(spark: SparkSession, value: str, first: int, word: str = "INTO") -> None:
+    rows = f"SELECT IF(id % 11 = 0, NULL, CAST(id % 5 AS int)), id FROM range({first}, {first + 1000}, 1, 2)"
+    spark.sql(f"INSERT {word} t PARTITION (p = '{value}') {rows}")
+
+
+def check(spark: SparkSession, step: int, strategy: str | None = None) -> None:
+    """Two of the predicates, others at each step, and a group."""
+    for predicate in (PREDICATES[step % 6], PREDICATES[(step + 3) % 6]):
+        truth = sorted(map(str, spark.sql(f"SELECT k, id, p FROM t WHERE {predicate}").collect()))
+        assert hive_bitmap.count(spark, "t", predicate) == len(truth), predicate
+        found = hive_bitmap.scan(spark, "t", predicate, ["k", "id", "p"], strategy=strategy).collect()
+        assert sorted(map(str, found)) == truth, predicate
+    groups = {(row["k"], row["n"]) for row in spark.sql("SELECT k, count(*) n FROM t GROUP BY k").collect()}
+    counted = hive_bitmap.group_counts(spark, "t", None, ["k"]).to_pylist()
+    assert {(row["k"], row["count"]) for row in counted} == groups
+
+
+@pytest.mark.parametrize("format", ["PARQUET", "ORC"])
+def test_an_index_lives_and_dies_with_its_table(spark: SparkSession, home: str, format: str) -> None:
+    make(spark, format)
+    hive_bitmap.build(spark, "t", ["k"], name="i")
+    check(spark, 0, "rows" if format == "PARQUET" else "blocks")
+    insert(spark, "a", 5000)
+    check(spark, 1)
+    hive_bitmap.rebuild(spark, "t")
+    insert(spark, "b c", 7000, "OVERWRITE TABLE")
+    check(spark, 2)
+    hive_bitmap.rebuild(spark, "t", compact=True)
+    assert hive_bitmap.plan(spark, "t", "k = 3", count=True).strategy == "index only"
+    check(spark, 3)
+    spark.sql("ALTER TABLE t DROP PARTITION (p = 'ü+%')")
+    hive_bitmap.rebuild(spark, "t")
+    check(spark, 4)
+    assert not [problem for report in hive_bitmap.verify(spark, "t") for problem in report.problems]
+    index_table = next(name.tableName for name in spark.sql("SHOW TABLES").collect() if name.tableName != "t")
+    root = hive_bitmap.show(spark, "t")[0].definition.root
+    hive_bitmap.drop(spark, "t", "i")
+    hive_bitmap.clean(spark, grace_seconds=0)
+    hadoop.use(spark)
+    assert not stores.exists(root)
+    with pytest.raises(NotFound):
+        hive_bitmap.rebuild(spark, "t", ["i"])
+    assert index_table not in [name.tableName for name in spark.sql("SHOW TABLES").collect()]
+
+
+def test_text_is_staged_in_the_store_and_nothing_of_that_stays(spark: SparkSession, home: str) -> None:
+    make(spark, "TEXTFILE")
+    hive_bitmap.build(spark, "t", ["k"], name="i")
+    check(spark, 0)
+    [definition] = [one.definition for one in hive_bitmap.show(spark, "t")]
+    folders = [name for value in ("a", "b c") for name in stores.listing(f"{definition.root}/p={value}").folders]
+    assert len(folders) == 2 and all(name.startswith("generation-") for name in folders)
+
+
+def test_the_room_sees_what_hadoop_wrote(spark: SparkSession, home: str) -> None:
+    """Folders that Hadoop's client makes as objects of no bytes are folders here too, and no files."""
+    make(spark)
+    hadoop.use(spark)
+    listed = stores.listing(f"{home}/t")
+    names = [file.path.rpartition("/")[2] for file in listed.files]
+    assert (names, listed.folders) == (["_SUCCESS"], ["p=a", "p=b c", "p=ü+%25"])
+    spark.sql("CREATE TABLE empty (k int) STORED AS PARQUET")
+    hive_bitmap.build(spark, "empty", ["k"])
+    assert hive_bitmap.count(spark, "empty", "k = 1") == 0
+
+
+def test_a_count_is_one_listing_a_partition_where_the_store_has_tags(spark: SparkSession, home: str) -> None:
+    make(spark)
+    hive_bitmap.build(spark, "t", ["k"], name="i")
+    forget()
+    with requests.measured() as first:
+        hive_bitmap.count(spark, "t", "k = 3")
+    with requests.measured() as warm:
+        hive_bitmap.count(spark, "t", "k = 2")
+    if home.startswith("s3a:"):
+        assert warm.requests.by_kind == {"list": 3}
+        assert first.requests.total <= 3 * 7  # of each generation: three of its manifest, shard and cardinalities
+    else:
+        assert warm.requests.by_kind["list"] == 3
+
+
+def test_secrets_are_nowhere_to_be_read(spark: SparkSession, home: str, caplog: pytest.LogCaptureFixture) -> None:
+    make(spark)
+    hive_bitmap.build(spark, "t", ["k"], name="i")
+    plan = hive_bitmap.plan(spark, "t", "k = 3")
+    said = [str(plan), repr(plan), repr(options.current()), repr(hive_bitmap.show(spark, "t")), caplog.text]
+    properties = [str(row) for row in spark.sql("SHOW TBLPROPERTIES " + plan_table(spark)).collect()]
+    assert not [text for text in [*said, *properties] if SECRET in text]
+    assert SECRET in str(options.current().items) or home.startswith("hdfs:")
+
+
+def plan_table(spark: SparkSession) -> str:
+    return next(str(row.tableName) for row in spark.sql("SHOW TABLES").collect() if row.tableName != "t")
+
+
+def test_random_steps_are_never_wrong(spark: SparkSession, home: str) -> None:
+    rng = random.Random(18)
+    make(spark)
+    hive_bitmap.build(spark, "t", ["k"], name="i")
+    for step in range(5):
+        match rng.choice(["append", "overwrite", "rebuild", "drop"]):
+            case "append":
+                insert(spark, rng.choice(["a", "n=1/2"]), step * 10_000)
+            case "overwrite":
+                insert(spark, rng.choice(["a", "b c"]), step * 20_000, "OVERWRITE TABLE")
+            case "rebuild":
+                hive_bitmap.rebuild(spark, "t", full=rng.random() < 0.3)
+            case "drop":
+                spark.sql(f"ALTER TABLE t DROP IF EXISTS PARTITION (p = '{rng.choice(['a', 'n=1/2'])}')")
+        check(spark, step)
