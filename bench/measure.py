@@ -242,8 +242,8 @@ def ask_fetch(
 ) -> Asked:
     """All columns of the rows of a predicate, as an Arrow table in this process; DuckDB as in `ask_count`.
 
-    Ours is plain Spark with the optimizer rule: by cost, and by two strategies that are asked for. The rows of a drained
-    question are read to the end inside Spark, without DuckDB.
+    Ours is plain Spark with the optimizer rule: by cost, and by two strategies that are asked for. The rows of a
+    drained question are read to the end inside Spark, without DuckDB.
     """
     where = question.predicate
     read: Callable[[DataFrame], Any] = _drained if question.drained else _brought
