@@ -42,8 +42,8 @@ $(STORES): $(INSTALLED)
 demo: $(INSTALLED) ## index the flights of New York in 2013, and ask them a few questions
 	@$(WITH_JAVA) $(BIN)/python -m demo
 
-test: $(INSTALLED) ## run the tests; T="tests/query -k name" runs some
-	@$(WITH_JAVA) $(BIN)/python -m pytest $(or $(T),$(WORKERS))
+test: $(INSTALLED) ## run the tests that need no servers; T="tests/query -k name" runs some of all
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(or $(T),$(WORKERS) -m "not servers and not hive")
 
 check: $(INSTALLED) ## lint, and check the types
 	@$(BIN)/ruff check .
@@ -64,8 +64,8 @@ hive: $(INSTALLED) ## run the tests with real Hive servers; their reader's split
 compat: $(INSTALLED) ## install the wheel beside each PySpark from 4.0 on, and run all entry points; VERSIONS="4.0 lowest"
 	@$(WITH_JAVA) $(BIN)/python -m compat $(if $(PYTHON),--python $(PYTHON)) $(VERSIONS)
 
-servers: $(INSTALLED) ## run the tests of the extension in Spark servers and a standalone cluster
-	@$(WITH_JAVA) $(BIN)/python -m pytest -m servers tests/catalyst tests/integration
+servers: $(INSTALLED) ## run the tests with real servers: Hive, metastores, Thrift, Connect, a standalone cluster
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) -m "servers or hive" tests/integration
 
 jar: $(INSTALLED) ## compile the Java of hive_bitmap/catalyst into the jar of the package
 	@$(WITH_JAVA) $(BIN)/python scripts/jar.py

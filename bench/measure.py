@@ -33,6 +33,7 @@ from hive_bitmap.query.blockmap import files_kept
 from hive_bitmap.query.planner import FILES, FULL_SCAN, INDEX_ONLY, Plan
 
 SPARK, OURS, DUCKDB = "Spark", "hive_bitmap", "DuckDB"
+NATIVE, TASKS = "native blocks", "rows in tasks"  # strategies that are asked for, whatever they cost
 OTHER_ENCODINGS = ("roaring", "ewah", "plain")
 SMALL_FILES, SMALL_ROWS = 1000, 2000
 MOST_PLAIN_BYTES = 10 << 30  # plain bitmaps are keys x rows bits before they are compressed: no more than this is tried
@@ -160,7 +161,9 @@ def race(contenders: Mapping[str, Contender], repeats: int, digest: Callable[[An
 def build(spark: SparkSession, column: str, repeats: int) -> Built:
     """Build an index of one column against `SELECT k, count(*) GROUP BY k`, and leave none behind."""
     contenders = {
-        SPARK: Contender(lambda: spark.sql(f"SELECT {column}, count(*) FROM {TABLE} GROUP BY {column}").collect()),
+        SPARK: Contender(
+            lambda: spark.sql(f"SELECT {column}, count(*) FROM {TABLE} GROUP BY {column}").collect(), _without(spark)
+        ),
         OURS: Contender(lambda: hive_bitmap.build(spark, TABLE, [column]), lambda: _drop(spark, [column])),
     }
     finished = race(contenders, repeats, lambda answer: answer)
@@ -224,8 +227,8 @@ def ask_count(
     """COUNT(*) of a predicate. DuckDB is asked about the table itself, not about copies."""
     where = question.predicate
     contenders = {
-        SPARK: Contender(lambda: _spark(spark, table, where).count()),
-        OURS: Contender(lambda: hive_bitmap.count(spark, table, where)),
+        SPARK: Contender(lambda: _spark(spark, table, where).count(), _without(spark)),
+        OURS: Contender(lambda: hive_bitmap.count(spark, table, where), _by_index(spark)),
     }
     if table == TABLE:
         sql = f"SELECT count(*) FROM {TABLE} WHERE {where}"
@@ -239,13 +242,16 @@ def ask_fetch(
 ) -> Asked:
     """All columns of the rows of a predicate, as an Arrow table in this process; DuckDB as in `ask_count`.
 
-    Those of a drained question are read to the end inside Spark, without DuckDB.
+    Ours is plain Spark with the optimizer rule: by cost, and by two strategies that are asked for. The rows of a
+    drained question are read to the end inside Spark, without DuckDB.
     """
     where = question.predicate
     read: Callable[[DataFrame], Any] = _drained if question.drained else _brought
     contenders = {
-        SPARK: Contender(lambda: read(_spark(spark, table, where))),
-        OURS: Contender(lambda: read(hive_bitmap.scan(spark, table, where))),
+        SPARK: Contender(lambda: read(_spark(spark, table, where)), _without(spark)),
+        OURS: Contender(lambda: read(_spark(spark, table, where)), _by_index(spark)),
+        NATIVE: Contender(lambda: read(_spark(spark, table, where)), _by_index(spark, "blocks")),
+        TASKS: Contender(lambda: read(_spark(spark, table, where)), _by_index(spark, "rows")),
     }
     if table == TABLE and not question.drained:
         sql = f"SELECT * FROM {TABLE} WHERE {where}"
@@ -257,8 +263,8 @@ def ask_fetch(
 def ask_grouped(spark: SparkSession, duck: duckdb.DuckDBPyConnection, sql: str, repeats: int) -> Grouped:
     """A query as it is typed, its rows collected."""
     contenders = {
-        SPARK: Contender(lambda: spark.sql(sql).collect()),
-        OURS: Contender(lambda: hive_bitmap.sql(spark, sql).collect()),
+        SPARK: Contender(lambda: spark.sql(sql).collect(), _without(spark)),
+        OURS: Contender(lambda: spark.sql(sql).collect(), _by_index(spark)),
         DUCKDB: Contender(lambda: duck.execute(sql).fetchall()),
     }
     finished = race(contenders, repeats, lambda rows: tuple(sorted(map(tuple, rows))))
@@ -266,12 +272,34 @@ def ask_grouped(spark: SparkSession, duck: duckdb.DuckDBPyConnection, sql: str, 
 
 
 def overhead(spark: SparkSession, about: str, sql: str, repeats: int) -> Overhead:
-    """What `hive_bitmap.sql` adds to a query that it cannot help; of so many short turns that noise evens out."""
+    """What the rule adds to a query that it cannot help; of so many short turns that noise evens out."""
     contenders = {
-        SPARK: Contender(lambda: spark.sql(sql).schema),
-        OURS: Contender(lambda: hive_bitmap.sql(spark, sql).schema),
+        SPARK: Contender(lambda: _planned(spark, sql), _without(spark)),
+        OURS: Contender(lambda: _planned(spark, sql), _by_index(spark)),
     }
     return Overhead(about, sql, race(contenders, 4 * repeats, lambda schema: schema.json()))
+
+
+def _planned(spark: SparkSession, sql: str) -> Any:
+    """The schema of a query whose plan is made, down to what would be executed."""
+    frame = spark.sql(sql)
+    frame._jdf.queryExecution().executedPlan()
+    return frame.schema
+
+
+def _without(spark: SparkSession) -> Callable[[], object]:
+    """What has Spark answer by itself."""
+    return lambda: spark.conf.set("hive_bitmap.enabled", "false")
+
+
+def _by_index(spark: SparkSession, strategy: str = "") -> Callable[[], object]:
+    """What lets plans use indexes, by cost or by a strategy."""
+
+    def settings() -> None:
+        spark.conf.set("hive_bitmap.enabled", "true")
+        spark.conf.set("hive_bitmap.strategy", strategy)
+
+    return settings
 
 
 def connect_duckdb(data: Data, cores: int) -> duckdb.DuckDBPyConnection:

@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.data import KEYS, Data, summary
-from bench.measure import DUCKDB, OURS, SPARK, Asked, Built, Grouped, Overhead, Refreshed, Results
+from bench.measure import DUCKDB, NATIVE, OURS, SPARK, TASKS, Asked, Built, Grouped, Overhead, Refreshed, Results
 from bench.memory import DRIVER, JVM, WORKER
 from bench.targets import BUILD_RATIO, PAIMON_BITMAP_BYTES, PAIMON_RANGE_BITMAP_BYTES, PAIMON_SOURCE, Target, ratio
 from hive_bitmap.query.measures import percent, seconds, size
@@ -165,12 +165,13 @@ def _overheads(found: Sequence[Overhead]) -> Table:
 
 
 def _fetches(asked: Sequence[Asked]) -> Table:
-    table = _table("All columns of the rows, as an Arrow table")
+    table = _table("All columns of the rows, as an Arrow table, by plain Spark")
     _columns(table, ["question"], ["rows", "Spark", "hive_bitmap", "DuckDB", "to Spark", "to DuckDB"])
-    _columns(table, ["strategy"], ["blocks", "bytes", "equal"])
+    _columns(table, ["strategy"], [NATIVE, TASKS, "blocks", "bytes", "equal"])
     for each in asked:
         read = Text(f"{size(each.bytes[0])} of {size(each.bytes[1])}\n{percent(*each.bytes)}")
-        table.add_row(*_asked(each), each.strategy, _of(each.blocks), read, _equal(each))
+        forced = [seconds(each.race.median(name)) if name in each.race.seconds else "-" for name in (NATIVE, TASKS)]
+        table.add_row(*_asked(each), each.strategy, *forced, _of(each.blocks), read, _equal(each))
     return table
 
 

@@ -74,14 +74,20 @@ def ask(spark: SparkSession, question: Question) -> Outcome:
     table, predicate, strategy = question.table, question.predicate, question.strategy
     by_cost = hive_bitmap.plan(spark, table, predicate, count=question.counts).strategy
     plan = hive_bitmap.plan(spark, table, predicate, count=question.counts, strategy=strategy)
-    base = spark.table(table).where(predicate)
+
+    def by_spark() -> Any:
+        spark.conf.set("hive_bitmap.enabled", "false")
+        try:
+            base = spark.table(table).where(predicate)
+            return base.count() if question.counts else base.toArrow()
+        finally:
+            spark.conf.set("hive_bitmap.enabled", "true")
 
     def indexed() -> Any:
         if question.counts:
             return hive_bitmap.count(spark, table, predicate, strategy=strategy)
         return hive_bitmap.scan(spark, table, predicate, strategy=strategy).toArrow()
 
-    by_spark: Callable[[], Any] = base.count if question.counts else base.toArrow
     found, wanted = indexed(), by_spark()
     if question.counts:
         rows, equal = found, found == wanted

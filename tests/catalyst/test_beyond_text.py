@@ -64,8 +64,8 @@ NARROWED = {
         "SELECT * FROM (SELECT id, k FROM fact UNION ALL SELECT id, j FROM orders) u WHERE k = 3", ["fact", "orders"],
     ),
     "into an intersection": (
-        "SELECT * FROM (SELECT k, note FROM fact INTERSECT SELECT k, note FROM orders) WHERE k = 3", ["fact", "orders"],
-    ),
+        "SELECT * FROM (SELECT k, note FROM fact INTERSECT SELECT k, note FROM orders) WHERE k = 3", ["fact"],
+    ),  # nothing is inferred through a null-safe equality
     "into an exception": (
         "SELECT * FROM (SELECT k, note FROM fact EXCEPT SELECT k, note FROM orders WHERE j = 1) WHERE k = 3",
         ["fact", "orders"],

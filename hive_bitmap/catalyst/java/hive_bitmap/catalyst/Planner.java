@@ -80,6 +80,10 @@ public final class Planner {
 
     /** Have Python answer a question; one that is late or fails stays without answers. */
     static void ask(SparkSession session, Question question, Settings settings) {
+        if (!settings.strict() && settings.planningSeconds() <= 0) {
+            Reports.late(settings.planningSeconds());
+            return;
+        }
         Future<?> asked;
         try {
             asked = call(session, question);
@@ -144,8 +148,12 @@ public final class Planner {
     }
 
     static String report(String reason, String detail) {
+        return report("", reason, detail);
+    }
+
+    static String report(String table, String reason, String detail) {
         return JsonNodeFactory.instance.objectNode()
-                .put("table", "").put("action", "left alone").put("reason", reason).put("detail", detail).toString();
+                .put("table", table).put("action", "left alone").put("reason", reason).put("detail", detail).toString();
     }
 
     private static Thread thread(Runnable work) {

@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.execution.columnar.InMemoryRelation;
 import org.apache.spark.sql.internal.SQLConf;
 
 /**
@@ -30,6 +31,7 @@ public final class UseIndexes extends Rule<LogicalPlan> {
         if (away && (!Helper.isInstalled() || Planner.isOff())) return plan;
         Settings settings = Settings.of(SQLConf.get());
         if (!settings.enabled() && !Reports.areWanted() || plan.isStreaming()) return plan;
+        if (Reports.areWanted()) reportCached(plan);
         try {
             List<Scan> scans = new ArrayList<>();
             collect(plan, null, null, scans);
@@ -53,6 +55,15 @@ public final class UseIndexes extends Rule<LogicalPlan> {
             if (Planner.isAbsent() || Planner.isServedByHelper() && Helper.hasDied()) Reports.away();
             else Reports.failed(e);
             return plan;
+        }
+    }
+
+    /** Tell of each relation whose rows are in the session's cache that it is left alone. */
+    private static void reportCached(LogicalPlan plan) {
+        for (LogicalPlan leaf : Scala.list(plan.collectLeaves())) {
+            if (!(leaf instanceof InMemoryRelation cached)) continue;
+            scala.Option<String> name = cached.cacheBuilder().tableName();
+            Reports.add(List.of(Planner.report(name.isEmpty() ? "" : name.get(), "cached", "its rows are in the session's cache")));
         }
     }
 
