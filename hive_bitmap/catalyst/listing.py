@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -51,12 +52,16 @@ def parse(text: str) -> Listing:
     return Listing(tuple((values, tuple(files)) for values, files in partitions))
 
 
-def as_now(listing: Listing) -> Listing | None:
+def _files(folder: str) -> list[FileStatus]:
+    return stores.listing(folder).files
+
+
+def as_now(listing: Listing, list_folder: Callable[[str], list[FileStatus]] = _files) -> Listing | None:
     """The same files as they are at this moment; None where one is gone."""
     folders = {file.path.rpartition("/")[0] for file in listing.files}
     threads = max(map(stores.parallel, folders), default=1)
     try:
-        found = {file.path: file for listed in each(stores.listing, folders, threads) for file in listed.files}
+        found = {file.path: file for listed in each(list_folder, folders, threads) for file in listed}
     except FileNotFoundError:
         return None
     if any(file.path not in found for file in listing.files):

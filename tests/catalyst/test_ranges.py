@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hive_bitmap.catalyst.listing import Listing, as_now, parse
 from hive_bitmap.catalyst.ranges import _ranges
-from hive_bitmap.formats.storage import FileStatus
+from hive_bitmap.stores import FileStatus
 
 
 @given(st.lists(st.tuples(st.integers(1, 50), st.booleans()), max_size=12))
@@ -41,3 +41,8 @@ def test_files_as_they_are_now() -> None:
     now = FileStatus("file:/w/a", 4, 6, "tag")
     assert as_now(before, lambda folder: [now, FileStatus("file:/w/new", 1, 1, "")]) == Listing(((("1",), (now,)),))
     assert as_now(before, lambda folder: []) is None
+
+
+def test_where_a_store_tells_parts_of_a_second_in_its_listing_only_they_are_left_out() -> None:
+    found = parse("P\nF\t10\t1999\ts3a://b/x\nF\t10\t1999\tfile:/x\nF\t10\t1999\thdfs://n/x").files
+    assert [file.mtime_ms for file in found] == [1000, 1999, 1999]
