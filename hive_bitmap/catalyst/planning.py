@@ -32,7 +32,7 @@ from hive_bitmap.query import settings
 from hive_bitmap.query.aggregates import known_counts
 from hive_bitmap.query.answers import FEW_KEYS, PLACE
 from hive_bitmap.query.nodes import Constant, SparkLeaf
-from hive_bitmap.query.planner import BLOCKS, FILES, FULL_SCAN, INDEX_ONLY, Plan
+from hive_bitmap.query.planner import BLOCKS, FILES, FULL_SCAN, INDEX_ONLY, Plan, needs_file
 from hive_bitmap.query.prepare import Prepared, prepare
 from hive_bitmap.query.prices import scan_seconds, share_of_bytes, too_small
 from hive_bitmap.query.request import Request, Resolved
@@ -317,12 +317,16 @@ class Planning:
 
 
 def _countable(prepared: Prepared, parts: Sequence[Sequence[str]]) -> bool:
-    """Whether the keys of each part can be counted in every unit of files, and all parts of the same rows."""
+    """Whether the index alone tells of every row that it knows, and all parts can be counted, of the same rows."""
     if prepared.reading is None or (len(parts) > 1 and prepared.reading.work.whole):
+        return False
+    work = prepared.reading.work
+    pairs = zip(work.lookups, work.found, strict=True)
+    if not all((found.exact | ~needs_file(found, lookup)).all() for lookup, found in pairs):
         return False
     data = {column.name.lower() for column in prepared.reading.base.columns}
     sets = [[key.lower() for key in part if key.lower() in data] for part in parts]
-    return all(is_countable(lookup.unit, keys) for lookup in prepared.reading.work.lookups for keys in sets)
+    return all(is_countable(lookup.unit, keys) for lookup in work.lookups for keys in sets)
 
 
 def _listed(question: Any, scan: Scan) -> str | None:
