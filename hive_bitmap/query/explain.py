@@ -52,6 +52,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "predicate": plan.predicate,
         "strategy": plan.strategy,
         "reason": plan.reason,
+        "code": plan.code,
         "indexes": [
             {"name": i.name, "columns": list(i.columns), "encoding": i.encoding, "used": i.used, "reason": i.reason}
             for i in plan.indexes

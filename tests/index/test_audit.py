@@ -52,7 +52,7 @@ def known(report: ShardReport) -> tuple[KnownFile, ...]:
     return tuple(
         KnownFile(
             Fingerprint(*(row[name] for name in ("path", "size", "mtime_ms", "etag", "tail_crc32"))),
-            Blocks(*(np.array(row[name], np.int64) for name in ("offsets", "lengths", "rows"))),
+            Blocks(*(np.array(row[name], np.int64) for name in ("offsets", "lengths", "rows", "starts"))),
             frozenset(row["indirect"]),
             True,
         )
