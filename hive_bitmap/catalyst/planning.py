@@ -261,6 +261,8 @@ class Planning:
         found = known_counts(spark, asked.request, prepare(spark, asked.request, resolved))
         if found is None or not _exact(found.tables, asked.means):
             return None
+        if found.unknown and listing is None:
+            return None  # of such a table Spark cannot be told to read these files alone
         jvm: Any = spark._jvm
         answer = jvm.java.util.ArrayList()
         for table in found.tables:
@@ -291,16 +293,10 @@ class Planning:
         """Why a scan is not worth a look at its indexes; empty where it may be."""
         if settings.read(conf).strategy is not None or not scan.native:
             return ""
-        listed = _listed(question, scan)
-        if listed is None:
+        wanted = _bytes_of_columns(question, scan, base)
+        if wanted is None or not too_small(int(wanted), scan.cores, native=True):
             return ""
-        size = int(listed.partition(" ")[0])
-        columns = (*base.columns, *base.partition_columns)
-        wanted = {name.lower() for name in scan.columns}
-        share = share_of_bytes([column for column in columns if column.name.lower() in wanted], columns)
-        if not too_small(int(size * share), scan.cores, native=True):
-            return ""
-        return f"all of its {size:,} bytes are read in less time than planning takes"
+        return f"the {int(wanted):,} bytes of its columns are read in less time than planning takes"
 
     def _listing(self, question: Any, scan: Scan) -> Listing | None:
         listed = _listed(question, scan)
@@ -335,6 +331,17 @@ def _listed(question: Any, scan: Scan) -> str | None:
     return found
 
 
+def _bytes_of_columns(question: Any, scan: Scan, base: Table) -> float | None:
+    """About the bytes that the columns of a scan take in its files; None where Spark does not tell the files."""
+    listed = _listed(question, scan)
+    if listed is None:
+        return None
+    columns = (*base.columns, *base.partition_columns)
+    wanted = {name.lower() for name in scan.columns}
+    share = share_of_bytes([column for column in columns if column.name.lower() in wanted], columns)
+    return share * int(listed.partition(" ")[0])
+
+
 def _worthwhile(
     question: Any, scan: Scan, base: Table, indexes: Sequence[Index], conf: Mapping[str, str]
 ) -> list[int]:
@@ -344,11 +351,7 @@ def _worthwhile(
         return []
     indexed = {name.lower() for index in indexes if not index.why_not for name in index.definition.column_names}
     served = [number for number, column in enumerate(scan.links) if column.lower() in indexed]
-    size = int((_listed(question, scan) or "0").partition(" ")[0])
-    columns = (*base.columns, *base.partition_columns)
-    wanted = {name.lower() for name in scan.columns}
-    share = share_of_bytes([column for column in columns if column.name.lower() in wanted], columns)
-    pays = scan_seconds(share * size, scan.cores) >= WORTH_SECONDS
+    pays = scan_seconds(_bytes_of_columns(question, scan, base) or 0, scan.cores) >= WORTH_SECONDS
     return served if pays or said.strategy is not None else []
 
 
