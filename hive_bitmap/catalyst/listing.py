@@ -36,8 +36,8 @@ class Listing:
 def parse(text: str) -> Listing:
     r"""A listing from its lines.
 
-    >>> parse("P\t=1\nF\t10\t99\tfile:/w/a").partitions
-    ((('1',), (FileStatus(path='file:/w/a', size=10, mtime_ms=99, etag=''),)),)
+    >>> parse("P\t=1\nF\t10\t99\tfile:/w/a").files[0].path
+    'file:/w/a'
     """
     partitions: list[tuple[Values, list[FileStatus]]] = []
     for line in text.split("\n"):

@@ -33,7 +33,7 @@ from hive_bitmap.query.aggregates import KnownCounts, known_counts
 from hive_bitmap.query.answers import FEW_KEYS, PLACE
 from hive_bitmap.query.left import left_to_spark
 from hive_bitmap.query.nodes import Constant, SparkLeaf
-from hive_bitmap.query.planner import BLOCKS, FILES, FULL_SCAN, INDEX_ONLY, Plan
+from hive_bitmap.query.planner import BLOCKS, FILES, FULL_SCAN, INDEX_ONLY, Plan, needs_file
 from hive_bitmap.query.prepare import Prepared, prepare
 from hive_bitmap.query.prices import scan_seconds, share_of_bytes, too_small
 from hive_bitmap.query.request import Request, Resolved
@@ -257,6 +257,8 @@ class Planning:
             return None
         if found is None or not _exact(found.tables, asked.means):
             return None
+        if found.unknown and asked.listing is None:
+            return None  # of such a table Spark cannot be told to read these files alone
         jvm: Any = spark._jvm
         answer = jvm.java.util.ArrayList()
         for table in found.tables:
@@ -304,16 +306,10 @@ class Planning:
         """Why a scan is not worth a look at its indexes; empty where it may be."""
         if settings.read(conf).strategy is not None or not scan.native:
             return ""
-        listed = _listed(question, scan)
-        if listed is None:
+        wanted = _bytes_of_columns(question, scan, base)
+        if wanted is None or not too_small(int(wanted), scan.cores, native=True):
             return ""
-        size = int(listed.partition(" ")[0])
-        columns = (*base.columns, *base.partition_columns)
-        wanted = {name.lower() for name in scan.columns}
-        share = share_of_bytes([column for column in columns if column.name.lower() in wanted], columns)
-        if not too_small(int(size * share), scan.cores, native=True):
-            return ""
-        return f"all of its {size:,} bytes are read in less time than planning takes"
+        return f"the {int(wanted):,} bytes of its columns are read in less time than planning takes"
 
     def _listing(self, question: Any, scan: Scan) -> Listing | None:
         listed = _listed(question, scan)
@@ -330,18 +326,33 @@ class Planning:
 
 
 def _countable(prepared: Prepared, parts: Sequence[Sequence[str]]) -> bool:
-    """Whether the keys of each part can be counted in every unit of files, and all parts of the same rows."""
+    """Whether the index alone tells of every row that it knows, and all parts can be counted, of the same rows."""
     if prepared.reading is None or (len(parts) > 1 and prepared.reading.work.whole):
+        return False
+    work = prepared.reading.work
+    pairs = zip(work.lookups, work.found, strict=True)
+    if not all((found.exact | ~needs_file(found, lookup)).all() for lookup, found in pairs):
         return False
     data = {column.name.lower() for column in prepared.reading.base.columns}
     sets = [[key.lower() for key in part if key.lower() in data] for part in parts]
-    return all(is_countable(lookup.unit, keys) for lookup in prepared.reading.work.lookups for keys in sets)
+    return all(is_countable(lookup.unit, keys) for lookup in work.lookups for keys in sets)
 
 
 def _listed(question: Any, scan: Scan) -> str | None:
     """Bytes and fingerprint of the files of a scan; None where Spark does not tell them."""
     found: str | None = scan.listed or question.listed(scan.number)
     return found
+
+
+def _bytes_of_columns(question: Any, scan: Scan, base: Table) -> float | None:
+    """About the bytes that the columns of a scan take in its files; None where Spark does not tell the files."""
+    listed = _listed(question, scan)
+    if listed is None:
+        return None
+    columns = (*base.columns, *base.partition_columns)
+    wanted = {name.lower() for name in scan.columns}
+    share = share_of_bytes([column for column in columns if column.name.lower() in wanted], columns)
+    return share * int(listed.partition(" ")[0])
 
 
 def _worthwhile(
@@ -353,11 +364,7 @@ def _worthwhile(
         return []
     indexed = {name.lower() for index in indexes if not index.why_not for name in index.definition.column_names}
     served = [number for number, column in enumerate(scan.links) if column.lower() in indexed]
-    size = int((_listed(question, scan) or "0").partition(" ")[0])
-    columns = (*base.columns, *base.partition_columns)
-    wanted = {name.lower() for name in scan.columns}
-    share = share_of_bytes([column for column in columns if column.name.lower() in wanted], columns)
-    pays = scan_seconds(share * size, scan.cores) >= WORTH_SECONDS
+    pays = scan_seconds(_bytes_of_columns(question, scan, base) or 0, scan.cores) >= WORTH_SECONDS
     return served if pays or said.strategy is not None else []
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NAMES_REMEMBERED = 1024
+OURS = "/* hive_bitmap */"  # before a DROP of our own, which the extension's parser passes on as it is
 SKIP_VALIDATION = "spark.sql.legacy.skipTypeValidationOnAlterPartition"
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 CHAR_TYPE_KEY = "__CHAR_VARCHAR_TYPE_STRING"  # field metadata in which Spark keeps CHAR(n) and VARCHAR(n)

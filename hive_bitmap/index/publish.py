@@ -61,7 +61,7 @@ def drop(spark: SparkSession, base: Table | None, index: Index) -> None:
     catalog.forget()
     definition, depth = index.definition, len(index.table.partition_columns)
     live = _live(spark, definition)
-    spark.sql(f"DROP TABLE IF EXISTS {definition.sql_name}")
+    spark.sql(f"{metastore.OURS} DROP TABLE IF EXISTS {definition.sql_name}")
     if base is not None:
         catalog.point_to(spark, base, set(), {definition.index_table})
     try:
@@ -156,12 +156,12 @@ def _replace(spark: SparkSession, base: Table, table: Table, switch: Switch) -> 
     """The index table made anew, for another encoding has other columns: at every moment there is one of the two."""
     definition = switch.definition
     new = replace(definition, index_table=_next_table(definition))
-    spark.sql(f"DROP TABLE IF EXISTS {new.sql_name}")
+    spark.sql(f"{metastore.OURS} DROP TABLE IF EXISTS {new.sql_name}")
     spark.sql(create_statement(base, new, switch.folders.get((), definition.root)))
     [made] = metastore.describe_many(spark, definition.database, [new.index_table])
     metastore_alter.switch(spark, made, {(): made.location}, switch.folders, ())
     before = catalog.states(spark, Index(definition, table))
-    spark.sql(f"DROP TABLE IF EXISTS {definition.sql_name}")
+    spark.sql(f"{metastore.OURS} DROP TABLE IF EXISTS {definition.sql_name}")
     metastore_alter.rename(spark, made, definition.index_table)
     each(generation.retire, before.values())
     return replace(made, name=definition.index_table)

@@ -173,7 +173,7 @@ def _drop_table(spark: SparkSession, statement: DropTable) -> None:
     """The indexes first, then the table, by Spark's own DROP TABLE."""
     _drop_indexes_of_table(spark, statement)
     exists, purge = "IF EXISTS " if statement.if_exists else "", " PURGE" if statement.purge else ""
-    spark.sql(f"DROP TABLE {exists}{statement.table.sql_name}{purge}")
+    spark.sql(f"{metastore.OURS} DROP TABLE {exists}{statement.table.sql_name}{purge}")
 
 
 def _drop_indexes_of_table(spark: SparkSession, statement: DropTable) -> None:
@@ -193,7 +193,8 @@ def _drop_indexes_of_table(spark: SparkSession, statement: DropTable) -> None:
 def _drop_database(spark: SparkSession, statement: DropDatabase) -> None:
     """The indexes with their files, which Spark would leave, then the database."""
     _drop_indexes_of_database(spark, statement)
-    spark.sql(f"DROP DATABASE {'IF EXISTS ' if statement.if_exists else ''}{quote(statement.name)} CASCADE")
+    exists = "IF EXISTS " if statement.if_exists else ""
+    spark.sql(f"{metastore.OURS} DROP DATABASE {exists}{quote(statement.name)} CASCADE")
 
 
 def _drop_indexes_of_database(spark: SparkSession, statement: DropDatabase) -> None:

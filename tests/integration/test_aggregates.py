@@ -164,7 +164,8 @@ def test_stale_new_and_gone_files_are_counted_as_they_are(spark: SparkSession, t
     spark.catalog.refreshTable(table)
     for query in ANSWERED[::3]:
         text = of(table, query)
-        assert actions(spark, text, INDEX_ONLY) == ["answered"], query
+        of_two_sets = "sum(DISTINCT k), max(s)" in query  # each would read these files by itself
+        assert (actions(spark, text, INDEX_ONLY) == ["answered"]) != of_two_sets, query
         require_alike(spark, text, INDEX_ONLY, ordered="ORDER BY" in query)
     # two counts might see two states of these files
     text = of(table, APART[0])

@@ -1,16 +1,16 @@
 -- Set operations: a condition goes into every arm, by position, where the types are the same.
 SELECT * FROM (SELECT sale_id, store_id FROM sales UNION ALL SELECT sale_id, store_id FROM refunds) u WHERE u.store_id = 8 /* rows: refunds sales */;
 SELECT * FROM (SELECT store_id AS s, day FROM sales UNION SELECT store_id, day FROM refunds) u WHERE s = 3 AND day < DATE '2023-02-01' /* rows: refunds sales */;
-SELECT * FROM (SELECT day, store_id FROM sales INTERSECT SELECT day, store_id FROM refunds) u WHERE u.store_id IN (1, 2) /* rows: refunds sales */;
+SELECT * FROM (SELECT day, store_id FROM sales INTERSECT SELECT day, store_id FROM refunds) u WHERE u.store_id IN (1, 2) /* rows: sales */;
 SELECT * FROM (SELECT day, store_id FROM sales INTERSECT ALL SELECT day, store_id FROM refunds) u WHERE store_id = 1 /* rows: refunds sales */;
-SELECT * FROM (SELECT store_id, channel FROM sales EXCEPT SELECT store_id, reason FROM refunds) u WHERE store_id > 6 /* rows: refunds sales */;
+SELECT * FROM (SELECT store_id, channel FROM sales EXCEPT SELECT store_id, reason FROM refunds) u WHERE store_id > 6 /* rows: sales */;
 SELECT * FROM (SELECT store_id, channel FROM sales EXCEPT ALL SELECT store_id, channel FROM sales WHERE returned) u WHERE channel = 'phone' /* rows: sales sales */;
 SELECT * FROM (SELECT store_id, channel FROM sales MINUS SELECT store_id, channel FROM sales WHERE quantity = 10) u WHERE channel IS NULL /* rows: sales sales */;
 SELECT count(*) FROM (SELECT channel AS c FROM sales UNION ALL SELECT city FROM stores UNION ALL SELECT segment FROM customers) u WHERE c = 'Boston' OR c IS NULL /* rows: customers sales stores */;
-SELECT * FROM (SELECT sale_id, 'sold' AS what, store_id FROM sales UNION ALL SELECT sale_id, 'back', store_id FROM refunds) u WHERE what = 'back' AND store_id = 7 /* rows: refunds sales */;
+SELECT * FROM (SELECT sale_id, 'sold' AS what, store_id FROM sales UNION ALL SELECT sale_id, 'back', store_id FROM refunds) u WHERE what = 'back' AND store_id = 7 /* rows: refunds */;
 SELECT * FROM (SELECT store_id, NULL AS note FROM sales UNION ALL SELECT store_id, city FROM stores) u WHERE store_id = 4 AND note IS NULL /* rows: sales stores */;
 SELECT * FROM (SELECT * FROM stores UNION ALL SELECT store_id, city, state, opened FROM stores WHERE store_id > 4) u WHERE state = 'IL' /* rows: stores stores */;
-SELECT u.city FROM (SELECT * FROM stores UNION SELECT * FROM stores) u WHERE u.city = 'Fresno' /* rows: stores stores */;
+SELECT u.city FROM (SELECT * FROM stores UNION SELECT * FROM stores) u WHERE u.city = 'Fresno' /* rows: stores */;
 SELECT * FROM (SELECT t.*, 1 AS n FROM stores t UNION ALL SELECT *, 2 FROM stores WHERE state IS NULL) u WHERE city = 'Fresno' /* rows: stores stores */;
 SELECT * FROM (SELECT sale_id AS n, channel AS c FROM sales UNION ALL SELECT store_id, city FROM stores) u WHERE n = 3;
 SELECT * FROM (SELECT sale_id AS n, channel AS c FROM sales UNION ALL SELECT store_id, city FROM stores) u WHERE c = 'phone' /* rows: sales stores */;

@@ -22,7 +22,6 @@ public final class BitmapExtension extends AbstractFunction1<SparkSessionExtensi
 
     @Override
     public BoxedUnit apply(SparkSessionExtensions extensions) {
-        Classes.load();
         Helper.install();
         inject(extensions);
         return BoxedUnit.UNIT;
@@ -33,6 +32,7 @@ public final class BitmapExtension extends AbstractFunction1<SparkSessionExtensi
         synchronized (KNOWN) {
             if (!KNOWN.add(extensions)) return;
         }
+        Classes.load();
         extensions.injectPreCBORule(new AbstractFunction1<SparkSession, Rule<LogicalPlan>>() {
             @Override
             public Rule<LogicalPlan> apply(SparkSession session) {

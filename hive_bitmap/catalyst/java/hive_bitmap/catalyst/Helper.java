@@ -208,7 +208,6 @@ final class Helper {
         if (!wanted || context != served) return;
         if (ready) {
             LOG.warn("the Python process of hive_bitmap ended with status {}; it is started again at need", status);
-            problem = "the Python process of hive_bitmap has ended and is being started again: try again in a moment";
         } else if (last.contains("No module named")) {
             failed(program + " cannot be used (" + last + "): install hive_bitmap for it, or set spark.hive_bitmap.python to"
                     + " a Python that has it");
@@ -265,6 +264,7 @@ final class Helper {
         environment.put("PYSPARK_GATEWAY_PORT", Integer.toString(port));
         environment.put("PYSPARK_GATEWAY_SECRET", secret);
         environment.put("PYSPARK_PIN_THREAD", "true");
+        environment.put("PYTHONSAFEPATH", "1"); // what lies in the folder of the server is no module
         String workers = context.conf().get("spark.pyspark.python", environment.getOrDefault("PYSPARK_PYTHON", program));
         environment.put("PYSPARK_PYTHON", context.isLocal() ? program : workers);
         String home = environment.get("SPARK_HOME");

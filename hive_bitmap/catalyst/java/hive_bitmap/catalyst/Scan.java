@@ -91,9 +91,20 @@ final class Scan {
     List<Expression> partitionFilters() {
         List<Expression> found = new ArrayList<>();
         for (Expression one : conjuncts) {
-            if (Conditions.isOver(one, partitionColumns())) found.add(one);
+            if (Conditions.isOver(one, partitionColumns())) found.add(named(one));
         }
         return found;
+    }
+
+    /** A condition with the table's own names of its columns, which a query may write in other letters. */
+    private Expression named(Expression condition) {
+        return (Expression) condition.transform(Scala.replacing(one -> {
+            if (!(one instanceof Attribute used)) return null;
+            for (Attribute column : all()) {
+                if (column.exprId().equals(used.exprId())) return column;
+            }
+            return null;
+        }));
     }
 
     /** The attributes of this relation that are partition columns. */
