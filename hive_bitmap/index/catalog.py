@@ -31,7 +31,7 @@ INDEXES_REMEMBERED = 30.0  # seconds for which a query need not hear of what oth
 PARTITIONS_REMEMBERED = 10_000  # of an index table; those of a larger one are asked for each time
 Name = tuple[str, str]  # of a database and a table in it
 Values = tuple[str | None, ...]  # of the partition columns; () for the one state of an unpartitioned table
-_index_tables: Recent[Name, tuple[Table, ...]] = Recent()  # of base tables
+_index_tables: Recent[Name, _Named] = Recent()  # of base tables
 _told: dict[Callable[[], None], None] = {}  # functions to call when indexes change
 _states: Recent[Name, dict[Values, str]] = Recent(most=64)  # of partitioned index tables
 
@@ -55,6 +55,18 @@ class Index:
         return self.problem
 
 
+@dataclass(frozen=True)
+class _Named:
+    """The tables that have the usual names of index tables of one table, and the indexes that they are."""
+
+    names: frozenset[str]
+    indexes: tuple[Index, ...]
+
+    @classmethod
+    def of(cls, tables: Sequence[Table]) -> _Named:
+        return cls(frozenset(table.name for table in tables), tuple(_indexes(tables)))
+
+
 def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tuple[Table, list[Index]]:
     """A table and all indexes on it, by name. Raises NotFound for an unknown table.
 
@@ -64,38 +76,39 @@ def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tup
     where = metastore.split_name(spark, name)
     remembered = _index_tables.get(spark, where, seconds)
     if remembered is not None:
-        base, tables = metastore.describe(spark, name), list(remembered)
+        base = metastore.describe(spark, name)
     else:
         base, tables = metastore.describe_with(
             spark,
             name,
             lambda database, table: metastore.names_like(spark, database, index_table_name(database, table, "*")),
         )
-        _index_tables.keep(spark, where, tuple(tables))
-    return base, _with_pointed(spark, base, tables)
+        remembered = _Named.of(tables)
+        _index_tables.keep(spark, where, remembered)
+    return base, _with_pointed(spark, base, remembered)
 
 
 def indexes_on(spark: SparkSession, base: Table, seconds: float = 0) -> list[Index]:
     """The indexes of a table that is known already; they may be those of up to `seconds` ago."""
     hadoop.use(spark)  # what is remembered asks no metastore, which would say so
     where = (base.database, base.name)
-    tables = _index_tables.get(spark, where, seconds)
-    if tables is None:
+    found = _index_tables.get(spark, where, seconds)
+    if found is None:
         pattern = index_table_name(base.database, base.name, "*")
         names = metastore.names_like(spark, base.database, pattern)
-        tables = tuple(metastore.describe_many(spark, base.database, names))
-        _index_tables.keep(spark, where, tables)
-    return _with_pointed(spark, base, list(tables))
+        found = _Named.of(metastore.describe_many(spark, base.database, names))
+        _index_tables.keep(spark, where, found)
+    return _with_pointed(spark, base, found)
 
 
-def _with_pointed(spark: SparkSession, base: Table, tables: list[Table]) -> list[Index]:
+def _with_pointed(spark: SparkSession, base: Table, found: _Named) -> list[Index]:
     """The indexes of a table among its index tables of the usual names, and those that its pointer names."""
-    known = {table.name for table in tables}
-    named = [other for other in base.properties.get(POINTER, "").split(",") if other and other not in known]
-    tables += metastore.describe_many(spark, base.database, named)
+    pointed = base.properties.get(POINTER, "").split(",")
+    others = [name for name in pointed if name and name not in found.names]
+    more = _indexes(metastore.describe_many(spark, base.database, others)) if others else []
     return [
         replace(index, problem=index.problem or drift.problem(base, index.table, index.definition))
-        for index in among(tables, base.name)
+        for index in _distinct([*found.indexes, *more], base.name)
     ]
 
 
@@ -275,10 +288,17 @@ def point_to(spark: SparkSession, base: Table, more: set[str], less: set[str]) -
 
 def among(tables: Iterable[Table], base: str | None = None) -> list[Index]:
     """The indexes among these tables, of one base table or of all; of two tables of one index the first."""
+    return _distinct(_indexes(tables), base)
+
+
+def _indexes(tables: Iterable[Table]) -> list[Index]:
+    return [index for index in map(_index, tables) if index is not None]
+
+
+def _distinct(indexes: Iterable[Index], base: str | None) -> list[Index]:
     found: dict[tuple[str, str], Index] = {}
-    for table in sorted(tables, key=lambda table: table.name):
-        index = _index(table)
-        if index is not None and base in (None, index.definition.table):
+    for index in sorted(indexes, key=lambda index: index.table.name):
+        if base in (None, index.definition.table):
             found.setdefault((index.definition.table, index.definition.name), index)
     return [found[key] for key in sorted(found)]
 

@@ -119,7 +119,8 @@ class Question:
 
     `columns` are lower-case names of data columns; `unreadable` are paths of files to be read whole that only the
     engine can read, with the reason; `cores` is how many tasks run at once; `share` is that of the files' bytes which
-    the columns take; `native` if Spark's own reader can be told blocks.
+    the columns take; `native` if Spark's own reader can be told blocks. What is looked up may be a sample: the table
+    has so many `times` its bytes.
     """
 
     table: str
@@ -135,6 +136,7 @@ class Question:
     engine_reads_only: bool = False
     share: float = 1.0
     native: bool = False
+    times: float = 1.0
 
 
 def full_scan(
@@ -185,7 +187,7 @@ def make_plan(question: Question, uses: tuple[IndexUse, ...], work: Candidates) 
         "index_bytes": sum(found.index_bytes for found in work.found),
         "vanished": work.vanished,
     }
-    costs, impossible = _costs(question, work, read, exact)
+    costs, impossible = _costs(question, work, read.times(question.times), exact)
     strategy, reason = _choose(question, costs, impossible, figures, read.rows, int(rows.sum()))
     return Plan(
         question.table,

@@ -64,6 +64,7 @@ DRIVER_STATISTICS_BYTES = 4 << 30  # of more index than this not even the statis
 _ASKS_FOR_FILES = re.compile(r"\binput_file_|\b_metadata\b", re.IGNORECASE)
 _FILES_ASKED_FOR = "the predicate may ask for the file of a row, which only the table's own reader knows"
 _NO_ARROW = re.compile(r"\binterval (year|month)")  # types that no task can give to Spark
+SAMPLED = 8  # of many partitions, looked up first where a look at all may not pay
 MOST_WHOLE_FILES = 500  # more files to be read whole than this are not opened one by one to see if they can be
 
 
@@ -145,18 +146,23 @@ def prepare(spark: SparkSession, request: Request, resolved: Resolved | None = N
         scope = _scope(spark, target, resolved)
     except (Unsupported, StoreError) as e:
         return _left(target.base.full_name, request, e, "unsupported", uses)
-    size = sum(file.size for partition in scope.partitions for file in partition.files)
-    columns = (*target.base.columns, *target.base.partition_columns)
-    needed = _needed(target.base, request, resolved is not None)
-    share = 1.0 if serde.reading(target.base) else share_of_bytes(needed, columns)
-    if request.hurry and wanted is None and too_small(int(size * share), scope.cores, native=native):
+    size = _bytes(scope)
+    share = _share(target.base, _needed(target.base, request, resolved is not None))
+    hurry = request.hurry and wanted is None
+    if hurry and too_small(int(size * share), scope.cores, native=native):
         why_not = f"all of its {size:,} bytes are read in less time than reading through an index takes to start"
         return Prepared(full_scan(target.base.full_name, request.predicate, why_not, uses, "too_small"))
+    sample = _sample(scope) if hurry else None
     try:
+        if sample is not None:
+            reading, question = _look_up(spark, request, target, sample, conf, resolved)
+            plan = make_plan(replace(question, times=size / max(_bytes(sample), 1)), uses, reading.work)
+            if plan.strategy == FULL_SCAN:
+                why_not = f"in {len(sample.partitions)} of {len(scope.partitions)} partitions {plan.reason}"
+                return Prepared(full_scan(target.base.full_name, request.predicate, why_not, uses, "not_selective"))
         reading, question = _look_up(spark, request, target, scope, conf, resolved)
     except (Unsupported, StoreError) as e:
         return _left(target.base.full_name, request, e, "not_selective", uses)
-    question = replace(question, share=share, engine_reads_only=said.engine_reads_only, native=native)
     plan = make_plan(question, uses, reading.work)
     if _by_tasks(plan, resolved) and (path := _any_file(reading.work)):
         try:
@@ -166,6 +172,25 @@ def prepare(spark: SparkSession, request: Request, resolved: Resolved | None = N
     if request.strategy is not None or wanted in plan.costs:
         plan = _forced(plan, str(wanted))
     return Prepared(plan, reading)
+
+
+def _bytes(scope: _Scope) -> int:
+    """The bytes of the files of all partitions."""
+    return sum(file.size for partition in scope.partitions for file in partition.files)
+
+
+def _sample(scope: _Scope) -> _Scope | None:
+    """Some of many partitions, evenly spread; None of few."""
+    step = len(scope.partitions) // SAMPLED
+    if step < 2:
+        return None
+    numbers = range(step // 2, step * SAMPLED, step)
+    return replace(
+        scope,
+        partitions=[scope.partitions[number] for number in numbers],
+        predicates=[scope.predicates[number] for number in numbers],
+        values=scope.values.take(pa.array(numbers, pa.int64())),
+    )
 
 
 def _left(
@@ -289,9 +314,17 @@ def _look_up(
         _unreadable(target.format, read, work.whole) | _untyped(constants, typed) | _defaulted(columns),
         _may_skip_files(spark, base, columns),
         bool(serde.reading(base)) and metastore_jvm.available(spark),
+        settings.read(conf).engine_reads_only,
+        _share(base, columns),
+        resolved is not None and resolved.native,
     )
     kept = [name for name in constants if name in typed.column_names]
     return Reading(base, conf, target.format, read, typed.select(kept), answers, work), question
+
+
+def _share(base: Table, needed: Sequence[Column]) -> float:
+    """Roughly, what of the bytes of the files is read for these columns."""
+    return 1.0 if serde.reading(base) else share_of_bytes(needed, (*base.columns, *base.partition_columns))
 
 
 def _may_skip_files(spark: SparkSession, base: Table, columns: Sequence[Column]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,10 @@ class Reads:
     rows: int
     blocks: int
     ranges: int
+
+    def times(self, factor: float) -> Reads:
+        """What is read of a table of which this is a sample."""
+        return Reads(*(round(factor * one) for one in astuple(self)))
 
 
 def reads(format: str, files: pa.Table, blocks: pa.Table, *, splits: bool) -> Reads:

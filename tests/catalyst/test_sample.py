@@ -1,0 +1,69 @@
+"""A table of many partitions is looked up in some of them first, where a look at all may not pay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import hive_bitmap
+from hive_bitmap.index import lookup
+from hive_bitmap.query import prices
+from tests.asking import by_index, by_spark, difference, indexed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PARTITIONS = 24  # of 10,000 rows, so that footers weigh little
+
+
+@pytest.fixture
+def table(spark: SparkSession, database: str, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
+    """`half` is not selective anywhere, `rare` everywhere, `one` in all partitions but a few, that hold nothing of 0."""
+    spark.sql(
+        "CREATE TABLE t USING parquet PARTITIONED BY (p) AS "
+        f"SELECT id, id div 24 % 2 AS half, id % 99991 AS rare, int(id % {PARTITIONS} > 3) AS one, id % {PARTITIONS} AS p "
+        "FROM range(240000)"
+    )
+    hive_bitmap.build(spark, "t", ["half", "rare", "one"])
+    for price in ("SPARK_BYTE", "DIRECT_ROW"):  # as if it were large
+        monkeypatch.setattr(prices, price, 1e-3)
+    monkeypatch.setattr(prices, "DIRECT_BYTE", {"parquet": 1e-3})
+    return spark
+
+
+@pytest.mark.parametrize(
+    ("condition", "action", "detail"),
+    [
+        ("half = 1", "left alone", f"in 8 of {PARTITIONS} partitions"),
+        ("rare = 3", "narrowed", ""),
+        ("one = 0", "narrowed", ""),
+        ("half = 1 AND p = 5", "left alone", "of the indexed rows"),
+    ],
+)
+def test_what_does_not_pay_is_told_from_a_sample(table: SparkSession, condition: str, action: str, detail: str) -> None:
+    text = f"SELECT id FROM t WHERE {condition}"
+    with indexed(table):
+        [one] = hive_bitmap.explain(text, table).relations
+    assert one.action == action
+    assert one.reason == ("not_selective" if action == "left alone" else "")
+    assert detail in one.detail and ("partitions" in one.detail) == ("partitions" in detail)
+    assert not difference(by_index(table, text), by_spark(table, text))
+
+
+def test_only_the_sample_is_looked_up(table: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+    find = lookup.find
+
+    def seen(*args: object, **more: object) -> object:
+        read.append(args)
+        return find(*args, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(lookup, "find", seen)
+    with indexed(table):
+        hive_bitmap.explain("SELECT id FROM t WHERE half = 0", table)
+    sampled = len(read)
+    read.clear()
+    with indexed(table, "rows"):
+        hive_bitmap.explain("SELECT id FROM t WHERE half = 0", table)
+    assert 0 < sampled * 3 == len(read)
