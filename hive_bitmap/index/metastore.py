@@ -307,7 +307,20 @@ def settings(spark: SparkSession) -> Mapping[str, str]:
     """The session's settings that are not left to their defaults."""
     from hive_bitmap.index import metastore_jvm
 
-    return metastore_jvm.settings(spark) if metastore_jvm.available(spark) else spark.conf.getAll
+    if metastore_jvm.available(spark):
+        return metastore_jvm.settings(spark)
+    return with_server_wide(spark.conf.getAll)
+
+
+def with_server_wide(settings: Mapping[str, str]) -> dict[str, str]:
+    """Settings of a session, and those of ours that Spark was started with, behind `spark.`: it drops all others.
+
+    >>> with_server_wide({"spark.hive_bitmap.strategy": "rows"})["hive_bitmap.strategy"]
+    'rows'
+    """
+    begin = "spark.hive_bitmap."
+    named = {key.removeprefix("spark."): said for key, said in settings.items() if key.startswith(begin)}
+    return {**named, **settings}
 
 
 def forget_files(spark: SparkSession, table: Table) -> None:

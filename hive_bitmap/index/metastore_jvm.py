@@ -24,6 +24,7 @@ from hive_bitmap.index.metastore import (
     columns_of,
     hadoop_path,
     is_unknown_kind,
+    with_server_wide,
 )
 from hive_bitmap.stores.options import HDFS_USER, PREFIX
 
@@ -84,8 +85,7 @@ def text_of(text: Any) -> str:
 
 def settings_of(spark: SparkSession, found: Any) -> dict[str, str]:
     """Settings in a map of Scala's."""
-    settings: dict[str, str] = _bridge(spark).json(found)
-    return settings
+    return with_server_wide(_bridge(spark).json(found))
 
 
 def names_like(spark: SparkSession, database: str, pattern: str) -> list[str]:
@@ -128,8 +128,7 @@ def set_locations(
 def settings(spark: SparkSession) -> dict[str, str]:
     """The session's settings that are not left to their defaults."""
     bridge = _bridge(spark)
-    found: dict[str, str] = bridge.json(bridge.conf.getAll())
-    return found
+    return with_server_wide(bridge.json(bridge.conf.getAll()))
 
 
 def hadoop(spark: SparkSession, prefixes: Sequence[str]) -> dict[str, str]:

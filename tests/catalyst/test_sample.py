@@ -19,11 +19,11 @@ PARTITIONS = 24  # of 10,000 rows, so that footers weigh little
 
 @pytest.fixture
 def table(spark: SparkSession, database: str, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
-    """`half` is not selective anywhere, `rare` everywhere, `one` in all partitions but a few, that hold nothing of 0."""
+    """`half` is not selective, `rare` is; all rows whose `one` is 0 are in four partitions."""
     spark.sql(
         "CREATE TABLE t USING parquet PARTITIONED BY (p) AS "
-        f"SELECT id, id div 24 % 2 AS half, id % 99991 AS rare, int(id % {PARTITIONS} > 3) AS one, id % {PARTITIONS} AS p "
-        "FROM range(240000)"
+        "SELECT id, id div 24 % 2 AS half, id % 99991 AS rare, int(p > 3) AS one, p "
+        f"FROM (SELECT id, id % {PARTITIONS} AS p FROM range(240000))"
     )
     hive_bitmap.build(spark, "t", ["half", "rare", "one"])
     for price in ("SPARK_BYTE", "DIRECT_ROW"):  # as if it were large

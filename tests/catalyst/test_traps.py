@@ -309,6 +309,26 @@ def test_new_sessions_have_the_rule_and_settings_of_their_own(tables: SparkSessi
     assert not difference(answer(other.sql(text)), wanted)
 
 
+def test_settings_that_spark_was_started_with_are_defaults(tables: SparkSession) -> None:
+    """Spark drops settings of its configuration that do not begin with `spark.`."""
+    text = "SELECT id FROM fact WHERE k = 3"
+
+    def one() -> tuple[str, str]:
+        [found] = hive_bitmap.explain(text, tables).relations
+        return found.strategy, found.reason
+
+    hive_bitmap.enable(tables)
+    with under(tables, {"spark.hive_bitmap.strategy": "blocks", "spark.hive_bitmap.planning_seconds": "60"}):
+        assert one() == ("blocks", "")
+        with under(tables, {"hive_bitmap.strategy": "files"}):
+            assert one() == ("files", "")
+        with under(tables, {"spark.hive_bitmap.enabled": "false"}):
+            assert one()[1] == "off"
+            assert "NarrowedScan" not in physical(tables, text)
+            with under(tables, {"hive_bitmap.enabled": "true"}):
+                assert one() == ("blocks", "")
+
+
 def test_to_enable_twice_is_to_enable_once(tables: SparkSession) -> None:
     text = "SELECT id FROM fact WHERE g = 3"
     before = physical(tables, text)
