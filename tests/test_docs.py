@@ -25,7 +25,7 @@ from hive_bitmap.query.offsets import result_file
 
 HOME = Path(__file__).parents[1]
 FORMAT = (HOME / "docs/format.md").read_text()
-PAGES = ["README.md", "docs/guide.md", "docs/stores.md", "docs/format.md", "docs/internals.md", "CHANGELOG.md"]
+PAGES = ["README.md", "docs/guide.md", "docs/guide/stores.md", "docs/format.md", "docs/internals.md", "CHANGELOG.md"]
 EXAMPLES = re.findall(
     r"The block has (\d+) rows, and the rows ([\d, -]+) hold the key:\n\n(.*?)\n\n", FORMAT, re.DOTALL
 )
