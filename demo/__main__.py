@@ -115,7 +115,7 @@ def _cells(outcome: Outcome) -> list[Text]:
         Text(question.text, "bold"),
         Text.assemble((plan.strategy, "green"), (by_cost, "dim")),
         Text(f"{outcome.rows:,}"),
-        Text.assemble(f"{blocks:,} of {plan.blocks_total:,}", (f"\n{percent(blocks, plan.blocks_total)}", "dim")),
+        Text.assemble(f"{blocks:,} of {plan.blocks_total or 0:,}", (f"\n{percent(blocks, plan.blocks_total)}", "dim")),
         Text.assemble(size(read), (f"\n{percent(read, plan.bytes_total)}", "dim")),
         Text(seconds(outcome.with_index), "bold" if outcome.with_index < outcome.without else ""),
         Text(seconds(outcome.without), "bold" if outcome.without < outcome.with_index else ""),

@@ -1,4 +1,4 @@
-"""What the pages say, against the code: bytes, schemas, properties, settings, reasons, commands; and where links lead."""
+"""What the pages say, against the code: bytes, schemas, settings, reasons, commands; where links lead."""
 
 from __future__ import annotations
 

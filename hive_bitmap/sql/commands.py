@@ -141,7 +141,12 @@ def _table_of(spark: SparkSession, statement: RebuildIndex | SetProperties | Ren
     name = statement.name
     if statement.table is not None:
         table = statement.table.sql_name
-        known = [index.definition.name for index in catalog.find(spark, table)[1]]
+        try:
+            known = [index.definition.name for index in catalog.find(spark, table)[1]]
+        except NotFound:
+            if statement.if_exists:
+                return None
+            raise
         if name in known:
             return table
         missing = NotFound.of("index", name, known, f"table {statement.table}")

@@ -328,6 +328,10 @@ def test_a_table_that_was_dropped_elsewhere(spark: SparkSession, sales: str) -> 
         run(spark, "DROP INDEX nope ON sales")
     run(spark, "DROP INDEX i ON sales", "DROP TABLE IF EXISTS sales")
     assert listed(spark, "SHOW INDEX", *STATE) == []
+    run(spark, "DROP INDEX IF EXISTS i ON sales", "DROP INDEX IF EXISTS i ON no_database.sales")
+    with pytest.raises(NotFound, match="no table 'sales'"):
+        run(spark, "DROP INDEX i ON sales")
+    assert not hive_bitmap.drop(spark, "sales", "i", if_exists=True)
 
 
 def test_other_statements_are_sparks(spark: SparkSession, sales: str) -> None:
