@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 import hive_bitmap
+from bench import tables
 from demo import flights
 from demo.questions import INDEXED, QUESTIONS, Outcome, ask
 from hive_bitmap.errors import HiveBitmapError
@@ -80,17 +81,22 @@ def _ask_all(console: Console, spark: SparkSession) -> list[Outcome]:
         console.print(
             Text.assemble("? ", (question.text, "bold"), f"\n  {question.table}: ", (question.predicate, "dim"))
         )
+    console.print()
+    tables.show(console, outcomes_table(outcomes))
+    console.print(Text(_notes(outcomes), "dim"))
+    return outcomes
+
+
+def outcomes_table(outcomes: Iterable[Outcome]) -> Table:
+    """A row a question: what is read for it, and how long it takes, with and without indexes."""
     table = Table(box=SIMPLE_HEAD, title="Answers through the indexes, and by Spark alone", title_justify="left")
     table.add_column("question")
     table.add_column("strategy\n[dim]by cost")
-    for heading in ("rows", "blocks\nto read", "bytes\nto read", "time\nindexed", "time\nSpark", "equal"):
+    for heading in ("rows", "blocks\nto read", "bytes\nto read", "time\nindexed", "time\nSpark", "same"):
         table.add_column(heading, justify="right")
     for outcome in outcomes:
         table.add_row(*_cells(outcome))
-    console.print()
-    console.print(table)
-    console.print(Text(_notes(outcomes), "dim"))
-    return outcomes
+    return table
 
 
 def _notes(outcomes: list[Outcome]) -> str:

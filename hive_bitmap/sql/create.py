@@ -10,6 +10,7 @@ from hive_bitmap.index import alter, build, catalog, metastore
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.coverage import covered
 from hive_bitmap.index.definition import OWN_PROPERTIES, Definition
+from hive_bitmap.index.listing import format_of
 from hive_bitmap.index.metastore import Table, literal
 from hive_bitmap.sql.statements import CreateIndex, Dialect, Where
 
@@ -25,6 +26,7 @@ def create(spark: SparkSession, statement: CreateIndex) -> None:
     Raises AlreadyExists, NotFound and Unsupported in the words of the statement's dialect, and what `build` raises.
     """
     base = _base(spark, statement)
+    format_of(base)  # a view is refused as one, not for the columns that nobody told us
     _require_columns(base, statement)
     if statement.dialect is Dialect.OPENLOOKENG:
         existing = catalog.indexes_of_database(spark, base.database)
