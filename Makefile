@@ -5,6 +5,7 @@ VENV = .venv
 BIN = $(VENV)/bin
 INSTALLED = $(VENV)/.installed
 STORES = $(VENV)/.stores
+DOCS = $(VENV)/.docs
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # All tests: a worker a core, four at most, for each has a Spark of its own. A choice of them: no workers.
 WORKERS = --numprocesses auto --maxprocesses 4
@@ -17,7 +18,7 @@ export PYSPARK_DRIVER_PYTHON = $(PYSPARK_PYTHON)
 unexport SPARK_HOME SPARK_CONF_DIR SPARK_REMOTE HADOOP_CONF_DIR HIVE_CONF_DIR PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL = help
-.PHONY: help install demo test check bench bench-hive bench-functions bench-stores hive servers stores jar compat test-docker dist clean
+.PHONY: help install demo test check bench bench-hive bench-functions bench-stores hive servers stores jar compat test-docker docs dist clean
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | awk -F@ '{ printf "%-23s %s\n", $$1, $$2 }'
@@ -37,6 +38,11 @@ $(INSTALLED): setup.cfg constraints.txt | $(BIN)/python
 $(STORES): $(INSTALLED)
 	@echo "installing a server of S3 into $(VENV)" >&2
 	@$(PIP) --constraint constraints.txt --editable '.[stores]'
+	@touch $@
+
+$(DOCS): $(INSTALLED)
+	@echo "installing MkDocs into $(VENV)" >&2
+	@$(PIP) --constraint constraints.txt --editable '.[docs]'
 	@touch $@
 
 demo: $(INSTALLED) ## index the flights of New York in 2013, and ask them a few questions
@@ -79,10 +85,13 @@ stores: $(STORES) ## run the tests with real HDFS and S3 servers; the first time
 bench-stores: $(STORES) ## measure requests and seconds on S3, at 0, 30 and 100 ms a request, side by side with Spark
 	@$(WITH_JAVA) $(BIN)/python -m bench.stores
 
+docs: $(DOCS) ## build the site of the pages and the Python API into site/
+	@$(BIN)/python -m mkdocs build --strict --clean
+
 dist: $(INSTALLED) ## build the wheel and the source distribution into dist/
 	@rm -rf dist
 	@$(BIN)/python -m build --outdir dist .
 
 clean: ## remove all that make has made, .venv and Java included
-	rm -rf $(VENV) .java build dist *.egg-info demo-warehouse bench-warehouse .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .java build dist site *.egg-info demo-warehouse bench-warehouse .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 import hive_bitmap
+from bench import tables
 from hive_bitmap.bitmaps import ENCODINGS, gap, selection
 from hive_bitmap.bitmaps.keybytes import key_bytes
 from hive_bitmap.sql.script import split
@@ -73,7 +74,7 @@ def main(blocks: int, repeats: int, cores: int) -> None:
         shown.add_column(f"{name} of the rows", justify="right")
     for what in next(iter(found.values())):
         shown.add_row(what, *(f"{blocks * ROWS / found[name][what] / 1e6:,.0f}" for name in SHARES))
-    Console(highlight=False, width=None if sys.stdout.isatty() else 120).print(shown)
+    tables.show(Console(highlight=False, width=None if sys.stdout.isatty() else 120), shown)
 
 
 def _measure(spark: SparkSession, folder: Path, made: list[Pair], cores: int, repeats: int) -> dict[str, float]:

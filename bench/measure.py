@@ -340,13 +340,13 @@ def _multiset_in_spark(frame: DataFrame) -> tuple[int, int]:
 def base_read(plan: Plan) -> tuple[int, int]:
     """Blocks and bytes of base files that the plan's strategy reads."""
     if plan.strategy == FULL_SCAN:
-        return plan.blocks_total, plan.bytes_total
+        return plan.blocks_total or 0, plan.bytes_total or 0
     if plan.strategy == INDEX_ONLY and plan.rows_selected is not None:
         return 0, 0
     if plan.strategy == FILES:
         kept = files_kept(plan)
         return int(plan.files["blocks"].to_numpy()[kept].sum()), int(plan.files["size"].to_numpy()[kept].sum())
-    return plan.blocks_selected, plan.bytes_selected
+    return plan.blocks_selected or 0, plan.bytes_selected or 0
 
 
 def _asked(question: Question, table: str, finished: Race, rows: int, plan: Plan) -> Asked:
@@ -362,8 +362,8 @@ def _asked(question: Question, table: str, finished: Race, rows: int, plan: Plan
         equal,
         plan.strategy,
         plan.reason,
-        (blocks, plan.blocks_total),
-        (read, plan.bytes_total),
+        (blocks, plan.blocks_total or 0),
+        (read, plan.bytes_total or 0),
         plan.index_bytes,
     )
 

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 import hive_bitmap
-from bench import data
+from bench import data, tables
 from bench.measure import OURS, SPARK, Contender, Race, race
 from hive_bitmap.errors import HiveBitmapError
 from hive_bitmap.index import catalog
@@ -81,7 +81,7 @@ def main(rows: int, turns: int, only: str) -> None:
                 status.update(f"planning: {case.about}")
                 table.add_row(*_row(case, _raced(spark, case, turns)))
         spark.stop()
-    Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH).print(table)
+    tables.show(Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH), table)
 
 
 def prepared(rows: int, progress: Callable[[str], None]) -> SparkSession:

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from bench import tables
 from bench.data import KEYS, Data, summary
 from bench.measure import DUCKDB, NATIVE, OURS, SPARK, TASKS, Asked, Built, Grouped, Overhead, Refreshed, Results
 from bench.memory import DRIVER, JVM, WORKER
@@ -47,15 +48,19 @@ def show(console: Console, found: Mapping[str, Any], results: Results, reached: 
     """Print all tables."""
     _show_conditions(console, found)
     rows = found["data"]["rows"]
-    console.print(_builds(results))
-    console.print(_refreshed(results.refreshed))
-    console.print(_sizes(results, rows))
-    console.print(_counts([asked for asked in results.asked if asked.count]))
-    console.print(_grouped(results.grouped))
-    console.print(_overheads(results.overheads))
-    console.print(_fetches([asked for asked in results.asked if not asked.count]))
-    console.print(_memory(results.memory))
-    console.print(_targets(reached))
+    shown = (
+        _builds(results),
+        _refreshed(results.refreshed),
+        _sizes(results, rows),
+        _counts([asked for asked in results.asked if asked.count]),
+        _grouped(results.grouped),
+        _overheads(results.overheads),
+        _fetches([asked for asked in results.asked if not asked.count]),
+        _memory(results.memory),
+        _targets(reached),
+    )
+    for table in shown:
+        tables.show(console, table)
     console.print(
         f"[dim]Times: medians of {found['repeats']} turns, warm, planning included. {LOST}: we lose, or miss a target."
     )

@@ -25,6 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 import hive_bitmap
+from bench import tables
 from hive_bitmap import stores
 from hive_bitmap.index import hadoop
 from hive_bitmap.session import session
@@ -63,7 +64,7 @@ def main(rows: int, delays: tuple[int, ...], repeats: int) -> None:
                 table = Table("question", "who", "first: s", "requests", "MB", "again: s", "requests", "MB")
                 table.title = f"{rows:,} rows in {FILES} files, {delay} ms a request"
                 wrong |= _measure(spark, proxy, repeats, table)
-                out.print(table)
+                tables.show(out, table)
     except jars.Unavailable as e:
         raise click.ClickException(str(e)) from e
     sys.exit(1 if wrong else 0)

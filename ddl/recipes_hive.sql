@@ -4,7 +4,7 @@
 --   hive-bitmap create flights carrier --compression snappy
 --   hive-bitmap create flights tailnum --compression snappy --encoding plain
 -- (Hive 4 reads zstd, too). Plain bitmaps are the easier ones to take apart here, gap-coded ones are the smaller ones.
--- An index table knows the files that its last build saw, as they were then: see docs/guide.md, "SQL recipes".
+-- An index table knows the files that its last build saw, as they were then: see docs/guide/recipes.md.
 
 -- The keys, with the files that have them.
 SELECT carrier, count(DISTINCT `_bucketname`) AS files FROM default__flights_carrier__ GROUP BY carrier;

@@ -2,7 +2,7 @@
 -- (com.googlecode.javaewah:JavaEWAH:0.3.2; 0.3.3 and later read other words). The base table is
 --   CREATE TABLE flights (carrier string, tailnum string, distance int) PARTITIONED BY (month int)
 -- and its indexes were made by `hive-bitmap create flights carrier tailnum --encoding ewah --compression snappy`.
--- An index table knows the files that its last build saw, as they were then: see docs/guide.md, "SQL recipes".
+-- An index table knows the files that its last build saw, as they were then: see docs/guide/recipes.md.
 
 -- The blocks with rows that have both keys. Of several keys of one column (OR) each is tried by itself.
 SELECT DISTINCT c.`_bucketname`, c.`_offset`

@@ -1,7 +1,7 @@
 -- Index tables in Spark's SQL, with the functions of functions.sql in the current database. The base table is
 --   CREATE TABLE flights (carrier string, tailnum string, distance int) PARTITIONED BY (month int)
 -- and its indexes were made by `hive-bitmap create flights carrier tailnum`.
--- An index table knows the files that its last build saw, as they were then: see docs/guide.md, "SQL recipes".
+-- An index table knows the files that its last build saw, as they were then: see docs/guide/recipes.md.
 
 -- The keys, with the files and the rows that have them.
 SELECT carrier, count(DISTINCT `_bucketname`) AS files, sum(gap_count(`_bitmaps`, `_gap_lengths`)) AS found

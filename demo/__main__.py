@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 import hive_bitmap
+from bench import tables
 from demo import flights
 from demo.questions import INDEXED, QUESTIONS, Outcome, ask
 from hive_bitmap.errors import HiveBitmapError
@@ -80,17 +81,22 @@ def _ask_all(console: Console, spark: SparkSession) -> list[Outcome]:
         console.print(
             Text.assemble("? ", (question.text, "bold"), f"\n  {question.table}: ", (question.predicate, "dim"))
         )
+    console.print()
+    tables.show(console, outcomes_table(outcomes))
+    console.print(Text(_notes(outcomes), "dim"))
+    return outcomes
+
+
+def outcomes_table(outcomes: Iterable[Outcome]) -> Table:
+    """A row a question: what is read for it, and how long it takes, with and without indexes."""
     table = Table(box=SIMPLE_HEAD, title="Answers through the indexes, and by Spark alone", title_justify="left")
     table.add_column("question")
     table.add_column("strategy\n[dim]by cost")
-    for heading in ("rows", "blocks\nto read", "bytes\nto read", "time\nindexed", "time\nSpark", "equal"):
+    for heading in ("rows", "blocks\nto read", "bytes\nto read", "time\nindexed", "time\nSpark", "same"):
         table.add_column(heading, justify="right")
     for outcome in outcomes:
         table.add_row(*_cells(outcome))
-    console.print()
-    console.print(table)
-    console.print(Text(_notes(outcomes), "dim"))
-    return outcomes
+    return table
 
 
 def _notes(outcomes: list[Outcome]) -> str:
@@ -115,7 +121,7 @@ def _cells(outcome: Outcome) -> list[Text]:
         Text(question.text, "bold"),
         Text.assemble((plan.strategy, "green"), (by_cost, "dim")),
         Text(f"{outcome.rows:,}"),
-        Text.assemble(f"{blocks:,} of {plan.blocks_total:,}", (f"\n{percent(blocks, plan.blocks_total)}", "dim")),
+        Text.assemble(f"{blocks:,} of {plan.blocks_total or 0:,}", (f"\n{percent(blocks, plan.blocks_total)}", "dim")),
         Text.assemble(size(read), (f"\n{percent(read, plan.bytes_total)}", "dim")),
         Text(seconds(outcome.with_index), "bold" if outcome.with_index < outcome.without else ""),
         Text(seconds(outcome.without), "bold" if outcome.without < outcome.with_index else ""),

@@ -102,14 +102,14 @@ def _to_read(plan: Plan) -> tuple[int, int]:
     """Blocks and bytes of the table that the plan's strategy opens, as the plan counts them."""
     match plan.strategy:
         case "full scan":
-            return plan.blocks_total, plan.bytes_total
+            return plan.blocks_total or 0, plan.bytes_total or 0
         case "files":
             kept = files_kept(plan)
             return int(plan.files["blocks"].to_numpy()[kept].sum()), int(plan.files["size"].to_numpy()[kept].sum())
         case "index only" if plan.rows_selected is not None:
             return 0, 0
         case _:
-            return plan.blocks_selected, plan.bytes_selected
+            return plan.blocks_selected or 0, plan.bytes_selected or 0
 
 
 def _seconds(answer: Callable[[], Any]) -> float:

@@ -3,6 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The known name that is most like this one, whatever the case; empty where none is.
+
+    >>> nearest("Encodng", ["encoding", "comment"]), nearest("prop1", ["encoding", "comment"])
+    ('encoding', '')
+    """
+    spelled = {one.lower(): one for one in known}
+    close = get_close_matches(name.lower(), spelled, n=1, cutoff=0.7)
+    return spelled[close[0]] if close else ""
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """What to add to an error about an unknown name: a question; empty where no known name is like it."""
+    meant = nearest(name, known)
+    return f"; did you mean {meant!r}?" if meant else ""
 
 
 class HiveBitmapError(Exception):
@@ -14,13 +32,13 @@ class NotFound(HiveBitmapError):
 
     @classmethod
     def of(cls, kind: str, name: str, known: Iterable[str], where: str = "") -> NotFound:
-        """The error for `name`, with what exists in its place.
+        """The error for `name`, with what exists in its place, and what of that is probably meant.
 
         >>> str(NotFound.of("column", "agee", ["age", "id"], "table db.t"))
-        "no column 'agee' in table db.t; known: age, id"
+        "no column 'agee' in table db.t; known: age, id; did you mean 'age'?"
         """
-        place = f" in {where}" if where else ""
-        return cls(f"no {kind} {name!r}{place}; known: {', '.join(known) or 'none'}")
+        place, known = f" in {where}" if where else "", list(known)
+        return cls(f"no {kind} {name!r}{place}; known: {', '.join(known) or 'none'}{suggestion(name, known)}")
 
 
 class MissingPackage(HiveBitmapError, ImportError):

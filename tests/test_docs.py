@@ -1,8 +1,12 @@
-"""What the pages say, against the code: byte examples, schemas, properties, commands and Python."""
+"""What the pages say, against the code: bytes, schemas, settings, reasons, commands; where links lead."""
 
 from __future__ import annotations
 
 import ast
+import dataclasses
+import doctest
+import importlib.util
+import itertools
 import re
 import shlex
 import zlib
@@ -22,13 +26,25 @@ from hive_bitmap.index import generation
 from hive_bitmap.index.definition import Definition, schema_crc, to_properties
 from hive_bitmap.index.manifest import FILES, SHARDS
 from hive_bitmap.query.offsets import result_file
+from hive_bitmap.query.planner import REASONS, STRATEGIES
+from hive_bitmap.query.settings import Settings
 
 HOME = Path(__file__).parents[1]
 FORMAT = (HOME / "docs/format.md").read_text()
-PAGES = ["README.md", "docs/guide.md", "docs/stores.md", "docs/format.md", "docs/internals.md", "CHANGELOG.md"]
+PAGES = [
+    "README.md",
+    "CHANGELOG.md",
+    "bench/README.md",
+    *sorted(path.relative_to(HOME).as_posix() for path in (HOME / "docs").rglob("*.md")),
+]
+GUIDE = "".join((HOME / page).read_text() for page in PAGES if page.startswith("docs/guide/"))
 EXAMPLES = re.findall(
     r"The block has (\d+) rows, and the rows ([\d, -]+) hold the key:\n\n(.*?)\n\n", FORMAT, re.DOTALL
 )
+_site = importlib.util.spec_from_file_location("site_of_the_pages", HOME / "scripts/site.py")
+assert _site is not None and _site.loader is not None
+site = importlib.util.module_from_spec(_site)
+_site.loader.exec_module(site)
 # What else the pages' shell examples run.
 OTHER_PROGRAMS = {"export"}
 
@@ -137,15 +153,67 @@ def test_python_in_the_pages_compiles_and_uses_what_there_is(page: str) -> None:
                 assert hasattr(hive_bitmap, node.attr), node.attr
 
 
+def anchors(page: Path) -> set[str]:
+    """What a link into a page may name: its headings, as GitHub and MkDocs write them."""
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\s-]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_links_in_the_pages_lead_somewhere(page: str) -> None:
-    links = re.findall(r"\]\(([^)#]+)[^)]*\)", (HOME / page).read_text())
-    assert [link for link in links if "://" not in link and not ((HOME / page).parent / link).exists()] == []
+    text = re.sub(r"```.*?```", "", (HOME / page).read_text(), flags=re.DOTALL)
+    for target, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", text):
+        if "://" not in target:
+            there = (HOME / page).parent / target if target else HOME / page
+            assert there.is_file(), target
+            assert not anchor or anchor in anchors(there), f"{target}#{anchor}"
+
+
+def test_the_site_has_every_page_once() -> None:
+    shown = re.findall(r"^ +- (?:.*: )?(\S+\.md)$", (HOME / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(shown) == sorted(site.OUTSIDE.get(page, page.removeprefix("docs/")) for page in PAGES)
+
+
+def test_links_are_turned_to_the_site() -> None:
+    assert doctest.testmod(site).failed == 0
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_blank_line_stands_before_every_list_and_table(page: str) -> None:
+    """MkDocs takes them for text otherwise; GitHub does not mind."""
+    text = re.sub(r"```.*?```", "", (HOME / page).read_text(), flags=re.DOTALL)
+    begins = re.compile(r"(\* |\d+\. |\|)")
+    for before, line in itertools.pairwise(text.splitlines()):
+        goes_on = not before or begins.match(before) or before.startswith("  ")
+        assert goes_on or not begins.match(line), line
+        assert not before.startswith("  ") or not line.startswith("|"), line
+
+
+def test_the_api_page_has_every_name() -> None:
+    said = re.findall(r"^::: hive_bitmap\.(\w+)$", (HOME / "docs/api.md").read_text(), re.MULTILINE)
+    assert sorted(set(said) - {"errors"}) == sorted(hive_bitmap.__all__)
+
+
+def first_cells(page: str, heading: str) -> list[str]:
+    """The code in the first column of the first table below a heading."""
+    below = (HOME / page).read_text().partition(f"\n## {heading}\n")[2]
+    [table] = re.findall(r"(?:^\|.*\n)+", below, re.MULTILINE)[:1]
+    return re.findall(r"^\| `(.*?)` \|", table, re.MULTILINE)
+
+
+def test_the_closed_lists_of_the_guide_are_those_of_the_code() -> None:
+    assert first_cells("docs/guide/queries.md", "EXPLAIN") == list(REASONS)
+    assert sorted(first_cells("docs/guide/queries.md", "Strategies")) == sorted(STRATEGIES)
+    settings = {f"hive_bitmap.{field.name}" for field in dataclasses.fields(Settings)}
+    assert set(first_cells("docs/guide/reference.md", "Settings of a session")) == {
+        *settings,
+        "hive_bitmap.planning_seconds",  # of the optimizer rule, in Java
+    }
 
 
 def test_every_command_is_in_the_guide() -> None:
-    guide = (HOME / "docs/guide.md").read_text()
-    said = re.findall(r"hive-bitmap (?:--\S+ \S+ )*([\w-]+)", guide)
+    said = re.findall(r"hive-bitmap (?:--\S+ \S+ )*([\w-]+)", GUIDE)
     assert [name for name in command.commands if name not in said] == []
 
 
@@ -157,5 +225,5 @@ def test_no_option_of_the_guide_is_made_up() -> None:
         if isinstance(p, click.Option)
         for o in p.opts
     }
-    said = set(re.findall(r"`(--[a-z0-9-]+)", (HOME / "docs/guide.md").read_text() + (HOME / "README.md").read_text()))
+    said = set(re.findall(r"`(--[a-z0-9-]+)", GUIDE + (HOME / "README.md").read_text()))
     assert said - known - {"--help", "--version"} == set()

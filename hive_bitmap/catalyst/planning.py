@@ -217,7 +217,8 @@ class Planning:
         if frame is None:
             question.leave(scan.number, self._report(scan, "left alone", "not_selective", plan))
             return
-        size = int(plan.bytes_total * (plan.rows_selected or 0) / max(plan.rows_total or 0, 1)) or plan.bytes_selected
+        share = (plan.rows_selected or 0) / max(plan.rows_total or 0, 1)
+        size = int((plan.bytes_total or 0) * share) or plan.bytes_selected or 0
         read = _integers(spark, read_of_all(plan))
         question.rows(scan.number, frame._jdf, size, label(plan), read, self._report(scan, "narrowed", "", plan))
 
@@ -226,16 +227,10 @@ class Planning:
         number = self._number()
         with self._lock:
             self.plans[number] = plan
-        blocks, all_blocks, files, all_files = read_of_all(plan)
-        looked_up = {
-            "strategy": plan.strategy,
-            "files_selected": files,
-            "files_total": all_files,
-            "blocks_selected": blocks,
-            "blocks_total": all_blocks,
-            "costs": dict(plan.costs),
-            "plan": number,
-        }
+        looked_up: dict[str, Any] = {"strategy": plan.strategy, "costs": dict(plan.costs), "plan": number}
+        if plan.looked_up:
+            figures = ("blocks_selected", "blocks_total", "files_selected", "files_total")
+            looked_up |= dict(zip(figures, read_of_all(plan), strict=True))
         return report(scan, action, reason, plan.reason, looked_up)
 
     def _number(self) -> str:
@@ -397,10 +392,10 @@ def _truths(
 
 
 def read_of_all(plan: Plan) -> tuple[int, int, int, int]:
-    """Blocks that are read, blocks of all, files that are read, files of all."""
+    """Blocks that are read, blocks of all, files that are read, files of all, of a plan that looked at them."""
     selected = {*plan.blocks.filter(pc.greater(plan.blocks["selected"], 0))["file"].to_pylist()}
     files = len(selected) + sum(plan.files["scanned"].to_pylist())
-    return plan.blocks_selected, plan.blocks_total, files, plan.files.num_rows
+    return plan.blocks_selected or 0, plan.blocks_total or 0, files, plan.files.num_rows
 
 
 def label(plan: Plan) -> str:

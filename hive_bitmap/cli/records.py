@@ -156,6 +156,7 @@ def definition_record(definition: Definition) -> dict[str, Any]:
         "encoding": definition.encoding if definition.type == "BITMAP" else None,
         **({"next_encoding": definition.next_encoding} if definition.next_encoding else {}),
         "compression": definition.compression,
+        **({"properties": dict(definition.properties)} if definition.properties else {}),
         "index_table": f"{definition.database}.{definition.index_table}",
     }
 

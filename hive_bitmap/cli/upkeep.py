@@ -110,7 +110,7 @@ def set_(door: Door, table: str, index: str, properties: Mapping[str, str | None
 @click.command()
 @click.argument("table")
 @click.argument("index")
-@click.option("--if-exists", is_flag=True, help="Succeed where there is no such index.")
+@click.option("--if-exists", is_flag=True, help="Succeed where there is no such index, or no such table.")
 @click.option("--where", help="Drop only what it covers of partitions of which this is true: SQL over their columns.")
 @click.pass_obj
 def drop(door: Door, table: str, index: str, if_exists: bool, where: str | None) -> None:

@@ -113,7 +113,7 @@ def write_offsets(
     plan = _ask(server, target, predicate)
     _require_fresh(plan)
     if target.format in WHOLE_BLOCKS:
-        found, most = selected_offsets(plan.files, plan.blocks, {}), plan.bytes_selected
+        found, most = selected_offsets(plan.files, plan.blocks, {}), plan.bytes_selected or 0
     else:
         found = covering_offsets(plan.files, plan.blocks, target.format, min_split)
         most = sum(one["size"] for one in plan.files.to_pylist() if one["path"] in found)

@@ -12,7 +12,7 @@ from hive_bitmap.index import catalog
 from hive_bitmap.index.build import BuildReport, rebuild
 from hive_bitmap.index.conditions import bracketed
 from hive_bitmap.index.coverage import covered
-from hive_bitmap.index.definition import COMPRESSIONS, Definition, check_name, one_of
+from hive_bitmap.index.definition import COMPRESSIONS, Definition, check_name, one_of, own_property
 from hive_bitmap.index.metastore import index_table_name
 from hive_bitmap.index.progress import Done
 
@@ -37,17 +37,18 @@ def rename(spark: SparkSession, table: str, name: str, new_name: str) -> None:
 
 
 def set_properties(spark: SparkSession, table: str, name: str, properties: Mapping[str, str]) -> None:
-    """Set properties of an index: `encoding`, `compression`, `comment`, `enabled`.
+    """Set properties of an index: `encoding`, `compression`, `comment`, `enabled`, and any of the owner's.
 
-    Whether it is enabled and the comment count at once, the others with the next rebuild; another encoding builds all
-    of it anew. Raises NotFound, and InvalidProperty for an unknown property or value.
+    Whether it is enabled and the comment count at once, encoding and compression with the next rebuild; another
+    encoding builds all of it anew. Other names are kept with their values and shown. Raises NotFound, and
+    InvalidProperty for an unknown value, and for a name that is nearly one of the four.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
     index = catalog.named(base, indexes, name)
     changed = index.definition
     for key, value in properties.items():
-        change = _CHANGES[one_of("property", key.lower(), tuple(_CHANGES))]
-        changed = change(changed, value)
+        own = own_property(key)
+        changed = _CHANGES[own](changed, value) if own else _kept(changed, key, value)
     catalog.alter(spark, index, changed)
 
 
@@ -90,6 +91,10 @@ def _comment(definition: Definition, value: str) -> Definition:
 
 def _enabled(definition: Definition, value: str) -> Definition:
     return replace(definition, enabled=one_of("value of enabled", value.lower(), ("true", "false")) == "true")
+
+
+def _kept(definition: Definition, key: str, value: str) -> Definition:
+    return replace(definition, properties=tuple({**dict(definition.properties), key: value}.items()))
 
 
 _CHANGES: Mapping[str, Callable[[Definition, str], Definition]] = {

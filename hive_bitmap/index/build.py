@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -78,6 +78,7 @@ def build(
     deferred: bool = False,
     where: str | None = None,
     if_not_exists: bool = False,
+    properties: Mapping[str, str] | None = None,
     progress: Tell | None = None,
 ) -> list[BuildReport]:
     """Create indexes on a table and build them in one pass, one index for each item of `columns`.
@@ -85,8 +86,8 @@ def build(
     An item is a column, or several columns for one composite key. `name`, `index_table` and `location` need a single
     item. With `deferred` the indexes are registered but cover nothing until they are rebuilt. `where`, SQL over the
     partition columns, limits them to the partitions of which it is true. With `if_not_exists` an index whose name is
-    taken by another is passed over. Raises NotFound, AlreadyExists, Unsupported, InvalidProperty or InvalidPredicate
-    before anything is written, and BuildFailed if the job fails.
+    taken by another is passed over. `properties` are the owner's own: kept and shown. Raises NotFound, AlreadyExists,
+    Unsupported, InvalidProperty or InvalidPredicate before anything is written, and BuildFailed if the job fails.
     """
     started = time.monotonic()
     base, indexes = catalog.table_and_indexes(spark, table)
@@ -103,6 +104,7 @@ def build(
             index_table=index_table,
             comment=comment,
             where=where or "",
+            properties=properties,
         )
         if if_not_exists and any(index.definition.name == definition.name for index in indexes):
             continue

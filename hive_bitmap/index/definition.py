@@ -15,12 +15,13 @@ import pyarrow as pa
 
 from hive_bitmap.bitmaps import ENCODINGS
 from hive_bitmap.columns import Column, find
-from hive_bitmap.errors import InvalidProperty, Unsupported
+from hive_bitmap.errors import InvalidProperty, Unsupported, nearest, suggestion
 from hive_bitmap.index.metastore import Table, index_table_name
 
 VERSION = "1"
 PREFIX = "hive_bitmap."
 TYPES = ("BITMAP", "COMPACT")
+OWN_PROPERTIES = ("encoding", "compression", "comment", "enabled")
 COMPRESSIONS = ("zstd", "snappy", "gzip")  # of the shards; Hive before 4 has no zstd
 BUCKET, OFFSET = pa.field("_bucketname", pa.string()), pa.field("_offset", pa.int64())
 OFFSETS = pa.field("_offsets", pa.list_(pa.int64()))
@@ -35,6 +36,7 @@ class Definition:
 
     `where` is SQL over the partition columns: only partitions of which it is true are covered; empty is all. An index
     that is not `enabled` is kept fresh but not used. `next_encoding` is what the next rebuild changes the encoding to.
+    `properties` are names and values of the owner's: they are kept and shown, and decide nothing.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Definition:
     where: str = ""
     enabled: bool = True
     next_encoding: str = ""
+    properties: tuple[tuple[str, str], ...] = ()
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -90,11 +93,12 @@ def define(
     index_table: str | None = None,
     comment: str = "",
     where: str = "",
+    properties: Mapping[str, str] | None = None,
 ) -> Definition:
     """The definition of an index on columns of a table, in base-table order as Hive had it.
 
     Raises NotFound for a column that is not there, Unsupported for one that cannot be a key and for the table of an
-    index, and InvalidProperty for an unknown type, encoding or compression.
+    index, and InvalidProperty for an unknown type, encoding or compression, and for a property that is one of ours.
     """
     if not columns:
         raise InvalidProperty("an index needs at least one column")
@@ -124,7 +128,20 @@ def define(
         check_name(index_table or index_table_name(table.database, table.name, index)),
         comment=comment,
         where=where,
+        properties=_of_the_owner(properties or {}),
     )
+
+
+def own_property(key: str) -> str | None:
+    """Which of OWN_PROPERTIES a key is, in any case; None for a key of the owner's, which is kept and shown.
+
+    Raises InvalidProperty for one that is nearly one of ours, and would be of no effect unseen.
+    """
+    if key.lower() in OWN_PROPERTIES:
+        return key.lower()
+    if meant := nearest(key.removeprefix(PREFIX), OWN_PROPERTIES):
+        raise InvalidProperty(f"unknown property {key!r}; did you mean {meant!r}?")
+    return None
 
 
 def check_name(name: str) -> str:
@@ -147,6 +164,8 @@ def to_properties(definition: Definition) -> dict[str, str]:
     """The TBLPROPERTIES that hold a definition."""
     columns = [[column.name, column.type] for column in definition.columns]
     later = {PREFIX + "next_encoding": definition.next_encoding} if definition.next_encoding else {}
+    if definition.properties:
+        later[PREFIX + "properties"] = json.dumps(definition.properties, ensure_ascii=True)
     properties = {
         PREFIX + "version": VERSION,
         PREFIX + "index": definition.name,
@@ -195,6 +214,7 @@ def from_properties(properties: Mapping[str, str]) -> Definition | None:
             where=said.get("where", ""),
             enabled=said.get("enabled", "true") == "true",
             next_encoding=said.get("next_encoding", ""),
+            properties=tuple((key, value) for key, value in json.loads(said.get("properties", "[]"))),
         )
     except (KeyError, ValueError, TypeError, InvalidProperty):
         return None
@@ -225,8 +245,15 @@ def schema_crc(columns: Sequence[Column], time_zone: str, reading: Sequence[str]
 def one_of(kind: str, value: str, known: Sequence[str]) -> str:
     """The value, if it is one of the known ones; else InvalidProperty, which lists them."""
     if value not in known:
-        raise InvalidProperty(f"unknown {kind} {value!r}; known: {', '.join(known)}")
+        raise InvalidProperty(f"unknown {kind} {value!r}; known: {', '.join(known)}{suggestion(value, known)}")
     return value
+
+
+def _of_the_owner(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    for key in properties:
+        if own := own_property(key):
+            raise InvalidProperty(f"{key!r} is no property of the owner's: it is the argument {own}")
+    return tuple(properties.items())
 
 
 def _spark_type(arrow: pa.DataType) -> str:

@@ -20,10 +20,16 @@ def drop(spark: SparkSession, table: str, name: str, *, if_exists: bool = False,
     """Drop an index and delete its generations, and nothing else; whether there was one.
 
     With `where`, SQL over the partition columns, only what it covers of the partitions of which that is true, and all
-    of it with the last of them. The base table may be gone. Raises NotFound for an unknown table, for an unknown index
-    unless `if_exists`, and for partitions that it does not cover; Unsupported for some partitions of an index on all.
+    of it with the last of them. The base table may be gone. Raises NotFound for an unknown table or index unless
+    `if_exists`, and for partitions that it does not cover; Unsupported for some partitions of an index on all.
     """
-    base, indexes = catalog.find(spark, table)
+    metastore.split_name(spark, table)  # what is no name of a table is an error all the same
+    try:
+        base, indexes = catalog.find(spark, table)
+    except NotFound:
+        if not if_exists:
+            raise
+        return False
     found = [index for index in indexes if index.definition.name == name.lower()]
     if not found:
         if if_exists:

@@ -84,9 +84,10 @@ def estimate(
     if not 0 < sample <= 1:
         raise InvalidProperty(f"a sample is a share of the blocks between 0 and 1, not {sample}")
     base = metastore.describe(spark, table)
+    format = format_of(base)
     items = [[item] if isinstance(item, str) else list(item) for item in columns]
     definitions = [define(base, item, type=type, encoding=encoding, compression=compression) for item in items]
-    like = Footer("", format_of(base), tuple(d.columns for d in definitions), base.columns, metastore.time_zone(spark))
+    like = Footer("", format, tuple(d.columns for d in definitions), base.columns, metastore.time_zone(spark))
     found = sources(spark, base)
     with staging.in_scratch(spark, base, found, definitions) as staged:
         return _estimates(spark, found, definitions, replace(like, staging=staged), sample)

@@ -33,6 +33,7 @@ NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 CHAR_TYPE_KEY = "__CHAR_VARCHAR_TYPE_STRING"  # field metadata in which Spark keeps CHAR(n) and VARCHAR(n)
 
 DEFAULT_KEY = "EXISTS_DEFAULT"  # field metadata in which Spark keeps what files without the column are shown to hold
+OF_SESSIONS = "global_temp"  # Spark's database of global temporary views, which no metastore knows
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,10 @@ def describe_with(spark: SparkSession, name: str, others: Callable[[str, str], l
     from pyspark.errors import AnalysisException
 
     database, table = split_name(spark, name)
+    if database == OF_SESSIONS:
+        if spark.catalog.tableExists(name):
+            return Table(database, table, "TEMPORARY"), []
+        raise NotFound(f"no global temporary view {table!r}")
     try:
         found: list[Table] = _reader(spark).describe(spark, database, [table, *others(database, table)], "." in name)
     except AnalysisException as e:

@@ -57,8 +57,8 @@ def to_json(plan: Plan) -> dict[str, Any]:
             {"name": i.name, "columns": list(i.columns), "encoding": i.encoding, "used": i.used, "reason": i.reason}
             for i in plan.indexes
         ],
-        "files_total": len(plan.files),
-        "files_selected": int(files_kept(plan).sum()),
+        "files_total": len(plan.files) if plan.looked_up else None,
+        "files_selected": int(files_kept(plan).sum()) if plan.looked_up else None,
         "blocks_total": plan.blocks_total,
         "blocks_selected": plan.blocks_selected,
         "rows_total": plan.rows_total,
@@ -111,7 +111,7 @@ def _indexes(indexes: Iterable[IndexUse]) -> RenderableType:
         state = "used" if index.used else "not used"
         grid.add_row(
             Text.assemble((f"{mark} ", style), (index.name, "bold" if index.used else "")),
-            Text(f"({columns}) {index.encoding}", "dim"),
+            Text(f"({columns}) {index.encoding or 'COMPACT'}", "dim"),
             Text(f"{state}: {index.reason}" if index.reason else state),
         )
     return grid if grid.row_count else Text("no index on this table", style="yellow")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def measures(plan: Plan) -> list[tuple[str, str, str, str]]:
     """What is kept of all, as (thing, kept, all, share); a dash where the plan does not know, as where it read none."""
-    if plan.candidates is None and not len(plan.files):
+    if not plan.looked_up:
         return [(word, "-", "-", "-") for word in ("files", "blocks", "bytes", "rows")]
     counts = [
         ("files", int(files_kept(plan).sum()), len(plan.files)),
@@ -22,8 +22,8 @@ def measures(plan: Plan) -> list[tuple[str, str, str, str]]:
     lines = [(word, _count(kept), _count(total), percent(kept, total)) for word, kept, total in counts]
     byte_line = (
         "bytes",
-        size(plan.bytes_selected),
-        size(plan.bytes_total),
+        size(plan.bytes_selected or 0),
+        size(plan.bytes_total or 0),
         percent(plan.bytes_selected, plan.bytes_total),
     )
     return [*lines[:2], byte_line, lines[2]]

@@ -70,11 +70,11 @@ BLOCKS_SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class IndexUse:
-    """Whether, and why, an index takes part in a plan."""
+    """Whether, and why, an index takes part in a plan. `encoding` is None where its type is COMPACT: no bitmaps."""
 
     name: str
     columns: tuple[str, ...]
-    encoding: str
+    encoding: str | None
     used: bool
     reason: str
 
@@ -83,9 +83,9 @@ class IndexUse:
 class Plan:
     """How a query is answered. Bytes are of base files; `files` and `blocks` have the schemas of this module.
 
-    `rows_selected` is None where it is only an upper bound, `rows_total` where files are not indexed. `vanished` counts
-    files that the index knows and that are gone. `code` is the reason for a full scan in a word, a key of REASONS.
-    `str()` is EXPLAIN.
+    Figures are None where nothing was looked at, for no index serves the query. `rows_selected` is None also where it
+    is only an upper bound, `rows_total` where files are not indexed. `vanished` counts files that the index knows and
+    that are gone. `code` is the reason for a full scan in a word, a key of REASONS. `str()` is EXPLAIN.
     """
 
     table: str
@@ -95,12 +95,12 @@ class Plan:
     indexes: tuple[IndexUse, ...] = ()
     files: pa.Table = field(default_factory=FILES_SCHEMA.empty_table)
     blocks: pa.Table = field(default_factory=BLOCKS_SCHEMA.empty_table)
-    blocks_total: int = 0
-    blocks_selected: int = 0
+    blocks_total: int | None = None
+    blocks_selected: int | None = None
     rows_total: int | None = None
     rows_selected: int | None = None
-    bytes_total: int = 0
-    bytes_selected: int = 0
+    bytes_total: int | None = None
+    bytes_selected: int | None = None
     index_bytes: int = 0
     costs: Mapping[str, float] = field(default_factory=dict)
     vanished: int = 0
@@ -111,6 +111,11 @@ class Plan:
         from hive_bitmap.query.explain import to_text
 
         return to_text(self)
+
+    @property
+    def looked_up(self) -> bool:
+        """Whether files and blocks were looked at: else there is nothing in `files`, and figures are None."""
+        return self.blocks_total is not None
 
 
 @dataclass(frozen=True)
@@ -165,7 +170,7 @@ def explain_indexes(
             reason = f"the predicate does not test {' or '.join(definition.column_names)}"
         else:
             reason = "the predicate tests no indexed column"
-        encoding = definition.encoding if definition.type == "BITMAP" else "compact"
+        encoding = definition.encoding if definition.type == "BITMAP" else None
         uses.append(IndexUse(definition.name, definition.column_names, encoding, bool(serves), reason))
     return tuple(uses)
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from hive_bitmap.errors import InvalidProperty, NotFound, Unsupported
-from hive_bitmap.index.definition import PREFIX
+from hive_bitmap.index.definition import PREFIX, own_property
 from hive_bitmap.sql.cursor import Cursor
 from hive_bitmap.sql.statements import CreateIndex, Dialect, Pairs, TableName
 from hive_bitmap.sql.where import where
 
-INDEX_PROPERTIES = ("encoding", "compression", "comment", "enabled")
 _HANDLERS = "org.apache.hadoop.hive.ql.index."
 _TYPES = {
     "bitmap": "BITMAP",
@@ -23,7 +22,6 @@ _PARQUET = (
     "parquet.MapredParquetInputFormat",
     "parquet.MapredParquetOutputFormat",
 )
-_IGNORED = ("level", "autoload", "bitmap.values_per_node")  # of openLooKeng: checked, and of no effect here
 _CLAUSES = (
     "WITH DEFERRED REBUILD",
     "IDXPROPERTIES",
@@ -61,8 +59,8 @@ def properties(cursor: Cursor) -> Pairs:
 
 
 def index_properties(cursor: Cursor) -> Pairs:
-    """Hive's properties of an index; raises InvalidProperty for an unknown one."""
-    return tuple((_known(key), value) for key, value in properties(cursor))
+    """Hive's properties of an index: ours and any other; raises InvalidProperty for what is nearly one of ours."""
+    return tuple((own_property(key) or key, value) for key, value in properties(cursor))
 
 
 def _hive(cursor: Cursor, name: str, table: TableName, if_not_exists: bool) -> CreateIndex:
@@ -112,7 +110,6 @@ def _openlookeng(cursor: Cursor, name: str, if_not_exists: bool) -> CreateIndex:
     if any("=" in column for column in columns):
         raise Unsupported("Index can not be created on a partitioned column")
     pairs = cursor.items(lambda: _with_pair(cursor)) if cursor.took("WITH") else ()
-    said = tuple((key, value) for key, value in pairs if key not in _IGNORED)
     condition = where(cursor) if cursor.took("WHERE") else None
     cursor.end(*([] if pairs else ["WITH"]), "WHERE")
     return CreateIndex(
@@ -121,7 +118,7 @@ def _openlookeng(cursor: Cursor, name: str, if_not_exists: bool) -> CreateIndex:
         columns,
         Dialect.OPENLOOKENG,
         if_not_exists=if_not_exists,
-        properties=said,
+        properties=pairs,
         where=condition,
     )
 
@@ -134,12 +131,6 @@ def _handler(said: str) -> str:
     if said in _AGGREGATE or said.lower() in _AGGREGATE:
         raise Unsupported("type AGGREGATE is not built: counts come from a BITMAP index, say AS 'BITMAP'")
     raise NotFound(f"class name provided for index handler not found. '{said}' is none of BITMAP and COMPACT")
-
-
-def _known(key: str) -> str:
-    if key.lower() not in INDEX_PROPERTIES:
-        raise InvalidProperty(f"unknown property {key!r}; known: {', '.join(INDEX_PROPERTIES)}")
-    return key.lower()
 
 
 def _table_properties(cursor: Cursor) -> Pairs:
@@ -197,6 +188,7 @@ def _with_pair(cursor: Cursor) -> tuple[str, str]:
 
 
 def _checked(key: str, value: str) -> tuple[str, str]:
+    """A property, if openLooKeng and we take its value; those that only openLooKeng heeds are kept as they are."""
     match key:
         case "level" if value.upper() not in ("STRIPE", "UNDEFINED"):
             raise InvalidProperty(f"BITMAP does not support specified index level: {value!r}; it takes 'stripe'")
@@ -204,6 +196,4 @@ def _checked(key: str, value: str) -> tuple[str, str]:
             raise InvalidProperty("Unrecognized value for key 'autoload', only 'true' or 'false' are allowed")
         case "bitmap.values_per_node" if not value.isdigit():
             raise InvalidProperty(f"bitmap.values_per_node takes a number, not {value!r}")
-        case _ if key not in (*INDEX_PROPERTIES, *_IGNORED):
-            raise InvalidProperty(f"unknown property {key!r}; known: {', '.join((*INDEX_PROPERTIES, *_IGNORED))}")
-    return key, value
+    return own_property(key) or key, value

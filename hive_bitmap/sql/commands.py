@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from hive_bitmap.errors import InvalidStatement, NotFound, Unsupported
+from hive_bitmap.errors import InvalidStatement, NotFound, Unsupported, suggestion
 from hive_bitmap.index import alter, build, catalog, drop, metastore
 from hive_bitmap.index.coverage import covered
 from hive_bitmap.index.definition import Definition, from_table
@@ -141,20 +141,26 @@ def _table_of(spark: SparkSession, statement: RebuildIndex | SetProperties | Ren
     name = statement.name
     if statement.table is not None:
         table = statement.table.sql_name
-        known = [index.definition.name for index in catalog.find(spark, table)[1]]
+        try:
+            known = [index.definition.name for index in catalog.find(spark, table)[1]]
+        except NotFound:
+            if statement.if_exists:
+                return None
+            raise
         if name in known:
             return table
         missing = NotFound.of("index", name, known, f"table {statement.table}")
         said = f"Invalid index {name}: {missing}"
     else:
         database = spark.catalog.currentDatabase()
-        found = [i.definition for i in catalog.indexes_of_database(spark, database) if i.definition.name == name]
+        all_of_them = [index.definition for index in catalog.indexes_of_database(spark, database)]
+        found = [definition for definition in all_of_them if definition.name == name]
         if len(found) == 1:
             return f"{quote(database)}.{quote(found[0].table)}"
         if found:
             tables = ", ".join(definition.table for definition in found)
             raise InvalidStatement(f"Index '{name}' is on several tables of {database}: {tables}; say {name} ON table")
-        said = f"Index '{name}' does not exist"
+        said = f"Index '{name}' does not exist" + suggestion(name, [definition.name for definition in all_of_them])
     if statement.if_exists:
         return None
     raise NotFound(said)

@@ -9,7 +9,8 @@ from hive_bitmap.errors import AlreadyExists, NotFound, Unsupported
 from hive_bitmap.index import alter, build, catalog, metastore
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.coverage import covered
-from hive_bitmap.index.definition import Definition
+from hive_bitmap.index.definition import OWN_PROPERTIES, Definition
+from hive_bitmap.index.listing import format_of
 from hive_bitmap.index.metastore import Table, literal
 from hive_bitmap.sql.statements import CreateIndex, Dialect, Where
 
@@ -25,6 +26,7 @@ def create(spark: SparkSession, statement: CreateIndex) -> None:
     Raises AlreadyExists, NotFound and Unsupported in the words of the statement's dialect, and what `build` raises.
     """
     base = _base(spark, statement)
+    format_of(base)  # a view is refused as one, not for the columns that nobody told us
     _require_columns(base, statement)
     if statement.dialect is Dialect.OPENLOOKENG:
         existing = catalog.indexes_of_database(spark, base.database)
@@ -51,6 +53,7 @@ def create(spark: SparkSession, statement: CreateIndex) -> None:
         deferred=statement.deferred,
         where=statement.where.sql if statement.where else None,
         if_not_exists=statement.if_not_exists,
+        properties={key: value for key, value in properties.items() if key not in OWN_PROPERTIES},
     )
     for report in reports:
         if statement.table_properties:

@@ -96,6 +96,7 @@ def test_an_index_from_its_creation_to_its_end(spark: SparkSession, trips: str, 
 
     assert run("drop", trips, "id_n") == (0, "", "dropped index id_n on trips\n")
     assert run("drop", trips, "id_n", "--if-exists")[0] == 0
+    assert run("drop", "no_such_table", "id_n", "--if-exists")[0] == 0
     assert [row["index"] for row in json.loads(run("show", trips, "--format", "json")[1])] == ["city"]
 
 
@@ -239,7 +240,7 @@ def test_estimates_and_verification(trips: str, run: Run, spark: SparkSession) -
         (["rebuild", "bare"], "has no index to rebuild"),
         (["rebuild", "trips", "nope"], "no index 'nope'"),
         (["drop", "trips", "nope"], "no index 'nope'"),
-        (["drop", "nope", "nope", "--if-exists"], "no table 'nope'"),
+        (["drop", "nope", "nope"], "no table 'nope'"),
         (["show", "trips", "nope"], "no index 'nope'"),
         (["show", "no_such_database.t"], "no database 'no_such_database'"),
         (["query", "trips", "city ="], "end of input"),

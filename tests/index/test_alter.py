@@ -63,7 +63,7 @@ def test_a_disabled_index_is_not_used(spark: SparkSession, database: str, tmp_pa
 @pytest.mark.parametrize(
     ("properties", "said"),
     [
-        ({"level": "stripe"}, "unknown property 'level'; known: encoding, compression, comment, enabled"),
+        ({"enable": "false"}, r"unknown property 'enable'; did you mean 'enabled'\?"),
         ({"enabled": "yes"}, "known: true, false"),
         ({"comment": "x", "encoding": "rle"}, "unknown encoding 'rle'"),
         ({"compression": "lzo"}, "unknown compression"),
@@ -78,6 +78,19 @@ def test_unknown_properties_change_nothing(
     with pytest.raises(InvalidProperty, match=said):
         hive_bitmap.set_properties(spark, flat, "k", properties)
     assert status(spark, flat).definition == before
+
+
+def test_properties_of_the_owner_are_kept_and_shown(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    flat = flat_table(spark, tmp_path / "t")
+    run = f"CREATE INDEX i ON TABLE {flat} (k) AS 'BITMAP' IDXPROPERTIES ('team'='ops', 'Encoding'='roaring')"
+    hive_bitmap.sql(spark, run)
+    assert status(spark, flat).definition.properties == (("team", "ops"),)
+    hive_bitmap.sql(spark, f"ALTER INDEX i ON {flat} SET IDXPROPERTIES ('level'='stripe', 'team'='web')")
+    hive_bitmap.rebuild(spark, flat, full=True)
+    assert status(spark, flat).definition.properties == (("team", "web"), ("level", "stripe"))
+    [row] = hive_bitmap.sql(spark, "SHOW INDEX i").collect()
+    assert row["Index Properties"] == "encoding=roaring,compression=zstd,enabled=true,team=web,level=stripe"
+    assert hive_bitmap.count(spark, flat, "k = 3") == spark.table(flat).where("k = 3").count()
 
 
 @pytest.mark.parametrize(("make", "encodings"), [(flat_table, ("roaring", "plain", "gap")), (parted_table, ("ewah",))])

@@ -73,6 +73,7 @@ THREE = make_plan(
         ("file:/w/t/k=2/three.parquet", "k=2", ("stale", "size differs", True), []),
     ]
 )
+NOT_LOOKED_UP = Plan("db.t", "z = 1", "full scan", "no index", (IndexUse("c", ("a",), None, False, "z is not a"),))
 EMPTY = make_plan([], predicate=None, indexes=(), costs={}, rows_total=None, rows_selected=None)
 
 
@@ -241,3 +242,15 @@ def test_html_of_many_blocks_shares_cells() -> None:
 )
 def test_percent(part: int | None, whole: int | None, text: str) -> None:
     assert measures.percent(part, whole) == text
+
+
+def test_what_was_not_looked_at_is_not_known() -> None:
+    told = explain.to_json(NOT_LOOKED_UP)
+    figures = [f"{of}_{what}" for of in ("files", "blocks", "rows", "bytes") for what in ("total", "selected")]
+    assert [told[name] for name in figures] == [None] * 8
+    assert told["indexes"][0]["encoding"] is None
+    text = explain.to_text(NOT_LOOKED_UP, width=100)
+    assert "(a) COMPACT  not used: z is not a" in text
+    unknown = re.findall(r"^ *(\w+) +- +- +-$", text, re.MULTILINE)
+    assert unknown == ["files", "blocks", "bytes", "rows"]
+    assert "None" not in explain.to_html(NOT_LOOKED_UP) + text

@@ -57,7 +57,11 @@ CREATE INDEX i ON TABLE t (a) AS 'aggregate' WITH DEFERRED REBUILD;
 CREATE INDEX i ON TABLE t (a) AS 'org.apache.hadoop.hive.ql.index.AggregateIndexHandler';
 --> Unsupported: type AGGREGATE is not built..
 CREATE INDEX i ON TABLE t (a) AS 'BITMAP' IDXPROPERTIES ('prop1'='val1');
---> InvalidProperty: unknown property 'prop1'; known: encoding, compression, comment, enabled
+--> CreateIndex("i", T("t"), ("a",), properties=(("prop1", "val1"),))
+CREATE INDEX i ON TABLE t (a) AS 'BITMAP' IDXPROPERTIES ('Encodng'='gap');
+--> InvalidProperty: unknown property 'Encodng'; did you mean 'encoding'?
+CREATE INDEX i ON TABLE t (a) AS 'BITMAP' IDXPROPERTIES ('hive_bitmap.enabled'='false');
+--> InvalidProperty: unknown property 'hive_bitmap.enabled'; did you mean 'enabled'?
 CREATE INDEX i ON TABLE t (a) AS 'BITMAP' TBLPROPERTIES ('hive_bitmap.encoding'='gap');
 --> InvalidProperty: hive_bitmap.encoding cannot be set in TBLPROPERTIES: say ('encoding'='gap') in IDXPROPERTIES
 CREATE INDEX i ON TABLE t (a) AS 'BITMAP' STORED AS RCFILE;
@@ -117,7 +121,7 @@ ALTER INDEX i ON t SET IDXPROPERTIES ('encoding'='plain', 'comment'='');
 ALTER INDEX i ON t PARTITION (ds='x') SET IDXPROPERTIES ('enabled'='false');
 --> SetProperties("i", T("t"), (("enabled", "false"),))
 ALTER INDEX i ON t SET IDXPROPERTIES ('colour'='red');
---> InvalidProperty: unknown property 'colour'; known: encoding, compression, comment, enabled
+--> SetProperties("i", T("t"), (("colour", "red"),))
 ALTER INDEX i ON t SET TBLPROPERTIES ('a'='b');
 --> InvalidStatement: line 1, column 20: mismatched input 'SET', expecting PARTITION or REBUILD or SET IDXPROPERTIES or RENAME TO
 ALTER INDEX i ON t REBUILD NOW;

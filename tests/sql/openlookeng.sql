@@ -10,9 +10,9 @@ CREATE INDEX "i" USING bitmap ON "hive"."db"."t" ("a");
 CREATE INDEX i USING bitmap ON t (a) WITH (encoding = gap, 'compression' = 'snappy', "comment" = "c d");
 --> CreateIndex("i", T("t"), ("a",), O, properties=(("encoding", "gap"), ("compression", "snappy"), ("comment", "c d")))
 CREATE INDEX i USING bitmap ON t (a) WITH (level='stripe', autoload = true, bitmap.values_per_node = 64);
---> CreateIndex("i", T("t"), ("a",), O)
+--> CreateIndex("i", T("t"), ("a",), O, properties=(("level", "stripe"), ("autoload", "true"), ("bitmap.values_per_node", "64")))
 CREATE INDEX i USING bitmap ON t (a) WITH ("level"='UNDEFINED', 'bitmap.values_per_node'='64', 'autoload'='FALSE');
---> CreateIndex("i", T("t"), ("a",), O)
+--> CreateIndex("i", T("t"), ("a",), O, properties=(("level", "UNDEFINED"), ("bitmap.values_per_node", "64"), ("autoload", "FALSE")))
 CREATE INDEX i USING bitmap ON t (a) WITH (encoding='ewah') WHERE p = 1;
 --> CreateIndex("i", T("t"), ("a",), O, properties=(("encoding", "ewah"),), where=Where("`p` = 1", ("p",)))
 
@@ -100,7 +100,9 @@ CREATE INDEX i USING bitmap ON t (a) WITH (autoload=maybe);
 CREATE INDEX i USING bitmap ON t (a) WITH (bitmap.values_per_node=many);
 --> InvalidProperty: bitmap.values_per_node takes a number, not 'many'
 CREATE INDEX i USING bitmap ON t (a) WITH ('bloom.fpp'='0.001');
---> InvalidProperty: unknown property 'bloom.fpp'; known: encoding, compression, comment, enabled, level, autoload, bitmap.values_per_node
+--> CreateIndex("i", T("t"), ("a",), O, properties=(("bloom.fpp", "0.001"),))
+CREATE INDEX i USING bitmap ON t (a) WITH (encodings=gap);
+--> InvalidProperty: unknown property 'encodings'; did you mean 'encoding'?
 
 ---- UPDATE INDEX
 UPDATE INDEX i;

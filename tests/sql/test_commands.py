@@ -139,7 +139,7 @@ def test_the_life_of_an_index_in_the_words_of_openlookeng(spark: SparkSession, d
         "Index Size": "",
         "Index Status": "OK",
         "Partitions": "all",
-        "Index Properties": "encoding=ewah,compression=zstd,enabled=true",
+        "Index Properties": "encoding=ewah,compression=zstd,enabled=true,level=stripe",
         "Memory Usage (Coordinator Only)": "0 B",
         "Disk Usage (Coordinator Only)": "0 B",
     }
@@ -238,7 +238,7 @@ def test_names_in_a_database(spark: SparkSession, database: str, sales: str, by_
         ("DROP INDEX nope ON sales", NotFound, "Invalid index nope: no index 'nope' in table"),
         ("ALTER INDEX nope ON sales REBUILD", NotFound, "Invalid index nope: "),
         ("ALTER INDEX nope ON sales SET IDXPROPERTIES ('encoding'='gap')", NotFound, "Invalid index nope: "),
-        ("DROP INDEX IF EXISTS nope ON nope", NotFound, "no table 'nope'"),
+        ("DROP INDEX nope ON nope", NotFound, "no table 'nope'"),
         ("SHOW INDEX ON nope", NotFound, "no table 'nope'"),
         ("DROP INDEX i ON nope.t", NotFound, "no database 'nope'"),
         (
@@ -328,6 +328,50 @@ def test_a_table_that_was_dropped_elsewhere(spark: SparkSession, sales: str) -> 
         run(spark, "DROP INDEX nope ON sales")
     run(spark, "DROP INDEX i ON sales", "DROP TABLE IF EXISTS sales")
     assert listed(spark, "SHOW INDEX", *STATE) == []
+    run(spark, "DROP INDEX IF EXISTS i ON sales", "DROP INDEX IF EXISTS i ON no_database.sales")
+    with pytest.raises(NotFound, match="no table 'sales'"):
+        run(spark, "DROP INDEX i ON sales")
+    assert not hive_bitmap.drop(spark, "sales", "i", if_exists=True)
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "kind"),
+    [
+        ("VIEW", "seen", "view"),
+        ("TEMPORARY VIEW", "seen", "temporary view"),
+        ("GLOBAL TEMPORARY VIEW", "global_temp.seen", "temporary view"),
+    ],
+)
+def test_a_view_is_refused_as_one(spark: SparkSession, sales: str, make: str, name: str, kind: str) -> None:
+    spark.sql(f"CREATE {make} seen AS SELECT * FROM sales")
+    try:
+        for text in (
+            f"CREATE INDEX i ON TABLE {name} (k) AS 'BITMAP'",
+            f"CREATE INDEX i ON TABLE {name} (nope) AS 'BITMAP'",
+            f"CREATE INDEX i USING bitmap ON {name} (k)",
+        ):
+            with pytest.raises(Unsupported, match=rf"\.seen is a {kind}: only tables of files are indexed"):
+                run(spark, text)
+        with pytest.raises(Unsupported, match=f"is a {kind}"):
+            hive_bitmap.estimate(spark, name, ["k"])
+        assert hive_bitmap.count(spark, name, "k = 'a'") == spark.table(name).where("k = 'a'").count()
+    finally:
+        spark.sql(f"DROP VIEW {name}")
+    with pytest.raises(NotFound, match=r"no (table|global temporary view) 'seen'"):
+        hive_bitmap.build(spark, name, ["k"])
+
+
+def test_what_is_probably_meant_is_told(spark: SparkSession, sales: str) -> None:
+    run(spark, "CREATE INDEX by_k ON TABLE sales (k) AS 'BITMAP' WITH DEFERRED REBUILD")
+    for text, meant in {
+        "CREATE INDEX i ON TABLE salles (k) AS 'BITMAP'": "sales",
+        "DROP INDEX by_kk ON sales": "by_k",
+        "UPDATE INDEX byk": "by_k",
+        "ALTER INDEX by_k ON sales SET IDXPROPERTIES ('compresion'='gzip')": "compression",
+        "ALTER INDEX by_k ON sales SET IDXPROPERTIES ('compression'='gzipp')": "gzip",
+    }.items():
+        with pytest.raises(HiveBitmapError, match=rf"; did you mean '{meant}'\?$"):
+            run(spark, text)
 
 
 def test_other_statements_are_sparks(spark: SparkSession, sales: str) -> None:

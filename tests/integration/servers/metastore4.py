@@ -70,7 +70,7 @@ def java_command(folder: Path, lib: Path, memory: str) -> list[str]:
 
 
 def client_settings(lib: Path) -> dict[str, str]:
-    """What makes a Spark session speak to this version's metastore: see the guide."""
+    """What makes a Spark session speak to this version's metastore: see docs/guide/metastores.md."""
     paths = [path for path in sorted(lib.iterdir()) if path.name.rsplit("-", 1)[0] in CLIENT]
     return {
         "spark.sql.hive.metastore.version": VERSION,

@@ -1,0 +1,45 @@
+"""A hook of MkDocs: pages that lie outside docs/ are part of the site, and links between the two are turned."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+HOME = Path(__file__).parents[1]
+# Pages outside docs/, and where the site has them.
+OUTSIDE = {"README.md": "index.md", "CHANGELOG.md": "changes.md", "bench/README.md": "bench.md"}
+_LINK = re.compile(r"\]\(([^):#\s]+)(#[^)]*)?\)")
+
+
+def on_files(files: Any, *, config: Any) -> Any:
+    """Add the pages outside docs/ to those that MkDocs found."""
+    from mkdocs.structure.files import File
+
+    for source, page in OUTSIDE.items():
+        files.append(File.generated(config, page, content=(HOME / source).read_text()))
+    return files
+
+
+def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:
+    """The text of a page with links that lead to pages of the site."""
+    sources = {place: source for source, place in OUTSIDE.items()}
+    return turned(markdown, sources.get(page.file.src_uri, f"docs/{page.file.src_uri}"), page.file.src_uri)
+
+
+def turned(text: str, source: str, place: str) -> str:
+    """The text of the file `source` of this folder, which the site has at `place`, with links as they are there.
+
+    >>> turned("[a](docs/guide/life.md#create), [b](https://spark.apache.org)", "README.md", "index.md")
+    '[a](guide/life.md#create), [b](https://spark.apache.org)'
+    >>> turned("[a](../../CHANGELOG.md)", "docs/guide/life.md", "guide/life.md")
+    '[a](../changes.md)'
+    """
+
+    def link(found: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(source), found[1]))
+        there = OUTSIDE.get(target, target.removeprefix("docs/"))
+        return f"]({posixpath.relpath(there, posixpath.dirname(place) or '.')}{found[2] or ''})"
+
+    return _LINK.sub(link, text)

