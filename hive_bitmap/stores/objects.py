@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from hive_bitmap.errors import FileChanged, StoreError
-from hive_bitmap.stores import requests
+from hive_bitmap.stores import requests, speed
 from hive_bitmap.stores.failing import failed
 from hive_bitmap.stores.options import Options
 from hive_bitmap.stores.paths import parts
@@ -40,7 +40,7 @@ class Objects:
     def status(self, path: str) -> FileStatus:
         import obstore
 
-        with self._asking(requests.STATUS, path):
+        with self._asking(requests.STATUS, path), speed.noted(path):
             return _status(path, obstore.head(self._client, _key(path)))
 
     def exists(self, path: str) -> bool:
@@ -62,7 +62,7 @@ class Objects:
         import obstore
 
         key = _key(path)
-        with self._asking(requests.LIST, path):
+        with self._asking(requests.LIST, path), speed.noted(path):
             found = obstore.list_with_delimiter(self._client, key or None)
         for _ in range(len(found["objects"]) // 1000):
             requests.count(requests.LIST)
@@ -157,7 +157,7 @@ class Objects:
         if etag:
             options["if_match"] = f'"{etag}"'
         try:
-            with self._asking(requests.READ, path):
+            with self._asking(requests.READ, path), speed.noted(path, size):
                 content: bytes = obstore.get(self._client, _key(path), options=options).bytes().to_bytes()
         except _Beyond:
             content = b""

@@ -66,7 +66,7 @@ def test_builds_counts_and_rows_are_right(said: dict[str, Any], home: str) -> No
 @pytest.mark.parametrize("home", ["on_s3", "on_hdfs"])
 def test_an_executor_without_the_package_is_told_in_a_sentence(said: dict[str, Any], home: str) -> None:
     text = said[f"{home}: lacking, build"]
-    assert "No module named 'hive_bitmap'" in text and "spark.archives" in text and "\n" not in text
+    assert "has no hive_bitmap" in text and "spark.archives" in text and "\n" not in text
 
 
 def test_the_package_may_be_sent_along(said: dict[str, Any]) -> None:
