@@ -26,7 +26,9 @@ WIDE = 16  # of other types
 ORC_STRIDE = 10_000  # rows between two entries of a stripe's row index, unless the writer was told otherwise
 # Requests of a store that wait for each other: of Spark for a file, of Spark for a range of one that it is told and for
 # seeing that the file is still the same, and of our own tasks for a file.
+# These read so many files side by side.
 SPARK_REQUESTS, RANGE_REQUESTS, CHECK_REQUESTS, DIRECT_REQUESTS = 4, 3, 1, 2
+DIRECT_AT_ONCE = 8
 SPLIT_BYTES = 32 << 20  # of a file in the local file system; those of others are four times as large
 
 
@@ -119,8 +121,9 @@ def direct_seconds(format: str, read: Reads, share: float, cores: int, store: Sp
     """What tasks take that read the selected rows themselves, and a share of the bytes."""
     by_byte = read.decoded * DIRECT_BYTE.get(format, SPARK_BYTE) + read.whole * SPARK_BYTE
     by_byte += (read.blocks + read.whole) * store.byte
-    waits = read.opened * DIRECT_REQUESTS * store.request
-    return DIRECT_START + store.request + (share * by_byte + read.rows * DIRECT_ROW + waits) / cores
+    rounds = -(-read.opened // (cores * DIRECT_AT_ONCE))
+    waits = (1 + rounds * DIRECT_REQUESTS) * store.request
+    return DIRECT_START + waits + (share * by_byte + read.rows * DIRECT_ROW) / cores
 
 
 def _spark_seconds(bytes_read: float, waits: int, cores: int, store: Speed) -> float:

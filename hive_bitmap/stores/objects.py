@@ -20,7 +20,7 @@ from hive_bitmap.stores import requests, speed
 from hive_bitmap.stores.failing import failed
 from hive_bitmap.stores.options import Options
 from hive_bitmap.stores.paths import parts
-from hive_bitmap.stores.ranged import TAIL, Ranged
+from hive_bitmap.stores.ranged import AHEAD, TAIL, Ranged
 from hive_bitmap.stores.store import Discarding, FileStatus, Listing, in_order
 
 T = TypeVar("T")
@@ -139,7 +139,7 @@ class Objects:
         import obstore
 
         if known is not None:
-            start = max(known.size - TAIL, 0)
+            start = 0 if known.size <= AHEAD else known.size - TAIL
             return self._range(path, start, known.size - start, known.etag) if known.size else b"", known
         try:
             with self._asking(requests.READ, path):
