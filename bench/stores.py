@@ -53,7 +53,7 @@ class Measured:
 @click.option("--repeats", default=2, show_default=True, type=click.IntRange(1), help="Turns after the first one.")
 def main(rows: int, delays: tuple[int, ...], repeats: int) -> None:
     """Measure on a server of S3 that is started for it. Exit status 1 where an answer differs from Spark's."""
-    out = Console(highlight=False, width=None if sys.stdout.isatty() else 170)
+    out = Console(highlight=False, width=None if sys.stdout.isatty() else 210)
     try:
         with tempfile.TemporaryDirectory() as folder, _started(Path(folder)) as (spark, proxy):
             _make(spark, rows)
@@ -188,10 +188,11 @@ def _questions() -> list[Question]:
 
 
 def _strategy(spark: SparkSession, question: Question) -> str:
-    """How plain Spark with the rule answers, and what it thought that this takes."""
+    """How plain Spark with the rule answers, and what it thinks that this and the others take."""
     [relation] = hive_bitmap.explain(question.text, spark).relations
     cost = relation.costs.get(relation.strategy)
-    return (relation.strategy or relation.reason) + ("" if not cost else f" {cost:.2f} s")
+    others = ", ".join(f"{name} {price:.2f}" for name, price in relation.costs.items() if name != relation.strategy)
+    return (relation.strategy or relation.reason) + ("" if not cost else f" {cost:.2f} s") + f" ({others})"
 
 
 def _turn(spark: SparkSession, proxy: Proxy, ask: Callable[[SparkSession], Any]) -> Measured:
