@@ -95,8 +95,11 @@ def test_files_of_which_nothing_is_needed_cost_one_listing(spark: SparkSession, 
     """In tasks, too: what each of them asks about a file is how it is read, not whether."""
     spark.conf.set("hive_bitmap.strategy", "blocks")
     spark.sql(FETCH).collect()
+    frame = spark.sql(FETCH)
+    [relation] = hive_bitmap.explain(frame).relations
+    assert relation.action == "narrowed", relation
     s3.proxy.seen.clear()
-    assert len(spark.sql(FETCH).collect()) == 1000
+    assert len(frame.collect()) == 1000
     asked = [f"{request.verb} {request.target}" for request in s3.proxy.seen]
     assert len({line.rpartition("/")[2] for line in asked if "/t/part-" in line}) == 1, asked
 
