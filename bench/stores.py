@@ -54,14 +54,15 @@ class Measured:
 @click.option("--repeats", default=2, show_default=True, type=click.IntRange(1), help="Turns after the first one.")
 def main(rows: int, delays: tuple[int, ...], repeats: int) -> None:
     """Measure on a server of S3 that is started for it. Exit status 1 where an answer differs from Spark's."""
-    out = Console(highlight=False, width=None if sys.stdout.isatty() else 150)
+    out = Console(highlight=False, width=None if sys.stdout.isatty() else 210)
     try:
         with tempfile.TemporaryDirectory() as folder, _started(Path(folder)) as (spark, proxy):
             _make(spark, rows)
             wrong = False
             for delay in delays:
                 proxy.delay = delay / 1000
-                table = Table("question", "who", "first: s", "requests", "MB", "again: s", "requests", "MB")
+                turn = ("s", "requests", "MB")
+                table = Table("question", "who", *turn, *(f"again: {word}" for word in turn), "of Spark", "how")
                 table.title = f"{rows:,} rows in {FILES} files, {delay} ms a request"
                 wrong |= _measure(spark, proxy, repeats, table)
                 tables.show(out, table)
@@ -92,6 +93,10 @@ def _started(folder: Path) -> Iterator[tuple[SparkSession, Proxy]]:
 def _make(spark: SparkSession, rows: int) -> None:
     """A rare key in many files, one that is together in one file, and one of half of the rows."""
     spark.sql(
+        f"CREATE DATABASE bench LOCATION 's3a://{BUCKET}/bench'"  # where the index tables lie, too
+    )
+    spark.catalog.setCurrentDatabase("bench")
+    spark.sql(
         "CREATE EXTERNAL TABLE t (r int, c int, h int, id bigint, text string) STORED AS PARQUET "
         f"LOCATION 's3a://{BUCKET}/t'"
     )
@@ -109,54 +114,86 @@ def _make(spark: SparkSession, rows: int) -> None:
         with stores.open_output(f"s3a://{BUCKET}/t/{number:02}.parquet") as sink:
             pq.write_table(pa.table(columns), sink, row_group_size=-(-each // GROUPS))
     hive_bitmap.build(spark, "t", ["r", "c", "h"])
+    for question in _questions():  # what runs for the first time in a process is not what is compared
+        question.by_sql(spark)
+        question.by_index(spark)
 
 
 def _measure(spark: SparkSession, proxy: Proxy, repeats: int, table: Table) -> bool:
     """Fill the table; whether any answer was wrong."""
     wrong = False
-    for name, ours, sparks in _questions():
+    for question in _questions():
         answers = []
-        for who, ask in (("Spark", sparks), ("index", ours)):
+        alone = 0.0
+        for who, enabled, ask in (
+            ("Spark", False, question.by_sql),
+            ("Spark with the rule", True, question.by_sql),
+            ("hive_bitmap", True, question.by_index),
+        ):
+            spark.conf.set("hive_bitmap.enabled", str(enabled).lower())
             _forget(spark)
             turns = [_turn(spark, proxy, ask) for _ in range(1 + repeats)]
             first, again = turns[0], min(turns[1:], key=lambda turn: turn.seconds)
             answers += [first.answer, again.answer]
+            alone = alone or first.seconds
             figures = [
                 text
                 for turn in (first, again)
                 for text in (f"{turn.seconds:.2f}", str(turn.requests), f"{turn.megabytes:.1f}")
             ]
-            table.add_row(name, who, *figures)
+            told = f"{first.seconds / alone:.0%}" if enabled else ""
+            table.add_row(question.name, who, *figures, told, _strategy(spark, question) if enabled else "")
         if any(answer != answers[0] for answer in answers):
-            table.add_row(name, "WRONG", str(answers))
+            table.add_row(question.name, "WRONG", str(answers))
             wrong = True
     return wrong
 
 
-def _questions() -> list[tuple[str, Callable[[SparkSession], Any], Callable[[SparkSession], Any]]]:
-    def fetch(predicate: str) -> tuple[Callable[[SparkSession], Any], Callable[[SparkSession], Any]]:
-        return (
-            lambda spark: sorted(row.id for row in hive_bitmap.scan(spark, "t", predicate).collect()),
-            lambda spark: sorted(row.id for row in spark.table("t").where(predicate).collect()),
+@dataclass(frozen=True)
+class Question:
+    """A query as SQL text, and as a call of ours."""
+
+    name: str
+    text: str
+    by_index: Callable[[SparkSession], Any]
+
+    def by_sql(self, spark: SparkSession) -> Any:
+        return sorted(tuple(row) for row in spark.sql(self.text).collect())
+
+
+def _questions() -> list[Question]:
+    def fetch(name: str, predicate: str) -> Question:
+        return Question(
+            name,
+            f"SELECT * FROM t WHERE {predicate}",
+            lambda spark: sorted(tuple(row) for row in hive_bitmap.scan(spark, "t", predicate).collect()),
         )
 
     return [
-        (
+        Question(
             "count",
-            lambda spark: hive_bitmap.count(spark, "t", RARE),
-            lambda spark: spark.table("t").where(RARE).count(),
+            f"SELECT count(*) FROM t WHERE {RARE}",
+            lambda spark: [(hive_bitmap.count(spark, "t", RARE),)],
         ),
-        (
+        Question(
             "group",
+            "SELECT c, count(*) FROM t GROUP BY c",
             lambda spark: sorted(
                 (row["c"], row["count"]) for row in hive_bitmap.group_counts(spark, "t", None, ["c"]).to_pylist()
             ),
-            lambda spark: sorted((row["c"], row["count"]) for row in spark.table("t").groupBy("c").count().collect()),
         ),
-        ("fetch, rare", *fetch(RARE)),
-        ("fetch, clustered", *fetch(CLUSTERED)),
-        ("fetch, half", *fetch(HALF)),
+        fetch("fetch, rare", RARE),
+        fetch("fetch, clustered", CLUSTERED),
+        fetch("fetch, half", HALF),
     ]
+
+
+def _strategy(spark: SparkSession, question: Question) -> str:
+    """How plain Spark with the rule answers, and what it thinks that this and the others take."""
+    [relation] = hive_bitmap.explain(question.text, spark).relations
+    cost = relation.costs.get(relation.strategy)
+    others = ", ".join(f"{name} {price:.2f}" for name, price in relation.costs.items() if name != relation.strategy)
+    return (relation.strategy or relation.reason) + ("" if not cost else f" {cost:.2f} s") + f" ({others})"
 
 
 def _turn(spark: SparkSession, proxy: Proxy, ask: Callable[[SparkSession], Any]) -> Measured:

@@ -21,6 +21,7 @@ from hive_bitmap.query.explain_html import body, page
 from hive_bitmap.query.measures import seconds
 from hive_bitmap.query.planner import REASONS, Plan
 from hive_bitmap.query.tokens import tokenize
+from hive_bitmap.stores.requests import Requests, so_far
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,7 +81,8 @@ class Relation:
 class Explanation:
     """A query explained: its scans in the order of the plan, Spark's own plan, and the seconds that planning took.
 
-    `rows` and `run_seconds` are those of the result, None where it was not run.
+    `rows` and `run_seconds` are those of the result, None where it was not run. `requests` are those that planning and
+    counting made of stores meanwhile; what is asked of them to read rows is not among them.
     """
 
     query: str
@@ -89,6 +91,7 @@ class Explanation:
     plan_seconds: float
     rows: int | None = None
     run_seconds: float | None = None
+    requests: Requests = field(default_factory=Requests)
 
     def __str__(self) -> str:
         return to_text(self)
@@ -118,16 +121,16 @@ def explain(
         frame = session.sql(query, args=args)
     if not is_enabled(session):
         enable(session)
-    started = time.monotonic()
+    before, started = so_far(), time.monotonic()
     said = [json.loads(one) for one in bridge(session).reports(frame._jdf)]
     planned = time.monotonic() - started
     plans = answers(session).planning.plans
     relations = tuple(Relation(**one, plan=plans.get(number)) for one in said for number in [one.pop("plan", None)])
-    explained = Explanation(text, relations, _engine(frame, mode), planned)
     if not analyze:
-        return explained
+        return Explanation(text, relations, _engine(frame, mode), planned)
     rows, took = _run(frame)
-    return Explanation(text, relations, explained.engine, planned, rows, took)
+    asked = so_far() - before
+    return Explanation(text, relations, _engine(frame, mode), planned, rows, took, asked)
 
 
 def explained(spark: SparkSession, text: str, args: Arguments = None) -> DataFrame | None:
@@ -174,6 +177,8 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
         "rows": explanation.rows,
         "plan_seconds": explanation.plan_seconds,
         "run_seconds": explanation.run_seconds,
+        "requests": dict(explanation.requests.by_kind),
+        "request_bytes": explanation.requests.bytes_read,
         "engine": explanation.engine,
     }
 
@@ -217,7 +222,8 @@ def _engine(frame: DataFrame, mode: str) -> str:
 
 def _result(explanation: Explanation) -> str:
     run = seconds(explanation.run_seconds or 0)
-    return f"result: {explanation.rows:,} rows; planned in {seconds(explanation.plan_seconds)}, ran for {run}"
+    said = f"result: {explanation.rows:,} rows; planned in {seconds(explanation.plan_seconds)}, ran for {run}"
+    return f"{said}; asked stores {explanation.requests}" if explanation.requests.total else said
 
 
 def _run(frame: DataFrame) -> tuple[int, float]:

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from cachetools import LRUCache
 
+from hive_bitmap import stores
 from hive_bitmap.catalyst import ranges
 from hive_bitmap.catalyst.conditions import Condition, condition
 from hive_bitmap.catalyst.listing import Listing, as_now, parse
@@ -302,7 +303,10 @@ class Planning:
         if settings.read(conf).strategy is not None or not scan.native:
             return ""
         wanted = _bytes_of_columns(question, scan, base)
-        if wanted is None or not too_small(int(wanted), scan.cores, native=True):
+        if wanted is None:
+            return ""
+        files, store = _files_listed(question, scan), stores.speed_of(base.location)
+        if not too_small(int(wanted), scan.cores, native=True, files=files, store=store):
             return ""
         return f"the {int(wanted):,} bytes of its columns are read in less time than planning takes"
 
@@ -350,6 +354,12 @@ def _bytes_of_columns(question: Any, scan: Scan, base: Table) -> float | None:
     return share * int(listed.partition(" ")[0])
 
 
+def _files_listed(question: Any, scan: Scan) -> int:
+    """How many files Spark reads for a scan; 0 where it does not tell."""
+    listed = _listed(question, scan)
+    return 0 if listed is None else int(listed.partition(" ")[2].partition("-")[0])
+
+
 def _worthwhile(
     question: Any, scan: Scan, base: Table, indexes: Sequence[Index], conf: Mapping[str, str]
 ) -> list[int]:
@@ -359,7 +369,8 @@ def _worthwhile(
         return []
     indexed = {name.lower() for index in indexes if not index.why_not for name in index.definition.column_names}
     served = [number for number, column in enumerate(scan.links) if column.lower() in indexed]
-    pays = scan_seconds(_bytes_of_columns(question, scan, base) or 0, scan.cores) >= WORTH_SECONDS
+    size, files = _bytes_of_columns(question, scan, base) or 0, _files_listed(question, scan)
+    pays = scan_seconds(size, scan.cores, files, stores.speed_of(base.location)) >= WORTH_SECONDS
     return served if pays or said.strategy is not None else []
 
 

@@ -47,9 +47,8 @@ def read(folder: str) -> Mapping[str, Sequence[int]]:
 def of_generation(folder: str) -> Mapping[str, Sequence[int]]:
     """The sums of a generation, which never change. Raises FileNotFoundError, and OSError where they are not JSON."""
     try:
-        with stores.open_input(f"{folder}/{FOLDER}/{NAME}") as source:
-            found: Mapping[str, Sequence[int]] = json.loads(source.read())
-            return found
+        found: Mapping[str, Sequence[int]] = json.loads(stores.read_kept(f"{folder}/{FOLDER}/{NAME}"))
+        return found
     except ValueError as e:
         raise OSError(f"its checksums cannot be read: {e}") from e
 

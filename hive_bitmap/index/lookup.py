@@ -130,8 +130,7 @@ def cardinalities(path: str) -> Longs:
     """The cardinality of each row of a shard, from the file beside it. Raises CorruptIndex."""
     beside = cardinalities_path(path)
     with _reading(beside):
-        with stores.open_input(beside) as source:
-            content = source.read_buffer()
+        content = stores.read_kept(beside)
         sums = checksums.read(path.rpartition("/")[0])
         checksums.require(content, sums.get(beside.rpartition("/")[2]))
         column: Longs = pq.read_table(pa.BufferReader(content))[CARDINALITY.name].to_numpy()

@@ -116,8 +116,7 @@ def read(folder: str) -> Manifest:
     for name, schema in (("files", FILES), ("shards", SHARDS)):
         path = f"{folder}/{FOLDER}/{name}.parquet"
         try:
-            with stores.open_input(path) as source:
-                content = source.read_buffer()
+            content = stores.read_kept(path)
             checksums.require(content, checksums.read(folder).get(f"{name}.parquet"))
             table = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)  # read_table takes twice as long
             if name == "files" and "starts" not in table.column_names:  # as manifests were at first

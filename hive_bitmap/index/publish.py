@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -70,6 +71,8 @@ def drop(spark: SparkSession, base: Table | None, index: Index) -> None:
         generation.delete(generation.superseded([folder for folder in found if folder not in live], (), 0))
         generation.remove_empty(definition.root, depth)
     except (OSError, StoreError) as e:
+        with suppress(OSError, StoreError):  # where not even that can be written, clean waits until its builder ended
+            each(generation.retire, sorted(live))
         raise StoreError(
             f"index {definition.name} is dropped, but files of it are left in {definition.root}, which clean deletes "
             f"with that as its location: {e}"

@@ -157,7 +157,8 @@ def _known_apart(spark: SparkSession, request: Request, prepared: Prepared) -> K
         return None  # files that are read once a set may change in between
     lookups = [restrict(one, kept) for one in reading.work.lookups for kept in _listed(_apart_from(one, files[0]))]
     prints = [fingerprint for lookup in lookups for fingerprint in lookup.fingerprints]
-    if not all(each(Fingerprint.confirmed, prints, _threads(prints))):
+    # of a store the files are those that it listed, or showed, when counting began: to ask again is a request a file
+    if not all(one.confirmed() for one in prints if stores.is_local(one.path)):
         return None  # a file changed while it was counted
     return KnownCounts(tuple(added(one.tables) for one in counted), files[0])
 

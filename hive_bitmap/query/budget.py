@@ -31,16 +31,20 @@ class CountPrices:
 
 
 def over_budget(
-    lookups: Sequence[Lookup], answers: Answers, keys: Sequence[str], cores: int, prices: CountPrices = CountPrices()
+    lookups: Sequence[Lookup], answers: Answers, keys: Sequence[str], cores: int, prices: CountPrices = CountPrices(),
+    waits: float = 0.0,
 ) -> str:
-    """Why Spark is quicker at counting these, by lower-case keys in the files; empty where it is not."""
+    """Why Spark is quicker at counting these, by lower-case keys in the files; empty where it is not.
+
+    `waits` are the seconds that Spark waits for the store of the files.
+    """
     work = []
     for lookup in lookups:
         nodes = _by_column(lookup.predicate)
         work.append((lookup, nodes, {column: _share_of_groups(lookup, column, nodes[column]) for column in nodes}))
     columns = {*keys, *(column for _, nodes, _ in work for column in nodes)}
     rows = sum(int(lookup.unit.rows.sum()) for lookup in lookups)
-    budget = CLEARLY_CHEAPER * (prices.spark_start + rows * len(columns) * prices.spark_value / cores)
+    budget = CLEARLY_CHEAPER * (prices.spark_start + waits + rows * len(columns) * prices.spark_value / cores)
     if sum(_seconds(lookup, keys, read, read, prices) for lookup, _, read in work) <= budget:
         return ""
     seconds = sum(_seconds(lookup, keys, read, dict.fromkeys(read, 0.0), prices) for lookup, _, read in work)

@@ -25,6 +25,7 @@ from hive_bitmap.query.prices import (
     reads,
     scan_seconds,
 )
+from hive_bitmap.stores.speed import LOCAL, Speed
 
 INDEX_ONLY, ROWS, BLOCKS, FILES, FULL_SCAN = "index only", "rows", "blocks", "files", "full scan"
 STRATEGIES = (INDEX_ONLY, ROWS, BLOCKS, FILES, FULL_SCAN)
@@ -124,8 +125,8 @@ class Question:
 
     `columns` are lower-case names of data columns; `unreadable` are paths of files to be read whole that only the
     engine can read, with the reason; `cores` is how many tasks run at once; `share` is that of the files' bytes which
-    the columns take; `native` if Spark's own reader can be told blocks. What is looked up may be a sample: the table
-    has so many `times` its bytes.
+    the columns take; `native` if Spark's own reader can be told blocks; `store` how fast the files come. What is looked
+    up may be a sample: the table has so many `times` its bytes.
     """
 
     table: str
@@ -141,6 +142,7 @@ class Question:
     engine_reads_only: bool = False
     share: float = 1.0
     native: bool = False
+    store: Speed = LOCAL
     times: float = 1.0
 
 
@@ -250,11 +252,11 @@ def _read_by_index(files: pa.Table) -> int:
 
 def _costs(question: Question, work: Candidates, read: Reads, exact: bool) -> tuple[dict[str, float], dict[str, str]]:
     """The price in seconds of each strategy that is possible, and why the others are not."""
-    share, cores = question.share, question.cores
-    costs = {FULL_SCAN: scan_seconds(share * read.total, cores)}
+    share, cores, store = question.share, question.cores, question.store
+    costs = {FULL_SCAN: scan_seconds(share * read.total, cores, read.files, store)}
     impossible = {}
     direct = ROWS if question.native else DIRECT_STRATEGY.get(question.format, BLOCKS)
-    direct_price = direct_seconds(question.format, read, share, cores)
+    direct_price = direct_seconds(question.format, read, share, cores, store)
     indirect = _indirect(question, work)
     if indirect:
         impossible[INDEX_ONLY if question.count else direct] = indirect
@@ -263,11 +265,11 @@ def _costs(question: Question, work: Candidates, read: Reads, exact: bool) -> tu
     else:
         costs[direct] = direct_price
     if not question.count:
-        engine_price = engine_seconds(read, share, cores)
+        engine_price = engine_seconds(read, share, cores, store)
         if question.native:
             impossible.clear()
-            costs[BLOCKS] = native_seconds(read, read.ranges, share, cores)
-            costs[FILES] = native_file_seconds(read, share, cores)
+            costs[BLOCKS] = native_seconds(read, read.ranges, share, cores, store)
+            costs[FILES] = native_file_seconds(read, share, cores, store)
         elif question.engine_can_skip_splits:
             costs[BLOCKS] = engine_price
             impossible.clear()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from hive_bitmap import stores
 from hive_bitmap.columns import Column, find
 from hive_bitmap.errors import InvalidPredicate, NotFound, StoreError, Undecodable, Unsupported
 from hive_bitmap.formats import FORMATS
@@ -52,9 +53,10 @@ from hive_bitmap.query.planner import (
     make_plan,
 )
 from hive_bitmap.query.predicates import parse
-from hive_bitmap.query.prices import share_of_bytes, too_small
+from hive_bitmap.query.prices import share_of_bytes, too_small, waiting_seconds
 from hive_bitmap.query.probe import require_readable
 from hive_bitmap.query.request import Evaluate, Request, Resolved, require_sql
+from hive_bitmap.stores.speed import LOCAL, Speed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,7 +109,7 @@ class _Target:
 class _Scope:
     """The partitions that are left, what is left of the predicate in each, and their typed values, a row each.
 
-    `cores` is how many tasks the session runs at once.
+    `cores` is how many tasks the session runs at once, `store` how fast the files come.
     """
 
     partitions: list[PartitionState]
@@ -116,6 +118,7 @@ class _Scope:
     zone: str
     crc: int
     cores: int
+    store: Speed
 
 
 def prepare(spark: SparkSession, request: Request, resolved: Resolved | None = None) -> Prepared:
@@ -147,9 +150,10 @@ def prepare(spark: SparkSession, request: Request, resolved: Resolved | None = N
     except (Unsupported, StoreError) as e:
         return _left(target.base.full_name, request, e, "unsupported", uses)
     size = _bytes(scope)
+    files = sum(len(partition.files) for partition in scope.partitions)
     share = _share(target.base, _needed(target.base, request, resolved is not None))
     hurry = request.hurry and wanted is None
-    if hurry and too_small(int(size * share), scope.cores, native=native):
+    if hurry and too_small(int(size * share), scope.cores, native=native, files=files, store=scope.store):
         why_not = f"all of its {size:,} bytes are read in less time than reading through an index takes to start"
         return Prepared(full_scan(target.base.full_name, request.predicate, why_not, uses, "too_small"))
     sample = _sample(scope) if hurry else None
@@ -281,7 +285,8 @@ def _scope(spark: SparkSession, target: _Target, resolved: Resolved | None) -> _
         kept = kept if listed else []
         now = state.states_of(spark, [listed[number] for number in kept], typed, base, indexes, known)
     cores = parallelism(spark) if resolved is None else resolved.cores
-    return _Scope(now, left, typed, zone, crc, cores)
+    store = next((stores.speed_of(file.path) for partition in now for file in partition.files), LOCAL)
+    return _Scope(now, left, typed, zone, crc, cores, store)
 
 
 def _look_up(
@@ -298,7 +303,9 @@ def _look_up(
     )
     keys = _data_keys(request.keys, base)
     sets = [_data_keys(one, base) for one in request.apart or [request.keys]]
-    evaluate = _evaluation(spark, answers, scope.cores, sets if request.count and request.strategy is None else [])
+    waits = waiting_seconds(sum(len(partition.files) for partition in scope.partitions), scope.cores, scope.store)
+    counted = sets if request.count and request.strategy is None else []
+    evaluate = _evaluation(spark, answers, scope.cores, counted, waits)
     work = knowing(candidates(scope.partitions, scope.predicates, target.chosen, evaluate), keys)
     columns = _needed(base, request, resolved is not None)
     read = tuple(key_columns([c for c in columns if c in base.columns], base.columns, scope.zone))
@@ -317,6 +324,7 @@ def _look_up(
         settings.read(conf).engine_reads_only,
         _share(base, columns),
         resolved is not None and resolved.native,
+        scope.store,
     )
     kept = [name for name in constants if name in typed.column_names]
     return Reading(base, conf, target.format, read, typed.select(kept), answers, work), question
@@ -355,7 +363,7 @@ def _needed(base: Table, request: Request, resolved: bool) -> list[Column]:
 
 
 def _evaluation(
-    spark: SparkSession, answers: Answers, cores: int, counted: Sequence[Sequence[str]]
+    spark: SparkSession, answers: Answers, cores: int, counted: Sequence[Sequence[str]], waits: float
 ) -> Callable[[Sequence[Lookup]], list[Found]]:
     """Look up in this process where little index has to be read, else in tasks.
 
@@ -364,7 +372,7 @@ def _evaluation(
 
     def evaluate(lookups: Sequence[Lookup]) -> list[Found]:
         for keys in counted:
-            if slower := over_budget(lookups, answers, keys, cores):
+            if slower := over_budget(lookups, answers, keys, cores, waits=waits):
                 raise Unsupported(slower)
         total = index_bytes(lookups)
         if total <= DRIVER_INDEX_BYTES or (

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from hive_bitmap.columns import Column
 from hive_bitmap.formats.orc_rows import decoded_share
+from hive_bitmap.stores.speed import LOCAL, Speed
 
 # Measured on one core of a small machine; only their ratios matter. Seconds, seconds a byte, seconds a row.
 SPARK_START, SPARK_BYTE = 0.10, 5.5e-9
@@ -23,6 +24,11 @@ WIDTHS = {"boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "float": 4, "date
 WIDTHS |= dict.fromkeys(("bigint", "double", "timestamp", "timestamp_ntz"), 8)
 WIDE = 16  # of other types
 ORC_STRIDE = 10_000  # rows between two entries of a stripe's row index, unless the writer was told otherwise
+# Requests of a store that wait for each other: of Spark for a file, of Spark for a range of one that it is told and for
+# seeing that the file is still the same, and of our own tasks for a file.
+# These read so many files side by side.
+SPARK_REQUESTS, RANGE_REQUESTS, CHECK_REQUESTS, DIRECT_REQUESTS = 4, 3, 1, 2
+DIRECT_AT_ONCE = 8
 SPLIT_BYTES = 32 << 20  # of a file in the local file system; those of others are four times as large
 
 
@@ -30,7 +36,8 @@ SPLIT_BYTES = 32 << 20  # of a file in the local file system; those of others ar
 class Reads:
     """What is read of a table: bytes of all its files, of those that are read whole, of these and of selected blocks as
     far as they are decoded, of the files (or splits) of which the engine needs anything; the selected rows; the bytes
-    of selected blocks, and the ranges that they make where neighbours are read together.
+    of selected blocks, and the ranges that they make where neighbours are read together; how many files there are, and
+    how many are opened.
     """
 
     total: int
@@ -40,6 +47,8 @@ class Reads:
     rows: int
     blocks: int
     ranges: int
+    files: int = 0
+    opened: int = 0
 
     def times(self, factor: float) -> Reads:
         """What is read of a table of which this is a sample."""
@@ -59,6 +68,8 @@ def reads(format: str, files: pa.Table, blocks: pa.Table, *, splits: bool) -> Re
         int(selected.sum()),
         int(blocks["length"].to_numpy()[selected > 0].sum()),
         _ranges(blocks["file"].to_numpy(), selected > 0),
+        files.num_rows,
+        int(scanned.sum()) + len(np.unique(blocks["file"].to_numpy()[selected > 0])),
     )
 
 
@@ -71,41 +82,56 @@ def _ranges(file: npt.NDArray[np.int32], selected: npt.NDArray[np.bool_]) -> int
     return int(starts.sum())
 
 
-def too_small(bytes_total: int, cores: int, *, native: bool) -> bool:
+def too_small(bytes_total: int, cores: int, *, native: bool, files: int = 0, store: Speed = LOCAL) -> bool:
     """Whether reading everything takes Spark less than it takes to start reading through an index.
 
     Where Spark's own reader is told the blocks (`native`), that is the time in which they are looked up.
     """
     if native:
-        return scan_seconds(bytes_total, cores) < SPARK_START + NATIVE_LOOKUP
-    return scan_seconds(bytes_total, cores) < DIRECT_START
+        return scan_seconds(bytes_total, cores, files, store) < SPARK_START + NATIVE_LOOKUP + store.request
+    return scan_seconds(bytes_total, cores, files, store) < DIRECT_START + store.request
 
 
-def scan_seconds(bytes_total: float, cores: int) -> float:
-    """What Spark takes to read all of these bytes."""
-    return SPARK_START + bytes_total * SPARK_BYTE / cores
+def scan_seconds(bytes_total: float, cores: int, files: int = 0, store: Speed = LOCAL) -> float:
+    """What Spark takes to read all of these bytes, in so many files."""
+    return SPARK_START + _spark_seconds(bytes_total, files * SPARK_REQUESTS, cores, store)
 
 
-def engine_seconds(read: Reads, share: float, cores: int) -> float:
+def waiting_seconds(files: int, cores: int, store: Speed) -> float:
+    """What Spark waits for a store that it reads so many files of, their bytes aside."""
+    return files * SPARK_REQUESTS * store.request / cores
+
+
+def engine_seconds(read: Reads, share: float, cores: int, store: Speed = LOCAL) -> float:
     """What Spark takes to read a share of the bytes that it needs, the rest left out by the index."""
-    return DIRECT_START + share * read.needed * SPARK_BYTE / cores
+    waits = store.request  # tasks list what is left out
+    return DIRECT_START + waits + _spark_seconds(share * read.needed, read.opened * SPARK_REQUESTS, cores, store)
 
 
-def native_seconds(read: Reads, ranges: int, share: float, cores: int) -> float:
+def native_seconds(read: Reads, ranges: int, share: float, cores: int, store: Speed = LOCAL) -> float:
     """What Spark takes to read selected blocks, in so many ranges, and the files that are read whole."""
-    by_byte = share * (read.blocks + read.whole) * SPARK_BYTE
-    return SPARK_START + NATIVE_LOOKUP + (by_byte + ranges * NATIVE_RANGE) / cores
+    waits = ranges * RANGE_REQUESTS + read.opened * CHECK_REQUESTS
+    seconds = _spark_seconds(share * (read.blocks + read.whole), waits, cores, store)
+    return SPARK_START + NATIVE_LOOKUP + store.request + seconds + ranges * NATIVE_RANGE / cores
 
 
-def native_file_seconds(read: Reads, share: float, cores: int) -> float:
+def native_file_seconds(read: Reads, share: float, cores: int, store: Speed = LOCAL) -> float:
     """What Spark takes to read the files of which anything is needed, whole."""
-    return SPARK_START + NATIVE_LOOKUP + share * read.needed * SPARK_BYTE / cores
+    waits = read.opened * (SPARK_REQUESTS + CHECK_REQUESTS)
+    return SPARK_START + NATIVE_LOOKUP + store.request + _spark_seconds(share * read.needed, waits, cores, store)
 
 
-def direct_seconds(format: str, read: Reads, share: float, cores: int) -> float:
+def direct_seconds(format: str, read: Reads, share: float, cores: int, store: Speed = LOCAL) -> float:
     """What tasks take that read the selected rows themselves, and a share of the bytes."""
     by_byte = read.decoded * DIRECT_BYTE.get(format, SPARK_BYTE) + read.whole * SPARK_BYTE
-    return DIRECT_START + (share * by_byte + read.rows * DIRECT_ROW) / cores
+    by_byte += (read.blocks + read.whole) * store.byte
+    rounds = -(-read.opened // (cores * DIRECT_AT_ONCE))
+    waits = (1 + rounds * DIRECT_REQUESTS) * store.request
+    return DIRECT_START + waits + (share * by_byte + read.rows * DIRECT_ROW) / cores
+
+
+def _spark_seconds(bytes_read: float, waits: int, cores: int, store: Speed) -> float:
+    return (bytes_read * (SPARK_BYTE + store.byte) + waits * store.request) / cores
 
 
 def share_of_bytes(needed: Sequence[Column], columns: Sequence[Column]) -> float:

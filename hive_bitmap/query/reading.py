@@ -19,12 +19,15 @@ from hive_bitmap.errors import FileChanged, Undecodable
 from hive_bitmap.formats import FORMATS
 from hive_bitmap.formats.columns import KeyColumn
 from hive_bitmap.index.fingerprint import Fingerprint
+from hive_bitmap.index.parallel import each
 from hive_bitmap.index.tasks import received
 from hive_bitmap.query.candidates import Lookup
 from hive_bitmap.query.keys import Answers
 from hive_bitmap.query.select import select
 from hive_bitmap.stores import FileStatus
 
+SIDE_BY_SIDE = 8  # files of which a task waits for the store at the same time
+ROWS_TOGETHER = 100_000  # rows of them that it holds
 BlockRows = list[tuple[int, npt.NDArray[np.int64] | None]]
 
 
@@ -80,7 +83,9 @@ def _read_selected(task: ReadTask, lookup: Lookup) -> Iterator[pa.RecordBatch]:
         return
     selected = select(lookup.unit, lookup.predicate, task.answers)
     counts = selected.counts()
-    for number, fingerprint in enumerate(lookup.fingerprints):
+
+    def read(number: int) -> Iterator[pa.RecordBatch]:
+        fingerprint = lookup.fingerprints[number]
         first, end = np.searchsorted(lookup.unit.file, [number, number + 1])
         wanted: BlockRows = [
             (block - first, selected.block_rows(block)) for block in range(first, end) if counts[block] > 0
@@ -92,6 +97,30 @@ def _read_selected(task: ReadTask, lookup: Lookup) -> Iterator[pa.RecordBatch]:
                 yield from _rows_of(task, fingerprint, wanted)
             except Undecodable as e:
                 raise FileChanged(f"{fingerprint.path} cannot be read without Spark ({e}): ask for a full scan") from e
+
+    rows = np.bincount(lookup.unit.file, counts, len(lookup.fingerprints)).astype(np.int64)
+    needed = [n for n, one in enumerate(lookup.fingerprints) if rows[n] or not _unchanged(one, listed)]
+    for numbers in _together(needed, lookup.fingerprints, rows):
+        if len(numbers) == 1:
+            yield from read(numbers[0])
+        else:
+            for batches in each(lambda number: list(read(number)), numbers, len(numbers)):
+                yield from batches
+
+
+def _together(
+    numbers: Sequence[int], fingerprints: Sequence[Fingerprint], rows: npt.NDArray[np.int64]
+) -> list[list[int]]:
+    """These files in order, those together that are read side by side: far ones, of few rows."""
+    groups: list[list[int]] = []
+    held = 0
+    for number in numbers:
+        held += int(rows[number])
+        if not groups or not fingerprints[number].tagged or len(groups[-1]) >= SIDE_BY_SIDE or held > ROWS_TOGETHER:
+            groups.append([])
+            held = int(rows[number])
+        groups[-1].append(number)
+    return groups
 
 
 def _rows_of(task: ReadTask, fingerprint: Fingerprint, wanted: BlockRows) -> Iterator[pa.RecordBatch]:

@@ -17,16 +17,18 @@ from typing import Any
 import pyarrow as pa
 
 from hive_bitmap.errors import StoreError, Unsupported
-from hive_bitmap.stores import clouds, hdfs, kept, libhdfs, s3
+from hive_bitmap.stores import cached, clouds, hdfs, kept, libhdfs, s3, speed
 from hive_bitmap.stores.local import Local
 from hive_bitmap.stores.options import Options, current
 from hive_bitmap.stores.paths import absolute, is_local, local_path, parts
 from hive_bitmap.stores.ranged import Ranged
+from hive_bitmap.stores.speed import LOCAL, Speed
 from hive_bitmap.stores.store import TAIL_BYTES, FileStatus, Listing, Store
 
 __all__ = [
     "FileStatus",
     "Listing",
+    "Speed",
     "StoreError",
     "absolute",
     "copy_permissions",
@@ -45,7 +47,9 @@ __all__ = [
     "open_output",
     "parallel",
     "pinned",
+    "read_kept",
     "remove_empty_folders",
+    "speed_of",
     "status",
 ]
 
@@ -96,6 +100,18 @@ def open_kept(path: str, size: int) -> pa.NativeFile:
         return open_input(path)
     store = _store(path)
     return pa.PythonFile(Ranged(size, lambda at, length: kept.read(store, path, size, at, length), ahead=0), mode="r")
+
+
+def read_kept(path: str) -> bytes:
+    """The whole of a small file that never changes; far from here it is kept in the cache folder, if there is one."""
+    kept_there = None if is_local(path) else cached.get(current(), path)
+    if kept_there is not None:
+        return kept_there
+    with open_input(path) as source:
+        content: bytes = source.read()
+    if not is_local(path):
+        cached.put(current(), path, content)
+    return content
 
 
 def open_output(path: str) -> Any:
@@ -154,6 +170,17 @@ def look(path: str) -> tuple[FileStatus, int]:
 def parallel(path: str) -> int:
     """How many requests may wait for the store of this path at the same time; 1 for the local file system."""
     return 1 if is_local(path) else current().number("parallel")
+
+
+def speed_of(path: str) -> Speed:
+    """How fast the store of this path answers; one that was not asked yet is asked whether there is such a path."""
+    if is_local(path):
+        return LOCAL
+    if (known := speed.of(path)) is None:
+        with speed.noted(path):
+            exists(path)
+        known = speed.of(path)
+    return known or LOCAL
 
 
 def _store(path: str) -> Store:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from hive_bitmap.errors import StoreError
-from hive_bitmap.stores import requests
+from hive_bitmap.stores import requests, speed
 from hive_bitmap.stores.failing import failed, repeated
 from hive_bitmap.stores.options import HDFS_USER, Options
 from hive_bitmap.stores.paths import parent, parts
@@ -72,7 +72,8 @@ class Hdfs:
 
     def listing(self, path: str) -> Listing:
         inner, prefix = _inner(path), path.rstrip("/") + "/"
-        found = self._ask(requests.LIST, path, lambda: list(self._client.list_status(inner)))
+        with speed.noted(path):
+            found = self._ask(requests.LIST, path, lambda: list(self._client.list_status(inner)))
         if [one.path for one in found if not one.isdir] == [inner]:
             raise NotADirectoryError(f"not a folder but a file: {path}")
         named = [(one.path.rstrip("/").rpartition("/")[2], one) for one in found]
@@ -159,7 +160,8 @@ class Hdfs:
             return None
 
     def _info(self, path: str) -> Any:
-        return self._ask(requests.STATUS, path, lambda: self._client.get_file_info(_inner(path)))
+        with speed.noted(path):
+            return self._ask(requests.STATUS, path, lambda: self._client.get_file_info(_inner(path)))
 
     def _mode_below(self, folder: str) -> int:
         """The mode of a folder, else that of the nearest one above it."""
@@ -173,7 +175,8 @@ class Hdfs:
     def _read(self, path: str, reader: Any, start: int, size: int) -> bytes:
         if not size:
             return b""
-        content: bytes = self._ask(requests.READ, path, lambda: reader.read_range(start, size))
+        with speed.noted(path, size):
+            content: bytes = self._ask(requests.READ, path, lambda: reader.read_range(start, size))
         requests.count_bytes(len(content))
         if len(content) != size:
             raise StoreError(f"the store of {path} fails: {len(content)} bytes came in place of {size}")

@@ -1,4 +1,5 @@
-"""Files that never change, the shards and manifests of indexes: what was read of one is kept in memory.
+"""Files that never change, the shards and manifests of indexes: what was read of one is kept in memory, and on disk
+where a cache folder is named (`cached`).
 
 It is read in blocks, so that a small shard, and what belongs together in a large one, is a single request.
 """
@@ -9,7 +10,8 @@ from threading import Lock
 
 from cachetools import LRUCache
 
-from hive_bitmap.stores.options import current
+from hive_bitmap.stores import cached
+from hive_bitmap.stores.options import Options, current
 from hive_bitmap.stores.store import Store
 
 BLOCK = 4 << 20
@@ -31,10 +33,13 @@ _kept = _Kept()
 
 def read(store: Store, path: str, size: int, start: int, length: int) -> bytes:
     """Bytes of a file of `size` bytes that never changes. Neighbouring blocks that are not kept are one request."""
+    options = current()
     first, last = start // BLOCK, (start + length - 1) // BLOCK
     with _kept.lock:
-        _kept.resized(current().number("memory") << 20)
+        _kept.resized(options.number("memory") << 20)
         found = {block: _kept.blocks.get((path, block)) for block in range(first, last + 1)}
+    for block in [block for block, content in found.items() if content is None]:
+        found[block] = _on_disk(options, path, size, block)
     missing = [block for block, content in found.items() if content is None]
     for run_first, run_last in _runs(missing):
         content = store.read_range(path, run_first * BLOCK, min((run_last + 1) * BLOCK, size) - run_first * BLOCK)
@@ -42,8 +47,21 @@ def read(store: Store, path: str, size: int, start: int, length: int) -> bytes:
             at = (block - run_first) * BLOCK
             found[block] = content[at : at + BLOCK]
             _keep((path, block), content[at : at + BLOCK])
+            cached.put(options, _name(path, size, block), content[at : at + BLOCK])
     joined = b"".join(content for content in found.values() if content is not None)
     return joined[start - first * BLOCK :][:length]
+
+
+def _on_disk(options: Options, path: str, size: int, block: int) -> bytes | None:
+    content = cached.get(options, _name(path, size, block))
+    if content is None or len(content) != min(BLOCK, size - block * BLOCK):
+        return None
+    _keep((path, block), content)
+    return content
+
+
+def _name(path: str, size: int, block: int) -> str:
+    return f"{block} of {size} {path}"
 
 
 def forget() -> None:

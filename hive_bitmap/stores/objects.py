@@ -16,11 +16,11 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from hive_bitmap.errors import FileChanged, StoreError
-from hive_bitmap.stores import requests
+from hive_bitmap.stores import requests, speed
 from hive_bitmap.stores.failing import failed
 from hive_bitmap.stores.options import Options
 from hive_bitmap.stores.paths import parts
-from hive_bitmap.stores.ranged import TAIL, Ranged
+from hive_bitmap.stores.ranged import AHEAD, TAIL, Ranged
 from hive_bitmap.stores.store import Discarding, FileStatus, Listing, in_order
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ class Objects:
     def status(self, path: str) -> FileStatus:
         import obstore
 
-        with self._asking(requests.STATUS, path):
+        with self._asking(requests.STATUS, path), speed.noted(path):
             return _status(path, obstore.head(self._client, _key(path)))
 
     def exists(self, path: str) -> bool:
@@ -62,7 +62,7 @@ class Objects:
         import obstore
 
         key = _key(path)
-        with self._asking(requests.LIST, path):
+        with self._asking(requests.LIST, path), speed.noted(path):
             found = obstore.list_with_delimiter(self._client, key or None)
         for _ in range(len(found["objects"]) // 1000):
             requests.count(requests.LIST)
@@ -139,7 +139,7 @@ class Objects:
         import obstore
 
         if known is not None:
-            start = max(known.size - TAIL, 0)
+            start = 0 if known.size <= AHEAD else known.size - TAIL
             return self._range(path, start, known.size - start, known.etag) if known.size else b"", known
         try:
             with self._asking(requests.READ, path):
@@ -157,7 +157,7 @@ class Objects:
         if etag:
             options["if_match"] = f'"{etag}"'
         try:
-            with self._asking(requests.READ, path):
+            with self._asking(requests.READ, path), speed.noted(path, size):
                 content: bytes = obstore.get(self._client, _key(path), options=options).bytes().to_bytes()
         except _Beyond:
             content = b""

@@ -22,7 +22,9 @@ OWN = {  # name: its default, and what it is
     "attempts": (4, "how often a request is made that fails for a reason that may pass"),
     "timeout": (30, "seconds until a store that says nothing has failed"),
     "memory": (128, "MB of index files of stores that are kept in memory"),
+    "cache_size": (1024, "MB of them that are kept in the cache folder"),
 }
+CACHE_FOLDER = "cache_folder"  # a local folder in which index files of stores are kept; none unless it is named
 HDFS_CLIENT = "hdfs.client"  # `native`, or `libhdfs`
 HDFS_USER = "hdfs.user"  # who we are to a cluster without Kerberos: whoever runs the driver, on the executors too
 _HDFS_CLIENTS = ("native", "libhdfs")
@@ -65,6 +67,11 @@ class Options:
         if not said.isdigit() or not int(said):
             raise InvalidProperty(f"{PREFIX}{name} is {said!r}; it takes a positive number ({OWN[name][1]})")
         return int(said)
+
+    @property
+    def cache_folder(self) -> str:
+        """The local folder in which index files are kept; "" for none."""
+        return self._values.get(PREFIX + CACHE_FOLDER, "").strip()
 
     @property
     def hdfs_client(self) -> str:

@@ -70,6 +70,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, s3: S3) -> Iterator[SparkSes
             "spark.driver.extraClassPath": f"{jars}/*",
             "spark.executor.extraClassPath": f"{jars}/*",
             "hive_bitmap.stores.attempts": "3",
+            "hive_bitmap.planning_seconds": "60",  # a busy machine plans all the same
             **{f"spark.hadoop.{name}": value for name, value in s3.settings.items()},
         }
         warehouse = tmp_path_factory.mktemp("warehouse")

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
 import zipfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from pyspark.sql import SparkSession
 
 import hive_bitmap
 from hive_bitmap.errors import HiveBitmapError
 
 ROWS = 20_000
+T = TypeVar("T")
 
 
 def main(given: dict[str, Any]) -> None:
@@ -37,6 +46,11 @@ def main(given: dict[str, Any]) -> None:
         spark.sql(f"INSERT INTO t {rows}")
         hive_bitmap.rebuild(spark, "t")
         tell(f"{name}: again", hive_bitmap.count(spark, "t", "k = 7"))
+        [report] = killing(spark, lambda: hive_bitmap.rebuild(spark, "t", full=True))
+        tell(f"{name}: killed in a build", report.base_rows)
+        fetched = hive_bitmap.scan(spark, "t", "k < 300", strategy="rows")
+        tell(f"{name}: killed in a fetch", killing(spark, fetched.count))
+        tell(f"{name}: after that", hive_bitmap.count(spark, "t", "k = 7"))
     spark.sparkContext.pythonExec = given["lacking"]
     archive = Path(given["folder"]) / "sent.zip"
     package = Path(hive_bitmap.__file__).parent
@@ -47,6 +61,26 @@ def main(given: dict[str, Any]) -> None:
     hive_bitmap.rebuild(spark, "t", full=True)
     tell("sent: count", hive_bitmap.count(spark, "t", "k = 7"))
     spark.stop()
+
+
+def killing(spark: SparkSession, do: Callable[[], T]) -> T:
+    """What `do` returns, one of the executors of this program being killed while its first task runs."""
+    with ThreadPoolExecutor(1) as pool:
+        waits = pool.submit(do)
+        tracker = spark.sparkContext.statusTracker()
+        while not any(tracker.getStageInfo(stage).numActiveTasks for stage in tracker.getActiveStageIds()):
+            if waits.done():
+                raise RuntimeError("no task ran before all was done")
+            time.sleep(0.01)
+        os.kill(executors(spark)[0], signal.SIGKILL)
+        return waits.result()
+
+
+def executors(spark: SparkSession) -> list[int]:
+    """The processes of this program's executors."""
+    shown = subprocess.run(["ps", "-axwwo", "pid=,args="], capture_output=True, text=True, check=True).stdout
+    words = ("CoarseGrainedExecutorBackend", spark.sparkContext.applicationId)
+    return [int(line.split()[0]) for line in shown.splitlines() if all(word in line for word in words)]
 
 
 def tell(name: str, value: Any) -> None:

@@ -58,15 +58,23 @@ def test_two_executors_took_part(said: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("home", ["on_s3", "on_hdfs"])
 def test_builds_counts_and_rows_are_right(said: dict[str, Any], home: str) -> None:
-    assert {name.partition(": ")[2]: value for name, value in said.items() if name.startswith(home)} | {
-        "lacking, build": ""
-    } == {"lacking, build": "", "build": 20_000, "count": 40, "rows": 40, "again": 80}
+    found = {name.partition(": ")[2]: value for name, value in said.items() if name.startswith(home)}
+    assert {name: found[name] for name in ("build", "count", "rows", "again")} == {
+        "build": 20_000, "count": 40, "rows": 40, "again": 80
+    }
+
+
+@pytest.mark.parametrize("home", ["on_s3", "on_hdfs"])
+def test_an_executor_that_is_killed_costs_time_and_no_row(said: dict[str, Any], home: str) -> None:
+    assert said[f"{home}: killed in a build"] == 40_000
+    assert said[f"{home}: killed in a fetch"] == 24_000
+    assert said[f"{home}: after that"] == 80
 
 
 @pytest.mark.parametrize("home", ["on_s3", "on_hdfs"])
 def test_an_executor_without_the_package_is_told_in_a_sentence(said: dict[str, Any], home: str) -> None:
     text = said[f"{home}: lacking, build"]
-    assert "No module named 'hive_bitmap'" in text and "spark.archives" in text and "\n" not in text
+    assert "has no hive_bitmap" in text and "spark.archives" in text and "\n" not in text
 
 
 def test_the_package_may_be_sent_along(said: dict[str, Any]) -> None:

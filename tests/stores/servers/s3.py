@@ -44,3 +44,11 @@ def make_bucket(port: int, name: str) -> None:
     request = urllib.request.Request(f"http://127.0.0.1:{port}/{name}", method="PUT")
     request.add_header("Authorization", "AWS4-HMAC-SHA256 Credential=k/20260101/us-east-1/s3/aws4_request")
     urllib.request.urlopen(request, timeout=30).close()
+
+
+def open_uploads(port: int, bucket: str) -> int:
+    """How many multipart uploads are neither complete nor aborted."""
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/{bucket}?uploads=")
+    request.add_header("Authorization", "AWS4-HMAC-SHA256 Credential=k/20260101/us-east-1/s3/aws4_request")
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return int(answer.read().count(b"<UploadId>"))

@@ -22,6 +22,12 @@ final class BaseFile {
         return path.getFileSystem(conf).getFileStatus(path);
     }
 
+    /** The same before a file is read: where the store has tags a listing of the folder tells of all files in it. */
+    static FileStatus status(Path path, FileChoice indexed, Configuration conf) throws IOException {
+        boolean local = path.toUri().getScheme() == null || "file".equals(path.toUri().getScheme());
+        return local || indexed.tag().isEmpty() ? status(path, conf) : Listed.status(path, conf);
+    }
+
     static boolean is(FileStatus now, FileChoice indexed, Configuration conf) throws IOException {
         if (now.getLen() != indexed.size() || !sameTime(now, indexed)) return false;
         String tag = indexed.tag().isEmpty() ? "" : tag(now);

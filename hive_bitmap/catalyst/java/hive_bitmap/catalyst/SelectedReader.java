@@ -42,7 +42,7 @@ final class SelectedReader extends AbstractFunction1<PartitionedFile, Iterator<I
         if (found.isEmpty()) return reader.apply(split);
         FileChoice choice = (FileChoice) found.get();
         try {
-            FileStatus now = BaseFile.status(split.toPath(), conf.value().value());
+            FileStatus now = BaseFile.status(split.toPath(), choice, conf.value().value());
             if (!BaseFile.is(now, choice, conf.value().value())) return reader.apply(whole(split, choice, now));
             return rowsOf(new Ranges(split, choice));
         } catch (FileNotFoundException e) {
