@@ -46,11 +46,13 @@ def main(given: dict[str, Any]) -> None:
         spark.sql(f"INSERT INTO t {rows}")
         hive_bitmap.rebuild(spark, "t")
         tell(f"{name}: again", hive_bitmap.count(spark, "t", "k = 7"))
-        [report] = killing(spark, lambda: hive_bitmap.rebuild(spark, "t", full=True))
-        tell(f"{name}: killed in a build", report.base_rows)
-        fetched = hive_bitmap.scan(spark, "t", "k < 300", strategy="rows")
-        tell(f"{name}: killed in a fetch", killing(spark, fetched.count))
-        tell(f"{name}: after that", hive_bitmap.count(spark, "t", "k = 7"))
+        if name == given["builds"]:
+            [report] = killing(spark, lambda: hive_bitmap.rebuild(spark, "t", full=True))
+            tell("killed in a build", report.base_rows)
+            tell("after that", hive_bitmap.count(spark, "t", "k = 7"))
+        else:
+            fetched = hive_bitmap.scan(spark, "t", "k < 300", strategy="rows")
+            tell("killed in a fetch", killing(spark, fetched.count))
     spark.sparkContext.pythonExec = given["lacking"]
     archive = Path(given["folder"]) / "sent.zip"
     package = Path(hive_bitmap.__file__).parent
