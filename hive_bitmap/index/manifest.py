@@ -9,9 +9,10 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.index import checksums
 from hive_bitmap.index.checksums import FOLDER
 from hive_bitmap.index.fingerprint import Fingerprint
+from hive_bitmap.index.parallel import each
 
 LONGS = pa.list_(pa.field("element", pa.int64(), nullable=False))
 FILES = pa.schema(
@@ -112,18 +114,22 @@ def write(folder: str, files: Sequence[pa.Table], shards: pa.Table, sums: Mappin
 @lru_cache(maxsize=4096)
 def read(folder: str) -> Manifest:
     """The manifest of a generation; one never changes, so it is kept. Raises CorruptIndex if it cannot be read."""
-    tables = []
-    for name, schema in (("files", FILES), ("shards", SHARDS)):
-        path = f"{folder}/{FOLDER}/{name}.parquet"
+    names, tables = ("files.parquet", "shards.parquet"), []
+    asks: list[Callable[[], Any]] = [partial(stores.read_kept, f"{folder}/{FOLDER}/{name}") for name in names]
+    asks.append(partial(checksums.read, folder))
+    try:  # far from here all at once
+        *contents, sums = each(lambda ask: ask(), asks, stores.parallel(folder))
+    except OSError as e:
+        raise CorruptIndex(f"the manifest of {folder} cannot be read: {e}") from e
+    for name, schema, content in zip(names, (FILES, SHARDS), contents, strict=True):
         try:
-            content = stores.read_kept(path)
-            checksums.require(content, checksums.read(folder).get(f"{name}.parquet"))
+            checksums.require(content, sums.get(name))
             table = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)  # read_table takes twice as long
-            if name == "files" and "starts" not in table.column_names:  # as manifests were at first
+            if schema == FILES and "starts" not in table.column_names:  # as manifests were at first
                 table = table.append_column("starts", pa.nulls(table.num_rows, LONGS))
             tables.append(table.select(schema.names).cast(schema))
         except (OSError, pa.ArrowException, KeyError, ValueError) as e:
-            raise CorruptIndex(f"manifest {path} cannot be read: {e}") from e
+            raise CorruptIndex(f"manifest {folder}/{FOLDER}/{name} cannot be read: {e}") from e
     return Manifest(folder, *tables)
 
 
