@@ -9,6 +9,7 @@ import java.nio.charset.StandardCharsets;
 import java.security.SecureRandom;
 import java.util.HexFormat;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
 import java.util.function.BiFunction;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
@@ -30,6 +31,7 @@ final class Helper {
     private static final String MODULE = "hive_bitmap.catalyst.helper";
     private static final long SECOND = 1_000_000_000L;
     private static final long LONGEST_PAUSE = 60 * SECOND;
+    private static final long ENDING_MILLIS = 300;
     private static final Helper ONLY = new Helper();
 
     private boolean installed;
@@ -74,10 +76,19 @@ final class Helper {
         ONLY.end();
     }
 
-    /** Whether the process was there a moment ago and is not any more. */
+    /** Whether the process was there a moment ago and is not any more; one that has lost its connections may be ending. */
     static boolean hasDied() {
+        Process asked;
         synchronized (ONLY) {
-            return ONLY.installed && (ONLY.process == null || !ONLY.process.isAlive());
+            if (!ONLY.installed) return false;
+            asked = ONLY.process;
+        }
+        if (asked == null) return true;
+        try {
+            return asked.waitFor(ENDING_MILLIS, TimeUnit.MILLISECONDS);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            return !asked.isAlive();
         }
     }
 
