@@ -38,9 +38,9 @@ def options_of(spark: SparkSession) -> Options:
 
 
 def _asked(spark: SparkSession) -> dict[str, str]:
-    from hive_bitmap.index import metastore_jvm
+    from hive_bitmap.index import metastore, metastore_jvm
 
-    if not metastore_jvm.available(spark):
-        said = spark.conf.getAll
-        return {**{name.removeprefix(OF_HADOOP): value for name, value in said.items()}, **said}
-    return {**metastore_jvm.hadoop(spark, options.PREFIXES), **metastore_jvm.settings(spark)}
+    said = metastore.settings(spark)
+    if metastore_jvm.available(spark):
+        return {**metastore_jvm.hadoop(spark, options.PREFIXES), **said}
+    return {**{name.removeprefix(OF_HADOOP): value for name, value in said.items()}, **said}
