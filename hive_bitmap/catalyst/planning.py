@@ -87,6 +87,24 @@ class Scan:
 
 
 @dataclass(frozen=True)
+class Listed:
+    """Bytes and number of the files that Spark reads for a scan, and all that Spark says of their listing, as a key."""
+
+    size: int
+    files: int
+    key: str
+
+    @classmethod
+    def of(cls, question: Any, scan: Scan) -> Listed | None:
+        """Asked of the JVM where the question does not hold it; None where Spark does not tell its files."""
+        said: str | None = scan.listed or question.listed(scan.number)
+        if said is None:
+            return None
+        size, files, _ = said.split(" ")
+        return cls(int(size), int(files), said)
+
+
+@dataclass(frozen=True)
 class Asked:
     """What an answer from the index needs when the plan is executed."""
 
@@ -134,16 +152,17 @@ class Planning:
             question.leave(scan.number, report(scan, "left alone", "no_index", "the table has no index"))
             return
         counts = scan.aggregate is not None and "parts" in scan.aggregate
-        small = self._small(question, scan, base, conf)
+        listed = Listed.of(question, scan)
+        small = _small(scan, base, conf, listed)
         if small and not counts:
             question.leave(scan.number, report(scan, "left alone", "too_small", small))
             return
         tree = scan.tree
-        for link in _worthwhile(question, scan, base, indexes, conf):
+        for link in _worthwhile(scan, base, indexes, conf, listed):
             keys = question.readFirst(scan.number, link)
             tree = tree if keys is None else ["and", tree, json.loads(keys)]
         found = condition(tree, (*base.columns, *base.partition_columns))
-        listing = self._listing(question, scan)
+        listing = None if listed is None else self._listing(question, scan, listed)
         partitions = None if listing is None else listing.with_bytes
         evaluate = partial(_truths, spark, question, scan.number, found)
         resolved = Resolved(base, tuple(indexes), conf, found.predicate, partitions, evaluate, scan.native, scan.cores)
@@ -298,23 +317,8 @@ class Planning:
                 self._tables[where] = known
         return known
 
-    def _small(self, question: Any, scan: Scan, base: Table, conf: Mapping[str, str]) -> str:
-        """Why a scan is not worth a look at its indexes; empty where it may be."""
-        if settings.read(conf).strategy is not None or not scan.native:
-            return ""
-        wanted = _bytes_of_columns(question, scan, base)
-        if wanted is None:
-            return ""
-        files, store = _files_listed(question, scan), stores.speed_of(base.location)
-        if not too_small(int(wanted), scan.cores, native=True, files=files, store=store):
-            return ""
-        return f"the {int(wanted):,} bytes of its columns are read in less time than planning takes"
-
-    def _listing(self, question: Any, scan: Scan) -> Listing | None:
-        listed = _listed(question, scan)
-        if listed is None:
-            return None
-        where = (scan.database, scan.table, listed)
+    def _listing(self, question: Any, scan: Scan, listed: Listed) -> Listing:
+        where = (scan.database, scan.table, listed.key)
         with self._lock:
             known = self._listings.get(where)
         if known is None:
@@ -337,31 +341,26 @@ def _countable(prepared: Prepared, parts: Sequence[Sequence[str]]) -> bool:
     return all(is_countable(lookup.unit, keys) for lookup in work.lookups for keys in sets)
 
 
-def _listed(question: Any, scan: Scan) -> str | None:
-    """Bytes and fingerprint of the files of a scan; None where Spark does not tell them."""
-    found: str | None = scan.listed or question.listed(scan.number)
-    return found
+def _small(scan: Scan, base: Table, conf: Mapping[str, str], listed: Listed | None) -> str:
+    """Why a scan is not worth a look at its indexes; empty where it may be."""
+    if settings.read(conf).strategy is not None or not scan.native or listed is None:
+        return ""
+    wanted, store = int(_bytes_of_columns(scan, base, listed)), stores.speed_of(base.location)
+    if not too_small(wanted, scan.cores, native=True, files=listed.files, store=store):
+        return ""
+    return f"the {wanted:,} bytes of its columns are read in less time than planning takes"
 
 
-def _bytes_of_columns(question: Any, scan: Scan, base: Table) -> float | None:
-    """About the bytes that the columns of a scan take in its files; None where Spark does not tell the files."""
-    listed = _listed(question, scan)
-    if listed is None:
-        return None
+def _bytes_of_columns(scan: Scan, base: Table, listed: Listed) -> float:
+    """About the bytes that the columns of a scan take in its files."""
     columns = (*base.columns, *base.partition_columns)
     wanted = {name.lower() for name in scan.columns}
     share = share_of_bytes([column for column in columns if column.name.lower() in wanted], columns)
-    return share * int(listed.partition(" ")[0])
-
-
-def _files_listed(question: Any, scan: Scan) -> int:
-    """How many files Spark reads for a scan; 0 where it does not tell."""
-    listed = _listed(question, scan)
-    return 0 if listed is None else int(listed.partition(" ")[2].partition("-")[0])
+    return share * listed.size
 
 
 def _worthwhile(
-    question: Any, scan: Scan, base: Table, indexes: Sequence[Index], conf: Mapping[str, str]
+    scan: Scan, base: Table, indexes: Sequence[Index], conf: Mapping[str, str], listed: Listed | None
 ) -> list[int]:
     """The links of which the small side is read first: its keys are indexed, and reading the scan takes long."""
     said = settings.read(conf)
@@ -369,7 +368,7 @@ def _worthwhile(
         return []
     indexed = {name.lower() for index in indexes if not index.why_not for name in index.definition.column_names}
     served = [number for number, column in enumerate(scan.links) if column.lower() in indexed]
-    size, files = _bytes_of_columns(question, scan, base) or 0, _files_listed(question, scan)
+    size, files = (0.0, 0) if listed is None else (_bytes_of_columns(scan, base, listed), listed.files)
     pays = scan_seconds(size, scan.cores, files, stores.speed_of(base.location)) >= WORTH_SECONDS
     return served if pays or said.strategy is not None else []
 

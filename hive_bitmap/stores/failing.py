@@ -47,6 +47,14 @@ def failed(what: str, error: BaseException, advice: str = "") -> StoreError:
     return StoreError(f"{what}: {told(error)}" + (f" ({advice})" if advice else ""))
 
 
+def not_installed(scheme: str, package: str, extra: str) -> StoreError:
+    """The error of a store whose client is missing here."""
+    return StoreError(
+        f"files of scheme {scheme} are read with the package {package}, which is not installed here: "
+        f"pip install 'hive_bitmap[{extra}]', on every machine that runs tasks"
+    )
+
+
 def repeated(ask: Callable[[], T], passing: Callable[[Exception], bool], attempts: int) -> T:
     """What `ask` returns, tried so often as long as its errors are `passing`; raises the last of them."""
     for attempt in range(attempts - 1):

@@ -12,11 +12,18 @@ import pyarrow as pa
 
 from hive_bitmap.errors import StoreError
 from hive_bitmap.stores import requests, speed
-from hive_bitmap.stores.failing import failed, repeated
+from hive_bitmap.stores.failing import failed, not_installed, repeated
 from hive_bitmap.stores.options import HDFS_USER, Options
 from hive_bitmap.stores.paths import parent, parts
 from hive_bitmap.stores.ranged import TAIL, Ranged
-from hive_bitmap.stores.store import TAIL_BYTES, Discarding, FileStatus, Listing, in_order
+from hive_bitmap.stores.store import (
+    Discarding,
+    FileStatus,
+    Listing,
+    in_order,
+    remove_while_empty,
+    status_and_tail,
+)
 
 T = TypeVar("T")
 SCHEMES = ("hdfs", "viewfs")
@@ -31,10 +38,7 @@ def open_cluster(options: Options, scheme: str, authority: str) -> Hdfs:
     try:
         from hdfs_native import Client
     except ImportError as e:
-        raise StoreError(
-            f"files of scheme {scheme} are read with the package hdfs-native, which is not installed here: "
-            "pip install 'hive_bitmap[hdfs]', on every machine that runs tasks"
-        ) from e
+        raise not_installed(scheme, "hdfs-native", "hdfs") from e
     default = options.get("fs.defaultFS")
     url = f"{scheme}://{authority}" if authority else default
     if not url.startswith(f"{scheme}://"):
@@ -83,9 +87,7 @@ class Hdfs:
         )
 
     def look(self, path: str) -> tuple[FileStatus, bytes]:
-        status = self.status(path)
-        start = max(status.size - TAIL_BYTES, 0)
-        return status, self.read_range(path, start, status.size - start)
+        return status_and_tail(self, path)
 
     def open_input(self, path: str, known: FileStatus | None) -> pa.NativeFile:
         reader = self._ask(requests.STATUS, path, lambda: self._client.read(_inner(path)))
@@ -142,15 +144,10 @@ class Hdfs:
         self._mode.cache_clear()
 
     def remove_empty_folders(self, path: str, root: str) -> None:
-        while path.startswith(root):
-            try:
-                there = self.listing(path)
-                if there.files or there.folders:
-                    return
-                self._ask(requests.DELETE, path, partial(self._client.delete, _inner(path)))
-            except FileNotFoundError:
-                pass
-            path = parent(path)
+        def remove(folder: str) -> None:
+            self._ask(requests.DELETE, folder, lambda: self._client.delete(_inner(folder)))
+
+        remove_while_empty(self, path, root, remove)
 
     def _acl(self, path: str) -> Any:
         """The access control list; None where the cluster keeps none."""

@@ -12,8 +12,8 @@ import pyarrow.fs as pafs
 from hive_bitmap.stores import requests
 from hive_bitmap.stores.failing import failed
 from hive_bitmap.stores.options import Options
-from hive_bitmap.stores.paths import parent, parts
-from hive_bitmap.stores.store import TAIL_BYTES, FileStatus, Listing, in_order
+from hive_bitmap.stores.paths import parts
+from hive_bitmap.stores.store import FileStatus, Listing, in_order, remove_while_empty, status_and_tail
 
 ADVICE = "libhdfs needs a JDK, ARROW_LIBHDFS_DIR, and CLASSPATH with Hadoop's jars; without it: hdfs.client=native"
 
@@ -52,9 +52,7 @@ class LibHdfs:
         return Listing(sorted(files, key=lambda file: file.path), folders)
 
     def look(self, path: str) -> tuple[FileStatus, bytes]:
-        status = self.status(path)
-        start = max(status.size - TAIL_BYTES, 0)
-        return status, self.read_range(path, start, status.size - start)
+        return status_and_tail(self, path)
 
     def open_input(self, path: str, known: FileStatus | None) -> pa.NativeFile:
         with _asking(requests.READ, path):
@@ -81,8 +79,7 @@ class LibHdfs:
         there = self.listing(path)
         for name in in_order([file.path.rpartition("/")[2] for file in there.files], last) if last else []:
             self.delete_file(f"{path}/{name}")
-        with _asking(requests.DELETE, path):
-            self._client.delete_dir(parts(path).path)
+        self._delete_folder(path)
 
     def copy(self, source: str, target: str) -> bool:
         """HDFS has no links."""
@@ -92,16 +89,11 @@ class LibHdfs:
         """pyarrow knows of none."""
 
     def remove_empty_folders(self, path: str, root: str) -> None:
-        while path.startswith(root):
-            try:
-                there = self.listing(path)
-                if there.files or there.folders:
-                    return
-                with _asking(requests.DELETE, path):
-                    self._client.delete_dir(parts(path).path)
-            except FileNotFoundError:
-                pass
-            path = parent(path)
+        remove_while_empty(self, path, root, self._delete_folder)
+
+    def _delete_folder(self, path: str) -> None:
+        with _asking(requests.DELETE, path):
+            self._client.delete_dir(parts(path).path)
 
     def _info(self, path: str) -> Any:
         with _asking(requests.STATUS, path):

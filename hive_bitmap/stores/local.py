@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from hive_bitmap.stores.paths import local_path
-from hive_bitmap.stores.store import TAIL_BYTES, FileStatus, Listing, in_order
+from hive_bitmap.stores.store import FileStatus, Listing, in_order, status_and_tail
 
 
 class Local:
@@ -42,9 +42,7 @@ class Local:
         return Listing(sorted(files, key=lambda file: file.path), sorted(folders))
 
     def look(self, path: str) -> tuple[FileStatus, bytes]:
-        status = self.status(path)
-        start = max(status.size - TAIL_BYTES, 0)
-        return status, self.read_range(path, start, status.size - start)
+        return status_and_tail(self, path)
 
     def open_input(self, path: str, known: FileStatus | None = None) -> pa.NativeFile:
         """Files are read, not mapped: a mapped file that another process truncates kills the reader with SIGBUS."""

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from hive_bitmap.errors import FileChanged, StoreError
+from hive_bitmap.errors import FileChanged
 from hive_bitmap.stores import requests, speed
-from hive_bitmap.stores.failing import failed
+from hive_bitmap.stores.failing import failed, not_installed
 from hive_bitmap.stores.options import Options
 from hive_bitmap.stores.paths import parts
 from hive_bitmap.stores.ranged import AHEAD, TAIL, Ranged
@@ -237,14 +237,11 @@ def retries(options: Options) -> Any:
 
 
 def require_obstore(scheme: str) -> None:
-    """Raise Unsupported, and say what to install, where obstore is missing."""
+    """Raise StoreError, and say what to install, where obstore is missing."""
     try:
         import obstore  # noqa: F401
     except ImportError as e:
-        raise StoreError(
-            f"files of scheme {scheme} are read with the package obstore, which is not installed here: "
-            "pip install 'hive_bitmap[s3]', on every machine that runs tasks"
-        ) from e
+        raise not_installed(scheme, "obstore", "s3") from e
 
 
 def _key(path: str) -> str:

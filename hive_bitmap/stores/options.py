@@ -58,8 +58,8 @@ class Options:
         return said or default
 
     def flag(self, name: str, default: bool) -> bool:
-        """A setting of Hadoop that is true or false, as Hadoop reads it: anything else is the default."""
-        return {"true": True, "false": False}.get(self.get(name).lower(), default)
+        """A setting of Hadoop that is true or false."""
+        return flag(self.get(name), default)
 
     def number(self, name: str) -> int:
         """One of OWN. Raises InvalidProperty for what is no positive number."""
@@ -96,6 +96,11 @@ class Options:
 
     def __getstate__(self) -> dict[str, object]:
         return {"items": self.items}  # hashes of strings differ from process to process
+
+
+def flag(said: str, default: bool) -> bool:
+    """What is said, as Hadoop reads it: anything but true and false is the default."""
+    return {"true": True, "false": False}.get(said.lower(), default)
 
 
 Source = Callable[[], Options]

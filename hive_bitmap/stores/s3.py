@@ -13,7 +13,7 @@ from typing import Any
 
 from hive_bitmap.errors import StoreError
 from hive_bitmap.stores.objects import Objects, client_options, require_obstore, retries
-from hive_bitmap.stores.options import Options
+from hive_bitmap.stores.options import Options, flag
 
 SCHEMES = ("s3", "s3a", "s3n")
 ADVICE = "see fs.s3a.*, and before it fs.s3a.bucket.{bucket}.*, of the session's Hadoop configuration"
@@ -55,7 +55,7 @@ class OfBucket:
         return self.options.get(f"fs.s3a.bucket.{self.bucket}.{name}") or self.options.get(f"fs.s3a.{name}", default)
 
     def flag(self, name: str, default: bool) -> bool:
-        return {"true": True, "false": False}.get(self.get(name).lower(), default)
+        return flag(self.get(name), default)
 
 
 def open_bucket(options: Options, bucket: str) -> Objects:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, Protocol
 
 import pyarrow as pa
 
-from hive_bitmap.stores.paths import is_local
+from hive_bitmap.stores.paths import is_local, parent
 
 TAIL_BYTES = 65_536
 
@@ -119,6 +119,26 @@ class Discarding:
             self.close()
         else:
             self.discard()
+
+
+def status_and_tail(store: Store, path: str) -> tuple[FileStatus, bytes]:
+    """What `look` tells, of a store that has to be asked for each by itself."""
+    status = store.status(path)
+    start = max(status.size - TAIL_BYTES, 0)
+    return status, store.read_range(path, start, status.size - start)
+
+
+def remove_while_empty(store: Store, path: str, root: str, remove: Callable[[str], object]) -> None:
+    """What `remove_empty_folders` does, where a folder has to be listed to see that nothing is in it."""
+    while path.startswith(root):
+        try:
+            there = store.listing(path)
+            if there.files or there.folders:
+                return
+            remove(path)
+        except FileNotFoundError:
+            pass
+        path = parent(path)
 
 
 def in_order(names: Collection[str], last: Sequence[str]) -> list[str]:

@@ -24,8 +24,7 @@ final class BaseFile {
 
     /** The same before a file is read: where the store has tags a listing of the folder tells of all files in it. */
     static FileStatus status(Path path, FileChoice indexed, Configuration conf) throws IOException {
-        boolean local = path.toUri().getScheme() == null || "file".equals(path.toUri().getScheme());
-        return local || indexed.tag().isEmpty() ? status(path, conf) : Listed.status(path, conf);
+        return isLocal(path) || indexed.tag().isEmpty() ? status(path, conf) : Listed.status(path, conf);
     }
 
     static boolean is(FileStatus now, FileChoice indexed, Configuration conf) throws IOException {
@@ -37,19 +36,20 @@ final class BaseFile {
 
     /** Object stores, which have tags, tell parts of a second in a listing and not of a file: there, seconds are compared. */
     private static boolean sameTime(FileStatus now, FileChoice indexed) {
-        long unit = indexed.tag().isEmpty() || isLocal(now) ? 1 : 1000;
+        long unit = indexed.tag().isEmpty() || isLocal(now.getPath()) ? 1 : 1000;
         return now.getModificationTime() / unit == indexed.modified() / unit;
     }
 
-    private static boolean isLocal(FileStatus file) {
-        return "file".equals(file.getPath().toUri().getScheme());
+    private static boolean isLocal(Path path) {
+        String scheme = path.toUri().getScheme();
+        return scheme == null || "file".equals(scheme);
     }
 
     /** The store's tag of a file, without the quotes that some put around it; empty where it has none. */
     private static String tag(FileStatus file) throws IOException {
         if (file instanceof EtagSource source) return source.getEtag() == null ? "" : source.getEtag().replace("\"", "");
         Path path = file.getPath();
-        if (!isLocal(file)) return "";
+        if (!isLocal(path)) return "";
         try {
             Map<String, Object> found = Files.readAttributes(java.nio.file.Path.of(path.toUri().getPath()), "unix:ino,ctime");
             FileTime changed = (FileTime) found.get("ctime");

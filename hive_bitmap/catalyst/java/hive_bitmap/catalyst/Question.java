@@ -91,10 +91,10 @@ public final class Question {
         return scans.get(scan).table;
     }
 
-    /** Bytes of the files of a scan, and the fingerprint of their listing; null where Spark cannot tell its files. */
+    /** Bytes, files and fingerprint of the listing of a scan, with blanks between; null where Spark cannot tell its files. */
     public String listed(int scan) {
         Listing listing = scans.get(scan).listing();
-        return listing == null ? null : listing.bytes() + " " + listing.fingerprint();
+        return listing == null ? null : listing.bytes() + " " + listing.files.size() + " " + listing.fingerprint();
     }
 
     /** The listing itself. */
