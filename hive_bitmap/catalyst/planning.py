@@ -23,23 +23,21 @@ from cachetools import LRUCache
 from hive_bitmap import stores
 from hive_bitmap.catalyst import ranges
 from hive_bitmap.catalyst.conditions import Condition, condition
+from hive_bitmap.catalyst.handing import batches, truths
 from hive_bitmap.catalyst.listing import Listing, as_now, parse
-from hive_bitmap.columns import Column
 from hive_bitmap.errors import HiveBitmapError, StoreError
 from hive_bitmap.index import catalog, metastore_jvm
 from hive_bitmap.index.catalog import Index
-from hive_bitmap.index.metastore import CHAR_TYPE_KEY, Table
+from hive_bitmap.index.metastore import Table
 from hive_bitmap.query import settings
 from hive_bitmap.query.aggregates import KnownCounts, known_counts
-from hive_bitmap.query.answers import FEW_KEYS, PLACE
 from hive_bitmap.query.left import left_to_spark
-from hive_bitmap.query.nodes import Constant, SparkLeaf
+from hive_bitmap.query.nodes import Constant
 from hive_bitmap.query.planner import BLOCKS, FILES, FULL_SCAN, INDEX_ONLY, Plan, needs_file
 from hive_bitmap.query.prepare import Prepared, prepare
 from hive_bitmap.query.prices import scan_seconds, share_of_bytes, too_small
 from hive_bitmap.query.request import Request, Resolved
 from hive_bitmap.query.scan import narrow
-from hive_bitmap.query.schemas import frame_of
 from hive_bitmap.query.tally import COUNT, is_countable
 
 if TYPE_CHECKING:
@@ -164,7 +162,7 @@ class Planning:
         found = condition(tree, (*base.columns, *base.partition_columns))
         listing = None if listed is None else self._listing(question, scan, listed)
         partitions = None if listing is None else listing.with_bytes
-        evaluate = partial(_truths, spark, question, scan.number, found)
+        evaluate = partial(truths, spark, question, scan.number, found)
         resolved = Resolved(base, tuple(indexes), conf, found.predicate, partitions, evaluate, scan.native, scan.cores)
         if isinstance(found.predicate, Constant) and found.predicate.value is not True:
             said = report(scan, "narrowed", "", "no row satisfies the condition", _NOTHING)
@@ -257,16 +255,18 @@ class Planning:
         """By which the JVM asks again; no other process gives it, for a plan may outlive the one that made it."""
         return f"{self._process}-{next(self._numbers)}"
 
-    def counts(self, spark: SparkSession, counting: Any) -> Any:
-        """The counts of an aggregation that was answered: DataFrames of keys and weights, a part each, and the files
-        that Spark has to count; None where it has to count all.
+    def counts(self, spark: SparkSession, counting: Any) -> str | None:
+        """Give the counts of an aggregation that was answered, and return the files that Spark has to count, as JSON;
+        None where it has to count all.
         """
+        told = json.loads(counting.text())
         with self._lock:
-            asked = self._asked.get(counting.number())
+            asked = self._asked.get(told["number"])
         if asked is None:
             return None
+        conf = self._conf(spark, counting, (told["session"], told["settings"]))
         try:
-            found = self._known(spark, counting, asked)
+            found = self._known(spark, counting, asked, conf)
         except StoreError as e:
             left_to_spark(e)
             return None
@@ -274,14 +274,12 @@ class Planning:
             return None
         if found.unknown and asked.listing is None:
             return None  # of such a table Spark cannot be told to read these files alone
-        jvm: Any = spark._jvm
-        answer = jvm.java.util.ArrayList()
-        for table in found.tables:
-            answer.add(frame_of(spark, table)._jdf)
-        answer.add(jvm.java.util.ArrayList(sorted(found.unknown)))
-        return answer
+        for part, table in enumerate(found.tables):
+            for schema, batch in batches(table):
+                counting.add(part, schema, batch)
+        return json.dumps(sorted(found.unknown))
 
-    def _known(self, spark: SparkSession, counting: Any, asked: Asked) -> KnownCounts | None:
+    def _known(self, spark: SparkSession, counting: Any, asked: Asked, conf: Mapping[str, str]) -> KnownCounts | None:
         indexes = catalog.indexes_on(spark, asked.base, catalog.INDEXES_REMEMBERED)
         listing = None if asked.listing is None else as_now(asked.listing)
         if asked.listing is not None and listing is None:
@@ -289,10 +287,10 @@ class Planning:
         resolved = Resolved(
             asked.base,
             tuple(indexes),
-            metastore_jvm.settings(spark),
+            conf,
             asked.predicate.predicate,
             None if listing is None else listing.with_bytes,
-            partial(_truths, spark, counting, 0, asked.predicate),
+            partial(truths, spark, counting, 0, asked.predicate),
             listing is not None,
             asked.cores,
         )
@@ -371,34 +369,6 @@ def _worthwhile(
     size, files = (0.0, 0) if listed is None else (_bytes_of_columns(scan, base, listed), listed.files)
     pays = scan_seconds(size, scan.cores, files, stores.speed_of(base.location)) >= WORTH_SECONDS
     return served if pays or said.strategy is not None else []
-
-
-def _truths(
-    spark: SparkSession,
-    question: Any,
-    scan: int,
-    found: Condition,
-    leaf: SparkLeaf,
-    column: Column,
-    keys: pa.Array,
-) -> pa.Array | None:
-    """The keys of which Spark says that an expression of the query is TRUE; None if it cannot say."""
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException
-    from pyspark.sql import DataFrame
-
-    if not len(keys):
-        return keys
-    try:
-        frame = frame_of(spark, pa.table({column.name: keys, PLACE: pa.array(range(len(keys)), pa.int32())}))
-        if column.type.startswith(("char", "varchar")):
-            frame = frame.withMetadata(column.name, {CHAR_TYPE_KEY: column.type})
-        satisfied = DataFrame(question.satisfying(scan, found.expressions[leaf], frame._jdf), spark).select(PLACE)
-        places = [row[0] for row in satisfied.collect()] if len(keys) <= FEW_KEYS else satisfied.toArrow().column(0)
-    except (PySparkException, Py4JJavaError, pa.ArrowException) as e:
-        log.info("left to the rows, Spark cannot ask %s over the keys: %s", leaf.text, str(e).splitlines()[0])
-        return None
-    return keys.take(pa.array(places, pa.int32()) if isinstance(places, list) else places.combine_chunks())
 
 
 def read_of_all(plan: Plan) -> tuple[int, int, int, int]:

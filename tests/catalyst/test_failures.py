@@ -29,7 +29,7 @@ STEPS = [  # a query, its strategy, and what is made to raise while it is planne
     (COUNTING, "index only", planning, "prepare"),
     (COUNTING, "index only", planning, "is_countable"),
 ]
-EXECUTION = ["as_now", "known_counts", "frame_of"]  # of an answer that was planned
+EXECUTION = ["as_now", "known_counts", "batches"]  # of an answer that was planned
 
 
 @pytest.fixture(scope="module")

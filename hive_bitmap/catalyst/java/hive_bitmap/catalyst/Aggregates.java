@@ -11,7 +11,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.QueryContext;
-import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Alias;
@@ -44,7 +43,6 @@ import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
-import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.execution.CommandExecutionMode;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
@@ -194,14 +192,13 @@ final class Aggregates {
         }
 
         /** The result of the aggregation: from the counts of keys if Python has them, else by Spark from the table. */
-        @SuppressWarnings("unchecked")
         List<InternalRow> rows(SparkSession session, IndexAnswer answer) {
-            List<Object> counts = counts(session, answer.number());
-            if (counts == null) return Planner.quietly(() -> Aggregates.executed(session, answer.original()));
-            List<String> unknown = (List<String>) counts.get(parts.size());
+            Counting counting = new Counting(session, scan, answer.number());
+            List<String> unknown = unknown(session, counting);
+            if (unknown == null) return Planner.quietly(() -> Aggregates.executed(session, answer.original()));
             List<List<InternalRow>> found = new ArrayList<>();
             for (int at = 0; at < parts.size(); at++) {
-                KeyCounts keys = keyed(session, parts.get(at), (Dataset<Row>) counts.get(at), unknown);
+                KeyCounts keys = keyed(session, parts.get(at), counting.parts.get(at), unknown);
                 found.add(aggregated(session, parts.get(at), keys));
             }
             List<Attribute> output = new ArrayList<>(groupOutput());
@@ -209,10 +206,10 @@ final class Aggregates {
             return projected(session, merged(found), output);
         }
 
-        @SuppressWarnings("unchecked")
-        private List<Object> counts(SparkSession session, String number) {
+        /** Have Python count; the files that Spark has to count itself, null where it is to count all. */
+        private static List<String> unknown(SparkSession session, Counting counting) {
             try {
-                return (List<Object>) Planner.call(session, new Counting(session, scan, number)).get();
+                return counting.unknown((String) Planner.call(session, counting).get());
             } catch (java.util.concurrent.ExecutionException e) {
                 if (Settings.of(org.apache.spark.sql.internal.SQLConf.get()).strict()) throw new IllegalStateException(e.getCause());
                 Reports.failed(e.getCause());
@@ -227,17 +224,17 @@ final class Aggregates {
         }
 
         /** The counts of a part as a leaf, its columns under the ids of the keys; Spark counts the files in `unknown`. */
-        private KeyCounts keyed(SparkSession session, Part part, Dataset<Row> counts, List<String> unknown) {
+        private KeyCounts keyed(SparkSession session, Part part, ArrowRows counts, List<String> unknown) {
             List<Attribute> output = new ArrayList<>();
-            List<Attribute> found = Scala.list(counts.queryExecution().analyzed().output());
+            List<DataType> found = counts.types();
             for (Attribute key : part.keys) output.add(key.withNullability(true));
             output.add(weight());
             for (int at = 0; at < output.size(); at++) {
-                if (!found.get(at).dataType().equals(output.get(at).dataType())) {
+                if (!found.get(at).equals(output.get(at).dataType())) {
                     throw new IllegalStateException("the counts of " + output.get(at).name() + " are not of the column's type");
                 }
             }
-            List<InternalRow> rows = new ArrayList<>(Arrays.asList(collected(counts)));
+            List<InternalRow> rows = new ArrayList<>(counts.rows);
             if (!unknown.isEmpty()) {
                 LogicalPlan rest = countedBySpark(part, Native.only(scan, new LinkedHashSet<>(unknown)));
                 rows.addAll(Planner.quietly(() -> Aggregates.executed(session, rest)));
@@ -252,10 +249,6 @@ final class Aggregates {
             List<NamedExpression> results = new ArrayList<>(part.keys);
             results.add(alias(countAll(), WEIGHT));
             return new Aggregate(Scala.seq(part.keys), Scala.seq(results), rows, Option.empty());
-        }
-
-        private static InternalRow[] collected(Dataset<Row> frame) {
-            return Planner.quietly(() -> frame.queryExecution().executedPlan().executeCollect());
         }
 
         /** The weighted aggregates of a part, behind the grouping: in the driver if there are few keys. */

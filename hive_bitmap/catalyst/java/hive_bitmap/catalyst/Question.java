@@ -12,20 +12,16 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
-import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.internal.SQLConf;
-import org.apache.spark.sql.types.BooleanType;
 
 /**
  * What Python is asked about a query: its scans of tables, and the answer to each. Python reads the question and calls
  * {@link #leave}, {@link #select}, {@link #rows} or {@link #answer} for each scan; one of which it says nothing stays.
  */
-public final class Question {
-    private final SparkSession session;
+public final class Question extends Inquiry {
     final List<Scan> scans;
     final Map<LogicalPlan, LogicalPlan> replacements = new IdentityHashMap<>();
     final List<String> reports = new ArrayList<>();
@@ -33,15 +29,15 @@ public final class Question {
     private volatile boolean closed;
 
     Question(SparkSession session, List<Scan> scans) {
-        this.session = session;
+        super(session);
         this.scans = scans;
     }
 
     /** The session, the version of its settings, how many tasks run at once, and an object a scan, as JSON. */
+    @Override
     public String text() {
         ObjectNode question = JsonNodeFactory.instance.objectNode();
-        question.put("session", ((org.apache.spark.sql.classic.SparkSession) session).sessionUUID());
-        question.put("settings", SQLConf.get().getAllConfs().hashCode());
+        question.put("session", sessionName()).put("settings", settingsNumber());
         question.put("cores", SQLConf.get().getConfString(
                 "spark.sql.leafNodeDefaultParallelism", Integer.toString(session.sparkContext().defaultParallelism())));
         ArrayNode all = question.putArray("scans");
@@ -61,11 +57,6 @@ public final class Question {
             if (scan.aggregate != null) Aggregates.describe(scan, one.putObject("aggregate"));
         }
         return question.toString();
-    }
-
-    /** The settings that are not left to their defaults. */
-    public scala.collection.immutable.Map<String, String> settings() {
-        return SQLConf.get().getAllConfs();
     }
 
     /** Nothing is asked of the table of a scan for a while. */
@@ -102,30 +93,14 @@ public final class Question {
         return new StringBuilder(scans.get(scan).listing().text());
     }
 
+    @Override
     public String kind() {
         return "plan";
     }
 
-    /** The rows of {@code keys} (a column named as the tested one, and others) of which an expression is TRUE. */
-    public Dataset<Row> satisfying(int scan, int expression, Dataset<Row> keys) {
-        return satisfying(session, scans.get(scan), expression, keys);
-    }
-
-    static Dataset<Row> satisfying(SparkSession session, Scan scan, int expression, Dataset<Row> keys) {
-        Expression condition = scan.leaves.get(expression);
-        Attribute tested = Scala.list(condition.references().toSeq()).get(0);
-        LogicalPlan plan = keys.queryExecution().analyzed();
-        Attribute key = null;
-        for (Attribute column : Scala.list(plan.output())) {
-            if (column.name().equalsIgnoreCase(tested.name())) key = column;
-        }
-        if (key == null || !key.dataType().equals(tested.dataType()) || !(condition.dataType() instanceof BooleanType)) {
-            throw new IllegalArgumentException("the keys of " + tested.name() + " are not of the column's type");
-        }
-        Attribute found = key;
-        Expression over = (Expression) condition.transform(Scala.replacing(
-                one -> one instanceof Attribute attribute && attribute.exprId().equals(tested.exprId()) ? found : null));
-        return Dataset.ofRows((org.apache.spark.sql.classic.SparkSession) session, new Filter(over, plan));
+    @Override
+    Scan scan(int number) {
+        return scans.get(number);
     }
 
     /** The scan stays as it is; partitions that were listed for the question need not be listed again. */
