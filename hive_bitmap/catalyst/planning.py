@@ -153,6 +153,7 @@ class Planning:
         listed = Listed.of(question, scan)
         small = _small(scan, base, conf, listed)
         if small and not counts:
+            question.tooSmall(scan.number)
             question.leave(scan.number, report(scan, "left alone", "too_small", small))
             return
         tree = scan.tree
@@ -170,6 +171,7 @@ class Planning:
         elif counts and self._answered(spark, question, scan, resolved, found, listing):
             return
         elif small:
+            question.tooSmall(scan.number)
             question.leave(scan.number, report(scan, "left alone", "too_small", small))
         else:
             self._narrowed(spark, question, scan, resolved, listing)

@@ -64,8 +64,18 @@ NARROWED = {
         "SELECT * FROM (SELECT id, k FROM fact UNION ALL SELECT id, j FROM orders) u WHERE k = 3", ["fact", "orders"],
     ),
     "into an intersection": (
-        "SELECT * FROM (SELECT k, note FROM fact INTERSECT SELECT k, note FROM orders) WHERE k = 3", ["fact"],
-    ),  # nothing is inferred through a null-safe equality
+        "SELECT * FROM (SELECT k, note FROM fact INTERSECT SELECT k, note FROM orders) WHERE k = 3", ["fact", "orders"],
+    ),
+    "from one arm of an intersection into the other": (
+        "SELECT k FROM fact WHERE k IN (3, 4) OR k IS NULL INTERSECT SELECT j FROM orders", ["fact", "orders"],
+    ),
+    "from the first arm of an exception into the second": (
+        "SELECT k + 0 AS k FROM fact WHERE k = 3 EXCEPT SELECT k FROM (SELECT k, note FROM orders) WHERE note <> 'x'",
+        ["fact"],
+    ),  # nothing is known of an expression
+    "not into the first arm of an exception": (
+        "SELECT k, note FROM fact EXCEPT SELECT k, note FROM orders WHERE k = 3", ["orders"],
+    ),
     "into an exception": (
         "SELECT * FROM (SELECT k, note FROM fact EXCEPT SELECT k, note FROM orders WHERE j = 1) WHERE k = 3",
         ["fact", "orders"],

@@ -39,6 +39,12 @@ public abstract class Inquiry {
         return SQLConf.get().getAllConfs().hashCode();
     }
 
+    /** How many tasks run at once. */
+    String cores() {
+        return SQLConf.get().getConfString(
+                "spark.sql.leafNodeDefaultParallelism", Integer.toString(session.sparkContext().defaultParallelism()));
+    }
+
     String sessionName() {
         return ((org.apache.spark.sql.classic.SparkSession) session).sessionUUID();
     }

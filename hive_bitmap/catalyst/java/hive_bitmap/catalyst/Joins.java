@@ -143,7 +143,7 @@ final class Joins {
     }
 
     /** Whether a conjunct says more than that a column is not NULL. */
-    private static boolean selects(Expression conjunct) {
+    static boolean selects(Expression conjunct) {
         return !(conjunct instanceof org.apache.spark.sql.catalyst.expressions.IsNotNull);
     }
 
@@ -172,9 +172,9 @@ final class Joins {
     }
 
     /** The relation whose column is passed on as this column, where a row of it with another value is of no use. */
-    private record Source(LogicalPlan relation, Attribute column) {}
+    record Source(LogicalPlan relation, Attribute column) {}
 
-    private static Source source(LogicalPlan plan, Attribute column) {
+    static Source source(LogicalPlan plan, Attribute column) {
         if (Scan.isIndexable(plan)) return plan.outputSet().contains(column) ? new Source(plan, column) : null;
         if (plan instanceof Filter filter) return source(filter.child(), column);
         if (plan instanceof Project project) {

@@ -15,7 +15,6 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset;
-import org.apache.spark.sql.internal.SQLConf;
 
 /**
  * What Python is asked about a query: its scans of tables, and the answer to each. Python reads the question and calls
@@ -38,8 +37,7 @@ public final class Question extends Inquiry {
     public String text() {
         ObjectNode question = JsonNodeFactory.instance.objectNode();
         question.put("session", sessionName()).put("settings", settingsNumber());
-        question.put("cores", SQLConf.get().getConfString(
-                "spark.sql.leafNodeDefaultParallelism", Integer.toString(session.sparkContext().defaultParallelism())));
+        question.put("cores", cores());
         ArrayNode all = question.putArray("scans");
         for (Scan scan : scans) {
             ObjectNode one = all.addObject();
@@ -75,6 +73,11 @@ public final class Question extends Inquiry {
         if (rows == null) return null;
         one.readFirst.put(wanted.small(), rows);
         return new Conditions(one.all(), one.leaves).tree(List.of(Joins.condition(wanted, rows))).toString();
+    }
+
+    /** Nothing is asked again of a scan that is so small, until something about it changes. */
+    public void tooSmall(int scan) {
+        TooSmall.add(scans.get(scan));
     }
 
     /** The table of a scan as the catalog has it. */

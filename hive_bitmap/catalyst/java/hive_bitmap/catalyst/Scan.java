@@ -17,8 +17,8 @@ import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 
 /**
- * A table that a query reads: the relation, the conjuncts of the filter right above it, and the columns that the query
- * takes from it. {@code aggregate} is the aggregation that reads nothing but this scan, or null.
+ * A table that a query reads: the relation, the conjuncts of the filter right above it with what else is known of the
+ * rows that matter, and the columns that the query takes from it. {@code aggregate} is the aggregation that reads nothing but this scan, or null.
  */
 final class Scan {
     final LogicalPlan relation;
@@ -38,7 +38,7 @@ final class Scan {
         this.relation = relation;
         this.table = relation instanceof HiveTableRelation hive
                 ? hive.tableMeta() : ((LogicalRelation) relation).catalogTable().get();
-        this.conjuncts = conjuncts;
+        this.conjuncts = new ArrayList<>(conjuncts);
         this.aggregate = aggregate;
         this.columns = new ArrayList<>();
         for (Attribute column : Scala.list(relation.output())) {

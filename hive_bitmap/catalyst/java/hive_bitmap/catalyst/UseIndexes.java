@@ -37,9 +37,11 @@ public final class UseIndexes extends Rule<LogicalPlan> {
             collect(plan, null, null, scans);
             scans.removeIf(scan -> !Reports.areWanted() && Unindexed.contains(scan.table));
             if (scans.isEmpty()) return plan;
+            Inference.add(plan, scans);
             for (Joins.Link link : Joins.links(plan, scans)) link.scan().links.add(link);
             scans.removeIf(scan -> scan.conjuncts.isEmpty() && scan.aggregate == null && scan.links.isEmpty());
             scans.removeIf(Scan::asksForFiles);
+            scans.removeIf(scan -> !Reports.areWanted() && TooSmall.contains(scan));
             if (scans.isEmpty() || asksForFiles(plan)) return plan;
             if (away) {
                 Helper.want(session);
