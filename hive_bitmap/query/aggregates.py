@@ -177,7 +177,7 @@ def _known_counts(spark: SparkSession, request: Request, plan: Plan, reading: Re
     lookups: list[Lookup] = []
     tables, tasks = [schema.empty_table()], [task(reading, None, [file]) for file in reading.work.whole]
     keys = {key.lower() for key in request.keys}
-    data = [column.name.lower() for column in reading.base.columns if column.name.lower() in keys]
+    data = [column.name.lower() for column in reading.relation.base.columns if column.name.lower() in keys]
     for lookup, found in zip(reading.work.lookups, reading.work.found, strict=True):
         confirmed, needed = _confirmed(lookup), needs_file(found, lookup)
         known = found.exact & confirmed
@@ -205,7 +205,7 @@ def by_spark(frame: DataFrame, columns: Sequence[str]) -> pa.Table:
 
 def _schema(reading: Reading, keys: Sequence[str]) -> pa.Schema | None:
     """The columns of the answer; None for a key named like COUNT, or a partition column that only Spark can type."""
-    base = reading.base
+    base = reading.relation.base
     columns = [find((*base.columns, *base.partition_columns), key, f"table {base.full_name}") for key in keys]
     data = {column.name for column in base.columns}
     if COUNT in {key.lower() for key in keys}:

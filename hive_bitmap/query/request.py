@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -43,22 +43,24 @@ Evaluate = Callable[[SparkLeaf, Column, pa.Array], pa.Array | None]
 
 
 @dataclass(frozen=True)
-class Resolved:
-    """What Spark has found out of a scan that it plans, so that it is not asked again.
+class Relation:
+    """The table of a request: its indexes, the settings of the session, the predicate as a tree.
 
-    `partitions` are the values and files of those that Spark reads, None where it does not tell. `evaluate` gives those
-    keys of a column of which a leaf is TRUE, None if that cannot be told. `native` says whether Spark's reader can be
-    told blocks, `cores` how many tasks run at once.
+    `evaluate` gives those keys of a column of which a leaf is TRUE, None if that cannot be told; `cores` is how many
+    tasks run at once. Where Spark's optimizer asks (`planned`), it is a scan of a plan, of which Spark tells more:
+    `partitions` are the values and files of those that it reads, None where it does not say, and `native` whether its
+    reader can be told blocks.
     """
 
     base: Table
     indexes: tuple[Index, ...]
-    settings: Mapping[str, str]
+    settings: Mapping[str, str] = field(repr=False)  # secrets of stores may be among them
     predicate: Predicate
-    partitions: tuple[tuple[Values, tuple[FileStatus, ...]], ...] | None
     evaluate: Evaluate
-    native: bool
     cores: int
+    partitions: tuple[tuple[Values, tuple[FileStatus, ...]], ...] | None = None
+    native: bool = False
+    planned: bool = False
 
 
 def analysed(spark: SparkSession, request: Request) -> DataFrame:

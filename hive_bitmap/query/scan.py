@@ -97,7 +97,7 @@ def narrow(spark: SparkSession, request: Request, prepared: Prepared) -> DataFra
     reading, strategy = prepared.reading, prepared.plan.strategy
     if reading is None or strategy in (FULL_SCAN, INDEX_ONLY):
         return None
-    if reading.format in LAYOUTS and reading.base.partition_columns:
+    if reading.format in LAYOUTS and reading.relation.base.partition_columns:
         return None  # fixed splits would not follow what the query says of partitions
     if reading.format in LAYOUTS:
         return _engine_splits(spark, request, reading, _columns(spark.table(request.table), request))
@@ -115,7 +115,7 @@ def direct_rows(spark: SparkSession, request: Request, reading: Reading, tasks: 
         return None
     fields = {field.name.lower(): field for field in _schema(spark, request, reading).fields}
     if strange := [name for name in tasks[0].names if name.lower() not in fields]:
-        raise Unsupported(f"the session does not see column {strange[0]} of table {reading.base.full_name}")
+        raise Unsupported(f"the session does not see column {strange[0]} of table {reading.relation.base.full_name}")
     schema = StructType([fields[name.lower()] for name in tasks[0].names])
     return distribute(spark, tasks).mapInArrow(in_stores(read_batches), schema)
 
@@ -125,7 +125,7 @@ def narrowed(frame: DataFrame, request: Request, reading: Reading, columns: Sequ
     from pyspark.errors import AnalysisException
 
     try:
-        found = frame.alias(reading.base.name)
+        found = frame.alias(reading.relation.base.name)
         if request.predicate is not None:
             found = satisfying(found, request.predicate)
         if found.columns != list(columns):  # Spark Connect, too, analyses when it is asked for them
@@ -138,7 +138,7 @@ def narrowed(frame: DataFrame, request: Request, reading: Reading, columns: Sequ
 def task(reading: Reading, lookup: Lookup | None, whole: Sequence[Whole], check_only: bool = False) -> ReadTask:
     """A task for files of one partition."""
     partition = lookup.partition if lookup is not None else whole[0].partition
-    names = [column.name for column in (*reading.base.columns, *reading.base.partition_columns)]
+    names = [column.name for column in (*reading.relation.base.columns, *reading.relation.base.partition_columns)]
     read = {column.name for column in reading.columns} | set(reading.constants.column_names)
     return ReadTask(
         reading.format,
@@ -159,7 +159,7 @@ def _request(
 
 
 def _schema(spark: SparkSession, request: Request, reading: Reading) -> StructType:
-    return schema_of(spark, request.table, reading.base, reading.settings)
+    return schema_of(spark, request.table, reading.relation.base, reading.relation.settings)
 
 
 def _read(spark: SparkSession, request: Request, reading: Reading, strategy: str) -> DataFrame | None:

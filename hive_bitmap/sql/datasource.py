@@ -25,7 +25,6 @@ from hive_bitmap.index.listing import base_files, is_visible
 from hive_bitmap.query.matching import matches
 from hive_bitmap.query.nodes import TRUE, And, Constant, Or, Predicate, SparkLeaf, Unknown, leaves_of
 from hive_bitmap.query.planner import DIRECT_STRATEGY
-from hive_bitmap.query.predicates import parse
 from hive_bitmap.query.prepare import prepare
 from hive_bitmap.query.reading import read_task
 from hive_bitmap.query.request import Request, analysed
@@ -129,8 +128,8 @@ def _pieces(spark: SparkSession, request: Request) -> list[Piece]:
         raise Unsupported(f"{request.table} cannot be read through its indexes ({prepared.plan.reason}): {hint}")
     if DIRECT_STRATEGY.get(reading.format) not in prepared.plan.costs:
         raise Unsupported(f"only Spark's own reader can read files of {request.table} ({prepared.plan.reason}): {hint}")
-    base = reading.base
-    tree = parse(str(request.predicate), (*base.columns, *base.partition_columns), base.name)
+    base = reading.relation.base
+    tree = reading.relation.predicate
     if any(isinstance(leaf, (Unknown, SparkLeaf)) for leaf in leaves_of(tree)):
         raise Unsupported(f"only Spark can evaluate {request.predicate!r}: {hint}")
     files = frozenset(file for partition in reading.work.partitions for file in partition.files)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hive_bitmap
-from hive_bitmap.catalyst import planning, ranges
+from hive_bitmap.catalyst import counting, deciding, planning, ranges
 from hive_bitmap.index import catalog
 from tests.asking import answer, by_spark, difference, frame, indexed
 
@@ -19,17 +19,17 @@ NARROWING = "SELECT id FROM few WHERE k = 3"
 COUNTING = "SELECT k, count(*) AS n FROM few WHERE k < 5 GROUP BY k"
 STEPS = [  # a query, its strategy, and what is made to raise while it is planned
     (NARROWING, "blocks", catalog, "indexes_on"),
-    (NARROWING, "blocks", planning, "condition"),
+    (NARROWING, "blocks", deciding, "condition"),
     (NARROWING, "blocks", planning, "parse"),
-    (NARROWING, "blocks", planning, "prepare"),
+    (NARROWING, "blocks", deciding, "prepare"),
     (NARROWING, "blocks", ranges, "choices"),
-    (NARROWING, "rows", planning, "narrow"),
-    (NARROWING, "files", planning, "read_of_all"),
-    (NARROWING, "blocks", planning, "report"),
-    (COUNTING, "index only", planning, "prepare"),
-    (COUNTING, "index only", planning, "is_countable"),
+    (NARROWING, "rows", deciding, "narrow"),
+    (NARROWING, "files", deciding, "read_of_all"),
+    (NARROWING, "blocks", deciding, "report"),
+    (COUNTING, "index only", deciding, "prepare"),
+    (COUNTING, "index only", counting, "is_countable"),
 ]
-EXECUTION = ["as_now", "known_counts", "batches"]  # of an answer that was planned
+EXECUTION = [(counting, "as_now"), (counting, "known_counts"), (planning, "batches")]  # of an answer that was planned
 
 
 @pytest.fixture(scope="module")
@@ -58,15 +58,15 @@ def test_a_failure_while_planning_leaves_the_plan_to_spark(
         answer(frame(few, query))
 
 
-@pytest.mark.parametrize("step", EXECUTION)
+@pytest.mark.parametrize(("module", "step"), EXECUTION, ids=lambda one: getattr(one, "__name__", one))
 def test_a_failure_while_counting_leaves_the_aggregation_to_spark(
-    few: SparkSession, monkeypatch: pytest.MonkeyPatch, step: str
+    few: SparkSession, monkeypatch: pytest.MonkeyPatch, module: Any, step: str
 ) -> None:
     wanted = by_spark(few, COUNTING)
     with indexed(few, "index only", strict="false"):
         planned = frame(few, COUNTING)
         planned._jdf.queryExecution().executedPlan()
-        monkeypatch.setattr(planning, step, broken)
+        monkeypatch.setattr(module, step, broken)
         assert not difference(answer(planned), wanted)
     with indexed(few, "index only"), pytest.raises(Exception, match="broken on purpose"):
         answer(frame(few, COUNTING))
@@ -75,13 +75,13 @@ def test_a_failure_while_counting_leaves_the_aggregation_to_spark(
 def test_what_is_late_is_left_to_spark(few: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     import time
 
-    wanted, prepare = by_spark(few, NARROWING), planning.prepare
+    wanted, prepare = by_spark(few, NARROWING), deciding.prepare
 
     def slow(*args: Any) -> Any:
         time.sleep(1)
         return prepare(*args)
 
-    monkeypatch.setattr(planning, "prepare", slow)
+    monkeypatch.setattr(deciding, "prepare", slow)
     with indexed(few, "blocks", strict="false", planning_seconds="0.1"):
         assert not difference(answer(frame(few, NARROWING)), wanted)
         assert [one.reason for one in hive_bitmap.explain(NARROWING, few).relations] == ["late"]
