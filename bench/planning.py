@@ -74,7 +74,8 @@ def main(rows: int, turns: int, only: str) -> None:
     """Measure what planning costs with the optimizer rule and without it, for queries that no index helps."""
     with Console(stderr=True).status("making the data") as status:
         spark = prepared(rows, lambda done: status.update(f"making the data: {done}"))
-        table = Table(title=f"planning of plain spark.sql: milliseconds, medians of {turns} turns, of {PRECISE * turns} where it may be 2 or less")
+        title = f"planning of plain spark.sql: milliseconds, medians of {turns} turns"
+        table = Table(title=f"{title}, of {PRECISE * turns} where it may be 2 or less")
         for name in ("query", "without", "with", "more", "quartiles", "may be", ""):
             table.add_column(name, justify="left" if name in ("query", "") else "right")
         for case in CASES:
