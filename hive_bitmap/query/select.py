@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from hive_bitmap.query.keys import Answers, key_matches, may_hold
 from hive_bitmap.query.nodes import (
     And,
     Constant,
+    IsNull,
     Or,
     Predicate,
     SparkLeaf,
@@ -164,13 +165,17 @@ class _Evaluation:
 
     def most_rows(self, column: str, node: Predicate) -> Longs:
         """Of each block, how many rows match a predicate over one column; all where that is not known."""
-        if column not in self.unit.parts:
+        part = self.unit.parts.get(column)
+        if part is None:
             return self.unit.rows
+        if isinstance(node, IsNull) and node.negated and part.encoding:  # every row has one key, and NULL is one
+            others = self.unit.rows - self.most_rows(column, replace(node, negated=False))
+            return np.where(self.known[column][self.unit.file], others, self.unit.rows)
         counts = np.zeros(len(self.unit.rows), np.int64)
         for hits in self._matching(column, node):
             counts += np.bincount(hits.blocks, hits.cardinality, len(counts)).astype(np.int64)
         if (counts > self.unit.rows).any():
-            if self.unit.parts[column].encoding:
+            if part.encoding:
                 self._damage(column, CorruptIndex("its keys share rows"))
             counts = np.minimum(counts, self.unit.rows)
         return np.where(self.known[column][self.unit.file], counts, self.unit.rows)
