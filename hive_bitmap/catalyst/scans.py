@@ -8,6 +8,7 @@ from typing import Any
 
 from hive_bitmap import stores
 from hive_bitmap.index.catalog import Index
+from hive_bitmap.index.listing import format_of
 from hive_bitmap.index.metastore import Table
 from hive_bitmap.query import settings
 from hive_bitmap.query.planner import FULL_SCAN
@@ -81,7 +82,7 @@ def why_small(scan: Scan, base: Table, conf: Mapping[str, str], listed: Listed |
     if settings.read(conf).strategy is not None or not scan.native or listed is None:
         return ""
     wanted, store = int(_bytes_of_columns(scan, base, listed)), stores.speed_of(base.location)
-    if not too_small(wanted, scan.cores, native=True, files=listed.files, store=store):
+    if not too_small(format_of(base), wanted, scan.cores, native=True, files=listed.files, store=store):
         return ""
     return f"the {wanted:,} bytes of its columns are read in less time than planning takes"
 
@@ -104,5 +105,5 @@ def worthwhile_links(
     indexed = {name.lower() for index in indexes if not index.why_not for name in index.definition.column_names}
     served = [number for number, column in enumerate(scan.links) if column.lower() in indexed]
     size, files = (0.0, 0) if listed is None else (_bytes_of_columns(scan, base, listed), listed.files)
-    pays = scan_seconds(size, scan.cores, files, stores.speed_of(base.location)) >= WORTH_SECONDS
+    pays = scan_seconds(format_of(base), size, scan.cores, files, stores.speed_of(base.location)) >= WORTH_SECONDS
     return served if pays or said.strategy is not None else []

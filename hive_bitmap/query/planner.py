@@ -253,7 +253,7 @@ def _read_by_index(files: pa.Table) -> int:
 def _costs(question: Question, work: Candidates, read: Reads, exact: bool) -> tuple[dict[str, float], dict[str, str]]:
     """The price in seconds of each strategy that is possible, and why the others are not."""
     share, cores, store = question.share, question.cores, question.store
-    costs = {FULL_SCAN: scan_seconds(share * read.total, cores, read.files, store)}
+    costs = {FULL_SCAN: scan_seconds(question.format, share * read.total, cores, read.files, store)}
     impossible = {}
     direct = ROWS if question.native else DIRECT_STRATEGY.get(question.format, BLOCKS)
     direct_price = direct_seconds(question.format, read, share, cores, store)
@@ -265,11 +265,11 @@ def _costs(question: Question, work: Candidates, read: Reads, exact: bool) -> tu
     else:
         costs[direct] = direct_price
     if not question.count:
-        engine_price = engine_seconds(read, share, cores, store)
+        engine_price = engine_seconds(question.format, read, share, cores, store)
         if question.native:
             impossible.clear()
-            costs[BLOCKS] = native_seconds(read, read.ranges, share, cores, store)
-            costs[FILES] = native_file_seconds(read, share, cores, store)
+            costs[BLOCKS] = native_seconds(question.format, read, read.ranges, share, cores, store)
+            costs[FILES] = native_file_seconds(question.format, read, share, cores, store)
         elif question.engine_can_skip_splits:
             costs[BLOCKS] = engine_price
             impossible.clear()

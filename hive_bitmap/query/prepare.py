@@ -184,7 +184,7 @@ class _Preparation:
         size, share = snapshot.bytes, self._share()
         store, native = snapshot.store, self._relation.native
         cores, files = self._relation.cores, snapshot.files
-        if hurry and too_small(int(size * share), cores, native=native, files=files, store=store):
+        if hurry and too_small(self._format, int(size * share), cores, native=native, files=files, store=store):
             why_not = f"all of its {size:,} bytes are read in less time than reading through an index takes to start"
             return self._full_scan(why_not, "too_small", uses, snapshot)
         sample = snapshot.sample() if hurry else None

@@ -14,7 +14,8 @@ from hive_bitmap.formats.orc_rows import decoded_share
 from hive_bitmap.stores.speed import LOCAL, Speed
 
 # Measured on one core of a small machine; only their ratios matter. Seconds, seconds a byte, seconds a row.
-SPARK_START, SPARK_BYTE = 0.10, 5.5e-9
+SPARK_START = 0.10
+SPARK_BYTE = {"parquet": 5.5e-9, "orc": 1.2e-8}
 NATIVE_LOOKUP = 0.02  # what planning takes that finds blocks; a range of a file is opened by itself
 NATIVE_RANGE = 2.0e-3
 DIRECT_START, DIRECT_ROW = 0.18, 2.0e-6
@@ -82,19 +83,21 @@ def _ranges(file: npt.NDArray[np.int32], selected: npt.NDArray[np.bool_]) -> int
     return int(starts.sum())
 
 
-def too_small(bytes_total: int, cores: int, *, native: bool, files: int = 0, store: Speed = LOCAL) -> bool:
+def too_small(
+    format: str, bytes_total: int, cores: int, *, native: bool, files: int = 0, store: Speed = LOCAL
+) -> bool:
     """Whether reading everything takes Spark less than it takes to start reading through an index.
 
     Where Spark's own reader is told the blocks (`native`), that is the time in which they are looked up.
     """
     if native:
-        return scan_seconds(bytes_total, cores, files, store) < SPARK_START + NATIVE_LOOKUP + store.request
-    return scan_seconds(bytes_total, cores, files, store) < DIRECT_START + store.request
+        return scan_seconds(format, bytes_total, cores, files, store) < SPARK_START + NATIVE_LOOKUP + store.request
+    return scan_seconds(format, bytes_total, cores, files, store) < DIRECT_START + store.request
 
 
-def scan_seconds(bytes_total: float, cores: int, files: int = 0, store: Speed = LOCAL) -> float:
+def scan_seconds(format: str, bytes_total: float, cores: int, files: int = 0, store: Speed = LOCAL) -> float:
     """What Spark takes to read all of these bytes, in so many files."""
-    return SPARK_START + _spark_seconds(bytes_total, files * SPARK_REQUESTS, cores, store)
+    return SPARK_START + _spark_seconds(format, bytes_total, files * SPARK_REQUESTS, cores, store)
 
 
 def waiting_seconds(files: int, cores: int, store: Speed) -> float:
@@ -102,36 +105,42 @@ def waiting_seconds(files: int, cores: int, store: Speed) -> float:
     return files * SPARK_REQUESTS * store.request / cores
 
 
-def engine_seconds(read: Reads, share: float, cores: int, store: Speed = LOCAL) -> float:
+def engine_seconds(format: str, read: Reads, share: float, cores: int, store: Speed = LOCAL) -> float:
     """What Spark takes to read a share of the bytes that it needs, the rest left out by the index."""
-    waits = store.request  # tasks list what is left out
-    return DIRECT_START + waits + _spark_seconds(share * read.needed, read.opened * SPARK_REQUESTS, cores, store)
+    seconds = _spark_seconds(format, share * read.needed, read.opened * SPARK_REQUESTS, cores, store)
+    return DIRECT_START + store.request + seconds  # tasks list what is left out
 
 
-def native_seconds(read: Reads, ranges: int, share: float, cores: int, store: Speed = LOCAL) -> float:
+def native_seconds(format: str, read: Reads, ranges: int, share: float, cores: int, store: Speed = LOCAL) -> float:
     """What Spark takes to read selected blocks, in so many ranges, and the files that are read whole."""
     waits = ranges * RANGE_REQUESTS + read.opened * CHECK_REQUESTS
-    seconds = _spark_seconds(share * (read.blocks + read.whole), waits, cores, store)
+    seconds = _spark_seconds(format, share * (read.blocks + read.whole), waits, cores, store)
     return SPARK_START + NATIVE_LOOKUP + store.request + seconds + ranges * NATIVE_RANGE / cores
 
 
-def native_file_seconds(read: Reads, share: float, cores: int, store: Speed = LOCAL) -> float:
+def native_file_seconds(format: str, read: Reads, share: float, cores: int, store: Speed = LOCAL) -> float:
     """What Spark takes to read the files of which anything is needed, whole."""
     waits = read.opened * (SPARK_REQUESTS + CHECK_REQUESTS)
-    return SPARK_START + NATIVE_LOOKUP + store.request + _spark_seconds(share * read.needed, waits, cores, store)
+    seconds = _spark_seconds(format, share * read.needed, waits, cores, store)
+    return SPARK_START + NATIVE_LOOKUP + store.request + seconds
 
 
 def direct_seconds(format: str, read: Reads, share: float, cores: int, store: Speed = LOCAL) -> float:
     """What tasks take that read the selected rows themselves, and a share of the bytes."""
-    by_byte = read.decoded * DIRECT_BYTE.get(format, SPARK_BYTE) + read.whole * SPARK_BYTE
+    spark_byte = _spark_byte(format)
+    by_byte = read.decoded * DIRECT_BYTE.get(format, spark_byte) + read.whole * spark_byte
     by_byte += (read.blocks + read.whole) * store.byte
     rounds = -(-read.opened // (cores * DIRECT_AT_ONCE))
     waits = (1 + rounds * DIRECT_REQUESTS) * store.request
     return DIRECT_START + waits + (share * by_byte + read.rows * DIRECT_ROW) / cores
 
 
-def _spark_seconds(bytes_read: float, waits: int, cores: int, store: Speed) -> float:
-    return (bytes_read * (SPARK_BYTE + store.byte) + waits * store.request) / cores
+def _spark_seconds(format: str, bytes_read: float, waits: int, cores: int, store: Speed) -> float:
+    return (bytes_read * (_spark_byte(format) + store.byte) + waits * store.request) / cores
+
+
+def _spark_byte(format: str) -> float:
+    return SPARK_BYTE.get(format, SPARK_BYTE["parquet"])
 
 
 def share_of_bytes(needed: Sequence[Column], columns: Sequence[Column]) -> float:

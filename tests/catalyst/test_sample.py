@@ -26,9 +26,9 @@ def table(spark: SparkSession, database: str, monkeypatch: pytest.MonkeyPatch) -
         f"FROM (SELECT id, id % {PARTITIONS} AS p FROM range(240000))"
     )
     hive_bitmap.build(spark, "t", ["half", "rare", "one"])
-    for price in ("SPARK_BYTE", "DIRECT_ROW"):  # as if it were large
-        monkeypatch.setattr(prices, price, 1e-3)
-    monkeypatch.setattr(prices, "DIRECT_BYTE", {"parquet": 1e-3})
+    monkeypatch.setattr(prices, "DIRECT_ROW", 1e-3)  # as if it were large
+    for price in ("SPARK_BYTE", "DIRECT_BYTE"):
+        monkeypatch.setattr(prices, price, {"parquet": 1e-3})
     return spark
 
 

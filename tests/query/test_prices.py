@@ -51,8 +51,8 @@ def test_stripes_are_added() -> None:
 
 def test_what_is_read_at_once_nearby_is_looked_up_where_each_request_waits() -> None:
     near = {"cores": 2, "native": True, "files": 20}
-    assert too_small(1_000_000, **near)  # type: ignore[arg-type]
-    assert not too_small(1_000_000, **near, store=Speed(0.03, 1e-8))  # type: ignore[arg-type]
+    assert too_small("parquet", 1_000_000, **near)  # type: ignore[arg-type]
+    assert not too_small("parquet", 1_000_000, **near, store=Speed(0.03, 1e-8))  # type: ignore[arg-type]
 
 
 def test_a_store_adds_its_requests_and_bytes_to_each_price() -> None:
@@ -60,10 +60,10 @@ def test_a_store_adds_its_requests_and_bytes_to_each_price() -> None:
     for latency in (0.03, 0.1):
         far = Speed(latency, 1e-8)
         prices = [
-            scan_seconds(read.total, 2, read.files, far) - scan_seconds(read.total, 2, read.files),
-            native_file_seconds(read, 1.0, 2, far) - native_file_seconds(read, 1.0, 2),
-            native_seconds(read, read.ranges, 1.0, 2, far) - native_seconds(read, read.ranges, 1.0, 2),
-            direct_seconds("parquet", read, 1.0, 2, far) - direct_seconds("parquet", read, 1.0, 2),
+            scan_seconds("orc", read.total, 2, read.files, far) - scan_seconds("orc", read.total, 2, read.files),
+            native_file_seconds("orc", read, 1.0, 2, far) - native_file_seconds("orc", read, 1.0, 2),
+            native_seconds("orc", read, 12, 1.0, 2, far) - native_seconds("orc", read, 12, 1.0, 2),
+            direct_seconds("orc", read, 1.0, 2, far) - direct_seconds("orc", read, 1.0, 2),
         ]
         assert all(price > latency for price in prices)
         assert prices == sorted(prices, reverse=True)
