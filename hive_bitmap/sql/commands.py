@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from hive_bitmap.building import build
 from hive_bitmap.errors import InvalidStatement, NotFound, Unsupported, suggestion
-from hive_bitmap.index import alter, build, catalog, drop, metastore
+from hive_bitmap.index import catalog
 from hive_bitmap.index.coverage import covered
 from hive_bitmap.index.definition import Definition, from_table
-from hive_bitmap.index.metastore import Table, quote
+from hive_bitmap.maintaining import alter, drop
+from hive_bitmap.metastore import metastore
+from hive_bitmap.metastore.metastore import Table, quote
 from hive_bitmap.sql.create import create, require_partition_columns
-from hive_bitmap.sql.listing import HIVE_COLUMNS, OPENLOOKENG_COLUMNS, hive_listing, openlookeng_listing
+from hive_bitmap.sql.show_index import HIVE_COLUMNS, OPENLOOKENG_COLUMNS, hive_listing, openlookeng_listing
 from hive_bitmap.sql.statements import (
     CreateIndex,
     DropDatabase,
