@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 import hive_bitmap
 from hive_bitmap.explaining.blockmap import files_kept
-from hive_bitmap.planning.planner import Plan
+from hive_bitmap.explaining.plan import Plan
 
 REPEATS = 3
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hive_bitmap.building import partition_change, staging
+from hive_bitmap.building import build_job, partition_change, staging
 from hive_bitmap.building.build_scope import Build, creation, refreshing
 from hive_bitmap.building.file_groups import jobs
 from hive_bitmap.building.partition_change import Change, Content
@@ -33,7 +33,6 @@ from hive_bitmap.metastore import metastore
 from hive_bitmap.metastore.base_files import Spec
 from hive_bitmap.metastore.file_listing import format_of
 from hive_bitmap.parallel import each
-from hive_bitmap.tasks import distribution
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -155,7 +154,7 @@ def _run(
         with staging.for_build(spark, base, busy) as staged, ThreadPoolExecutor(1) as beside:
             # A full scan of this session must not know less than the index.
             refreshed = beside.submit(metastore.forget_files, spark, base)
-            reports = distribution.run(spark, jobs(spark, base, busy, staged), progress)
+            reports = build_job.run(spark, jobs(spark, base, busy, staged), progress)
             refreshed.result()
         contents = partition_change.finish(planned.changes, reports)
         changed = sources.changed(base, planned.found)

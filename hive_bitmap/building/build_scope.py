@@ -13,13 +13,12 @@ from hive_bitmap.building.partition_change import Change
 from hive_bitmap.building.refresh import anew, refresh
 from hive_bitmap.errors import CorruptIndex, NotFound
 from hive_bitmap.index import catalog, checksums, generation, manifest
-from hive_bitmap.index.catalog import Values
 from hive_bitmap.index.coverage import covered
 from hive_bitmap.index.definition import Definition, schema_crc
 from hive_bitmap.index.manifest import Manifest
-from hive_bitmap.metastore import base_files, metastore, serde
+from hive_bitmap.metastore import base_files, metastore, serde, table_info
 from hive_bitmap.metastore.base_files import Source, Spec
-from hive_bitmap.metastore.metastore import Table
+from hive_bitmap.metastore.table_info import Table, Values
 from hive_bitmap.parallel import each
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ def refreshing(
 
 
 def _build(
-    spark: SparkSession, base: Table, scopes: Sequence[Scope], partitions: Sequence[metastore.Partition], compact: bool
+    spark: SparkSession, base: Table, scopes: Sequence[Scope], partitions: Sequence[table_info.Partition], compact: bool
 ) -> Build:
     values = [one.values for one in partitions]
     covers = [covered(spark, base, scope.definition.where, values) for scope in scopes]

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hive_bitmap.building.build_job import Job
 from hive_bitmap.building.group_indexing import Group
 from hive_bitmap.building.partition_change import Change
 from hive_bitmap.building.shard_compaction import Carry
@@ -17,9 +18,9 @@ from hive_bitmap.index.definition import schema_crc
 from hive_bitmap.metastore import metastore, serde
 from hive_bitmap.metastore.base_files import Source
 from hive_bitmap.metastore.file_listing import format_of
-from hive_bitmap.metastore.metastore import Table
+from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.stores import FileStatus
-from hive_bitmap.tasks.distribution import Job, parallelism
+from hive_bitmap.tasks.distribution import parallelism
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

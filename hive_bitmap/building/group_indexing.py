@@ -6,8 +6,7 @@ unindexed with the reason, and the group goes on.
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,12 +22,12 @@ from hive_bitmap.building import staged_values
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import FileChanged, Undecodable
 from hive_bitmap.formats.blocks import Blocks
-from hive_bitmap.formats.key_values import KeyColumn, arrow_type
 from hive_bitmap.index import fingerprint, shard
-from hive_bitmap.index.definition import BUCKET, OFFSET, Definition
+from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.index.manifest import FILES
 from hive_bitmap.index.shard import Written
+from hive_bitmap.index.table_schema import built_schema, key_columns, shard_name
 
 SHARD_BYTES = 256 << 20  # index rows in memory before they are sorted and written: bounds a task's memory
 MOST_BYTES = 1 << 30  # index rows of one file; more fit neither a task nor the offsets of an Arrow array
@@ -101,32 +100,6 @@ def index_rows(definition: Definition, keys: pa.Table, bucket: str, offset: int)
     columns += [pa.repeat(bucket, len(present)), pa.repeat(offset, len(present))]
     columns += [*_bitmaps(definition, found), pa.array(found.cardinalities(), pa.int32())]
     return pa.Table.from_arrays(columns, schema=built_schema(definition))
-
-
-def row_schema(definition: Definition) -> pa.Schema:
-    """The columns of an index table before they are compacted: keys, bucket, offset, bitmaps."""
-    return pa.schema([*key_fields(definition), BUCKET, OFFSET, *definition.bitmap_fields])
-
-
-def built_schema(definition: Definition) -> pa.Schema:
-    """The columns of `row_schema`, and the cardinality of each bitmap."""
-    return row_schema(definition).append(shard.CARDINALITY)
-
-
-def key_fields(definition: Definition) -> list[pa.Field]:
-    """The indexed columns with the Arrow types that carry them."""
-    return [pa.field(c.name, arrow_type(KeyColumn(c.name, c.type))) for c in definition.columns]
-
-
-def shard_name() -> str:
-    """A file name that no other attempt of any task has."""
-    return f"part-{uuid.uuid4().hex}.parquet"
-
-
-def key_columns(columns: Iterable[Column], schema: Sequence[Column], time_zone: str) -> list[KeyColumn]:
-    """Columns of the base table, whose data columns are `schema`, as its files are asked for them."""
-    place = {column.name: position for position, column in enumerate(schema)}
-    return [KeyColumn(column.name, column.type, time_zone, place[column.name]) for column in columns]
 
 
 def _weight(look: FileLook) -> int:

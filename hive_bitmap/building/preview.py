@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from hive_bitmap.building.build_scope import Build, refreshing
 from hive_bitmap.building.partition_change import Change
-from hive_bitmap.index.catalog import Values
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.metastore.base_files import Spec
-from hive_bitmap.metastore.metastore import Table, partition_name
+from hive_bitmap.metastore.table_info import Table, Values, partition_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from hive_bitmap.errors import BuildFailed, StoreError
 from hive_bitmap.index import catalog, generation
-from hive_bitmap.index.catalog import Index, Values
+from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.definition import Definition, from_table, stored_columns, to_properties
 from hive_bitmap.metastore import alter_table, metastore
-from hive_bitmap.metastore.metastore import Table, literal, quote
+from hive_bitmap.metastore.table_info import Table, Values, literal, quote
 from hive_bitmap.parallel import each
 
 if TYPE_CHECKING:

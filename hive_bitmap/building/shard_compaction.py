@@ -13,21 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap import stores
-from hive_bitmap.building.group_indexing import (
-    SHARD_BYTES,
-    Group,
-    ShardReport,
-    built_schema,
-    index_group,
-    key_fields,
-    shard_name,
-)
+from hive_bitmap.building.group_indexing import SHARD_BYTES, Group, ShardReport, index_group
 from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.index import checksums, shard
 from hive_bitmap.index.definition import BUCKET, OFFSET, OFFSETS, Definition
 from hive_bitmap.index.lookup import cardinalities, open_checked
 from hive_bitmap.index.manifest import FILES
 from hive_bitmap.index.shard import CARDINALITY
+from hive_bitmap.index.table_schema import built_schema, key_fields, shard_name
 
 
 @dataclass(frozen=True)

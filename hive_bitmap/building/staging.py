@@ -23,12 +23,13 @@ from hive_bitmap.building.staged_values import LIST, STAGED
 from hive_bitmap.errors import BuildFailed, Undecodable, Unsupported
 from hive_bitmap.formats import LAYOUTS
 from hive_bitmap.index import catalog, fingerprint, generation
-from hive_bitmap.index.catalog import Values
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.metastore.base_files import Source
 from hive_bitmap.metastore.file_listing import doubt, format_of
-from hive_bitmap.metastore.metastore import Table, is_cached, literal, quote, settings
+from hive_bitmap.metastore.metastore import is_cached
+from hive_bitmap.metastore.session_settings import settings
+from hive_bitmap.metastore.table_info import Table, Values, literal, quote
 from hive_bitmap.parallel import each
 from hive_bitmap.stores import FileStatus
 from hive_bitmap.tasks.distribution import cause, in_stores

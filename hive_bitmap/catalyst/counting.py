@@ -17,7 +17,7 @@ from hive_bitmap.counts.aggregates import KnownCounts, known_counts
 from hive_bitmap.counts.tally import COUNT, is_countable
 from hive_bitmap.errors import StoreError
 from hive_bitmap.index import catalog
-from hive_bitmap.metastore.metastore import Table
+from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.planning.planner import needs_file
 from hive_bitmap.planning.prepare import Prepared, prepare
 from hive_bitmap.planning.request import Relation, Request

@@ -19,7 +19,7 @@ from hive_bitmap.explaining.explain import to_json as plan_json
 from hive_bitmap.explaining.explain import to_text as plan_text
 from hive_bitmap.explaining.explain_html import body, page
 from hive_bitmap.explaining.measures import seconds
-from hive_bitmap.planning.planner import REASONS, Plan
+from hive_bitmap.explaining.plan import REASONS, Plan
 from hive_bitmap.predicates.tokens import tokenize
 from hive_bitmap.stores.requests import Requests, so_far
 

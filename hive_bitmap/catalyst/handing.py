@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from hive_bitmap.catalyst.conditions import Condition
 from hive_bitmap.columns import Column
-from hive_bitmap.metastore.metastore import CHAR_TYPE_KEY
+from hive_bitmap.metastore.table_info import CHAR_TYPE_KEY
 from hive_bitmap.planning.spark_leaves import FEW_KEYS, PLACE
 from hive_bitmap.predicates.nodes import SparkLeaf
 from hive_bitmap.versions import arrow_schema

@@ -18,11 +18,11 @@ from hive_bitmap.catalyst.listing import Listing, parse
 from hive_bitmap.catalyst.reporting import report
 from hive_bitmap.catalyst.scans import Listed, Scan
 from hive_bitmap.errors import HiveBitmapError, StoreError
+from hive_bitmap.explaining.plan import Plan
 from hive_bitmap.index import catalog
-from hive_bitmap.metastore import jvm_reader
-from hive_bitmap.metastore.metastore import Table
+from hive_bitmap.metastore import jvm_reader, metastore
+from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.planning import settings
-from hive_bitmap.planning.planner import Plan
 from hive_bitmap.planning.spark_fallback import left_to_spark
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Planning:
         with self._lock:
             known = self._tables.get(where)
         if known is None:
-            known = jvm_reader.table_of(spark, question.table(scan.number))
+            known = metastore.table_of(spark, question.table(scan.number))
             with self._lock:
                 self._tables[where] = known
         return known

@@ -19,7 +19,7 @@ from hive_bitmap.cli.output import format_option, print_count
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.explaining import explain as explaining
 from hive_bitmap.explaining.measures import measures
-from hive_bitmap.planning.planner import INDEX_ONLY, STRATEGIES, Plan
+from hive_bitmap.explaining.plan import INDEX_ONLY, STRATEGIES, Plan
 from hive_bitmap.sql.script import first_words
 
 log = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from hive_bitmap.errors import HiveBitmapError, NotFound, ServerError
 from hive_bitmap.hiveserver.connection import AUTHS, HTTP_PATH, PORT, SECONDS, TRANSPORTS, Address, Server
 
 if TYPE_CHECKING:
-    from hive_bitmap.planning.planner import Plan
+    from hive_bitmap.explaining.plan import Plan
     from hive_bitmap.sql.script import Part
 
 PASSWORD = "HIVE_BITMAP_PASSWORD"  # the environment variable; an argument could be seen by all

@@ -18,12 +18,13 @@ from hive_bitmap import stores
 from hive_bitmap.columns import Column, find
 from hive_bitmap.counts.tally import COUNT, added, tally
 from hive_bitmap.errors import CorruptBitmap, CorruptIndex
+from hive_bitmap.explaining.plan import INDEX_ONLY, Plan
 from hive_bitmap.formats.key_values import KeyColumn, arrow_type
 from hive_bitmap.index.fingerprint import Fingerprint
-from hive_bitmap.metastore.metastore import quote
+from hive_bitmap.metastore.table_info import quote
 from hive_bitmap.parallel import each
 from hive_bitmap.planning.count_budget import index_bytes
-from hive_bitmap.planning.planner import INDEX_ONLY, Plan, needs_file
+from hive_bitmap.planning.planner import needs_file
 from hive_bitmap.planning.prepare import DRIVER_INDEX_BYTES, Prepared, Reading, prepare
 from hive_bitmap.planning.request import Request, analysed
 from hive_bitmap.planning.spark_fallback import left_to_spark

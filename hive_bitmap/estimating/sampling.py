@@ -19,12 +19,13 @@ import pyarrow.parquet as pq
 
 from hive_bitmap import stores
 from hive_bitmap.building import staged_values
-from hive_bitmap.building.group_indexing import index_rows, key_columns
+from hive_bitmap.building.group_indexing import index_rows
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import FileChanged, Undecodable
 from hive_bitmap.estimating.resample import resampled
 from hive_bitmap.index import shard
 from hive_bitmap.index.definition import BUCKET, Definition
+from hive_bitmap.index.table_schema import key_columns
 
 Longs = npt.NDArray[np.int64]
 FEWEST_BLOCKS = 4  # of a sample: fewer do not tell how many blocks hold a key

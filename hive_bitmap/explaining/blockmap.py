@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 if TYPE_CHECKING:
-    from hive_bitmap.planning.planner import Plan
+    from hive_bitmap.explaining.plan import Plan
 
 Int64s = npt.NDArray[np.int64]
 

@@ -16,7 +16,7 @@ from hive_bitmap.explaining.explain_html import to_html
 from hive_bitmap.explaining.measures import measures, of_all, percent, seconds, size, vanished
 
 if TYPE_CHECKING:
-    from hive_bitmap.planning.planner import IndexUse, Plan
+    from hive_bitmap.explaining.plan import IndexUse, Plan
 
 __all__ = ["to_html", "to_json", "to_text"]
 

@@ -18,7 +18,7 @@ from hive_bitmap.explaining.blockmap import BlockMap, Cells, MapRow, block_map
 from hive_bitmap.explaining.measures import measures, of_all, percent, seconds, size, vanished
 
 if TYPE_CHECKING:
-    from hive_bitmap.planning.planner import Plan
+    from hive_bitmap.explaining.plan import Plan
 
 # A browser lays out this many cells at once without a pause; above it, neighbours share a cell.
 MAX_CELLS = 20_000

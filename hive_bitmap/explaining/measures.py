@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hive_bitmap.explaining.blockmap import files_kept
 
 if TYPE_CHECKING:
-    from hive_bitmap.planning.planner import Plan
+    from hive_bitmap.explaining.plan import Plan
 
 
 def measures(plan: Plan) -> list[tuple[str, str, str, str]]:

@@ -14,7 +14,7 @@ from itertools import islice
 
 from hive_bitmap.columns import Column
 from hive_bitmap.index.definition import PREFIX, Definition
-from hive_bitmap.metastore.metastore import index_table_name, literal, quote
+from hive_bitmap.metastore.table_info import index_table_name, literal, quote
 
 MARKER = PREFIX + "exported"  # of an index table in Hive: the index that it was made from
 TABLE_STAMP = "base_timestamp"

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap import stores
-from hive_bitmap.building.group_indexing import shard_name
 from hive_bitmap.building.shard_compaction import shard_rows
 from hive_bitmap.errors import FileChanged, HiveBitmapError, Unsupported
 from hive_bitmap.hive2.ddl import HiveIndex, HivePartition
@@ -25,10 +24,11 @@ from hive_bitmap.index.definition import BUCKET, Definition, check_name, schema_
 from hive_bitmap.index.fingerprint import COARSE_RESOLUTION, Fingerprint
 from hive_bitmap.index.manifest import Manifest
 from hive_bitmap.index.shard import CARDINALITY, write
+from hive_bitmap.index.table_schema import shard_name
 from hive_bitmap.metastore import metastore, serde
 from hive_bitmap.metastore.base_files import Source, require_one_listing, sources
 from hive_bitmap.metastore.file_listing import format_of
-from hive_bitmap.metastore.metastore import NULL_PARTITION, Table, hadoop_path
+from hive_bitmap.metastore.table_info import NULL_PARTITION, Table, hadoop_path
 from hive_bitmap.tasks.distribution import cause, in_tasks
 
 if TYPE_CHECKING:

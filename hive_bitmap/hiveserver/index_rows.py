@@ -15,7 +15,7 @@ from hive_bitmap.formats.key_values import KeyColumn, arrow_type
 from hive_bitmap.hiveserver.connection import Server
 from hive_bitmap.hiveserver.hiveql import condition
 from hive_bitmap.index.definition import BUCKET, OFFSET, OFFSETS, Definition
-from hive_bitmap.metastore.metastore import quote
+from hive_bitmap.metastore.table_info import quote
 from hive_bitmap.predicates.nodes import Predicate
 
 COMPARED = ("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "string", "varchar", "date")

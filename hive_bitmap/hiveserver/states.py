@@ -17,7 +17,7 @@ from hive_bitmap.index.definition import Definition, schema_crc
 from hive_bitmap.index.manifest import FILES, Manifest
 from hive_bitmap.metastore import file_listing, serde
 from hive_bitmap.metastore.file_listing import is_visible
-from hive_bitmap.metastore.metastore import Table, partition_name
+from hive_bitmap.metastore.table_info import Table, partition_name
 from hive_bitmap.selecting.candidates import PartitionState
 from hive_bitmap.stores import FileStatus
 

@@ -18,7 +18,7 @@ from hive_bitmap.errors import AlreadyExists, InvalidProperty, NotFound, Unsuppo
 from hive_bitmap.index import generation, schema_drift
 from hive_bitmap.index.definition import PREFIX, VERSION, Definition, from_table, to_properties
 from hive_bitmap.metastore import alter_table, metastore, session_stores
-from hive_bitmap.metastore.metastore import Table, hadoop_path, index_table_name
+from hive_bitmap.metastore.table_info import Table, Values, hadoop_path, index_table_name
 from hive_bitmap.parallel import each
 from hive_bitmap.session_cache import Recent
 
@@ -31,7 +31,7 @@ TABLES_AT_ONCE = 500  # described in one call to the metastore
 INDEXES_REMEMBERED = 30.0  # seconds for which a query need not hear of what other sessions did to the indexes
 PARTITIONS_REMEMBERED = 10_000  # of an index table; those of a larger one are asked for each time
 Name = tuple[str, str]  # of a database and a table in it
-Values = tuple[str | None, ...]  # of the partition columns; () for the one state of an unpartitioned table
+
 _index_tables: Recent[Name, _Named] = Recent()  # of base tables
 _told: dict[Callable[[], None], None] = {}  # functions to call when indexes change
 _states: Recent[Name, dict[Values, str]] = Recent(most=64)  # of partitioned index tables

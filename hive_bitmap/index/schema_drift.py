@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hive_bitmap.index import generation
 from hive_bitmap.index.definition import Definition
-from hive_bitmap.metastore.metastore import Table
+from hive_bitmap.metastore.table_info import Table
 
 
 def problem(base: Table, table: Table, definition: Definition) -> str:

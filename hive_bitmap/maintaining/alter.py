@@ -13,7 +13,7 @@ from hive_bitmap.errors import AlreadyExists, InvalidProperty, Unsupported
 from hive_bitmap.index import catalog
 from hive_bitmap.index.coverage import covered
 from hive_bitmap.index.definition import COMPRESSIONS, Definition, check_name, one_of, own_property
-from hive_bitmap.metastore.metastore import index_table_name
+from hive_bitmap.metastore.table_info import index_table_name
 from hive_bitmap.predicates.spark_conditions import bracketed
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from hive_bitmap.index import catalog, generation
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.generation import GRACE_SECONDS
 from hive_bitmap.metastore import metastore
-from hive_bitmap.metastore.metastore import Table
+from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.parallel import each
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from hive_bitmap.index import catalog
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.coverage import covered
 from hive_bitmap.metastore import metastore
-from hive_bitmap.metastore.metastore import Table
+from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.predicates.spark_conditions import bracketed
 
 if TYPE_CHECKING:

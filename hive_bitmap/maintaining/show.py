@@ -11,14 +11,14 @@ import pyarrow.compute as pc
 from hive_bitmap import stores
 from hive_bitmap.errors import CorruptIndex, Unsupported
 from hive_bitmap.index import catalog, generation, manifest
-from hive_bitmap.index.catalog import Index, Values
+from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.coverage import covered
 from hive_bitmap.index.definition import Definition, schema_crc
 from hive_bitmap.index.manifest import Manifest
-from hive_bitmap.metastore import base_files, metastore, serde
+from hive_bitmap.metastore import base_files, metastore, serde, table_info
 from hive_bitmap.metastore.base_files import Source
 from hive_bitmap.metastore.file_listing import format_of, is_visible
-from hive_bitmap.metastore.metastore import Table, quote
+from hive_bitmap.metastore.table_info import Table, Values, quote
 from hive_bitmap.parallel import each
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def _partition(names: list[str], index: Index, source: Source, folder: str | Non
             stale, stale_bytes = stale + 1, stale_bytes + file.size
     present = {file.path for file in source.files}
     return PartitionStatus(
-        metastore.partition_name(names, source.values),
+        table_info.partition_name(names, source.values),
         source.values,
         fresh,
         stale,

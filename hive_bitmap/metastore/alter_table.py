@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from hive_bitmap.metastore import jvm_reader, metastore
-from hive_bitmap.metastore.metastore import Table, literal, partition_spec, verbatim_partitions
+from hive_bitmap.metastore import jvm_reader, table_info
+from hive_bitmap.metastore.session_settings import verbatim_partitions
+from hive_bitmap.metastore.table_info import Table, literal, partition_spec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,7 +54,7 @@ def set_properties(spark: SparkSession, table: Table, properties: Mapping[str, s
 
 def rename(spark: SparkSession, table: Table, name: str) -> None:
     """Give a table another name in its database; its files stay where they are."""
-    spark.sql(f"ALTER TABLE {table.sql_name} RENAME TO {metastore.quote(table.database)}.{metastore.quote(name)}")
+    spark.sql(f"ALTER TABLE {table.sql_name} RENAME TO {table_info.quote(table.database)}.{table_info.quote(name)}")
 
 
 def _set_locations(spark: SparkSession, table: Table, folders: Mapping[Values, str]) -> None:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from hive_bitmap import stores
 from hive_bitmap.errors import NotFound, Unsupported
-from hive_bitmap.index.catalog import Values
 from hive_bitmap.metastore import metastore, serde
 from hive_bitmap.metastore.file_listing import files_of
-from hive_bitmap.metastore.metastore import Partition, Table
+from hive_bitmap.metastore.table_info import Partition, Table, Values
 from hive_bitmap.parallel import each
 from hive_bitmap.stores import FileStatus
 

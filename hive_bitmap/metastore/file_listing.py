@@ -13,7 +13,7 @@ from hive_bitmap import stores
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.formats import FORMATS
 from hive_bitmap.metastore import serde
-from hive_bitmap.metastore.metastore import Table
+from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.stores import FileStatus
 
 FORMAT_OF_INPUT = {

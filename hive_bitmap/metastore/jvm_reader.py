@@ -16,21 +16,11 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
 from hive_bitmap.errors import ServerError, StoreError
-from hive_bitmap.metastore.metastore import (
-    NULL_PARTITION,
-    Partition,
-    Table,
-    columns_of,
-    hadoop_path,
-    is_unknown_kind,
-    with_server_wide,
-)
-from hive_bitmap.metastore.session_stores import use as use_stores
+from hive_bitmap.metastore.table_info import NULL_PARTITION, Partition, Table, columns_of, hadoop_path, is_unknown_kind
 from hive_bitmap.stores.options import HDFS_USER, PREFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
 
 Values = tuple[str | None, ...]
 PIECE = 8000  # characters
@@ -70,7 +60,6 @@ def _described(bridge: _Bridge, database: str, names: Sequence[str]) -> list[Tab
 
 def table_of(spark: SparkSession, described: Any) -> Table:
     """A table from its description in Spark's catalog, an object of the JVM (`CatalogTable`)."""
-    use_stores(spark)
     return _table(_bridge(spark).json(described))
 
 
@@ -285,3 +274,13 @@ def _table(info: dict[str, Any]) -> Table:
         info["provider"] != "hive" and bool(partition_names) and not info["tracksPartitionsInCatalog"],
     )
 
+
+def with_server_wide(settings: Mapping[str, str]) -> dict[str, str]:
+    """Settings of a session, and those of ours that Spark was started with, behind `spark.`: it drops all others.
+
+    >>> with_server_wide({"spark.hive_bitmap.strategy": "rows"})["hive_bitmap.strategy"]
+    'rows'
+    """
+    begin = "spark.hive_bitmap."
+    named = {key.removeprefix("spark."): said for key, said in settings.items() if key.startswith(begin)}
+    return {**named, **settings}

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from hive_bitmap import stores
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.metastore.metastore import Partition, Table
+from hive_bitmap.metastore.table_info import Partition, Table
 from hive_bitmap.stores import FileStatus
 
 INPUT_FORMATS = {

@@ -38,9 +38,9 @@ def options_of(spark: SparkSession) -> Options:
 
 
 def _asked(spark: SparkSession) -> dict[str, str]:
-    from hive_bitmap.metastore import jvm_reader, metastore
+    from hive_bitmap.metastore import jvm_reader, session_settings
 
-    said = metastore.settings(spark)
+    said = session_settings.settings(spark)
     if jvm_reader.available(spark):
         return {**jvm_reader.hadoop(spark, options.PREFIXES), **said}
     return {**{name.removeprefix(OF_HADOOP): value for name, value in said.items()}, **said}

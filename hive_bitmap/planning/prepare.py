@@ -10,31 +10,20 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from hive_bitmap.building.group_indexing import key_columns
 from hive_bitmap.columns import Column, find
 from hive_bitmap.errors import NotFound, StoreError, Undecodable, Unsupported
+from hive_bitmap.explaining.plan import BLOCKS, FILES, FULL_SCAN, INDEX_ONLY, STRATEGIES, IndexUse, Plan
 from hive_bitmap.formats import FORMATS
 from hive_bitmap.formats.key_values import KeyColumn
 from hive_bitmap.index.definition import Definition
+from hive_bitmap.index.table_schema import key_columns
 from hive_bitmap.metastore import file_listing, jvm_reader, metastore, serde
-from hive_bitmap.metastore.metastore import Table
+from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.planning import settings
 from hive_bitmap.planning import snapshot as snapshots
 from hive_bitmap.planning import spark_leaves as spark_answers
 from hive_bitmap.planning.count_budget import bytes_to_look_up, index_bytes, over_budget
-from hive_bitmap.planning.planner import (
-    BLOCKS,
-    FILES,
-    FULL_SCAN,
-    INDEX_ONLY,
-    STRATEGIES,
-    IndexUse,
-    Plan,
-    Question,
-    explain_indexes,
-    full_scan,
-    make_plan,
-)
+from hive_bitmap.planning.planner import Question, explain_indexes, full_scan, make_plan
 from hive_bitmap.planning.prices import share_of_bytes, too_small, waiting_seconds
 from hive_bitmap.planning.request import Relation, Request
 from hive_bitmap.planning.resolving import resolve

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import InvalidPredicate
-from hive_bitmap.index.catalog import Index, Values
-from hive_bitmap.metastore import metastore
-from hive_bitmap.metastore.metastore import Table, quote
+from hive_bitmap.index.catalog import Index
+from hive_bitmap.metastore import metastore, table_info
+from hive_bitmap.metastore.table_info import Table, Values, quote
 from hive_bitmap.predicates.nodes import Predicate, SparkLeaf
 from hive_bitmap.predicates.spark_conditions import require_characters, satisfying
 from hive_bitmap.stores import FileStatus
@@ -94,5 +94,5 @@ def require_sql(spark: SparkSession, request: Request) -> None:
 
 
 def _refused(request: Request, error: AnalysisException) -> InvalidPredicate:
-    said = metastore.refusal(error)
+    said = table_info.refusal(error)
     return InvalidPredicate(f"Spark refuses {request.predicate!r} on table {request.table}: {said}")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from hive_bitmap.errors import InvalidPredicate
 from hive_bitmap.index import catalog
-from hive_bitmap.metastore import metastore
-from hive_bitmap.metastore.metastore import Table
+from hive_bitmap.metastore import session_settings
+from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.planning.request import Relation, Request, require_sql
 from hive_bitmap.planning.spark_leaves import true_keys
 from hive_bitmap.predicates.nodes import TRUE, Predicate, Unknown
@@ -24,7 +24,7 @@ def resolve(spark: SparkSession, request: Request) -> Relation:
 
     Raises NotFound for an unknown table and InvalidPredicate for a predicate that Spark refuses.
     """
-    settings = metastore.settings(spark)
+    settings = session_settings.settings(spark)
     base, indexes = catalog.table_and_indexes(spark, request.table, catalog.INDEXES_REMEMBERED)
     tree = _parsed(spark, request, base)
     return Relation(base, tuple(indexes), settings, tree, partial(true_keys, spark, base.name), parallelism(spark))

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hive_bitmap.errors import InvalidProperty
-from hive_bitmap.planning.planner import DIRECT_STRATEGY, STRATEGIES
+from hive_bitmap.explaining.plan import STRATEGIES
+from hive_bitmap.planning.planner import DIRECT_STRATEGY
 
 PREFIX = "hive_bitmap."
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hive_bitmap.building.group_indexing import key_fields
 from hive_bitmap.columns import Column, find
 from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.index import lookup
 from hive_bitmap.index.definition import Definition
-from hive_bitmap.metastore.metastore import CHAR_TYPE_KEY
+from hive_bitmap.index.table_schema import key_fields
+from hive_bitmap.metastore.table_info import CHAR_TYPE_KEY
 from hive_bitmap.planning.request import Evaluate
 from hive_bitmap.planning.spark_types import frame_of
 from hive_bitmap.predicates.nodes import Predicate, SparkLeaf, leaves_of

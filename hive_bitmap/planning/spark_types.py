@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from hive_bitmap.index import catalog
-from hive_bitmap.metastore import metastore
-from hive_bitmap.metastore.metastore import Table
+from hive_bitmap.metastore import metastore, table_info
+from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.session_cache import Recent
 from hive_bitmap.versions import data_frame
 
@@ -46,4 +46,4 @@ def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
 
 
 def _types(schema: StructType) -> dict[str, str]:
-    return {column.name.lower(): column.type for column in metastore.columns_of(schema.jsonValue())}
+    return {column.name.lower(): column.type for column in table_info.columns_of(schema.jsonValue())}

@@ -17,11 +17,11 @@ from hive_bitmap.columns import Column
 from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.formats.key_values import KeyColumn, arrow_type, is_simple
 from hive_bitmap.index import catalog, generation, manifest
-from hive_bitmap.index.catalog import Index, Values
+from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.manifest import Manifest
 from hive_bitmap.metastore import metastore
 from hive_bitmap.metastore.file_listing import files_of
-from hive_bitmap.metastore.metastore import Partition, Table, partition_name
+from hive_bitmap.metastore.table_info import Partition, Table, Values, partition_name
 from hive_bitmap.parallel import each
 from hive_bitmap.planning.request import Evaluate
 from hive_bitmap.predicates.nodes import Constant, Predicate, SparkLeaf, leaves_of

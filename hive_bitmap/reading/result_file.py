@@ -10,10 +10,10 @@ import numpy as np
 
 from hive_bitmap import stores
 from hive_bitmap.errors import Undecodable, Unsupported
+from hive_bitmap.explaining.plan import Plan
 from hive_bitmap.formats import FORMATS, LAYOUTS
 from hive_bitmap.metastore import file_listing, metastore
 from hive_bitmap.metastore.base_files import require_one_listing, sources
-from hive_bitmap.planning.planner import Plan
 from hive_bitmap.planning.prepare import prepare
 from hive_bitmap.planning.request import Request, analysed
 from hive_bitmap.reading.offsets import READER_LIMIT, result_file, selected_offsets

@@ -14,9 +14,10 @@ from urllib.parse import quote as percent
 import numpy as np
 
 from hive_bitmap.errors import Unsupported
+from hive_bitmap.explaining.plan import FILES, FULL_SCAN, INDEX_ONLY, Plan
 from hive_bitmap.formats import LAYOUTS
-from hive_bitmap.metastore.metastore import literal, quote
-from hive_bitmap.planning.planner import FILES, FULL_SCAN, INDEX_ONLY, Plan, needs_file
+from hive_bitmap.metastore.table_info import literal, quote
+from hive_bitmap.planning.planner import needs_file
 from hive_bitmap.planning.prepare import Prepared, Reading, prepare
 from hive_bitmap.planning.request import Request, analysed
 from hive_bitmap.planning.spark_types import schema_of

@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hive_bitmap.building.group_indexing import key_fields
 from hive_bitmap.columns import Column
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.index.manifest import Manifest
+from hive_bitmap.index.table_schema import key_fields
 from hive_bitmap.parallel import each
 from hive_bitmap.predicates.nodes import (
     TRUE,

@@ -14,7 +14,7 @@ from hive_bitmap.index.definition import OWN_PROPERTIES, Definition
 from hive_bitmap.maintaining import alter
 from hive_bitmap.metastore import metastore
 from hive_bitmap.metastore.file_listing import format_of
-from hive_bitmap.metastore.metastore import Table, literal
+from hive_bitmap.metastore.table_info import Table, literal
 from hive_bitmap.sql.statements import CreateIndex, Dialect, Where
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from hive_bitmap.index import catalog
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.maintaining.show import IndexStatus, show
 from hive_bitmap.metastore import metastore
-from hive_bitmap.metastore.metastore import quote
+from hive_bitmap.metastore.table_info import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.building import staged_values
-from hive_bitmap.building.group_indexing import key_columns
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import CorruptIndex, FileChanged, Undecodable
 from hive_bitmap.index.definition import BUCKET, OFFSET
+from hive_bitmap.index.table_schema import key_columns
 from hive_bitmap.verifying.compare import compare_block
 from hive_bitmap.verifying.known_file import COMPARED, DAMAGED, STALE, BaseFile, KnownFile, open_base
 from hive_bitmap.verifying.problems import Problems

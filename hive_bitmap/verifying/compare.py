@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.bitmaps import ENCODINGS
-from hive_bitmap.building.group_indexing import key_fields
 from hive_bitmap.errors import CorruptBitmap
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.shard import CARDINALITY
+from hive_bitmap.index.table_schema import key_fields
 from hive_bitmap.verifying.problems import Problems
 
 Longs = npt.NDArray[np.int64]

@@ -9,12 +9,12 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from hive_bitmap.building.group_indexing import key_columns
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import FileChanged, Undecodable
 from hive_bitmap.formats import Format
 from hive_bitmap.formats.blocks import Blocks
 from hive_bitmap.index.fingerprint import Fingerprint
+from hive_bitmap.index.table_schema import key_columns
 from hive_bitmap.verifying.problems import Problems
 
 COMPARED, STALE, DAMAGED = "compared", "stale", "damaged"

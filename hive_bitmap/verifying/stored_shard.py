@@ -11,12 +11,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hive_bitmap import stores
-from hive_bitmap.building.group_indexing import built_schema, key_fields, row_schema
 from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.index import checksums
 from hive_bitmap.index.definition import BUCKET, OFFSET, OFFSETS, Definition
 from hive_bitmap.index.lookup import open_checked
 from hive_bitmap.index.shard import CARDINALITY, cardinalities_path
+from hive_bitmap.index.table_schema import built_schema, key_fields, row_schema
 from hive_bitmap.verifying.problems import Problems
 
 _MAGIC = b"PAR1"  # what a Parquet file begins with

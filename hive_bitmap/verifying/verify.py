@@ -26,7 +26,7 @@ from hive_bitmap.index.shard import cardinalities_path
 from hive_bitmap.metastore import metastore, serde
 from hive_bitmap.metastore.base_files import Source, sources
 from hive_bitmap.metastore.file_listing import format_of, is_visible
-from hive_bitmap.metastore.metastore import Table
+from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.stores import FileStatus
 from hive_bitmap.tasks.distribution import in_tasks
 from hive_bitmap.verifying.audit import ShardAudit, ShardItem, audit_shard

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hive_bitmap.building.group_indexing import key_fields
 from hive_bitmap.columns import Column
 from hive_bitmap.counts import tally as counting
 from hive_bitmap.counts.tally import COUNT, tally
@@ -19,6 +18,7 @@ from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.index import lookup
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.fingerprint import Fingerprint
+from hive_bitmap.index.table_schema import key_fields
 from hive_bitmap.predicates.nodes import TRUE, Compare, IsNull, Or, Predicate, Prefix
 from hive_bitmap.selecting.candidates import Lookup, restrict
 from hive_bitmap.selecting.lookup_units import Part, Unit

@@ -25,8 +25,8 @@ from hive_bitmap.errors import (
     NotFound,
     Unsupported,
 )
+from hive_bitmap.explaining.plan import STRATEGIES
 from hive_bitmap.metastore import jvm_reader
-from hive_bitmap.planning.planner import STRATEGIES
 from tests.asking import FORCED, by_index, by_spark, difference, require_alike, require_alike_always, used
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.metastore.file_listing import base_files, odd_option
-from hive_bitmap.metastore.metastore import Table
+from hive_bitmap.metastore.table_info import Table
 
 
 def test_visible_files_that_lie_directly_in_the_folder(tmp_path: Path) -> None:

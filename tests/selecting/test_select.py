@@ -14,10 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hive_bitmap.building.group_indexing import Group, index_group, key_fields
+from hive_bitmap.building.group_indexing import Group, index_group
 from hive_bitmap.columns import Column
 from hive_bitmap.index import lookup, shard
 from hive_bitmap.index.definition import Definition
+from hive_bitmap.index.table_schema import key_fields
 from hive_bitmap.predicates.nodes import (
     NULL,
     And,
