@@ -23,6 +23,8 @@ from hive_bitmap.bitmaps import ewah, gap, plain, roaring
 from hive_bitmap.bitmaps.cached_bitmaps import Held
 from hive_bitmap.bitmaps.keybytes import KeyBytes
 
+__all__ = ["ENCODINGS", "Encoding", "cached_bitmaps", "keybytes", "ragged", "selection"]
+
 
 class Encoding(Protocol):
     """A stored form of bitmaps: its name, its columns, and the way to and from memory."""

@@ -15,6 +15,19 @@ from hive_bitmap.formats.engine import EngineFormat
 from hive_bitmap.formats.key_values import KeyColumn
 from hive_bitmap.formats.units import Layout
 
+__all__ = [
+    "FORMATS",
+    "LAYOUTS",
+    "Format",
+    "blocks",
+    "calendar_checks",
+    "engine",
+    "key_values",
+    "orc_rows",
+    "text",
+    "units",
+]
+
 
 class Format(Protocol):
     """What a file format can do; a handle is whatever its `open_file` returned, and serves one process."""

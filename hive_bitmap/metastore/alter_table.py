@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from hive_bitmap.metastore import jvm_reader, table_info
 from hive_bitmap.metastore.session_settings import verbatim_partitions
-from hive_bitmap.metastore.table_info import Table, literal, partition_spec
+from hive_bitmap.metastore.table_info import Table, Values, literal, partition_spec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Values = tuple[str | None, ...]
 AT_ONCE = 200  # partitions in one statement, or switched in one call
 
 

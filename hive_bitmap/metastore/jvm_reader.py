@@ -16,13 +16,19 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
 from hive_bitmap.errors import ServerError, StoreError
-from hive_bitmap.metastore.table_info import NULL_PARTITION, Partition, Table, columns_of, hadoop_path, is_unknown_kind
+from hive_bitmap.metastore.table_info import (
+    NULL_PARTITION,
+    Partition,
+    Table,
+    Values,
+    columns_of,
+    hadoop_path,
+    is_unknown_kind,
+)
 from hive_bitmap.stores.options import HDFS_USER, PREFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-Values = tuple[str | None, ...]
 PIECE = 8000  # characters
 CREDENTIAL_FILES = "security.credential.provider.path"
 

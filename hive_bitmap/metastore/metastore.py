@@ -1,7 +1,8 @@
 """What the metastore says of tables and partitions, read through the session.
 
-Two readers give the same values: one asks the session's catalog for many tables at once (`jvm_reader`, classic
-sessions only), the other reads `DESCRIBE .. AS JSON`, public SQL that Spark Connect has too. All changes are SQL.
+Two readers behind one protocol (`reader`) give the same values: `jvm_reader`, classic sessions only, asks the session's
+catalog for many tables at once; `sql_reader` reads `DESCRIBE .. AS JSON`, public SQL that Spark Connect has too. All
+changes are SQL.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sqlglot
 from sqlglot import exp
 
 from hive_bitmap.errors import NotFound, Unsupported
+from hive_bitmap.metastore.reader import Reader
 from hive_bitmap.metastore.sql_reader import SqlReader
 from hive_bitmap.metastore.table_info import Partition, Table, index_table_name
 
@@ -60,7 +62,7 @@ def describe_with(spark: SparkSession, name: str, others: Callable[[str, str], l
             return Table(database, table, "TEMPORARY"), []
         raise NotFound(f"no global temporary view {table!r}")
     try:
-        found: list[Table] = _reader(spark).describe(spark, database, [table, *others(database, table)], "." in name)
+        found = _reader(spark).describe(spark, database, [table, *others(database, table)], "." in name)
     except AnalysisException as e:
         if spark.catalog.databaseExists(database):
             raise
@@ -98,7 +100,7 @@ def table_of(spark: SparkSession, described: Any) -> Table:
     return jvm_reader.table_of(spark, described)
 
 
-def _reader(spark: SparkSession) -> Any:
+def _reader(spark: SparkSession) -> Reader:
     """Whoever asks for a table, or what it has, will look at its files: as this session reaches them."""
     from hive_bitmap.metastore import jvm_reader, session_stores
 

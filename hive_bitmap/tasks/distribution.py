@@ -1,4 +1,4 @@
-"""The Spark job of a build: groups of base files and shards to write anew travel to tasks, reports come back."""
+"""Functions and values on their way to Spark's tasks, which reach stores as this process does, and results back."""
 
 from __future__ import annotations
 
