@@ -48,7 +48,7 @@ $(DOCS): $(INSTALLED)
 demo: $(INSTALLED) ## index the flights of New York in 2013, and ask them a few questions
 	@$(WITH_JAVA) $(BIN)/python -m demo
 
-test: $(INSTALLED) ## run the tests that need no servers; T="tests/query -k name" runs some of all
+test: $(INSTALLED) ## run the tests that need no servers; T="tests/planning -k name" runs some of all
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(or $(T),$(WORKERS) -m "not servers and not hive and not stores")
 
 check: $(INSTALLED) ## lint, and check the types

@@ -16,10 +16,10 @@ import click
 from pyspark.sql import SparkSession
 
 import hive_bitmap
+from hive_bitmap.hive2.ddl import drop
+from hive_bitmap.hive2.export import export
 from hive_bitmap.hiveserver.connection import Server
 from hive_bitmap.hiveserver.hive2_index import register_index
-from hive_bitmap.index.hive2 import drop
-from hive_bitmap.index.hive2_export import export
 from tests.integration.servers import hive2
 from tests.integration.servers.hiveserver import HiveServer, JobFailed, Refused, run
 

@@ -23,8 +23,8 @@ from rich.table import Table
 
 import hive_bitmap
 from hive_bitmap import stores
-from hive_bitmap.index import hadoop
-from hive_bitmap.index.parallel import each
+from hive_bitmap.metastore import session_stores
+from hive_bitmap.parallel import each
 from hive_bitmap.session import session
 from hive_bitmap.stores import requests
 from tests.integration.servers import jars
@@ -71,7 +71,7 @@ def _measure(spark: SparkSession, url: str, files: int, partitions: int, out: Co
         "CREATE EXTERNAL TABLE t (k int, id bigint) PARTITIONED BY (p int) STORED AS PARQUET "
         f"LOCATION '{url}/many/t'"
     )
-    hadoop.use(spark)
+    session_stores.use(spark)
     names = [(p, n) for p in range(partitions) for n in range(each_partition)]
     step("make files", lambda: len(each(lambda name: _write(url, *name), names)))
     step("add partitions", lambda: _add(spark, url, partitions))

@@ -19,18 +19,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 import hive_bitmap
-from bench.data import (
-    KEYS,
-    SCHEMA,
-    TABLE,
-    Data,
-    Question,
-    append_small_file,
-    register,
-    write_small_files,
-)
-from hive_bitmap.query.blockmap import files_kept
-from hive_bitmap.query.planner import FILES, FULL_SCAN, INDEX_ONLY, Plan
+from bench.data import KEYS, SCHEMA, TABLE, Data, Question, append_small_file, register, write_small_files
+from hive_bitmap.explaining.blockmap import files_kept
+from hive_bitmap.explaining.plan import FILES, FULL_SCAN, INDEX_ONLY, Plan
 
 SPARK, OURS, DUCKDB = "Spark", "hive_bitmap", "DuckDB"
 NATIVE, TASKS = "native blocks", "rows in tasks"  # strategies that are asked for, whatever they cost

@@ -27,7 +27,7 @@ from rich.table import Table
 import hive_bitmap
 from bench import tables
 from hive_bitmap import stores
-from hive_bitmap.index import hadoop
+from hive_bitmap.metastore import session_stores
 from hive_bitmap.session import session
 from tests.integration.servers import jars
 from tests.stores.servers import proxy as proxy_server
@@ -100,7 +100,7 @@ def _make(spark: SparkSession, rows: int) -> None:
         "CREATE EXTERNAL TABLE t (r int, c int, h int, id bigint, text string) STORED AS PARQUET "
         f"LOCATION 's3a://{BUCKET}/t'"
     )
-    hadoop.use(spark)
+    session_stores.use(spark)
     rng, each = np.random.default_rng(18), rows // FILES
     for number in range(FILES):
         ids = np.arange(number * each, (number + 1) * each)
@@ -207,12 +207,12 @@ def _turn(spark: SparkSession, proxy: Proxy, ask: Callable[[SparkSession], Any])
 def _forget(spark: SparkSession) -> None:
     """As in a process that has just begun: neither engine remembers anything of the table."""
     from hive_bitmap.index import lookup, manifest
-    from hive_bitmap.stores import kept
+    from hive_bitmap.stores import block_cache
 
     spark.catalog.refreshTable("t")
     lookup.forget()
     manifest.read.cache_clear()
-    kept.forget()
+    block_cache.forget()
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ from bench import tables
 from demo import flights
 from demo.questions import INDEXED, QUESTIONS, Outcome, ask
 from hive_bitmap.errors import HiveBitmapError
-from hive_bitmap.query.explain import to_html, to_text
-from hive_bitmap.query.measures import percent, seconds, size
+from hive_bitmap.explaining.explain import to_html, to_text
+from hive_bitmap.explaining.measures import percent, seconds, size
 
 WAREHOUSE = Path("demo-warehouse")
 TABLES = ("flights", "flights_by_month")

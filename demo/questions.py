@@ -12,8 +12,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import hive_bitmap
-from hive_bitmap.query.blockmap import files_kept
-from hive_bitmap.query.planner import Plan
+from hive_bitmap.explaining.blockmap import files_kept
+from hive_bitmap.explaining.plan import Plan
 
 REPEATS = 3
 

@@ -17,59 +17,59 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import hive_bitmap.sql  # noqa: F401 - once it is loaded, the module does not hide the function below any more
-from hive_bitmap.catalyst.text import sql
+from hive_bitmap.catalyst.sql_text import sql
 from hive_bitmap.packages import require
 from hive_bitmap.session import session
 
 if TYPE_CHECKING:
+    from hive_bitmap.building.build import BuildReport, build, rebuild
+    from hive_bitmap.building.preview import Preview, preview
     from hive_bitmap.catalyst.enabling import disable, enable
-    from hive_bitmap.catalyst.explaining import Explanation, Relation, explain
-    from hive_bitmap.index.alter import extend, rename, set_properties
-    from hive_bitmap.index.build import BuildReport, build, rebuild
-    from hive_bitmap.index.clean import Leftover, clean
-    from hive_bitmap.index.drop import drop, drop_table
-    from hive_bitmap.index.estimate import Estimate, estimate
-    from hive_bitmap.index.preview import Preview, preview
-    from hive_bitmap.index.show import IndexStatus, show
-    from hive_bitmap.index.verify import Verification, verify
-    from hive_bitmap.query.aggregates import count, group_counts
-    from hive_bitmap.query.planner import Plan
-    from hive_bitmap.query.result_file import write_offsets
-    from hive_bitmap.query.scan import plan, scan
+    from hive_bitmap.catalyst.explanation import Explanation, Relation, explain
+    from hive_bitmap.counts.aggregates import count, group_counts
+    from hive_bitmap.estimating.estimate import Estimate, estimate
+    from hive_bitmap.explaining.plan import Plan
+    from hive_bitmap.maintaining.alter import extend, rename, set_properties
+    from hive_bitmap.maintaining.clean import Leftover, clean
+    from hive_bitmap.maintaining.drop import drop, drop_table
+    from hive_bitmap.maintaining.show import IndexStatus, show
+    from hive_bitmap.reading.result_file import write_offsets
+    from hive_bitmap.reading.scan import plan, scan
     from hive_bitmap.sql.datasource import register
+    from hive_bitmap.verifying.verify import Verification, verify
 
 __version__ = "0.1.0"
 _HOMES = {
-    "BuildReport": "index.build",
-    "Estimate": "index.estimate",
-    "Explanation": "catalyst.explaining",
-    "IndexStatus": "index.show",
-    "Leftover": "index.clean",
-    "Plan": "query.planner",
-    "Preview": "index.preview",
-    "Relation": "catalyst.explaining",
-    "Verification": "index.verify",
-    "build": "index.build",
-    "clean": "index.clean",
-    "count": "query.aggregates",
+    "BuildReport": "building.build",
+    "Estimate": "estimating.estimate",
+    "Explanation": "catalyst.explanation",
+    "IndexStatus": "maintaining.show",
+    "Leftover": "maintaining.clean",
+    "Plan": "planning.planner",
+    "Preview": "building.preview",
+    "Relation": "catalyst.explanation",
+    "Verification": "verifying.verify",
+    "build": "building.build",
+    "clean": "maintaining.clean",
+    "count": "counts.aggregates",
     "disable": "catalyst.enabling",
-    "drop": "index.drop",
-    "drop_table": "index.drop",
+    "drop": "maintaining.drop",
+    "drop_table": "maintaining.drop",
     "enable": "catalyst.enabling",
-    "estimate": "index.estimate",
-    "explain": "catalyst.explaining",
-    "extend": "index.alter",
-    "group_counts": "query.aggregates",
-    "plan": "query.scan",
-    "preview": "index.preview",
-    "rebuild": "index.build",
+    "estimate": "estimating.estimate",
+    "explain": "catalyst.explanation",
+    "extend": "maintaining.alter",
+    "group_counts": "counts.aggregates",
+    "plan": "reading.scan",
+    "preview": "building.preview",
+    "rebuild": "building.build",
     "register": "sql.datasource",
-    "rename": "index.alter",
-    "scan": "query.scan",
-    "set_properties": "index.alter",
-    "show": "index.show",
-    "verify": "index.verify",
-    "write_offsets": "query.result_file",
+    "rename": "maintaining.alter",
+    "scan": "reading.scan",
+    "set_properties": "maintaining.alter",
+    "show": "maintaining.show",
+    "verify": "verifying.verify",
+    "write_offsets": "reading.result_file",
 }
 __all__ = [
     "BuildReport",

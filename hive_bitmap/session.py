@@ -61,11 +61,11 @@ def session(
     if warehouse is not None:
         _open_metastore(spark, Path(warehouse).absolute())
     from hive_bitmap.catalyst.enabling import enable
-    from hive_bitmap.index import metastore_jvm
+    from hive_bitmap.metastore import jvm_reader
     from hive_bitmap.sql.datasource import register
 
     register(spark)
-    if metastore_jvm.available(spark):
+    if jvm_reader.available(spark):
         enable(spark)
     return spark
 

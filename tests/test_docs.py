@@ -22,12 +22,12 @@ from hive_bitmap.bitmaps import ENCODINGS
 from hive_bitmap.bitmaps.keybytes import key_bytes
 from hive_bitmap.cli import command
 from hive_bitmap.columns import Column
+from hive_bitmap.explaining.plan import REASONS, STRATEGIES
 from hive_bitmap.index import generation
 from hive_bitmap.index.definition import Definition, schema_crc, to_properties
 from hive_bitmap.index.manifest import FILES, SHARDS
-from hive_bitmap.query.offsets import result_file
-from hive_bitmap.query.planner import REASONS, STRATEGIES
-from hive_bitmap.query.settings import Settings
+from hive_bitmap.planning.settings import Settings
+from hive_bitmap.reading.offsets import result_file
 
 HOME = Path(__file__).parents[1]
 FORMAT = (HOME / "docs/format.md").read_text()

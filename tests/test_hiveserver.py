@@ -28,8 +28,8 @@ from hive_bitmap.errors import CorruptIndex, ServerError
 from hive_bitmap.hiveserver.connection import FETCHED, Address, Server, connected
 from hive_bitmap.hiveserver.hiveql import condition
 from hive_bitmap.index import manifest
-from hive_bitmap.query.keys import key_matches
-from hive_bitmap.query.nodes import And, Compare, Constant, In, IsNull, Or, Predicate, Prefix, SparkLeaf, Unknown
+from hive_bitmap.predicates.nodes import And, Compare, Constant, In, IsNull, Or, Predicate, Prefix, SparkLeaf, Unknown
+from hive_bitmap.selecting.key_matches import key_matches
 
 KEYS: dict[str, tuple[pa.DataType, list[object]]] = {
     "int": (pa.int32(), [None, -(2**31), -1, 0, 1, 7, 2**31 - 1]),

@@ -1,43 +1,57 @@
-"""The house rules on imports: one way only, and no Spark where the brain is."""
+"""The house rules on imports: one way only, through the fronts of rooms, and no Spark where the brain is."""
 
 from __future__ import annotations
 
 import ast
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "hive_bitmap"
-# A part imports itself and what stands above it; parts on one line do not know each other.
+# A room, or a module of none, imports itself and what stands above it; those on one line do not know each other.
 LAYERS = [
     {"errors"},
-    {"columns", "java", "packages", "versions", "stores"},
-    {"bitmaps", "formats"},
-    {"index"},
-    {"query"},
-    {"sql"},
+    {"columns", "java", "packages", "parallel", "session_cache", "versions", "stores"},
+    {"bitmaps", "formats", "predicates"},
+    {"metastore"},
+    {"index", "tasks"},
+    {"building", "selecting"},
+    {"estimating", "explaining", "hive2", "maintaining", "verifying"},
+    {"planning"},
+    {"reading"},
+    {"counts", "sql"},
     {"catalyst"},
     {"session", "hiveserver"},
     {"cli"},
     {"__main__"},
 ]
 LAYER = {part: number for number, parts in enumerate(LAYERS) for part in parts}
-BRAIN = ["predicates", "select", "planner", "offsets", "explain"]
-PURE = ["bitmaps", "stores", *(f"query.{name}" for name in BRAIN), "sql.parse"]
+MOST_MODULES = 20
+# Named like another module or a room, and why.
+SAME_NAMES = {
+    "metastore/metastore.py": "the module by which the room is used, and called",
+    "catalyst/planning.py": "answers Spark's optimizer, by the room `planning`",
+}
+BRAIN = ["predicates.parser", "selecting.select", "planning.planner", "reading.offsets", "explaining.explain"]
+PURE = ["bitmaps", "stores", *BRAIN, "sql.parse"]
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
+ROOMS = sorted(path.parent for path in MODULES if path.name == "__init__.py")
 
 
 def part_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-def imported_parts(path: Path, source: str) -> Iterator[str]:
-    "The parts of hive_bitmap that `source`, the text of `path`, imports anywhere, also lazily and for types only."
+def imported_names(path: Path, tree: ast.AST) -> Iterator[str]:
+    "What `tree`, the module `path`, imports of hive_bitmap anywhere, also lazily: `room.module.name`, or less of it."
     home = ["hive_bitmap", *path.relative_to(PACKAGE).parts[:-1]]
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -46,13 +60,58 @@ def imported_parts(path: Path, source: str) -> Iterator[str]:
             names = [f"{module}.{alias.name}" for alias in node.names]
         else:
             continue
-        parts = (name.split(".")[1] for name in names if name.startswith("hive_bitmap."))
-        yield from (part for part in parts if part != "__version__")
+        yield from (name.removeprefix("hive_bitmap.") for name in names if name.startswith("hive_bitmap."))
 
 
 def wrong_imports(path: Path, source: str) -> list[str]:
     own = part_of(path)
-    return [part for part in imported_parts(path, source) if part != own and LAYER.get(part, len(LAYERS)) >= LAYER[own]]
+    parts = (name.split(".")[0] for name in imported_names(path, ast.parse(source)))
+    return [
+        part
+        for part in parts
+        if part not in (own, "__version__") and LAYER.get(part, len(LAYERS)) >= LAYER.get(own, len(LAYERS))
+    ]
+
+
+def front_of(room: str) -> set[str]:
+    "The names in `__all__` of a room."
+    for node in ast.parse((PACKAGE / room / "__init__.py").read_text()).body:
+        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["__all__"]:
+            return set(ast.literal_eval(node.value))
+    return set()
+
+
+def passing_by_the_front(path: Path, source: str) -> list[str]:
+    "What a module takes from inside of other rooms: neither the front nor what the front names."
+    names = (name.split(".") for name in imported_names(path, ast.parse(source)))
+    return [
+        ".".join(name)
+        for name in names
+        if len(name) > 1
+        and name[0] != part_of(path)
+        and (PACKAGE / name[0]).is_dir()
+        and name[1] not in front_of(name[0])
+    ]
+
+
+def without_types(tree: ast.Module) -> ast.Module:
+    "The module as it runs: without what stands under `if TYPE_CHECKING`."
+
+    class Runs(ast.NodeTransformer):
+        def visit_If(self, node: ast.If) -> ast.AST | None:
+            return None if ast.unparse(node.test) == "TYPE_CHECKING" else self.generic_visit(node)
+
+    return Runs().visit(tree)
+
+
+def module_named(name: str) -> str:
+    "The module of an imported name, which may be one itself."
+    parts = name.split(".")
+    while parts and not (PACKAGE / "/".join(parts)).with_suffix(".py").is_file():
+        if (PACKAGE / "/".join(parts) / "__init__.py").is_file():
+            break
+        parts.pop()
+    return ".".join(parts)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
@@ -60,19 +119,73 @@ def test_imports_go_one_way(path: Path) -> None:
     assert wrong_imports(path, path.read_text()) == []
 
 
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_rooms_are_entered_by_their_fronts(path: Path) -> None:
+    assert passing_by_the_front(path, path.read_text()) == []
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
+def test_a_front_says_what_its_room_is_for_and_names_what_is_there(room: Path) -> None:
+    front = import_module(f"hive_bitmap.{room.name}")
+    assert len(front.__doc__ or "") > 60
+    assert front_of(room.name) or room.name == "cli", "no __all__"  # cli is the program: nobody imports it
+    absent = [name for name in front_of(room.name) if not (room / f"{name}.py").is_file() and not hasattr(front, name)]
+    assert absent == []
+
+
+def test_fronts_load_no_spark() -> None:
+    fronts = ", ".join(f"hive_bitmap.{room.name}" for room in ROOMS)
+    code = f"import sys, {fronts}\nprint('pyspark' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    graph = {}
+    for path in MODULES:
+        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
+        runs = imported_names(path, without_types(ast.parse(path.read_text())))
+        graph[name] = {module_named(found) for found in runs} - {name, ""}
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
+
+
+def test_rooms_stay_small() -> None:
+    assert {room.name: count for room in ROOMS if (count := len(list(room.glob("*.py"))) - 1) > MOST_MODULES} == {}
+    assert len(list(PACKAGE.glob("*.py"))) <= MOST_MODULES
+
+
+def test_a_name_stands_for_one_module() -> None:
+    modules = [path for path in MODULES if path.name != "__init__.py"]
+    named = Counter([*(path.stem for path in modules), *(room.name for room in ROOMS)])
+    twice = [path for path in modules if named[path.stem] > 1]
+    assert [str(path.relative_to(PACKAGE)) for path in twice] == sorted(SAME_NAMES)
+
+
 @pytest.mark.parametrize(
     ("module", "source", "wrong"),
     [
-        ("index/build.py", "from hive_bitmap.query import planner", ["query"]),
-        ("index/build.py", "def f():\n    import hive_bitmap.sql.commands", ["sql"]),
+        ("index/catalog.py", "from hive_bitmap.planning import planner", ["planning"]),
+        ("index/catalog.py", "def f():\n    import hive_bitmap.sql.commands", ["sql"]),
         ("bitmaps/gap.py", "from ..formats import parquet", ["formats"]),
         ("bitmaps/gap.py", "from hive_bitmap import session, errors", ["session"]),
-        ("query/planner.py", "from . import select\nfrom .. import unheard_of", ["unheard_of"]),
+        ("planning/planner.py", "from . import prices\nfrom .. import unheard_of", ["unheard_of"]),
         ("cli.py", "import pyspark\nfrom hive_bitmap.sql import commands\nfrom hive_bitmap.session import session", []),
     ],
 )
 def test_the_rule_sees_every_way_of_importing(module: str, source: str, wrong: list[str]) -> None:
     assert wrong_imports(PACKAGE / module, source) == wrong
+
+
+@pytest.mark.parametrize(
+    ("source", "wrong"),
+    [
+        ("from hive_bitmap.building import build, refresh", ["building.refresh"]),
+        ("from hive_bitmap.building.refresh import Refresh", ["building.refresh.Refresh"]),
+        ("def f():\n    import hive_bitmap.verifying.audit", ["verifying.audit"]),
+        ("from hive_bitmap import building, stores\nfrom hive_bitmap.cli import output", []),
+    ],
+)
+def test_the_rule_sees_who_passes_by_a_front(source: str, wrong: list[str]) -> None:
+    assert passing_by_the_front(PACKAGE / "cli/sql.py", source) == wrong
 
 
 @pytest.mark.parametrize("module", PURE)

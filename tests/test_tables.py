@@ -14,7 +14,7 @@ from bench.measure import DUCKDB, NATIVE, OURS, SPARK, TASKS, Asked, Grouped, Ra
 from bench.tables import fitting
 from demo.__main__ import outcomes_table
 from demo.questions import QUESTIONS, Outcome
-from hive_bitmap.query.planner import Plan
+from hive_bitmap.explaining.plan import Plan
 
 LONG = Race({name: [12.3456] for name in (SPARK, OURS, DUCKDB, NATIVE, TASKS)}, {})
 ASKED = Asked(

@@ -4,7 +4,7 @@ Each encoding is a module that keeps this contract:
 
 * `encode` takes the non-zero bytes of the bitmaps of all k keys of a block (`keybytes`) and gives the stored columns.
 * `decode_into` ORs m stored bitmaps, of any blocks, into a selection (`selection`); several may fall into one block.
-* `hold` gives the form (`held`) in which stored bitmaps are kept in memory between queries.
+* `hold` gives the form (`cached_bitmaps`) in which stored bitmaps are kept in memory between queries.
 * `cardinalities` counts their rows without a selection.
 * What does not fit its block raises CorruptBitmap before a bit is written: a bitmap is never cut, padded or guessed.
 * An encoding's name stands for its bytes: whoever wrote them (Hive, CRoaring, an earlier version), they read alike.
@@ -20,8 +20,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hive_bitmap.bitmaps import ewah, gap, plain, roaring
-from hive_bitmap.bitmaps.held import Held
+from hive_bitmap.bitmaps.cached_bitmaps import Held
 from hive_bitmap.bitmaps.keybytes import KeyBytes
+
+__all__ = ["ENCODINGS", "Encoding", "cached_bitmaps", "keybytes", "ragged", "selection"]
 
 
 class Encoding(Protocol):

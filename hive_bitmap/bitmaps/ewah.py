@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hive_bitmap.bitmaps.held import AsStored, Held
+from hive_bitmap.bitmaps.cached_bitmaps import AsStored, Held
 from hive_bitmap.bitmaps.keybytes import KeyBytes, join_full
 from hive_bitmap.bitmaps.ragged import list_array, list_values, offsets_of, require, segment_sums, spans
 from hive_bitmap.bitmaps.writing import byte_lengths, fill, or_slices

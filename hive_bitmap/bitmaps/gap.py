@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hive_bitmap.bitmaps.held import BYTES_OF_ONE, Held, Sparse, Whole
+from hive_bitmap.bitmaps.cached_bitmaps import BYTES_OF_ONE, Held, Sparse, Whole
 from hive_bitmap.bitmaps.keybytes import KeyBytes, join_full
 from hive_bitmap.bitmaps.ragged import (
     binary_array,

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hive_bitmap.bitmaps.held import Whole
+from hive_bitmap.bitmaps.cached_bitmaps import Whole
 from hive_bitmap.bitmaps.keybytes import KeyBytes
 from hive_bitmap.bitmaps.ragged import binary_array, binary_values, segment_sums
 

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hive_bitmap.bitmaps.cached_bitmaps import AsStored, Held
 from hive_bitmap.bitmaps.containers import ARRAY, ARRAY_MAX, BITS, BITS_SIZE, RUNS, parse
-from hive_bitmap.bitmaps.held import AsStored, Held
 from hive_bitmap.bitmaps.keybytes import KeyBytes
 from hive_bitmap.bitmaps.ragged import binary_array, binary_values, offsets_of, segment_sums, spans
 from hive_bitmap.bitmaps.writing import byte_lengths, fill_rows, or_rows, or_slices

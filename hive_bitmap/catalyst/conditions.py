@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from hive_bitmap.columns import Column
-from hive_bitmap.query.nodes import (
+from hive_bitmap.predicates.nodes import (
     And,
     Compare,
     Constant,

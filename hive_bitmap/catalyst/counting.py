@@ -13,15 +13,15 @@ import pyarrow.compute as pc
 from hive_bitmap.catalyst.conditions import Condition
 from hive_bitmap.catalyst.handing import truths
 from hive_bitmap.catalyst.listing import Listing, as_now
+from hive_bitmap.counts.aggregates import KnownCounts, known_counts
+from hive_bitmap.counts.tally import COUNT, is_countable
 from hive_bitmap.errors import StoreError
 from hive_bitmap.index import catalog
-from hive_bitmap.index.metastore import Table
-from hive_bitmap.query.aggregates import KnownCounts, known_counts
-from hive_bitmap.query.left import left_to_spark
-from hive_bitmap.query.planner import needs_file
-from hive_bitmap.query.prepare import Prepared, prepare
-from hive_bitmap.query.request import Relation, Request
-from hive_bitmap.query.tally import COUNT, is_countable
+from hive_bitmap.metastore.table_info import Table
+from hive_bitmap.planning.planner import needs_file
+from hive_bitmap.planning.prepare import Prepared, prepare
+from hive_bitmap.planning.request import Relation, Request
+from hive_bitmap.planning.spark_fallback import left_to_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,15 +17,15 @@ from hive_bitmap.catalyst.listing import Listing
 from hive_bitmap.catalyst.reporting import label, read_of_all, report
 from hive_bitmap.catalyst.scans import Listed, Scan, why_small, worthwhile_links
 from hive_bitmap.errors import HiveBitmapError
+from hive_bitmap.explaining.plan import BLOCKS, FILES, FULL_SCAN, INDEX_ONLY, Plan
 from hive_bitmap.index.catalog import Index
-from hive_bitmap.index.metastore import Table
-from hive_bitmap.query import settings
-from hive_bitmap.query.nodes import Constant
-from hive_bitmap.query.planner import BLOCKS, FILES, FULL_SCAN, INDEX_ONLY, Plan
-from hive_bitmap.query.prepare import Prepared, prepare
-from hive_bitmap.query.request import Relation, Request
-from hive_bitmap.query.scan import narrow
-from hive_bitmap.query.snapshot import Snapshot
+from hive_bitmap.metastore.table_info import Table
+from hive_bitmap.planning import settings
+from hive_bitmap.planning.prepare import Prepared, prepare
+from hive_bitmap.planning.request import Relation, Request
+from hive_bitmap.planning.snapshot import Snapshot
+from hive_bitmap.predicates.nodes import Constant
+from hive_bitmap.reading.scan import narrow
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

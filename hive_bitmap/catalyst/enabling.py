@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from cachetools import LRUCache
 
-from hive_bitmap.catalyst import statements
+from hive_bitmap.catalyst import index_statements
 from hive_bitmap.catalyst.planning import Planning
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.index import catalog, metastore_jvm
+from hive_bitmap.index import catalog
+from hive_bitmap.metastore import jvm_reader
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -42,7 +43,7 @@ class Answers:
             case "count":
                 return self.planning.counts(spark, asked)
             case wanted:
-                return statements.answer(spark, wanted, asked.text())
+                return index_statements.answer(spark, wanted, asked.text())
 
     def _session(self, session: Any) -> SparkSession:
         """The session in Python; one for each of the JVM's, since what is remembered is kept by session."""
@@ -67,7 +68,7 @@ def enable(spark: SparkSession) -> None:
     Nothing of a query has to change. `hive_bitmap.explain` tells what became of it; `hive_bitmap.enabled` and other
     settings are read where a plan is made. Raises Unsupported on a Spark Connect client, whose server does it.
     """
-    if not metastore_jvm.available(spark):
+    if not jvm_reader.available(spark):
         raise Unsupported(
             "a Spark Connect client plans nothing: start the server with the jar that `hive-bitmap jar` names, "
             f"--conf spark.sql.extensions={EXTENSION}"
@@ -86,19 +87,19 @@ def _forget_unindexed() -> None:
     from pyspark.sql import SparkSession
 
     spark = SparkSession.getActiveSession()
-    if spark is not None and metastore_jvm.available(spark):
+    if spark is not None and jvm_reader.available(spark):
         _bridge(spark).forgetUnindexed()
 
 
 def disable(spark: SparkSession) -> None:
     """Undo `enable`: plans are Spark's own again."""
-    if metastore_jvm.available(spark):
+    if jvm_reader.available(spark):
         _bridge(spark).disable()
 
 
 def is_enabled(spark: SparkSession) -> bool:
     """Whether queries of a session may use indexes."""
-    return metastore_jvm.available(spark) and bool(_bridge(spark).isEnabled())
+    return jvm_reader.available(spark) and bool(_bridge(spark).isEnabled())
 
 
 @lru_cache(maxsize=8)

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from hive_bitmap.catalyst.conditions import Condition
 from hive_bitmap.columns import Column
-from hive_bitmap.index.metastore import CHAR_TYPE_KEY
-from hive_bitmap.query.answers import FEW_KEYS, PLACE
-from hive_bitmap.query.nodes import SparkLeaf
+from hive_bitmap.metastore.table_info import CHAR_TYPE_KEY
+from hive_bitmap.planning.spark_leaves import FEW_KEYS, PLACE
+from hive_bitmap.predicates.nodes import SparkLeaf
 from hive_bitmap.versions import arrow_schema
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hive_bitmap import stores
-from hive_bitmap.index.catalog import Values
-from hive_bitmap.index.parallel import each
+from hive_bitmap.metastore.table_info import Values
+from hive_bitmap.parallel import each
 from hive_bitmap.stores import FileStatus
 
 _ESCAPED = re.compile(r"\\(.)")

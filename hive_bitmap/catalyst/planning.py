@@ -18,11 +18,12 @@ from hive_bitmap.catalyst.listing import Listing, parse
 from hive_bitmap.catalyst.reporting import report
 from hive_bitmap.catalyst.scans import Listed, Scan
 from hive_bitmap.errors import HiveBitmapError, StoreError
-from hive_bitmap.index import catalog, metastore_jvm
-from hive_bitmap.index.metastore import Table
-from hive_bitmap.query import settings
-from hive_bitmap.query.left import left_to_spark
-from hive_bitmap.query.planner import Plan
+from hive_bitmap.explaining.plan import Plan
+from hive_bitmap.index import catalog
+from hive_bitmap.metastore import jvm_reader, metastore
+from hive_bitmap.metastore.table_info import Table
+from hive_bitmap.planning import settings
+from hive_bitmap.planning.spark_fallback import left_to_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -105,7 +106,7 @@ class Planning:
         with self._lock:
             known = self._settings.get(where)
         if known is None:
-            known = metastore_jvm.settings_of(spark, question.settings())
+            known = jvm_reader.settings_of(spark, question.settings())
             with self._lock:
                 self._settings[where] = known
         return known
@@ -115,7 +116,7 @@ class Planning:
         with self._lock:
             known = self._tables.get(where)
         if known is None:
-            known = metastore_jvm.table_of(spark, question.table(scan.number))
+            known = metastore.table_of(spark, question.table(scan.number))
             with self._lock:
                 self._tables[where] = known
         return known
@@ -125,7 +126,7 @@ class Planning:
         with self._lock:
             known = self._listings.get(where)
         if known is None:
-            known = parse(metastore_jvm.text_of(question.listing(scan.number)))
+            known = parse(jvm_reader.text_of(question.listing(scan.number)))
             with self._lock:
                 self._listings[where] = known
         return known

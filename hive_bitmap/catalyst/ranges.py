@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.index.manifest import Manifest
-from hive_bitmap.query.candidates import Candidates
+from hive_bitmap.selecting.candidates import Candidates
 from hive_bitmap.stores import FileStatus
 
 Longs = npt.NDArray[np.int64]

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from hive_bitmap.catalyst.scans import Scan
-from hive_bitmap.query.planner import Plan
+from hive_bitmap.explaining.plan import Plan
 
 
 def read_of_all(plan: Plan) -> tuple[int, int, int, int]:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from hive_bitmap import stores
+from hive_bitmap.explaining.plan import FULL_SCAN
 from hive_bitmap.index.catalog import Index
-from hive_bitmap.index.listing import format_of
-from hive_bitmap.index.metastore import Table
-from hive_bitmap.query import settings
-from hive_bitmap.query.planner import FULL_SCAN
-from hive_bitmap.query.prices import scan_seconds, share_of_bytes, too_small
+from hive_bitmap.metastore.file_listing import format_of
+from hive_bitmap.metastore.table_info import Table
+from hive_bitmap.planning import settings
+from hive_bitmap.planning.prices import scan_seconds, share_of_bytes, too_small
 
 WORTH_SECONDS = 0.4  # that a scan has to take for one more job, which reads a small side of its join first, to pay
 

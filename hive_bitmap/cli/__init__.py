@@ -14,13 +14,13 @@ from rich.text import Text
 
 from hive_bitmap import __version__
 from hive_bitmap.cli.checks import estimate, verify
-from hive_bitmap.cli.door import Door, messages, one_line
-from hive_bitmap.cli.hive2 import export_hive
+from hive_bitmap.cli.export_hive import export_hive
 from hive_bitmap.cli.indexes import create, rebuild
+from hive_bitmap.cli.invocation import Door, messages, one_line
 from hive_bitmap.cli.jar import jar
 from hive_bitmap.cli.queries import explain, offsets, query
 from hive_bitmap.cli.server import address_of, register, server_options
-from hive_bitmap.cli.sql import sql
+from hive_bitmap.cli.sql_command import sql
 from hive_bitmap.cli.upkeep import clean, drop, rename, set_, show
 from hive_bitmap.errors import HiveBitmapError
 

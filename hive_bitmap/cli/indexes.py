@@ -7,22 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hive_bitmap.cli.door import Door, messages
-from hive_bitmap.cli.names import split_names, split_pairs
-from hive_bitmap.cli.options import compression_option, encoding_option, type_option
+from hive_bitmap.cli.index_options import compression_option, encoding_option, type_option
+from hive_bitmap.cli.invocation import Door, messages
+from hive_bitmap.cli.name_lists import split_names, split_pairs
 from hive_bitmap.cli.output import format_option, print_records
-from hive_bitmap.cli.progress import build_bar
-from hive_bitmap.cli.records import (
-    BUILD_FIELDS,
-    PREVIEW_FIELDS,
-    REBUILD_FIELDS,
-    preview_records,
-    report_record,
-)
+from hive_bitmap.cli.progress_bar import build_bar
+from hive_bitmap.cli.records import BUILD_FIELDS, PREVIEW_FIELDS, REBUILD_FIELDS, preview_records, report_record
 
 if TYPE_CHECKING:
-    from hive_bitmap.index.build import BuildReport
-    from hive_bitmap.index.preview import Preview
+    from hive_bitmap.building.build import BuildReport
+    from hive_bitmap.building.preview import Preview
 
 
 @click.command()
@@ -58,7 +52,7 @@ def create(
     Example:
       hive-bitmap create flights carrier origin,dest --encoding roaring
     """
-    from hive_bitmap.index.build import build
+    from hive_bitmap.building.build import build
 
     single = [name for name in ("name", "index_table", "location") if options[name] is not None]
     if single and len(columns) > 1:
@@ -92,13 +86,13 @@ def rebuild(door: Door, /, table: str, indexes: Sequence[str], dry_run: bool, fo
       hive-bitmap rebuild flights_by_month carrier --partition month=2
     """
     if dry_run:
-        from hive_bitmap.index.preview import preview
+        from hive_bitmap.building.preview import preview
 
         with door.session() as spark:
             previews = preview(spark, table, indexes, **options)
         _print_previews(format_, table, previews)
         return
-    from hive_bitmap.index.build import rebuild as run
+    from hive_bitmap.building.build import rebuild as run
 
     with door.session() as spark, build_bar(f"indexing {table}") as progress:
         reports = run(spark, table, indexes, progress=progress, **options)

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hive_bitmap.cli.door import messages
+from hive_bitmap.cli.invocation import messages
 
 FORMATS = ("table", "json", "csv")
 UNLIMITED = 100_000  # characters of a line that no terminal breaks

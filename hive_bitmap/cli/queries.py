@@ -11,15 +11,15 @@ from types import ModuleType
 
 import click
 
-from hive_bitmap.catalyst import explaining as querying
+from hive_bitmap.catalyst import explanation as querying
 from hive_bitmap.cli import server
-from hive_bitmap.cli.door import Door, messages
-from hive_bitmap.cli.names import split_names
+from hive_bitmap.cli.invocation import Door, messages
+from hive_bitmap.cli.name_lists import split_names
 from hive_bitmap.cli.output import format_option, print_count
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.query import explain as explaining
-from hive_bitmap.query.measures import measures
-from hive_bitmap.query.planner import INDEX_ONLY, STRATEGIES, Plan
+from hive_bitmap.explaining import explain as explaining
+from hive_bitmap.explaining.measures import measures
+from hive_bitmap.explaining.plan import INDEX_ONLY, STRATEGIES, Plan
 from hive_bitmap.sql.script import first_words
 
 log = logging.getLogger(__name__)
@@ -61,11 +61,11 @@ def query(
       hive-bitmap query flights "dest = 'ANC'" --columns carrier,flight,time_hour --format csv
       hive-bitmap query flights "dep_time IS NULL" --count
     """
-    from hive_bitmap.cli.rows import print_rows
-    from hive_bitmap.query.aggregates import count_prepared
-    from hive_bitmap.query.prepare import prepare
-    from hive_bitmap.query.request import Request
-    from hive_bitmap.query.scan import rows
+    from hive_bitmap.cli.row_output import print_rows
+    from hive_bitmap.counts.aggregates import count_prepared
+    from hive_bitmap.planning.prepare import prepare
+    from hive_bitmap.planning.request import Request
+    from hive_bitmap.reading.scan import rows
 
     if count and (columns is not None or limit is not None):
         raise click.UsageError("--count goes with neither --columns nor --limit")
@@ -128,7 +128,7 @@ def explain(
       hive-bitmap explain flights "carrier = 'UA' AND dest = 'ANC'" --html plan.html
       hive-bitmap explain "SELECT origin, count(*) FROM flights WHERE dest = 'ANC' GROUP BY origin" --analyze
     """
-    from hive_bitmap.query.scan import plan as make_plan
+    from hive_bitmap.reading.scan import plan as make_plan
 
     is_query = bool({"SELECT", "WITH"} & set(first_words(table, 1)))
     if is_query and (where is not None or columns is not None or count or strategy is not None):
@@ -170,8 +170,8 @@ def offsets(
     Example:
       hive-bitmap offsets flights "tailnum = 'N14228'" n14228.offsets
     """
-    from hive_bitmap.query.result_file import write_offsets
-    from hive_bitmap.query.scan import plan as make_plan
+    from hive_bitmap.reading.result_file import write_offsets
+    from hive_bitmap.reading.scan import plan as make_plan
 
     if min_split is not None and (door.address is None or out is None):
         raise click.UsageError("--min-split goes with --hiveserver2 and OUT: elsewhere the files tell all")

@@ -6,14 +6,14 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from hive_bitmap.cli.output import Field
-from hive_bitmap.query.measures import seconds, size
+from hive_bitmap.explaining.measures import seconds, size
 
 if TYPE_CHECKING:
-    from hive_bitmap.index.build import BuildReport
-    from hive_bitmap.index.clean import Leftover
+    from hive_bitmap.building.build import BuildReport
+    from hive_bitmap.building.preview import Preview
     from hive_bitmap.index.definition import Definition
-    from hive_bitmap.index.preview import Preview
-    from hive_bitmap.index.show import IndexStatus, PartitionStatus
+    from hive_bitmap.maintaining.clean import Leftover
+    from hive_bitmap.maintaining.show import IndexStatus, PartitionStatus
 
 
 def thousands(value: int) -> str:

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from rich.markup import escape
 
-from hive_bitmap.cli.door import Door, messages
+from hive_bitmap.cli.invocation import Door, messages
 from hive_bitmap.cli.output import Field, print_count, print_records, print_table, write_csv, write_json
 from hive_bitmap.cli.records import INDEX_FIELDS, definition_record, thousands
-from hive_bitmap.cli.rows import PEOPLE_READ
+from hive_bitmap.cli.row_output import PEOPLE_READ
 from hive_bitmap.errors import HiveBitmapError, NotFound, ServerError
 from hive_bitmap.hiveserver.connection import AUTHS, HTTP_PATH, PORT, SECONDS, TRANSPORTS, Address, Server
 
 if TYPE_CHECKING:
-    from hive_bitmap.query.planner import Plan
+    from hive_bitmap.explaining.plan import Plan
     from hive_bitmap.sql.script import Part
 
 PASSWORD = "HIVE_BITMAP_PASSWORD"  # the environment variable; an argument could be seen by all

@@ -8,8 +8,8 @@ import click
 from rich.markup import escape
 
 from hive_bitmap.cli import server
-from hive_bitmap.cli.door import Door, messages
-from hive_bitmap.cli.names import split_pairs
+from hive_bitmap.cli.invocation import Door, messages
+from hive_bitmap.cli.name_lists import split_pairs
 from hive_bitmap.cli.output import format_option, print_lines, print_records
 from hive_bitmap.cli.records import (
     LEFTOVER_FIELDS,
@@ -39,7 +39,7 @@ def show(door: Door, table: str, index: str | None, keys: bool, format_: str) ->
     Example:
       hive-bitmap show flights --format json
     """
-    from hive_bitmap.index.show import show as run
+    from hive_bitmap.maintaining.show import show as run
 
     if door.address is not None and not keys:
         server.show(door, table, index, format_)
@@ -78,7 +78,7 @@ def rename(door: Door, table: str, index: str, name: str) -> None:
     Example:
       hive-bitmap rename flights carrier airline
     """
-    from hive_bitmap.index.alter import rename as run
+    from hive_bitmap.maintaining.alter import rename as run
 
     with door.session() as spark:
         run(spark, table, index, name)
@@ -99,7 +99,7 @@ def set_(door: Door, table: str, index: str, properties: Mapping[str, str | None
     Example:
       hive-bitmap set flights carrier enabled=false
     """
-    from hive_bitmap.index.alter import set_properties
+    from hive_bitmap.maintaining.alter import set_properties
 
     with door.session() as spark:
         set_properties(spark, table, index, {name: value or "" for name, value in properties.items()})
@@ -120,7 +120,7 @@ def drop(door: Door, table: str, index: str, if_exists: bool, where: str | None)
     Example:
       hive-bitmap drop flights carrier
     """
-    from hive_bitmap.index.drop import drop as run
+    from hive_bitmap.maintaining.drop import drop as run
 
     with door.session() as spark:
         dropped = run(spark, table, index, if_exists=if_exists, where=where)
@@ -152,7 +152,7 @@ def clean(door: Door, table: str | None, dry_run: bool, grace: float, location: 
     Example:
       hive-bitmap clean --dry-run
     """
-    from hive_bitmap.index.clean import clean as run
+    from hive_bitmap.maintaining.clean import clean as run
 
     with door.session() as spark:
         left = run(spark, table, location=location, grace_seconds=grace * 3600, dry_run=dry_run)

@@ -11,9 +11,22 @@ import pyarrow as pa
 
 from hive_bitmap.formats import avro, orc, parquet, rcfile, sequencefile, text
 from hive_bitmap.formats.blocks import Blocks
-from hive_bitmap.formats.columns import KeyColumn
 from hive_bitmap.formats.engine import EngineFormat
+from hive_bitmap.formats.key_values import KeyColumn
 from hive_bitmap.formats.units import Layout
+
+__all__ = [
+    "FORMATS",
+    "LAYOUTS",
+    "Format",
+    "blocks",
+    "calendar_checks",
+    "engine",
+    "key_values",
+    "orc_rows",
+    "text",
+    "units",
+]
 
 
 class Format(Protocol):

@@ -13,7 +13,7 @@ from hive_bitmap import stores
 from hive_bitmap.errors import Undecodable
 from hive_bitmap.formats import units
 from hive_bitmap.formats.blocks import Blocks
-from hive_bitmap.formats.columns import KeyColumn
+from hive_bitmap.formats.key_values import KeyColumn
 from hive_bitmap.formats.units import Layout
 
 

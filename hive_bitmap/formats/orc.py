@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from hive_bitmap.errors import Undecodable
 from hive_bitmap.formats.blocks import Blocks
-from hive_bitmap.formats.columns import KeyColumn, Values, arrow_type, converted, decoding, is_simple, nulls
-from hive_bitmap.formats.gates import GREGORIAN, as_keys, require_from, require_whole_seconds_near_1970
+from hive_bitmap.formats.calendar_checks import GREGORIAN, as_keys, require_from, require_whole_seconds_near_1970
+from hive_bitmap.formats.key_values import KeyColumn, Values, arrow_type, converted, decoding, is_simple, nulls
 from hive_bitmap.formats.orc_file import OrcHandle, find, footer, open_file, root
 from hive_bitmap.formats.orc_rows import RowReader
 from hive_bitmap.formats.orc_types import Reading

@@ -15,7 +15,7 @@ from pyarrow import orc
 
 from hive_bitmap import stores
 from hive_bitmap.errors import Undecodable
-from hive_bitmap.formats.columns import KeyColumn, decoding
+from hive_bitmap.formats.key_values import KeyColumn, decoding
 from hive_bitmap.formats.orc_types import Reading, reading
 
 # Spark's note on a column that ORC cannot tell it of: a timestamp_ntz is stored as a bigint of microseconds.

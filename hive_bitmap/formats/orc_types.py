@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hive_bitmap.errors import Undecodable
-from hive_bitmap.formats.columns import KeyColumn
-from hive_bitmap.formats.gates import FIRST_DAY, FIRST_MICROSECOND
+from hive_bitmap.formats.calendar_checks import FIRST_DAY, FIRST_MICROSECOND
+from hive_bitmap.formats.key_values import KeyColumn
 
 ALIKE: Mapping[str, tuple[str, ...]] = {
     "boolean": ("boolean",),

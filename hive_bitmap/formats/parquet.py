@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 
 from hive_bitmap.errors import Undecodable
 from hive_bitmap.formats.blocks import Blocks
-from hive_bitmap.formats.columns import KeyColumn, Values, converted, decoding, is_simple, nulls
-from hive_bitmap.formats.gates import as_keys, require_from
+from hive_bitmap.formats.calendar_checks import as_keys, require_from
+from hive_bitmap.formats.key_values import KeyColumn, Values, converted, decoding, is_simple, nulls
 from hive_bitmap.formats.parquet_file import ParquetHandle, find, open_file
 from hive_bitmap.formats.parquet_rows import read_rows
 from hive_bitmap.formats.parquet_types import Reading

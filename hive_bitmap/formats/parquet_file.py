@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from hive_bitmap import stores
 from hive_bitmap.errors import Undecodable
-from hive_bitmap.formats.columns import KeyColumn, decoding
+from hive_bitmap.formats.key_values import KeyColumn, decoding
 from hive_bitmap.formats.parquet_types import Reading, reading
 
 

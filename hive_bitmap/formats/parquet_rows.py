@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from hive_bitmap import stores
 from hive_bitmap.errors import FileChanged
-from hive_bitmap.formats.columns import KeyColumn, arrow_type, converted, decoding, nulls
+from hive_bitmap.formats.key_values import KeyColumn, arrow_type, converted, decoding, nulls
 from hive_bitmap.formats.parquet_file import ParquetHandle, find, open_file
 
 Rows = npt.NDArray[np.int64]

@@ -16,8 +16,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from hive_bitmap.errors import Undecodable
-from hive_bitmap.formats.columns import KeyColumn
-from hive_bitmap.formats.gates import FIRST_DAY, FIRST_MICROSECOND
+from hive_bitmap.formats.calendar_checks import FIRST_DAY, FIRST_MICROSECOND
+from hive_bitmap.formats.key_values import KeyColumn
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _TEXTS = ("string", "varchar", "char")

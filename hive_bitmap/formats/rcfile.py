@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from hive_bitmap.errors import Undecodable
 from hive_bitmap.formats.bytestream import SYNC_BYTES, ByteStream
-from hive_bitmap.formats.columns import decoding
+from hive_bitmap.formats.key_values import decoding
 from hive_bitmap.formats.sequencefile import between_marks
 from hive_bitmap.formats.units import Units, in_batches
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from hive_bitmap.errors import Undecodable
-from hive_bitmap.formats.columns import decoding
+from hive_bitmap.formats.key_values import decoding
 from hive_bitmap.formats.units import Longs, Units
 
 CHUNK_BYTES = 4 << 20

@@ -13,19 +13,20 @@ from dataclasses import dataclass
 from hive_bitmap import stores
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import NotFound, ServerError, Unsupported
+from hive_bitmap.explaining.plan import Plan
 from hive_bitmap.hiveserver import tables
 from hive_bitmap.hiveserver.connection import Server
 from hive_bitmap.hiveserver.evaluation import evaluation
 from hive_bitmap.hiveserver.hiveql import MOST_VALUES, literal
 from hive_bitmap.hiveserver.states import Values, folders, format_of, state
 from hive_bitmap.index.definition import Definition
-from hive_bitmap.index.metastore import Table, quote
-from hive_bitmap.query.candidates import candidates, choose_indexes, residuals
-from hive_bitmap.query.nodes import TRUE, Constant, Predicate
-from hive_bitmap.query.offsets import READER_LIMIT, covering_offsets, result_file, selected_offsets
-from hive_bitmap.query.planner import Plan, Question, explain_indexes, make_plan
-from hive_bitmap.query.predicates import parse
-from hive_bitmap.query.state import typed_values
+from hive_bitmap.metastore.table_info import Table, quote
+from hive_bitmap.planning.planner import Question, explain_indexes, make_plan
+from hive_bitmap.planning.table_state import typed_values
+from hive_bitmap.predicates.nodes import TRUE, Constant, Predicate
+from hive_bitmap.predicates.parser import parse
+from hive_bitmap.reading.offsets import READER_LIMIT, covering_offsets, result_file, selected_offsets
+from hive_bitmap.selecting.candidates import candidates, choose_indexes, residuals
 
 log = logging.getLogger(__name__)
 WHOLE_BLOCKS = ("parquet", "orc")  # formats whose readers give a block to the one split that holds its offset

@@ -16,11 +16,9 @@ import pyarrow as pa
 from hive_bitmap.bitmaps import ENCODINGS, selection
 from hive_bitmap.errors import CorruptBitmap, CorruptIndex
 from hive_bitmap.hiveserver.connection import Server
-from hive_bitmap.hiveserver.rows import fetched
+from hive_bitmap.hiveserver.index_rows import fetched
 from hive_bitmap.index.definition import Definition
-from hive_bitmap.query.candidates import Found, Lookup
-from hive_bitmap.query.keys import key_matches
-from hive_bitmap.query.nodes import (
+from hive_bitmap.predicates.nodes import (
     And,
     Constant,
     Or,
@@ -31,8 +29,10 @@ from hive_bitmap.query.nodes import (
     columns_of,
     only_column,
 )
-from hive_bitmap.query.select import is_understood
-from hive_bitmap.query.units import BlockMap, Flags, Longs, Unit
+from hive_bitmap.selecting.candidates import Found, Lookup
+from hive_bitmap.selecting.key_matches import key_matches
+from hive_bitmap.selecting.lookup_units import BlockMap, Flags, Longs, Unit
+from hive_bitmap.selecting.select import is_understood
 
 Bits = npt.NDArray[np.uint8]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from hive_bitmap.errors import NotPermitted, ServerError, Unsupported
 from hive_bitmap.hiveserver.connection import Server
-from hive_bitmap.index.metastore import quote
+from hive_bitmap.metastore.table_info import quote
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./=:,%+@~-]")
 _FORMAT = "%F|%b|%Y|%n"  # kind, bytes, ms since 1970, name

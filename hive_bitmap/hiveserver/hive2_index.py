@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from hive_bitmap.errors import AlreadyExists, NotFound, ServerError, Unsupported
+from hive_bitmap.hive2.ddl import MARKER, HiveIndex, drop, statements
 from hive_bitmap.hiveserver import tables
 from hive_bitmap.hiveserver.connection import Server
-from hive_bitmap.index.hive2 import MARKER, HiveIndex, drop, statements
-from hive_bitmap.index.metastore import NULL_PARTITION, Table, quote
+from hive_bitmap.metastore.table_info import NULL_PARTITION, Table, quote
 
 LAST_WITH_INDEXES = 2
 EMPTY_BITMAP = "ewah_bitmap_empty(array(0, 1, 4, 0, 0))"

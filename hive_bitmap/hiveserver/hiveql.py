@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal
 
-from hive_bitmap.index.metastore import quote
-from hive_bitmap.query.nodes import And, Compare, Constant, In, IsNull, Or, Predicate, Prefix, Value
+from hive_bitmap.metastore.table_info import quote
+from hive_bitmap.predicates.nodes import And, Compare, Constant, In, IsNull, Or, Predicate, Prefix, Value
 
 MOST_VALUES = 1000  # of one IN
 

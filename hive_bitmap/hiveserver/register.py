@@ -12,14 +12,8 @@ from hive_bitmap.errors import AlreadyExists, CorruptIndex, NotFound, ServerErro
 from hive_bitmap.hiveserver import files, tables
 from hive_bitmap.hiveserver.connection import Server
 from hive_bitmap.index import generation
-from hive_bitmap.index.definition import (
-    Definition,
-    from_properties,
-    from_table,
-    stored_columns,
-    to_properties,
-)
-from hive_bitmap.index.metastore import Table, index_table_name, literal, quote
+from hive_bitmap.index.definition import Definition, from_properties, from_table, stored_columns, to_properties
+from hive_bitmap.metastore.table_info import Table, index_table_name, literal, quote
 
 log = logging.getLogger(__name__)
 PARTITIONS_AT_ONCE = 100  # added in one statement

@@ -12,9 +12,9 @@ from hive_bitmap.hiveserver import tables
 from hive_bitmap.hiveserver.connection import Server
 from hive_bitmap.hiveserver.states import folders, format_of, state
 from hive_bitmap.index.definition import Definition
-from hive_bitmap.index.metastore import Table
-from hive_bitmap.query.candidates import STALE, UNINDEXED, Found, Lookup, candidates
-from hive_bitmap.query.nodes import TRUE
+from hive_bitmap.metastore.table_info import Table
+from hive_bitmap.predicates.nodes import TRUE
+from hive_bitmap.selecting.candidates import STALE, UNINDEXED, Found, Lookup, candidates
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,13 @@ import pyarrow.compute as pc
 from hive_bitmap.errors import CorruptIndex, NotPermitted, ServerError, Unsupported
 from hive_bitmap.hiveserver import files, tables
 from hive_bitmap.hiveserver.connection import Server
-from hive_bitmap.index import checksums, generation, listing, manifest, serde
+from hive_bitmap.index import checksums, generation, manifest
 from hive_bitmap.index.definition import Definition, schema_crc
-from hive_bitmap.index.listing import is_visible
 from hive_bitmap.index.manifest import FILES, Manifest
-from hive_bitmap.index.metastore import Table, partition_name
-from hive_bitmap.query.candidates import PartitionState
+from hive_bitmap.metastore import file_listing, serde
+from hive_bitmap.metastore.file_listing import is_visible
+from hive_bitmap.metastore.table_info import Table, partition_name
+from hive_bitmap.selecting.candidates import PartitionState
 from hive_bitmap.stores import FileStatus
 
 _HARMLESS = re.compile(  # lines of SET: no value, folders within folders, which are refused, and codecs that are known
@@ -32,9 +33,9 @@ def format_of(server: Server, base: Table) -> str:
     """The format of a table's files. Raises Unsupported where the server, as it is set, might read others or otherwise
     than was indexed.
     """
-    format = listing.format_of(base)
+    format = file_listing.format_of(base)
     if not serde.reading(base):
-        if odd := listing.odd_option(base) or _by_place(server, format):
+        if odd := file_listing.odd_option(base) or _by_place(server, format):
             raise Unsupported(f"table {base.full_name} is read otherwise than it was indexed: {odd}")
         return format
     if server.is_spark:
@@ -78,7 +79,7 @@ def state(
 
 def _by_place(server: Server, format: str) -> str:
     """The setting of the server under which it knows columns by their places, where it has it."""
-    said = "=".join(map(str, server.all(f"SET {listing.ORC_BY_PLACE}")[0])) if format == "orc" else ""
+    said = "=".join(map(str, server.all(f"SET {file_listing.ORC_BY_PLACE}")[0])) if format == "orc" else ""
     return said if said.lower().endswith("=true") else ""
 
 

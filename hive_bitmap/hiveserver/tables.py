@@ -16,8 +16,8 @@ from hive_bitmap.errors import NotFound, ServerError
 from hive_bitmap.hiveserver.connection import Server
 from hive_bitmap.index.catalog import POINTER
 from hive_bitmap.index.definition import Definition, from_table
-from hive_bitmap.index.drift import problem
-from hive_bitmap.index.metastore import NULL_PARTITION, Partition, Table, literal, quote
+from hive_bitmap.index.schema_drift import problem
+from hive_bitmap.metastore.table_info import NULL_PARTITION, Partition, Table, literal, quote
 
 KINDS = {"MANAGED_TABLE": "MANAGED", "EXTERNAL_TABLE": "EXTERNAL", "MANAGED": "MANAGED", "EXTERNAL": "EXTERNAL"}
 _PARTS = {

@@ -15,11 +15,12 @@ from urllib.parse import urlsplit
 
 from hive_bitmap import stores
 from hive_bitmap.errors import AlreadyExists, InvalidProperty, NotFound, Unsupported
-from hive_bitmap.index import drift, generation, hadoop, metastore, metastore_alter
+from hive_bitmap.index import generation, schema_drift
 from hive_bitmap.index.definition import PREFIX, VERSION, Definition, from_table, to_properties
-from hive_bitmap.index.metastore import Table, hadoop_path, index_table_name
-from hive_bitmap.index.parallel import each
-from hive_bitmap.index.recent import Recent
+from hive_bitmap.metastore import alter_table, metastore, session_stores
+from hive_bitmap.metastore.table_info import Table, Values, hadoop_path, index_table_name
+from hive_bitmap.parallel import each
+from hive_bitmap.session_cache import Recent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +31,7 @@ TABLES_AT_ONCE = 500  # described in one call to the metastore
 INDEXES_REMEMBERED = 30.0  # seconds for which a query need not hear of what other sessions did to the indexes
 PARTITIONS_REMEMBERED = 10_000  # of an index table; those of a larger one are asked for each time
 Name = tuple[str, str]  # of a database and a table in it
-Values = tuple[str | None, ...]  # of the partition columns; () for the one state of an unpartitioned table
+
 _index_tables: Recent[Name, _Named] = Recent()  # of base tables
 _told: dict[Callable[[], None], None] = {}  # functions to call when indexes change
 _states: Recent[Name, dict[Values, str]] = Recent(most=64)  # of partitioned index tables
@@ -90,7 +91,7 @@ def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tup
 
 def indexes_on(spark: SparkSession, base: Table, seconds: float = 0) -> list[Index]:
     """The indexes of a table that is known already; they may be those of up to `seconds` ago."""
-    hadoop.use(spark)  # what is remembered asks no metastore, which would say so
+    session_stores.use(spark)  # what is remembered asks no metastore, which would say so
     where = (base.database, base.name)
     found = _index_tables.get(spark, where, seconds)
     if found is None:
@@ -107,7 +108,7 @@ def _with_pointed(spark: SparkSession, base: Table, found: _Named) -> list[Index
     others = [name for name in pointed if name and name not in found.names]
     more = _indexes(metastore.describe_many(spark, base.database, others)) if others else []
     return [
-        replace(index, problem=index.problem or drift.problem(base, index.table, index.definition))
+        replace(index, problem=index.problem or schema_drift.problem(base, index.table, index.definition))
         for index in _distinct([*found.indexes, *more], base.name)
     ]
 
@@ -165,7 +166,7 @@ def require_distinct(definitions: Sequence[Definition]) -> None:
 
 def require_same_table(base: Table, index: Index) -> None:
     """Raise Unsupported if an indexed or partition column is not what it was when the index was created."""
-    problem = drift.problem(base, index.table, index.definition)
+    problem = schema_drift.problem(base, index.table, index.definition)
     if problem:
         raise Unsupported(problem)
 
@@ -252,9 +253,9 @@ def alter(spark: SparkSession, index: Index, changed: Definition) -> None:
     properties = to_properties(changed)
     if changed.comment != index.definition.comment:
         properties["comment"] = changed.comment
-    metastore_alter.set_properties(spark, index.table, properties, {NEXT} - set(properties))
+    alter_table.set_properties(spark, index.table, properties, {NEXT} - set(properties))
     if changed.index_table != index.table.name:
-        metastore_alter.rename(spark, index.table, changed.index_table)
+        alter_table.rename(spark, index.table, changed.index_table)
 
 
 def when_forgotten(tell: Callable[[], None]) -> None:
@@ -281,9 +282,9 @@ def point_to(spark: SparkSession, base: Table, more: set[str], less: set[str]) -
     before = {name for name in base.properties.get(POINTER, "").split(",") if name}
     after = (before | more) - less
     if after and after != before:
-        metastore_alter.set_properties(spark, base, {POINTER: ",".join(sorted(after))})
+        alter_table.set_properties(spark, base, {POINTER: ",".join(sorted(after))})
     elif before and not after:
-        metastore_alter.set_properties(spark, base, {}, [POINTER])
+        alter_table.set_properties(spark, base, {}, [POINTER])
 
 
 def among(tables: Iterable[Table], base: str | None = None) -> list[Index]:
@@ -311,7 +312,7 @@ def _index(table: Table) -> Index | None:
     said = {key for key in table.properties if key.startswith(PREFIX) and key != POINTER}
     if not said or table.properties.get(PREFIX + "version", VERSION) != VERSION:
         return None
-    written = drift.written_definition(table)
+    written = schema_drift.written_definition(table)
     if written is None:
         return None
     edited = f"the TBLPROPERTIES or columns of index table {table.full_name} are not what a build wrote"

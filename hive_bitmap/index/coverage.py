@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from hive_bitmap.errors import InvalidPredicate, Unsupported
-from hive_bitmap.index.conditions import satisfying
-from hive_bitmap.index.metastore import Table, quote, refusal
+from hive_bitmap.metastore.table_info import Table, quote, refusal
+from hive_bitmap.predicates.spark_conditions import satisfying
 from hive_bitmap.versions import data_frame
 
 if TYPE_CHECKING:

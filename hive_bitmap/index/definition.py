@@ -16,7 +16,7 @@ import pyarrow as pa
 from hive_bitmap.bitmaps import ENCODINGS
 from hive_bitmap.columns import Column, find
 from hive_bitmap.errors import InvalidProperty, Unsupported, nearest, suggestion
-from hive_bitmap.index.metastore import Table, index_table_name
+from hive_bitmap.metastore.table_info import Table, index_table_name
 
 VERSION = "1"
 PREFIX = "hive_bitmap."

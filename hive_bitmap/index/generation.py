@@ -21,7 +21,7 @@ from urllib.parse import quote
 from hive_bitmap import stores
 from hive_bitmap.index.checksums import FOLDER
 from hive_bitmap.index.definition import Definition, from_properties, to_properties
-from hive_bitmap.index.parallel import each
+from hive_bitmap.parallel import each
 
 MARKER = "_built_by"  # who builds, or built, this generation, since when, and of which index
 RETIRED = "_retired"  # when it was replaced

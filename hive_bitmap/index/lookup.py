@@ -21,7 +21,7 @@ from cachetools import LRUCache
 
 from hive_bitmap import stores
 from hive_bitmap.bitmaps import ENCODINGS
-from hive_bitmap.bitmaps.held import Held
+from hive_bitmap.bitmaps.cached_bitmaps import Held
 from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.index import checksums
 from hive_bitmap.index.definition import BUCKET, OFFSET, OFFSETS

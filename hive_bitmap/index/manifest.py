@@ -24,7 +24,7 @@ from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.index import checksums
 from hive_bitmap.index.checksums import FOLDER
 from hive_bitmap.index.fingerprint import Fingerprint
-from hive_bitmap.index.parallel import each
+from hive_bitmap.parallel import each
 
 LONGS = pa.list_(pa.field("element", pa.int64(), nullable=False))
 FILES = pa.schema(

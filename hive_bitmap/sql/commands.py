@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from hive_bitmap.building import build
 from hive_bitmap.errors import InvalidStatement, NotFound, Unsupported, suggestion
-from hive_bitmap.index import alter, build, catalog, drop, metastore
+from hive_bitmap.index import catalog
 from hive_bitmap.index.coverage import covered
 from hive_bitmap.index.definition import Definition, from_table
-from hive_bitmap.index.metastore import Table, quote
+from hive_bitmap.maintaining import alter, drop
+from hive_bitmap.metastore import metastore, table_info
+from hive_bitmap.metastore.table_info import Table, quote
 from hive_bitmap.sql.create import create, require_partition_columns
-from hive_bitmap.sql.listing import HIVE_COLUMNS, OPENLOOKENG_COLUMNS, hive_listing, openlookeng_listing
+from hive_bitmap.sql.show_index import HIVE_COLUMNS, OPENLOOKENG_COLUMNS, hive_listing, openlookeng_listing
 from hive_bitmap.sql.statements import (
     CreateIndex,
     DropDatabase,
@@ -128,7 +131,7 @@ def _require_covered(spark: SparkSession, base: Table, definition: Definition, w
     held, lost = (covered(spark, base, text, known) for text in (definition.where, where.sql))
     names = [column.name for column in base.partition_columns]
     strange = [
-        metastore.partition_name(names, values)
+        table_info.partition_name(names, values)
         for values, holds, loses in zip(known, held, lost, strict=True)
         if loses and not holds
     ]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hive_bitmap.building import build
 from hive_bitmap.columns import find
 from hive_bitmap.errors import AlreadyExists, NotFound, Unsupported
-from hive_bitmap.index import alter, build, catalog, metastore
+from hive_bitmap.index import catalog
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.coverage import covered
 from hive_bitmap.index.definition import OWN_PROPERTIES, Definition
-from hive_bitmap.index.listing import format_of
-from hive_bitmap.index.metastore import Table, literal
+from hive_bitmap.maintaining import alter
+from hive_bitmap.metastore import metastore
+from hive_bitmap.metastore.file_listing import format_of
+from hive_bitmap.metastore.table_info import Table, literal
 from hive_bitmap.sql.statements import CreateIndex, Dialect, Where
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from hive_bitmap.errors import InvalidPredicate, InvalidStatement
-from hive_bitmap.query.tokens import Token, tokenize
+from hive_bitmap.predicates.tokens import Token, tokenize
 from hive_bitmap.sql.script import split, syntax_error
 from hive_bitmap.sql.statements import TableName
 

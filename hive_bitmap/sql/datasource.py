@@ -21,16 +21,16 @@ from pyspark.sql.types import StructType
 
 from hive_bitmap import stores
 from hive_bitmap.errors import FileChanged, InvalidProperty, Unsupported
-from hive_bitmap.index.listing import base_files, is_visible
-from hive_bitmap.query.matching import matches
-from hive_bitmap.query.nodes import TRUE, And, Constant, Or, Predicate, SparkLeaf, Unknown, leaves_of
-from hive_bitmap.query.planner import DIRECT_STRATEGY
-from hive_bitmap.query.prepare import prepare
-from hive_bitmap.query.reading import read_task
-from hive_bitmap.query.request import Request, analysed
-from hive_bitmap.query.scan import tasks_of
-from hive_bitmap.query.units import Flags
-from hive_bitmap.sql import planning
+from hive_bitmap.metastore.file_listing import base_files, is_visible
+from hive_bitmap.planning.planner import DIRECT_STRATEGY
+from hive_bitmap.planning.prepare import prepare
+from hive_bitmap.planning.request import Request, analysed
+from hive_bitmap.predicates.matching import matches
+from hive_bitmap.predicates.nodes import TRUE, And, Constant, Or, Predicate, SparkLeaf, Unknown, leaves_of
+from hive_bitmap.reading.read_task import read_task
+from hive_bitmap.reading.scan import tasks_of
+from hive_bitmap.selecting.lookup_units import Flags
+from hive_bitmap.sql import driver_link
 from hive_bitmap.stores import FileStatus
 from hive_bitmap.versions import arrow_schema
 
@@ -62,14 +62,14 @@ def register(spark: SparkSession) -> None:
 
     Plans are made in this process, which has to live as long as the views are used.
     """
-    address, secret = planning.serve(lambda *question: _answer(spark, *question))
+    address, secret = driver_link.serve(lambda *question: _answer(spark, *question))
     spark.dataSource.register(type("Registered", (BitmapSource,), {"address": address, "secret": secret}))
 
 
 class BitmapSource(DataSource):
     """The rows of a table of which a predicate is TRUE, through its indexes."""
 
-    address: planning.Address
+    address: driver_link.Address
     secret: bytes
 
     @classmethod
@@ -77,7 +77,7 @@ class BitmapSource(DataSource):
         return NAME
 
     def schema(self) -> StructType:
-        return StructType.fromJson(planning.ask(self.address, self.secret, "schema", *self._wanted()))
+        return StructType.fromJson(driver_link.ask(self.address, self.secret, "schema", *self._wanted()))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return BitmapReader(schema, self.address, self.secret, *self._wanted())
@@ -93,13 +93,13 @@ class BitmapReader(DataSourceReader):
     """Reads what the driver planned."""
 
     def __init__(
-        self, schema: StructType, address: planning.Address, secret: bytes, table: str, predicate: str
+        self, schema: StructType, address: driver_link.Address, secret: bytes, table: str, predicate: str
     ) -> None:
         self.schema, self.address, self.secret = schema, address, secret
         self.table, self.predicate = table, predicate
 
     def partitions(self) -> Sequence[InputPartition]:
-        return list(planning.ask(self.address, self.secret, "pieces", self.table, self.predicate))
+        return list(driver_link.ask(self.address, self.secret, "pieces", self.table, self.predicate))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Piece)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hive_bitmap.errors import InvalidStatement
-from hive_bitmap.index.metastore import NULL_PARTITION
+from hive_bitmap.metastore.table_info import NULL_PARTITION
 from hive_bitmap.sql.clauses import create_index, index_properties
 from hive_bitmap.sql.cursor import Cursor
 from hive_bitmap.sql.script import first_words

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from hive_bitmap.index.metastore import quote
+from hive_bitmap.metastore.table_info import quote
 
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
 Spec: TypeAlias = tuple[tuple[str, str | None], ...]  # of a partition: columns and values, None for NULL

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hive_bitmap.errors import InvalidStatement
-from hive_bitmap.index.metastore import literal, quote
+from hive_bitmap.metastore.table_info import literal, quote
 from hive_bitmap.sql.cursor import Cursor
 from hive_bitmap.sql.statements import Where
 

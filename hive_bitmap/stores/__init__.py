@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from hive_bitmap.errors import StoreError, Unsupported
-from hive_bitmap.stores import cached, clouds, hdfs, kept, libhdfs, s3, speed
+from hive_bitmap.stores import block_cache, cached, clouds, hdfs, libhdfs, s3, speed
 from hive_bitmap.stores.local import Local
 from hive_bitmap.stores.options import Options, current
 from hive_bitmap.stores.paths import absolute, is_local, local_path, parts
@@ -45,10 +45,14 @@ __all__ = [
     "open_input",
     "open_kept",
     "open_output",
+    "options",
     "parallel",
+    "paths",
     "pinned",
     "read_kept",
     "remove_empty_folders",
+    "requests",
+    "speed",
     "speed_of",
     "status",
 ]
@@ -99,7 +103,8 @@ def open_kept(path: str, size: int) -> pa.NativeFile:
     if is_local(path):
         return open_input(path)
     store = _store(path)
-    return pa.PythonFile(Ranged(size, lambda at, length: kept.read(store, path, size, at, length), ahead=0), mode="r")
+    ranged = Ranged(size, lambda at, length: block_cache.read(store, path, size, at, length), ahead=0)
+    return pa.PythonFile(ranged, mode="r")
 
 
 def read_kept(path: str) -> bytes:

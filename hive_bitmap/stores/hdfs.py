@@ -12,18 +12,11 @@ import pyarrow as pa
 
 from hive_bitmap.errors import StoreError
 from hive_bitmap.stores import requests, speed
-from hive_bitmap.stores.failing import failed, not_installed, repeated
+from hive_bitmap.stores.failures import failed, not_installed, repeated
 from hive_bitmap.stores.options import HDFS_USER, Options
 from hive_bitmap.stores.paths import parent, parts
 from hive_bitmap.stores.ranged import TAIL, Ranged
-from hive_bitmap.stores.store import (
-    Discarding,
-    FileStatus,
-    Listing,
-    in_order,
-    remove_while_empty,
-    status_and_tail,
-)
+from hive_bitmap.stores.store import Discarding, FileStatus, Listing, in_order, remove_while_empty, status_and_tail
 
 T = TypeVar("T")
 SCHEMES = ("hdfs", "viewfs")

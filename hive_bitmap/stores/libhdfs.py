@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from hive_bitmap.stores import requests
-from hive_bitmap.stores.failing import failed
+from hive_bitmap.stores.failures import failed
 from hive_bitmap.stores.options import Options
 from hive_bitmap.stores.paths import parts
 from hive_bitmap.stores.store import FileStatus, Listing, in_order, remove_while_empty, status_and_tail

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from hive_bitmap.errors import FileChanged
 from hive_bitmap.stores import requests, speed
-from hive_bitmap.stores.failing import failed, not_installed
+from hive_bitmap.stores.failures import failed, not_installed
 from hive_bitmap.stores.options import Options
 from hive_bitmap.stores.paths import parts
 from hive_bitmap.stores.ranged import AHEAD, TAIL, Ranged

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hive_bitmap.catalyst.conditions import condition
 from hive_bitmap.columns import Column
-from hive_bitmap.query.nodes import And, Compare, Constant, In, IsNull, Or, Predicate, Prefix, SparkLeaf, Unknown
+from hive_bitmap.predicates.nodes import And, Compare, Constant, In, IsNull, Or, Predicate, Prefix, SparkLeaf, Unknown
 
 COLUMNS = [
     Column("a", "int"),

@@ -8,7 +8,7 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.index import lookup
-from hive_bitmap.query import prices
+from hive_bitmap.planning import prices
 from tests.asking import by_index, by_spark, difference, indexed
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hive_bitmap import cli
-from hive_bitmap.cli.door import one_line
-from hive_bitmap.cli.names import split_names, split_pairs
+from hive_bitmap.cli.invocation import one_line
+from hive_bitmap.cli.name_lists import split_names, split_pairs
 from hive_bitmap.cli.output import csv_line, printable, write_json
-from hive_bitmap.cli.rows import _csv_value, _values
+from hive_bitmap.cli.row_output import _csv_value, _values
 
 COMMANDS = [
     "clean",
@@ -223,7 +223,7 @@ def test_help_loads_no_spark() -> None:
 def test_a_sieve_holds_noise_back_and_nothing_else(closed: bool, heard: str) -> None:
     noise = "WARNING: Using incubator modules: jdk.incubator.vector\n21:00:00 ERROR x: disk lost\n"
     code = (
-        "import os, sys, threading\nfrom hive_bitmap.cli.noise import Sieve\n"
+        "import os, sys, threading\nfrom hive_bitmap.cli.stderr_filter import Sieve\n"
         f"sieve = Sieve()\nsieve.closed = {closed}\n"
         f"with sieve.over_stderr():\n    os.write(2, {noise!r}.encode())\n"
         "[t.join() for t in threading.enumerate() if t.daemon]"

@@ -16,7 +16,7 @@ from pyarrow import orc as pyarrow_orc
 
 from hive_bitmap.errors import Undecodable
 from hive_bitmap.formats import orc
-from hive_bitmap.formats.columns import KeyColumn, arrow_type
+from hive_bitmap.formats.key_values import KeyColumn, arrow_type
 
 COLUMNS = [KeyColumn("n", "bigint"), KeyColumn("s", "string"), KeyColumn("d", "date"), KeyColumn("none", "char(3)")]
 UTC = datetime.timezone.utc

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pyarrow import orc as pyarrow_orc
 
 from hive_bitmap.formats import orc
-from hive_bitmap.formats.columns import KeyColumn
+from hive_bitmap.formats.key_values import KeyColumn
 from hive_bitmap.formats.orc_rows import RowReader
 
 STRIDE, ROWS = 500, 20_000

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hive_bitmap.errors import Undecodable
 from hive_bitmap.formats import parquet, parquet_rows
-from hive_bitmap.formats.columns import KeyColumn
+from hive_bitmap.formats.key_values import KeyColumn
 
 ROWS, GROUP = 1000, 300
 COLUMNS = [

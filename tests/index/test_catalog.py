@@ -16,7 +16,7 @@ import hive_bitmap
 from hive_bitmap.errors import NotFound, Unsupported
 from hive_bitmap.index import catalog
 from hive_bitmap.stores import local_path
-from tests.index.life import flat_table, generations, index_table, live, parted_table, require_right, status
+from tests.maintaining.life import flat_table, generations, index_table, live, parted_table, require_right, status
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,15 +10,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hive_bitmap.building.group_indexing import Group, index_group
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.index import checksums, lookup, manifest, shard
 from hive_bitmap.index.definition import Definition
-from hive_bitmap.index.group import Group, index_group, key_fields
 from hive_bitmap.index.manifest import SHARDS
-from hive_bitmap.query.predicates import parse
-from hive_bitmap.query.select import select
-from hive_bitmap.query.units import Part, Unit
+from hive_bitmap.index.table_schema import key_fields
+from hive_bitmap.predicates.parser import parse
+from hive_bitmap.selecting.lookup_units import Part, Unit
+from hive_bitmap.selecting.select import select
 
 COLUMNS = (Column("k", "int"), Column("s", "string"))
 PREDICATES = {"k": ["k = 3", "k > 4", "k IS NULL"], "s": ["s = 'a'", "s IS NULL", "s LIKE 'c%'"]}

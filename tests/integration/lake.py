@@ -19,7 +19,7 @@ from hive_bitmap.hiveserver.connection import Server
 from hive_bitmap.hiveserver.register import create_table, register
 from hive_bitmap.hiveserver.tables import describe
 from hive_bitmap.index.generation import definition_of, partition_folder
-from hive_bitmap.index.metastore import index_table_name
+from hive_bitmap.metastore.table_info import index_table_name
 from tests.integration.servers.hiveserver import HiveServer
 
 if TYPE_CHECKING:

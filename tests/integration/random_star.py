@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 import hive_bitmap
-from hive_bitmap.formats.columns import KeyColumn, arrow_type
+from hive_bitmap.formats.key_values import KeyColumn, arrow_type
 from tests.integration import random_tables as making
 from tests.integration.random_tables import Table
 from tests.integration.star import TABLES, Dimension, Rows

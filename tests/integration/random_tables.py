@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
-from hive_bitmap.formats.columns import KeyColumn, arrow_type
+from hive_bitmap.formats.key_values import KeyColumn, arrow_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

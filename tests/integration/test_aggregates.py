@@ -15,8 +15,8 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.errors import NotFound
+from hive_bitmap.explaining.plan import INDEX_ONLY
 from hive_bitmap.index import catalog
-from hive_bitmap.query.planner import INDEX_ONLY
 from tests.asking import OFF, by_index, by_spark, difference, indexed, require_alike, told, under
 
 if TYPE_CHECKING:

@@ -11,11 +11,12 @@ import pyarrow as pa
 import pytest
 
 import hive_bitmap
+from hive_bitmap.counts import aggregates
+from hive_bitmap.counts.aggregates import by_spark
 from hive_bitmap.errors import Unsupported
+from hive_bitmap.explaining.plan import INDEX_ONLY
 from hive_bitmap.index import catalog
-from hive_bitmap.query import aggregates, prepare
-from hive_bitmap.query.aggregates import by_spark
-from hive_bitmap.query.planner import INDEX_ONLY
+from hive_bitmap.planning import prepare
 from tests.integration import random_tables as making
 from tests.integration.random_tables import Table
 

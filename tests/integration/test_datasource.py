@@ -14,7 +14,7 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.sql import planning
+from hive_bitmap.sql import driver_link
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -122,8 +122,8 @@ def test_what_cannot_be_read_says_why(spark: SparkSession, table: str, options: 
 
 
 def test_only_who_knows_the_secret_is_answered() -> None:
-    address, secret = planning.serve(lambda *question: question[::-1])
-    assert planning.ask(address, secret, 1, 2) == (2, 1)
+    address, secret = driver_link.serve(lambda *question: question[::-1])
+    assert driver_link.ask(address, secret, 1, 2) == (2, 1)
     with pytest.raises(Unsupported, match="does not answer"):
-        planning.ask(address, b"another", 1, 2)
-    assert planning.ask(address, secret, "still there") == ("still there",)
+        driver_link.ask(address, b"another", 1, 2)
+    assert driver_link.ask(address, secret, "still there") == ("still there",)

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 import hive_bitmap
 from hive_bitmap.bitmaps import ewah, selection
-from hive_bitmap.index import metastore
+from hive_bitmap.metastore import metastore
 from hive_bitmap.sql.script import split
 from tests.integration.servers.hiveserver import HiveServer, run
 

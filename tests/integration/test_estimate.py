@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from bench.data import prepare
+from hive_bitmap.building.build import build
 from hive_bitmap.errors import InvalidProperty, NotFound, Unsupported
-from hive_bitmap.index.build import build
-from hive_bitmap.index.estimate import estimate
-from hive_bitmap.index.sampling import FEWEST_BLOCKS
+from hive_bitmap.estimating.estimate import estimate
+from hive_bitmap.estimating.sampling import FEWEST_BLOCKS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

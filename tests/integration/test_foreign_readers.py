@@ -22,9 +22,9 @@ import pyroaring
 import pytest
 from pyarrow import orc
 
+from hive_bitmap.building.build import build
 from hive_bitmap.index import catalog
-from hive_bitmap.index.build import build
-from hive_bitmap.query.result_file import write_offsets
+from hive_bitmap.reading.result_file import write_offsets
 from hive_bitmap.stores import local_path
 from tests.integration.servers import jars
 

@@ -19,7 +19,7 @@ from pyspark.errors import PythonException
 
 import hive_bitmap
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.index import metastore
+from hive_bitmap.metastore import metastore
 from hive_bitmap.stores import local_path
 from tests.asking import require_alike_always
 from tests.integration.servers import jars

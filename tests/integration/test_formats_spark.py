@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 
 from hive_bitmap.errors import Undecodable
 from hive_bitmap.formats import FORMATS, orc_rows, orc_types, parquet_rows, parquet_types
-from hive_bitmap.formats.columns import KeyColumn, arrow_type, canonical, is_simple
+from hive_bitmap.formats.key_values import KeyColumn, arrow_type, canonical, is_simple
 
 UTC = datetime.timezone.utc
 NEW_YORK = "America/New_York"

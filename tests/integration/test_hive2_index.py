@@ -17,9 +17,9 @@ import pytest
 import hive_bitmap
 from hive_bitmap.cli import main
 from hive_bitmap.errors import AlreadyExists, NotFound, Unsupported
+from hive_bitmap.hive2.export import export
 from hive_bitmap.hiveserver.connection import Server
 from hive_bitmap.hiveserver.hive2_index import register_index
-from hive_bitmap.index.hive2_export import export
 from tests.integration.hive2_tables import Base, make_table, shared_database
 from tests.integration.servers.hiveserver import HiveServer, Refused, run
 

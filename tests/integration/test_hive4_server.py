@@ -9,10 +9,10 @@ import pytest
 
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import Unsupported
+from hive_bitmap.hive2.ddl import HiveIndex
 from hive_bitmap.hiveserver.connection import Server
 from hive_bitmap.hiveserver.hive2_index import register_index
 from hive_bitmap.index.definition import Definition
-from hive_bitmap.index.hive2 import HiveIndex
 from tests.integration.servers import metastore, metastore4
 from tests.integration.servers.hiveserver import HiveServer, run
 from tests.integration.servers.metastore import Metastore

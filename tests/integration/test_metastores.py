@@ -22,7 +22,7 @@ from pathlib import Path
 import pyarrow as pa, pyarrow.parquet as pq
 import hive_bitmap
 from hive_bitmap.errors import BuildFailed, ServerError
-from hive_bitmap.index import catalog, metastore, metastore_alter
+from hive_bitmap.index import catalog, metastore, alter_table
 folder, conf, warehouse = Path(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3]
 spark = hive_bitmap.session(folder / "warehouse", master="local[2]", conf={**conf, "spark.driver.memory": "1g"})
 """
@@ -71,12 +71,12 @@ table = metastore.describe(spark, "many")
 def state():
     return {partition.values: partition.location for partition in metastore.partitions(spark, table)}
 
-values = [(str(p),) for p in range(metastore_alter.AT_ONCE + 5)]
+values = [(str(p),) for p in range(alter_table.AT_ONCE + 5)]
 for place in ("a", "b%20 b"):
     wanted = {one: f"file:{folder}/many/{place}/{one[0]}" for one in values}
-    metastore_alter.switch(spark, table, state(), wanted, ())
+    alter_table.switch(spark, table, state(), wanted, ())
     assert state() == wanted
-metastore_alter.switch(spark, table, state(), {}, values[2:6])
+alter_table.switch(spark, table, state(), {}, values[2:6])
 assert set(state()) == {*values[:2], *values[6:]}
 """
 REFUSED = """

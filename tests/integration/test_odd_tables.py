@@ -25,17 +25,9 @@ from hive_bitmap.errors import (
     NotFound,
     Unsupported,
 )
-from hive_bitmap.index import metastore_jvm
-from hive_bitmap.query.planner import STRATEGIES
-from tests.asking import (
-    FORCED,
-    by_index,
-    by_spark,
-    difference,
-    require_alike,
-    require_alike_always,
-    used,
-)
+from hive_bitmap.explaining.plan import STRATEGIES
+from hive_bitmap.metastore import jvm_reader
+from tests.asking import FORCED, by_index, by_spark, difference, require_alike, require_alike_always, used
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,7 +42,7 @@ def agree(spark: SparkSession, table: str, *predicates: str | None, columns: Seq
         frame = _where(spark, table, predicate, columns)
         expected = sorted(map(repr, frame.collect()))
         ask = partial(_where, table=table, predicate=predicate, columns=columns)
-        if metastore_jvm.available(spark):  # elsewhere the rule is not
+        if jvm_reader.available(spark):  # elsewhere the rule is not
             forced = FORCED[number % len(FORCED)]  # in plain Spark one of them has to do
             assert not difference(by_index(spark, ask, forced), by_spark(spark, ask)), f"{forced}: {predicate}"
         for strategy in (None, "rows", "blocks", "files"):
@@ -510,7 +502,7 @@ def test_partitions_whose_values_are_one_number(
         (folder / f"month={name}").mkdir(parents=True)
         pq.write_table(pa.table({"k": pa.array(range(20), pa.int32())}), folder / f"month={name}" / "a.parquet")
     spark.sql("MSCK REPAIR TABLE t")
-    monkeypatch.setattr(metastore_jvm, "available", lambda _: through_jvm)
+    monkeypatch.setattr(jvm_reader, "available", lambda _: through_jvm)
     set_before = dict(spark.conf.getAll)
     hive_bitmap.build(spark, "t", ["k"])
     assert [(one.fresh, one.unindexed) for one in hive_bitmap.show(spark, "t")] == [(4, 0)]

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
-from hive_bitmap.query.predicates import (
+from hive_bitmap.predicates.parser import (
     And,
     Column,
     Constant,

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hive_bitmap
+from hive_bitmap.building.progress import Done
 from hive_bitmap.errors import BuildFailed
-from hive_bitmap.index import catalog, metastore, metastore_alter, metastore_jvm
-from hive_bitmap.index.progress import Done
-from tests.index.life import flat_table, generations, index_table, live, parted_table, require_right, write
+from hive_bitmap.index import catalog
+from hive_bitmap.metastore import alter_table, jvm_reader, metastore
+from tests.maintaining.life import flat_table, generations, index_table, live, parted_table, require_right, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,15 +31,15 @@ def test_odd_partition_values_are_switched_together(
     values = [(value, str(number)) for number, value in enumerate(ODD)]
     first = {value: f"file:{tmp_path}/q=a b%2F{number}/é{number}" for number, value in enumerate(values)}
     second = {value: f"{folder}/next #?" for value, folder in first.items()}
-    monkeypatch.setattr(metastore_alter, "AT_ONCE", 5)
-    monkeypatch.setattr(metastore_alter.metastore_jvm, "available", lambda _: through_jvm)
-    reading = metastore_jvm.partitions
-    metastore_alter.switch(spark, table, {}, first, ())
+    monkeypatch.setattr(alter_table, "AT_ONCE", 5)
+    monkeypatch.setattr(alter_table.jvm_reader, "available", lambda _: through_jvm)
+    reading = jvm_reader.partitions
+    alter_table.switch(spark, table, {}, first, ())
     assert {one.values: one.location for one in reading(spark, table)} == first
     described = spark.sql("SHOW TABLE EXTENDED LIKE 'odd' PARTITION (p='a b', q=0)").collect()[0].information
-    metastore_alter.switch(spark, table, first, second, values[:2])
+    alter_table.switch(spark, table, first, second, values[:2])
     assert {one.values: one.location for one in reading(spark, table)} == dict(list(second.items())[2:])
-    metastore_alter.switch(spark, table, {}, {values[0]: second[values[0]]}, ())
+    alter_table.switch(spark, table, {}, {values[0]: second[values[0]]}, ())
     again = spark.sql("SHOW TABLE EXTENDED LIKE 'odd' PARTITION (p='a b', q=0)").collect()[0].information
     unlike = [line for line in set(described.splitlines()) ^ set(again.splitlines()) if "InputFormat" in line]
     assert unlike == [] and "MapredParquetInputFormat" in again
@@ -106,14 +107,14 @@ def test_an_index_that_is_renamed_meanwhile(
     """Right behind the switch, so that what is looked for under the old name is published under another."""
     table = make(spark, tmp_path / "t")
     hive_bitmap.build(spark, table, ["k"])
-    switch = metastore_alter.switch
+    switch = alter_table.switch
 
     def switch_and_rename(*what: Any) -> None:
         switch(*what)
         hive_bitmap.rename(spark, table, "k", "other")
         raise OSError("gone")
 
-    monkeypatch.setattr(metastore_alter, "switch", switch_and_rename)
+    monkeypatch.setattr(alter_table, "switch", switch_and_rename)
     with pytest.raises(BuildFailed, match="that are switched"):
         hive_bitmap.rebuild(spark, table, full=True)
     assert [(one.definition.name, one.unindexed, one.problem) for one in hive_bitmap.show(spark, table)] == [

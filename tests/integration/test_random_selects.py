@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hive_bitmap
+from hive_bitmap.counts import aggregates
 from hive_bitmap.index import catalog
-from hive_bitmap.query import aggregates, prepare
+from hive_bitmap.planning import prepare
 from tests.asking import by_index, by_spark, difference, told, under
 from tests.integration import random_queries, random_star
 from tests.integration import random_tables as making

@@ -17,10 +17,10 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.errors import FileChanged, InvalidPredicate, Unsupported
+from hive_bitmap.explaining.plan import STRATEGIES, Plan
 from hive_bitmap.formats import FORMATS
 from hive_bitmap.index import catalog
-from hive_bitmap.query import prepare
-from hive_bitmap.query.planner import STRATEGIES, Plan
+from hive_bitmap.planning import prepare
 from tests.integration import random_tables as making
 from tests.integration.random_tables import Table
 

@@ -17,16 +17,17 @@ import pyarrow.parquet as pq
 import pytest
 
 import hive_bitmap
+from hive_bitmap.building import refresh
+from hive_bitmap.building.preview import PartitionPreview, preview
+from hive_bitmap.building.progress import Done
 from hive_bitmap.errors import NotFound
-from hive_bitmap.index import catalog, refresh
-from hive_bitmap.index.preview import PartitionPreview, preview
-from hive_bitmap.index.progress import Done
+from hive_bitmap.index import catalog
 from hive_bitmap.stores import local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from hive_bitmap.index.build import BuildReport
+    from hive_bitmap.building.build import BuildReport
 
 ROWS = 60
 

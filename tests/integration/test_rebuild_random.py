@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hive_bitmap
+from hive_bitmap.building import refresh
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.index import refresh
 from tests.integration import random_tables as making
 from tests.integration.random_tables import Table
 

@@ -19,7 +19,7 @@ from uuid import uuid4
 import pytest
 
 import hive_bitmap
-from hive_bitmap.query.planner import STRATEGIES
+from hive_bitmap.explaining.plan import STRATEGIES
 from hive_bitmap.sql.script import split
 from tests.asking import Answer, by_index, by_spark, difference, indexed, told, under
 from tests.integration import star, star_views

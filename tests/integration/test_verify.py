@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hive_bitmap.building.build import build, rebuild
 from hive_bitmap.errors import NotFound
 from hive_bitmap.index import catalog
-from hive_bitmap.index.build import build, rebuild
 from hive_bitmap.index.manifest import SHARDS
 from hive_bitmap.index.shard import cardinalities_path
-from hive_bitmap.index.verify import Verification, verify
 from hive_bitmap.stores import local_path
+from hive_bitmap.verifying.verify import Verification, verify
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,8 +10,8 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.errors import AlreadyExists, HiveBitmapError, InvalidStatement, NotFound, Unsupported
-from hive_bitmap.index import metastore
-from hive_bitmap.index.metastore import OURS
+from hive_bitmap.metastore import metastore
+from hive_bitmap.metastore.metastore import OURS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -77,4 +77,4 @@ def test_a_thousand_parentheses_are_refused() -> None:
 
 def test_functions_are_not_hidden_by_the_modules_of_their_names() -> None:
     assert callable(hive_bitmap.sql) and callable(hive_bitmap.session)
-    assert sys.modules["hive_bitmap.catalyst.text"].sql is hive_bitmap.sql
+    assert sys.modules["hive_bitmap.catalyst.sql_text"].sql is hive_bitmap.sql

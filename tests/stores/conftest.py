@@ -10,9 +10,10 @@ from uuid import uuid4
 
 import pytest
 
-from hive_bitmap.index import hadoop, lookup, manifest
+from hive_bitmap.index import lookup, manifest
+from hive_bitmap.metastore import session_stores
 from hive_bitmap.session import session
-from hive_bitmap.stores import kept, options
+from hive_bitmap.stores import block_cache, options
 from hive_bitmap.stores.options import Options
 from tests.integration.conftest import started
 from tests.stores.servers import hdfs as hdfs_server
@@ -104,7 +105,7 @@ def forget() -> None:
     """Let go of all that is kept of indexes and of sessions."""
     lookup.forget()
     manifest.read.cache_clear()
-    kept.forget()
+    block_cache.forget()
 
 
 @contextlib.contextmanager
@@ -117,6 +118,6 @@ def reached(settings: Mapping[str, str]) -> Iterator[None]:
 @pytest.fixture
 def fresh_settings(spark: SparkSession) -> Iterator[None]:
     """Settings that a test makes in the session are seen at once, and are gone after it."""
-    hadoop._remembered.clear()
+    session_stores._remembered.clear()
     yield
-    hadoop._remembered.clear()
+    session_stores._remembered.clear()

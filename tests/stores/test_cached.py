@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from hive_bitmap import stores
-from hive_bitmap.stores import cached, kept, requests, speed
+from hive_bitmap.stores import block_cache, cached, requests, speed
 from hive_bitmap.stores.options import Options
 from tests.stores.conftest import BUCKET, S3, reached
 
@@ -36,7 +36,7 @@ def shard(s3: S3, tmp_path: Path) -> Iterator[str]:
 
 def read(path: str) -> tuple[bytes, int]:
     """What another process reads, and how many requests it makes."""
-    kept.forget()
+    block_cache.forget()
     with requests.measured() as measured, stores.open_kept(path, len(CONTENT)) as file:
         content = file.read()
     return content, measured.requests.total

@@ -11,8 +11,8 @@ import pytest
 import hive_bitmap
 from hive_bitmap import stores
 from hive_bitmap.errors import BuildFailed, StoreError
-from hive_bitmap.index import hadoop
-from hive_bitmap.query import left
+from hive_bitmap.metastore import session_stores
+from hive_bitmap.planning import spark_fallback
 from tests.stores.conftest import S3, SECRET, forget
 from tests.stores.servers import proxy
 from tests.stores.servers.proxy import Request
@@ -30,7 +30,7 @@ def table(spark: SparkSession, home: str, s3: S3) -> Iterator[str]:
     spark.sql("INSERT INTO t SELECT CAST(id % 5 AS int), id FROM range(0, 1000, 1, 2)")
     hive_bitmap.build(spark, "t", ["k"], name="i")
     forget()
-    left._said.clear()
+    spark_fallback._said.clear()
     yield "t"
     s3.proxy.reset()
 
@@ -123,7 +123,7 @@ def test_settings_of_the_session_reach_the_store_and_a_strange_provider_is_named
 ) -> None:
     name = "fs.s3a.aws.credentials.provider"
     spark.conf.set(f"hive_bitmap.stores.{name}", "com.example.Vault")
-    hadoop._remembered.clear()
+    session_stores._remembered.clear()
     try:
         plan = hive_bitmap.plan(spark, table, "k = 3")
         assert "credential provider com.example.Vault of bucket warehouse is known to Spark alone" in plan.reason
@@ -132,7 +132,7 @@ def test_settings_of_the_session_reach_the_store_and_a_strange_provider_is_named
             hive_bitmap.rebuild(spark, table, full=True)
     finally:
         spark.conf.unset(f"hive_bitmap.stores.{name}")
-        hadoop._remembered.clear()
+        session_stores._remembered.clear()
 
 
 def test_secrets_in_credential_files_are_read(spark: SparkSession, tmp_path: object) -> None:
@@ -150,9 +150,9 @@ def test_secrets_in_credential_files_are_read(spark: SparkSession, tmp_path: obj
         ("fs.s3a.bucket.b.security.credential.provider.path", "fs.s3a.bucket.b.secret.key"),
     ):
         spark.conf.set(name, path)
-        hadoop._remembered.clear()
+        session_stores._remembered.clear()
         try:
-            assert hadoop.options_of(spark).get(found) == "from-a-file"
+            assert session_stores.options_of(spark).get(found) == "from-a-file"
         finally:
             spark.conf.unset(name)
-            hadoop._remembered.clear()
+            session_stores._remembered.clear()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hive_bitmap
-from hive_bitmap.catalyst.explaining import Explanation
+from hive_bitmap.catalyst.explanation import Explanation
 from hive_bitmap.stores import requests
 from tests.stores.conftest import S3, SECRET, forget
 from tests.stores.servers import proxy

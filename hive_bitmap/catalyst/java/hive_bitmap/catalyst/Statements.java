@@ -28,7 +28,7 @@ final class Statements implements InvocationHandler {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final int WORDS = 3;
-    /** What a DROP of our own begins with, as in hive_bitmap/index/metastore.py. */
+    /** What a DROP of our own begins with, as in hive_bitmap/metastore/metastore.py. */
     private static final String OURS = "/* hive_bitmap */";
     private static final long SECONDS_TO_START = 60;
     private final SparkSession session;

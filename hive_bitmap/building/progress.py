@@ -1,0 +1,73 @@
+"""How far a build is: tasks add what they have finished to an accumulator, a thread in the driver tells it onwards."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SECONDS = 0.2  # between two looks
+
+
+@dataclass(frozen=True)
+class Done:
+    """What is finished of a build: base files, their rows and bytes; `files_total` is what there is to do."""
+
+    files: int
+    files_total: int
+    rows: int
+    bytes: int
+
+
+@contextmanager
+def watched(spark: SparkSession, files: int, tell: Callable[[Done], None] | None) -> Iterator[Any]:
+    """A counter for tasks to add (files, rows, bytes) to, told to `tell` until the block ends; None where nobody asks.
+
+    Spark Connect has no accumulators: there `tell` hears the end only.
+    """
+    if tell is None:
+        yield None
+        return
+    counter = _counter(spark)
+    stop = threading.Event()
+
+    def look() -> None:
+        while counter is not None and not stop.wait(SECONDS):
+            done, rows, size = counter.value
+            tell(Done(done, files, rows, size))
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield counter
+    finally:
+        stop.set()
+        thread.join()
+    done, rows, size = counter.value if counter is not None else (files, 0, 0)
+    tell(Done(done, files, rows, size))
+
+
+def _counter(spark: SparkSession) -> Any:
+    from hive_bitmap.metastore import jvm_reader
+
+    if not jvm_reader.available(spark):
+        return None
+    from pyspark.accumulators import AccumulatorParam
+
+    class Sums(AccumulatorParam[tuple[int, int, int]]):
+        "Adds triples."
+
+        def zero(self, value: tuple[int, int, int]) -> tuple[int, int, int]:
+            return (0, 0, 0)
+
+        def addInPlace(  # noqa: N802 - the name is Spark's
+            self, a: tuple[int, int, int], b: tuple[int, int, int]
+        ) -> tuple[int, int, int]:
+            return (a[0] + b[0], a[1] + b[1], a[2] + b[2])
+
+    return spark.sparkContext.accumulator((0, 0, 0), Sums())

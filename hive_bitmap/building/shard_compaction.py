@@ -1,0 +1,103 @@
+"""Writing shards anew from themselves, inside a Spark task: what stays of their rows is kept, no base file is read.
+
+A shard is read as a whole, for it holds no more than a build had in memory; those that are merged are written as soon
+as they take as much together. One that turns out to be damaged is built again from the base files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hive_bitmap import stores
+from hive_bitmap.building.group_indexing import SHARD_BYTES, Group, ShardReport, index_group
+from hive_bitmap.errors import CorruptIndex
+from hive_bitmap.index import checksums, shard
+from hive_bitmap.index.definition import BUCKET, OFFSET, OFFSETS, Definition
+from hive_bitmap.index.lookup import cardinalities, open_checked
+from hive_bitmap.index.manifest import FILES
+from hive_bitmap.index.shard import CARDINALITY
+from hive_bitmap.index.table_schema import built_schema, key_fields, shard_name
+
+
+@dataclass(frozen=True)
+class Carry:
+    """Shards of one generation that are written anew as one; it travels to a task.
+
+    `shards` are their paths and sizes, `files` the rows of the manifest that stay. `group` is how these files would be
+    indexed; it has one definition, and the folder that the new shard goes to.
+    """
+
+    shards: tuple[tuple[str, int], ...]
+    files: pa.Table
+    group: Group
+
+
+def carry(item: Carry) -> list[ShardReport]:
+    """Write the rows of the files that stay as one shard, or as several where they are large."""
+    reports: list[ShardReport] = []
+    waiting: dict[str, pa.Table] = {}
+    damaged: list[str] = []
+    for path, size in item.shards:
+        try:
+            waiting[path] = _rows(item, path, size)
+        except CorruptIndex:
+            damaged.append(path)
+        if sum(rows.nbytes for rows in waiting.values()) > SHARD_BYTES:
+            reports.append(_write(item, waiting))
+            waiting = {}
+    if waiting:
+        reports.append(_write(item, waiting))
+    if damaged:
+        reports += index_group(replace(item.group, paths=tuple(_files_of(item, damaged)["path"].to_pylist())))
+    return reports
+
+
+def _files_of(item: Carry, paths: Sequence[str]) -> pa.Table:
+    names = pa.array([path.rpartition("/")[2] for path in paths], pa.string())
+    return item.files.filter(pc.is_in(item.files["shard"], value_set=names))
+
+
+def _rows(item: Carry, path: str, size: int) -> pa.Table:
+    """The rows of a shard that stay, with their cardinalities if it has bitmaps. Raises CorruptIndex."""
+    rows = shard_rows(item.group.definitions[0], path, size)
+    return rows.filter(pc.is_in(rows[BUCKET.name], value_set=_files_of(item, [path])["path"]))
+
+
+def shard_rows(definition: Definition, path: str, size: int) -> pa.Table:
+    """All rows of a shard, with their cardinalities if it has bitmaps. Raises CorruptIndex."""
+    try:
+        with stores.open_input(path) as source:
+            if source.size() != size:
+                raise OSError(f"it has {source.size()} bytes instead of {size}")
+            sums = checksums.read(path.rpartition("/")[0]).get(path.rpartition("/")[2])
+            rows = open_checked(source, checksums.footer_of(source, sums), sums).read()
+        if definition.type == "BITMAP":
+            rows = rows.append_column(CARDINALITY, pa.array(cardinalities(path), CARDINALITY.type))
+        return rows.select(_schema(definition).names).cast(_schema(definition))
+    except (OSError, pa.ArrowException, KeyError, ValueError) as e:
+        raise CorruptIndex(f"shard {path} cannot be read: {e}") from e
+
+
+def _schema(definition: Definition) -> pa.Schema:
+    if definition.type == "COMPACT":
+        return pa.schema([*key_fields(definition), BUCKET, OFFSETS])
+    return built_schema(definition)
+
+
+def _write(item: Carry, waiting: Mapping[str, pa.Table]) -> ShardReport:
+    definition = item.group.definitions[0]
+    rows = pa.concat_tables(waiting.values())
+    if len(waiting) > 1:
+        places = [name for name in (BUCKET.name, OFFSET.name) if name in rows.column_names]
+        rows = shard.sort(rows.sort_by([(name, "ascending") for name in places]), definition.column_names)
+    name = shard_name()
+    written = shard.write(f"{item.group.folders[0]}/{name}", rows, definition)
+    files = _files_of(item, list(waiting))
+    names = pa.repeat(pa.scalar(name, pa.string()), files.num_rows)
+    files = files.set_column(files.schema.get_field_index("shard"), FILES.field("shard"), names)
+    base_rows = pc.sum(pc.list_flatten(files["rows"])).as_py() or 0
+    return ShardReport(item.group.partition, 0, files, name, written, rows.num_rows, base_rows)

@@ -1,0 +1,178 @@
+"""Having Spark read what only it can read: the key columns of base files, laid down in scratch files for tasks.
+
+Each split of a file becomes a scratch file; put in the order of the splits they hold the rows in the order of the file.
+Fingerprints are taken before Spark starts to read, so that a file that changes meanwhile is found out.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from itertools import chain, groupby, pairwise
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hive_bitmap import stores
+from hive_bitmap.building.partition_change import Change
+from hive_bitmap.building.staged_values import LIST, STAGED
+from hive_bitmap.errors import BuildFailed, Undecodable, Unsupported
+from hive_bitmap.formats import LAYOUTS
+from hive_bitmap.index import catalog, fingerprint, generation
+from hive_bitmap.index.definition import Definition
+from hive_bitmap.index.fingerprint import Fingerprint
+from hive_bitmap.metastore.base_files import Source
+from hive_bitmap.metastore.file_listing import doubt, format_of
+from hive_bitmap.metastore.metastore import is_cached
+from hive_bitmap.metastore.session_settings import settings
+from hive_bitmap.metastore.table_info import Table, Values, literal, quote
+from hive_bitmap.parallel import each
+from hive_bitmap.stores import FileStatus
+from hive_bitmap.tasks.distribution import cause, in_stores
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FOLDER = "_staging"  # in the folder of a generation that is being built
+FILE, START = "hive_bitmap file", "hive_bitmap start"
+PARTS = "path string, start bigint, part string"
+MOST_NAMED = 1000  # partitions: more of them are not told apart, and Spark reads others in vain
+
+
+def for_build(spark: SparkSession, base: Table, busy: Sequence[Change]) -> AbstractContextManager[str]:
+    """`staged` for what a build reads, in the first of the generations that it makes."""
+    files: dict[Values, dict[str, FileStatus]] = defaultdict(dict)
+    for change in busy:
+        files[change.source.values].update({file.path: file for file in change.refresh.read})
+    wanted = [Source(values, "", tuple(found.values())) for values, found in files.items() if found]
+    folder = f"{busy[0].folder}/{FOLDER}" if busy else ""
+    return staged(spark, base, wanted, [change.definition for change in busy], folder)
+
+
+@contextmanager
+def in_scratch(
+    spark: SparkSession, base: Table, wanted: Sequence[Source], definitions: Sequence[Definition]
+) -> Iterator[str]:
+    """`staged` in a folder of its own, where the first of the indexes has its generations, or would have them."""
+    if format_of(base) not in LAYOUTS:
+        yield ""
+        return
+    root = definitions[0].root or catalog.place(spark, definitions[0], None).root
+    try:
+        with staged(spark, base, wanted, definitions, f"{root}/{generation.new_name()}") as folder:
+            yield folder
+    finally:
+        stores.remove_empty_folders(root, root)
+
+
+@contextmanager
+def staged(
+    spark: SparkSession, base: Table, wanted: Sequence[Source], definitions: Iterable[Definition], folder: str
+) -> Iterator[str]:
+    """The folder of the values of the indexed columns in the wanted files; "" for a format that tasks read themselves.
+
+    It is made, and is gone afterwards. Raises BuildFailed where Spark cannot read the table, and Unsupported where the
+    session may not read what was listed.
+    """
+    if format_of(base) not in LAYOUTS or not wanted:
+        yield ""
+        return
+    why = "the table is cached" if is_cached(spark, base.sql_name) else doubt(settings(spark), base)
+    if why:
+        raise Unsupported(f"table {base.full_name} has to be read through this session, but {why}")
+    try:
+        stores.make_folder(folder)
+        if stores.exists(base.location):
+            stores.copy_permissions(base.location, folder)
+    except OSError as e:
+        raise Unsupported(f"what Spark reads of {base.full_name} needs a place for a while, but {e}") from e
+    try:
+        names = dict.fromkeys(name for definition in definitions for name in definition.column_names)
+        _stage(spark, base, wanted, list(names), folder)
+        yield folder
+    finally:
+        generation.delete([folder])
+
+
+def _stage(spark: SparkSession, base: Table, wanted: Sequence[Source], columns: Sequence[str], folder: str) -> None:
+    files = [file.path for source in wanted for file in source.files]
+    prints = {found.path: found for found in each(_fingerprint, files) if found is not None}
+    try:
+        rows = _values(spark, base, wanted, columns).mapInArrow(in_stores(_write, folder=folder), PARTS).collect()
+    except Exception as e:  # py4j's errors, of a worker that died, have no parent that is there without py4j
+        raise BuildFailed(f"Spark cannot read table {base.full_name}: {cause(e)}") from e
+    parts: dict[str, dict[int, str]] = {path: {} for path in prints}
+    for path, start, part in rows:
+        if path in parts:
+            parts[path][start] = part  # of partitions that share a folder one reading is enough
+    listed = [
+        (f.path, f.size, f.mtime_ms, f.etag, f.tail_crc32, [parts[f.path][start] for start in sorted(parts[f.path])])
+        for f in prints.values()
+    ]
+    table = pa.Table.from_pylist([dict(zip(STAGED.names, row, strict=True)) for row in listed], STAGED)
+    with stores.open_output(f"{folder}/{LIST}") as sink:
+        pq.write_table(table, sink)
+
+
+def _fingerprint(path: str) -> Fingerprint | None:
+    """None for a file that is gone, or that cannot be told from a later one."""
+    try:
+        return fingerprint.take(path)
+    except (FileNotFoundError, Undecodable):
+        return None
+
+
+def _values(spark: SparkSession, base: Table, wanted: Sequence[Source], columns: Sequence[str]) -> DataFrame:
+    """The columns of the wanted partitions, with the file and split of each row."""
+    from pyspark.sql import functions as f
+
+    frame = spark.table(base.sql_name)
+    if base.partition_columns and len(wanted) <= MOST_NAMED:
+        frame = frame.where(" OR ".join(_partition(base, source) for source in wanted))
+    return frame.select(
+        *(f.col(quote(name)) for name in columns),
+        f.input_file_name().alias(FILE),
+        f.input_file_block_start().alias(START),
+    )
+
+
+def _partition(base: Table, source: Source) -> str:
+    """SQL that is true of a partition, and maybe of others whose values are the same to Spark."""
+    pairs = zip(base.partition_columns, source.values, strict=True)
+    same = (
+        f"{quote(column.name)} <=> try_cast({'NULL' if value is None else literal(value)} AS {column.type})"
+        for column, value in pairs
+    )
+    return f"({' AND '.join(same)})"
+
+
+def _write(batches: Iterable[pa.RecordBatch], folder: str) -> Iterator[pa.RecordBatch]:
+    """Inside a task: write the rows of each split into a file of its own; returns which file is whose."""
+    rows = (split for batch in batches for split in _splits(batch))
+    for (path, start), some in groupby(rows, key=lambda split: split[0]):
+        name = f"{uuid4().hex}.parquet"
+        first = next(some)[1]
+        with (
+            stores.open_output(f"{folder}/{name}") as sink,
+            pq.ParquetWriter(sink, first.schema, compression="lz4") as writer,
+        ):
+            for batch in chain([first], (values for _, values in some)):
+                writer.write_batch(batch)
+        yield pa.record_batch([pa.array([path]), pa.array([start]), pa.array([name])], ["path", "start", "part"])
+
+
+def _splits(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, int], pa.RecordBatch]]:
+    """The rows of a batch by file and start of the split, without these two columns."""
+    columns = [batch.column(name) for name in (FILE, START)]
+    change = np.zeros(batch.num_rows, bool)
+    for column in columns:
+        codes = column.dictionary_encode().indices.to_numpy()
+        change |= np.diff(codes, prepend=-1) != 0
+    starts = [*np.flatnonzero(change).tolist(), batch.num_rows]
+    values = batch.drop_columns([FILE, START])
+    for first, end in pairwise(starts):
+        yield (columns[0][first].as_py(), columns[1][first].as_py()), values.slice(first, end - first)

@@ -1,0 +1,236 @@
+"""EXPLAIN of a query: what becomes of each scan of a table and why, and Spark's own plan.
+
+With ANALYZE the query runs, its rows go nowhere, and they are counted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from hive_bitmap.catalyst.enabling import answers, bridge, enable, is_enabled
+from hive_bitmap.errors import InvalidStatement
+from hive_bitmap.explaining.explain import to_json as plan_json
+from hive_bitmap.explaining.explain import to_text as plan_text
+from hive_bitmap.explaining.explain_html import body, page
+from hive_bitmap.explaining.measures import seconds
+from hive_bitmap.explaining.plan import REASONS, Plan
+from hive_bitmap.predicates.tokens import tokenize
+from hive_bitmap.stores.requests import Requests, so_far
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Arguments = dict[str, Any] | list[Any] | None
+NARROWED, ANSWERED, LEFT_ALONE = "narrowed", "answered", "left alone"
+_EXPLAIN = re.compile(
+    r"\s*EXPLAIN\b(?P<analyze>\s+ANALYZE\b)?(?P<mode>\s+(?:EXTENDED|FORMATTED|COST|CODEGEN)\b)?", re.I
+)
+_BEGIN_QUERIES = ("SELECT", "WITH", "FROM", "(", "VALUES", "TABLE")
+_WRITE = ("INSERT", "UPDATE", "DELETE", "MERGE")
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A scan of a table. `action` is narrowed, answered or left alone; `reason` a key of REASONS where left alone.
+
+    `costs` are seconds by strategy; files and blocks are None where nothing was looked up. `plan` is the plan itself,
+    None where it was made in the Python process of a server.
+    """
+
+    table: str
+    action: str
+    reason: str = ""
+    detail: str = ""
+    condition: str = ""
+    strategy: str = ""
+    files_selected: int | None = None
+    files_total: int | None = None
+    blocks_selected: int | None = None
+    blocks_total: int | None = None
+    costs: Mapping[str, float] = field(default_factory=dict)
+    plan: Plan | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def outcome(self) -> str:
+        """What becomes of the scan, in a sentence."""
+        if self.action == ANSWERED:
+            return "the index alone answers the aggregation over the scan"
+        if self.action == NARROWED:
+            return f"the scan is narrowed by {self.strategy}"
+        return f"Spark scans the table: {self.detail or REASONS.get(self.reason, self.reason)} [{self.reason}]"
+
+    def __str__(self) -> str:
+        lines = [f"{self.table or 'query'}: {self.outcome}"]
+        lines += [f"  condition  {self.condition}"] if self.condition else []
+        if self.blocks_total is not None:
+            lines.append(f"  files      {self.files_selected} of {self.files_total}")
+            lines.append(f"  blocks     {self.blocks_selected} of {self.blocks_total}")
+        if self.costs:
+            prices = (f"{name} {price * 1000:,.0f} ms" for name, price in self.costs.items())
+            lines.append(f"  estimates  {', '.join(prices)}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A query explained: its scans in the order of the plan, Spark's own plan, and the seconds that planning took.
+
+    `rows` and `run_seconds` are those of the result, None where it was not run. `requests` are those that planning and
+    counting made of stores meanwhile; what is asked of them to read rows is not among them.
+    """
+
+    query: str
+    relations: tuple[Relation, ...]
+    engine: str
+    plan_seconds: float
+    rows: int | None = None
+    run_seconds: float | None = None
+    requests: Requests = field(default_factory=Requests)
+
+    def __str__(self) -> str:
+        return to_text(self)
+
+
+def explain(
+    query: DataFrame | str,
+    spark: SparkSession | None = None,
+    args: Arguments = None,
+    *,
+    analyze: bool = False,
+    mode: str = "",
+) -> Explanation:
+    """What `query`, a DataFrame or SQL text, does with its tables, planned now.
+
+    Text is planned by `spark`, by default the active session. `mode` is a word of Spark's EXPLAIN. With `analyze` the
+    query is run. Raises what Spark raises, and InvalidStatement where what `analyze` would run may be no query.
+    """
+    from pyspark.sql import DataFrame, SparkSession
+
+    if isinstance(query, DataFrame):
+        frame, session, text = query, query.sparkSession, ""
+    else:
+        if analyze:
+            _require_query(query)
+        session, text = spark or SparkSession.active(), query
+        frame = session.sql(query, args=args)
+    if not is_enabled(session):
+        enable(session)
+    before, started = so_far(), time.monotonic()
+    said = [json.loads(one) for one in bridge(session).reports(frame._jdf)]
+    planned = time.monotonic() - started
+    plans = answers(session).planning.plans
+    relations = tuple(Relation(**one, plan=plans.get(number)) for one in said for number in [one.pop("plan", None)])
+    if not analyze:
+        return Explanation(text, relations, _engine(frame, mode), planned)
+    rows, took = _run(frame)
+    asked = so_far() - before
+    return Explanation(text, relations, _engine(frame, mode), planned, rows, took, asked)
+
+
+def explained(spark: SparkSession, text: str, args: Arguments = None) -> DataFrame | None:
+    """What `EXPLAIN [ANALYZE] [EXTENDED | ..] query` answers: one row, one column; None if the text is no EXPLAIN."""
+    said = _EXPLAIN.match(text)
+    if said is None:
+        return None
+    query = text[said.end() :].strip()
+    if not said["analyze"] and not _begins_query(query):
+        return None
+    explanation = explain(query, spark, args, analyze=bool(said["analyze"]), mode=(said["mode"] or "").strip())
+    indexed = [one for one in explanation.relations if one.reason != "no_index"]
+    shown = to_text(explanation) if indexed or said["analyze"] else explanation.engine
+    return spark.createDataFrame([(shown,)], "plan string")
+
+
+def to_text(explanation: Explanation, width: int | None = None, color: bool = False) -> str:
+    """The explanation as lines of at most `width` characters, Spark's plan aside."""
+    parts = []
+    for one in explanation.relations:
+        plan = "" if one.plan is None else f"{plan_text(one.plan, width, color)}\n\n"
+        parts.append(plan + (one.outcome if plan else str(one)))
+    if not explanation.relations:
+        parts.append("no scan of an indexed table")
+    if explanation.rows is not None:
+        parts.append(_result(explanation))
+    return "\n\n".join([*parts, explanation.engine.strip()])
+
+
+def to_json(explanation: Explanation) -> dict[str, Any]:
+    """The explanation as JSON values."""
+    return {
+        "query": explanation.query,
+        "tables": [
+            {
+                **({} if one.plan is None else plan_json(one.plan)),
+                "table": one.table,
+                "action": one.action,
+                "reason_code": one.reason,
+                "why": one.detail,
+            }
+            for one in explanation.relations
+        ],
+        "rows": explanation.rows,
+        "plan_seconds": explanation.plan_seconds,
+        "run_seconds": explanation.run_seconds,
+        "requests": dict(explanation.requests.by_kind),
+        "request_bytes": explanation.requests.bytes_read,
+        "engine": explanation.engine,
+    }
+
+
+def to_html(explanation: Explanation) -> str:
+    """The explanation as a complete HTML document."""
+    return page(explanation.query, _lines(explanation))
+
+
+def _lines(explanation: Explanation) -> Iterator[str]:
+    yield f'<p class="predicate"><code>{escape(explanation.query)}</code></p>'
+    for one in explanation.relations:
+        if one.plan is not None:
+            yield from body(one.plan)
+        yield f'<p class="soft">{escape(one.outcome)}</p>'
+    if explanation.rows is not None:
+        yield f'<p class="soft">{escape(_result(explanation))}</p>'
+    yield f"<h2>Spark</h2>\n<pre>{escape(explanation.engine)}</pre>"
+
+
+def _begins_query(text: str) -> bool:
+    tokens = tokenize(text)
+    return bool(tokens) and tokens[0].key in _BEGIN_QUERIES
+
+
+def _require_query(text: str) -> None:
+    tokens = tokenize(text)
+    first = tokens[0].key if tokens else ""
+    hidden = first in ("WITH", "FROM") and tokens[-1].kind == "odd"  # then what follows is not known
+    if first not in _BEGIN_QUERIES or hidden or any(token.key in _WRITE for token in tokens):
+        raise InvalidStatement(f"EXPLAIN ANALYZE runs what it explains, so it takes nothing but a query: not {text!r}")
+
+
+def _engine(frame: DataFrame, mode: str) -> str:
+    """Spark's own EXPLAIN, of the plan with what was put into it."""
+    said: Any = frame._jdf.queryExecution()
+    jvm: Any = frame.sparkSession._jvm
+    mode_of_spark = jvm.org.apache.spark.sql.execution.ExplainMode.fromString(mode.lower() or "simple")
+    return str(said.explainString(mode_of_spark))
+
+
+def _result(explanation: Explanation) -> str:
+    run = seconds(explanation.run_seconds or 0)
+    said = f"result: {explanation.rows:,} rows; planned in {seconds(explanation.plan_seconds)}, ran for {run}"
+    return f"{said}; asked stores {explanation.requests}" if explanation.requests.total else said
+
+
+def _run(frame: DataFrame) -> tuple[int, float]:
+    """How many rows a query has and how many seconds it runs, its rows going nowhere."""
+    from pyspark.sql import Observation
+    from pyspark.sql.functions import count, lit
+
+    observed, started = Observation(), time.monotonic()
+    frame.observe(observed, count(lit(1)).alias("rows")).write.format("noop").mode("overwrite").save()
+    return int(observed.get["rows"]), time.monotonic() - started

@@ -1,0 +1,38 @@
+"""A bar for a build: files, rows and bytes a second, drawn on stderr where that is a terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from hive_bitmap.building.progress import Done
+from hive_bitmap.cli.invocation import messages
+from hive_bitmap.explaining.measures import size
+
+
+@contextmanager
+def build_bar(what: str) -> Iterator[Callable[[Done], None] | None]:
+    """What a build is to tell its progress to; None where nobody looks."""
+    console = messages()
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("files  {task.fields[rows]:,} rows  {task.fields[speed]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(what, total=None, rows=0, speed="")
+        started = time.monotonic()
+
+        def tell(done: Done) -> None:
+            speed = f"{size(int(done.bytes / max(time.monotonic() - started, 1e-3)))}/s"
+            bar.update(task, completed=done.files, total=done.files_total, rows=done.rows, speed=speed)
+
+        yield tell

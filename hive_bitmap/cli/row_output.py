@@ -1,0 +1,93 @@
+"""Rows of a DataFrame on stdout, a partition at a time and exactly as the engine has them.
+
+The engine itself writes each row as JSON: numbers with all their digits, dates and timestamps as ISO 8601 with
+microseconds (in the session's time zone, with its offset), binary as Base64, NaN and infinities as text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from hive_bitmap.cli.invocation import messages
+from hive_bitmap.cli.output import print_table, write_csv, write_json
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+PEOPLE_READ = 100  # rows of a table without --limit
+NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
+JSON_OPTIONS = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSxxxxx",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+
+
+class _Number(str):
+    """A number as it was written, to be written again so."""
+
+
+def print_rows(format_: str, frame: DataFrame, limit: int | None) -> None:
+    """Print at most `limit` rows; to people PEOPLE_READ where there is no limit."""
+    match format_:
+        case "json":
+            write_json(_json(frame if limit is None else frame.limit(limit)))
+        case "csv":
+            rows = _json(frame if limit is None else frame.limit(limit))
+            write_csv(frame.columns, (map(_csv_value, _values(row)) for row in rows))
+        case _:
+            _print_for_people(frame, limit)
+
+
+def _print_for_people(frame: DataFrame, limit: int | None) -> None:
+    shown = PEOPLE_READ if limit is None else limit
+    rows = list(_json(frame.limit(shown if limit is not None else shown + 1)))
+    right = [type.partition("(")[0] in NUMBERS for _, type in frame.dtypes]
+    print_table(frame.columns, ([_text(value) for value in _values(row)] for row in rows[:shown]), right)
+    if len(rows) > shown:
+        messages().print(f"[dim]only the first {shown} rows; --limit N shows more, --format csv or json all")
+
+
+def _json(frame: DataFrame) -> Iterator[str]:
+    from pyspark.sql import functions as f
+
+    from hive_bitmap.metastore.table_info import quote
+
+    whole = f.struct(*(f.col(quote(name)) for name in frame.columns))
+    rows = frame.select(f.to_json(whole, JSON_OPTIONS).alias("row"))
+    return (row[0] for row in rows.toLocalIterator(prefetchPartitions=True))
+
+
+def _values(row: str) -> list[Any]:
+    return list(json.loads(row, parse_float=_Number, parse_int=_Number).values())
+
+
+def _csv_value(value: Any) -> Any:
+    return _nested(value) if isinstance(value, (dict, list)) else value
+
+
+def _text(value: Any) -> str:
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return str(value).lower()
+        case str():
+            return value
+        case _:
+            return _nested(value)
+
+
+def _nested(value: Any) -> str:
+    """JSON again, its numbers as they came."""
+    match value:
+        case dict():
+            return "{" + ", ".join(f"{json.dumps(k, ensure_ascii=False)}: {_nested(v)}" for k, v in value.items()) + "}"
+        case list():
+            return "[" + ", ".join(map(_nested, value)) + "]"
+        case _Number():
+            return str(value)
+        case _:
+            return json.dumps(value, ensure_ascii=False)

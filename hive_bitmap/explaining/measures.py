@@ -1,0 +1,85 @@
+"""Figures as people read them: shares, sizes, times, and what a plan keeps of all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hive_bitmap.explaining.blockmap import files_kept
+
+if TYPE_CHECKING:
+    from hive_bitmap.explaining.plan import Plan
+
+
+def measures(plan: Plan) -> list[tuple[str, str, str, str]]:
+    """What is kept of all, as (thing, kept, all, share); a dash where the plan does not know, as where it read none."""
+    if not plan.looked_up:
+        return [(word, "-", "-", "-") for word in ("files", "blocks", "bytes", "rows")]
+    counts = [
+        ("files", int(files_kept(plan).sum()), len(plan.files)),
+        ("blocks", plan.blocks_selected, plan.blocks_total),
+        ("rows", plan.rows_selected, plan.rows_total),
+    ]
+    lines = [(word, _count(kept), _count(total), percent(kept, total)) for word, kept, total in counts]
+    byte_line = (
+        "bytes",
+        size(plan.bytes_selected or 0),
+        size(plan.bytes_total or 0),
+        percent(plan.bytes_selected, plan.bytes_total),
+    )
+    return [*lines[:2], byte_line, lines[2]]
+
+
+def percent(part: float | None, whole: float | None) -> str:
+    """The share of `part` in `whole`; neither 0 nor 100 unless it is exactly that.
+
+    >>> [percent(0, 9), percent(1, 9), percent(1, 90_000), percent(8_999, 9_000), percent(9, 9), percent(0, 0)]
+    ['0 %', '11 %', '<0.1 %', '>99 %', '100 %', '-']
+    """
+    if part is None or not whole:
+        return "-"
+    share = 100 * part / whole
+    if 0 < share < 0.1:
+        return "<0.1 %"
+    if 99 < share < 100:
+        return ">99 %"
+    return f"{share:.1f} %" if share < 10 and share != round(share) else f"{share:.0f} %"
+
+
+def size(count: int) -> str:
+    """Bytes in decimal units.
+
+    >>> [size(0), size(999), size(1_234_567)]
+    ['0 B', '999 B', '1.2 MB']
+    """
+    value, units = float(count), ["B", "kB", "MB", "GB", "TB", "PB"]
+    while value >= 999.5 and len(units) > 1:
+        value /= 1000
+        units.pop(0)
+    return f"{value:.0f} {units[0]}" if units[0] == "B" or value >= 99.5 else f"{value:.1f} {units[0]}"
+
+
+def seconds(value: float) -> str:
+    """A time; milliseconds below a second.
+
+    >>> [seconds(0.0042), seconds(0.25), seconds(12.34)]
+    ['4 ms', '250 ms', '12.3 s']
+    """
+    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"
+
+
+def of_all(part: int, whole: int) -> str:
+    """`part` of `whole` rows, in words.
+
+    >>> of_all(12, 41_000)
+    '12 of 41,000 rows'
+    """
+    return f"{part:,} of {whole:,} rows"
+
+
+def vanished(count: int) -> str:
+    """What is said of the files of the index that are no longer there."""
+    return "1 file that the index knew is gone" if count == 1 else f"{count:,} files that the index knew are gone"
+
+
+def _count(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"

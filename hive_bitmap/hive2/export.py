@@ -1,0 +1,185 @@
+"""Writing an index as files of Hive 2's own index table, in a Spark job of a shard a task.
+
+Hive asks its index for every row, so an exported index must know every base file as it is now; one of ours may lag.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hive_bitmap import stores
+from hive_bitmap.building.shard_compaction import shard_rows
+from hive_bitmap.errors import FileChanged, HiveBitmapError, Unsupported
+from hive_bitmap.hive2.ddl import HiveIndex, HivePartition
+from hive_bitmap.index import catalog, generation, manifest
+from hive_bitmap.index.catalog import Index
+from hive_bitmap.index.definition import BUCKET, Definition, check_name, schema_crc
+from hive_bitmap.index.fingerprint import COARSE_RESOLUTION, Fingerprint
+from hive_bitmap.index.manifest import Manifest
+from hive_bitmap.index.shard import CARDINALITY, write
+from hive_bitmap.index.table_schema import shard_name
+from hive_bitmap.metastore import metastore, serde
+from hive_bitmap.metastore.base_files import Source, require_one_listing, sources
+from hive_bitmap.metastore.file_listing import format_of
+from hive_bitmap.metastore.table_info import NULL_PARTITION, Table, hadoop_path
+from hive_bitmap.tasks.distribution import cause, in_tasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FORMATS = ("parquet", "orc")  # a block of theirs lies in one split; one of the others may reach into the next
+# Floats and timestamps Hive 2 compares otherwise than Spark; rows of CHAR in Parquet it loses by itself as soon as
+# hive.optimize.index.filter is true.
+KEY_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "string", "varchar", "date")
+GREGORIAN = dt.date(1582, 10, 15)  # Hive 2 counts days before it in another calendar
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A shard, the base files whose rows are taken of it, and where they go; it travels to a task."""
+
+    partition: int
+    path: str
+    size: int
+    files: tuple[Fingerprint, ...]
+    definition: Definition
+    folder: str
+
+
+def export(spark: SparkSession, table: str, index: str, root: str, name: str | None = None) -> HiveIndex:
+    """Write the rows of an index under the folder `root`, for a Hive 2 in which it will be called `name`.
+
+    By default that is `hive_<index>`: where Hive and Spark share a metastore, the other name is taken. Raises NotFound
+    for unknown names, Unsupported for an index that Hive 2 cannot read, that would mean other rows there, or that does
+    not know all base files as they are now, and FileChanged for one that changes meanwhile.
+    """
+    base, indexes = catalog.table_and_indexes(spark, table)
+    found = catalog.named(base, indexes, index)
+    _require_readable(base, found)
+    definition, called = found.definition, check_name(name or f"hive_{found.definition.name}")
+    home = hadoop_path(root if ":" in root.partition("/")[0] else "file:" + stores.absolute(root))
+    home = f"{home}/{generation.new_name()}"
+    states, columns = catalog.states(spark, found), [column.name for column in base.partition_columns]
+    partitions, copies = [], []
+    for number, source in enumerate(sources(spark, base)):
+        values = tuple(NULL_PARTITION if value is None else value for value in source.values)
+        folder = generation.partition_folder(home, columns, values)
+        partitions.append(HivePartition(values, source.folder, folder, _newest(source), 0))
+        held = _held(spark, base, definition, source, states.get(source.values))
+        copies += _copies(number, source, held, replace(definition, compression="gzip"), folder)
+        stores.make_folder(folder)
+        stores.copy_permissions(source.folder, folder)
+    _let_pass(max((partition.newest_ms for partition in partitions), default=0))
+    rows = _run(spark, copies, len(partitions))
+    counted = tuple(replace(partition, rows=count) for partition, count in zip(partitions, rows, strict=True))
+    return HiveIndex(definition, called, home, tuple(base.partition_columns), counted)
+
+
+def _require_readable(base: Table, index: Index) -> None:
+    definition = index.definition
+    if index.problem:
+        raise Unsupported(index.problem)
+    if (format := format_of(base)) not in FORMATS:
+        raise Unsupported(f"table {base.full_name} is stored as {format}: of such tables Hive's own indexes are right")
+    if definition.where:
+        raise Unsupported(f"index {definition.name} covers only WHERE {definition.where}, which Hive cannot know")
+    if definition.type == "BITMAP" and definition.encoding != "ewah":
+        raise Unsupported(
+            f"index {definition.name} has the encoding {definition.encoding}, and Hive reads ewah only: "
+            f"hive-bitmap set {base.name} {definition.name} encoding=ewah, then rebuild"
+        )
+    for column in definition.columns:
+        if column.type.partition("(")[0] not in KEY_TYPES:
+            raise Unsupported(
+                f"column {column.name!r} is {column.type}, of which Hive 2 would give other rows than Spark"
+            )
+
+
+def _held(
+    spark: SparkSession, base: Table, definition: Definition, source: Source, folder: str | None
+) -> Manifest | None:
+    """What the index says of a partition, all of whose files it knows; None for one without files."""
+    require_one_listing(source)
+    if not source.files:
+        return None
+    rebuild = f"hive-bitmap rebuild {base.full_name} {definition.name}"
+    if folder is None or not generation.is_of(folder, definition):
+        raise Unsupported(f"index {definition.name} does not cover {source.folder}: {rebuild}")
+    held, crc = manifest.read(folder), schema_crc(base.columns, metastore.time_zone(spark), serde.reading(base))
+    for file in source.files:
+        row = held.row_of.get(file.path)
+        if row is None or not held.fingerprints[row].matches(file) or held.files["schema_crc"][row].as_py() != crc:
+            raise Unsupported(f"index {definition.name} does not know {file.path} as it is now: {rebuild}")
+        if held.shard_of[row] is None:
+            reason = held.files["reason"][row].as_py()
+            raise Unsupported(f"{file.path} could not be indexed, and Hive would miss its rows: {reason}")
+    return held
+
+
+def _copies(number: int, source: Source, held: Manifest | None, definition: Definition, folder: str) -> list[Copy]:
+    if held is None:
+        return []
+    of_shard: dict[str, list[Fingerprint]] = {}
+    for file in source.files:
+        row = held.row_of[file.path]
+        of_shard.setdefault(str(held.shard_of[row]), []).append(held.fingerprints[row])
+    return [
+        Copy(number, held.shard_path(shard), held.sizes[shard], tuple(files), definition, folder)
+        for shard, files in of_shard.items()
+    ]
+
+
+def _newest(source: Source) -> int:
+    """The newest time of what Hive looks at when it asks whether an index is fresh: all that it does not hide."""
+    listed = stores.listing(source.folder).files if stores.exists(source.folder) else []
+    visible = [file.mtime_ms for file in listed if not file.path.rpartition("/")[2].startswith(("_", "."))]
+    return max(visible, default=0)
+
+
+def _let_pass(newest_ms: int) -> None:
+    """Wait until no later change can have this time: Hive's Java may know whole seconds only."""
+    wait = newest_ms / 1000 + COARSE_RESOLUTION - time.time()
+    if wait > COARSE_RESOLUTION:
+        raise Unsupported("a base file was changed at a time that lies ahead of this machine's clock")
+    time.sleep(max(0.0, wait))
+
+
+def _run(spark: SparkSession, copies: Sequence[Copy], partitions: int) -> list[int]:
+    """The rows that were written for each partition."""
+    rows = [0] * partitions
+    try:
+        counts = in_tasks(spark, copies, _copy)
+    except Exception as e:  # py4j's errors have no parent that is there without py4j
+        raise HiveBitmapError(f"the export failed: {cause(e)}") from e
+    for copy, count in zip(copies, counts, strict=True):
+        rows[copy.partition] += count
+    return rows
+
+
+def _copy(copy: Copy) -> int:
+    """Inside a task: write the rows; returns how many."""
+    rows = _rows(copy)
+    if rows.num_rows:
+        write(f"{copy.folder}/{shard_name()}", rows, copy.definition)
+    return rows.num_rows
+
+
+def _rows(copy: Copy) -> pa.Table:
+    rows = shard_rows(copy.definition, copy.path, copy.size)
+    known = pa.array([file.path for file in copy.files], BUCKET.type)
+    for file in copy.files:
+        if not file.confirmed():
+            raise FileChanged(f"{file.path} was replaced: rebuild the index and export it again")
+    kept = rows.filter(pc.is_in(rows[BUCKET.name], value_set=known))
+    for column in copy.definition.columns:
+        first = pc.min(kept[column.name]).as_py() if column.type == "date" else None
+        if first is not None and first < GREGORIAN:
+            raise Unsupported(f"column {column.name!r} holds {first}, which Hive 2 takes for another day")
+    return kept.drop_columns([CARDINALITY.name]) if CARDINALITY.name in kept.column_names else kept

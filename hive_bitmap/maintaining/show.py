@@ -1,0 +1,206 @@
+"""The state of the indexes of a table: what each covers of the files that are there now, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
+
+from hive_bitmap import stores
+from hive_bitmap.errors import CorruptIndex, Unsupported
+from hive_bitmap.index import catalog, generation, manifest
+from hive_bitmap.index.catalog import Index
+from hive_bitmap.index.coverage import covered
+from hive_bitmap.index.definition import Definition, schema_crc
+from hive_bitmap.index.manifest import Manifest
+from hive_bitmap.metastore import base_files, metastore, serde, table_info
+from hive_bitmap.metastore.base_files import Source
+from hive_bitmap.metastore.file_listing import format_of, is_visible
+from hive_bitmap.metastore.table_info import Table, Values, quote
+from hive_bitmap.parallel import each
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class PartitionStatus:
+    """One partition of an index; `name` is `p=1/q=x`, empty for the one state of an unpartitioned table.
+
+    `fresh` base files are as the index knows them, `stale` ones changed since, of `unindexed` ones it has nothing, and
+    `gone` ones it knows but they are no more. `built` is when its last build began, in seconds since 1970. `problem`
+    says what others did to its generation; files that it spoils are read whole.
+    """
+
+    name: str
+    values: Values
+    fresh: int
+    stale: int
+    unindexed: int
+    gone: int
+    stale_bytes: int
+    base_rows: int
+    index_rows: int
+    index_bytes: int
+    built: float | None
+    problem: str = ""
+    keys: int | None = None
+
+
+@dataclass(frozen=True)
+class IndexStatus:
+    """One index: the sums over the partitions that it covers, and what is wrong with all of it.
+
+    Partitions that its WHERE leaves out are left out here. `keys` counts distinct keys, where that was asked for.
+    """
+
+    definition: Definition
+    partitions: tuple[PartitionStatus, ...]
+    problem: str = ""
+    keys: int | None = None
+
+    @property
+    def fresh(self) -> int:
+        return sum(partition.fresh for partition in self.partitions)
+
+    @property
+    def stale(self) -> int:
+        return sum(partition.stale for partition in self.partitions)
+
+    @property
+    def unindexed(self) -> int:
+        return sum(partition.unindexed for partition in self.partitions)
+
+    @property
+    def gone(self) -> int:
+        return sum(partition.gone for partition in self.partitions)
+
+    @property
+    def stale_bytes(self) -> int:
+        return sum(partition.stale_bytes for partition in self.partitions)
+
+    @property
+    def base_rows(self) -> int:
+        return sum(partition.base_rows for partition in self.partitions)
+
+    @property
+    def index_rows(self) -> int:
+        return sum(partition.index_rows for partition in self.partitions)
+
+    @property
+    def index_bytes(self) -> int:
+        return sum(partition.index_bytes for partition in self.partitions)
+
+    @property
+    def built(self) -> float | None:
+        """When its last build began, in seconds since 1970."""
+        return max((partition.built for partition in self.partitions if partition.built is not None), default=None)
+
+
+def show(spark: SparkSession, table: str, *, keys: bool = False) -> list[IndexStatus]:
+    """The indexes of a table, by name; those of a table that is gone are told with that as their problem.
+
+    With `keys` the distinct keys are counted too, by a Spark job over each index table. Raises NotFound for an unknown
+    table.
+    """
+    base, indexes = catalog.find(spark, table)
+    found: list[Source] = []
+    if base is not None and indexes:
+        try:
+            format_of(base)
+            found = base_files.sources(spark, base)
+        except Unsupported as e:
+            indexes = [replace(index, problem=index.problem or str(e)) for index in indexes]
+    shown = [_status(spark, base, index, found) for index in indexes]
+    return [_counted(spark, status, index) for status, index in zip(shown, indexes, strict=True)] if keys else shown
+
+
+def _status(spark: SparkSession, base: Table | None, index: Index, found: list[Source]) -> IndexStatus:
+    where = index.definition.where
+    flags = covered(spark, base, where, [source.values for source in found]) if base and where else [True] * len(found)
+    folders = catalog.states(spark, index)
+    wanted = {source.values: source for source, covers in zip(found, flags, strict=True) if covers}
+    wanted |= {values: Source(values, "", ()) for values in folders if values not in wanted}
+    names = [column.name for column in index.table.partition_columns]
+    reading = serde.reading(base) if base else ()
+    crc = schema_crc(base.columns, metastore.time_zone(spark), reading) if base and reading else None
+    partitions = each(lambda one: _partition(names, index, one, folders.get(one.values), crc), wanted.values())
+    return IndexStatus(index.definition, tuple(partitions), index.problem or _worst(partitions))
+
+
+def _partition(names: list[str], index: Index, source: Source, folder: str | None, crc: int | None) -> PartitionStatus:
+    """Where a `crc` is given, files that were indexed under another hold other keys now."""
+    held, problem = _read(index, folder)
+    crcs = held.files["schema_crc"].to_pylist() if held is not None and crc is not None else []
+    fresh = stale = stale_bytes = unindexed = 0
+    for file in source.files:
+        row = None if held is None else held.row_of.get(file.path)
+        if held is None or row is None or held.shard_of[row] is None:
+            unindexed += 1
+        elif held.fingerprints[row].matches(file) and (crc is None or crcs[row] == crc):
+            fresh += 1
+        else:
+            stale, stale_bytes = stale + 1, stale_bytes + file.size
+    present = {file.path for file in source.files}
+    return PartitionStatus(
+        table_info.partition_name(names, source.values),
+        source.values,
+        fresh,
+        stale,
+        unindexed,
+        sum(path not in present for path in held.row_of) if held else 0,
+        stale_bytes,
+        (pc.sum(pc.list_flatten(held.files["rows"])).as_py() or 0) if held else 0,
+        (pc.sum(held.shards["rows"]).as_py() or 0) if held else 0,
+        (pc.sum(pc.add(held.shards["size"], held.shards["cardinality_size"])).as_py() or 0) if held else 0,
+        generation.built(folder) if folder and generation.is_generation(folder) else None,
+        problem,
+    )
+
+
+def _read(index: Index, folder: str | None) -> tuple[Manifest | None, str]:
+    """What a generation says of itself, and what is wrong with it; a damaged one covers nothing."""
+    if folder is None:
+        return None, ""
+    spoilt = f"{folder} is damaged, gone or not of this index: rebuild the index"
+    if not generation.is_of(folder, index.definition):
+        return None, spoilt
+    try:
+        held = manifest.read(folder)
+        found = stores.listing(folder).files
+        visible = {file.path: file.size for file in found if is_visible(file.path.rpartition("/")[2])}
+    except (CorruptIndex, FileNotFoundError):
+        return None, spoilt
+    shards = {held.shard_path(shard): size for shard, size in held.sizes.items()}
+    if shards.keys() - visible:
+        return held, f"shards are missing in {folder}: rebuild the index"
+    if any(visible[path] != size for path, size in shards.items()):
+        return held, f"shards are damaged in {folder}: rebuild the index"
+    if visible.keys() - shards:
+        return held, f"{folder} holds files that no build wrote, and SQL users see their rows: rebuild the index"
+    return held, ""
+
+
+def _worst(partitions: list[PartitionStatus]) -> str:
+    """The problem of the first partition that has one, and how many others have."""
+    problems = [partition.problem for partition in partitions if partition.problem]
+    return problems[0] + (f" ({len(problems) - 1} more partitions)" if problems[1:] else "") if problems else ""
+
+
+def _counted(spark: SparkSession, status: IndexStatus, index: Index) -> IndexStatus:
+    """The status with the distinct keys of each partition and of all, as Spark counts them in the index table."""
+    from pyspark.sql import functions as f
+
+    spark.catalog.refreshTable(index.table.sql_name)
+    columns = [column.name for column in index.table.partition_columns]
+    distinct = spark.table(index.table.sql_name).select(
+        f.array(*(f.col(quote(name)).cast("string") for name in columns)).alias("partition"),
+        f.struct(*(f.col(quote(name)) for name in status.definition.column_names)).alias("key"),
+    )
+    rows = distinct.groupBy("partition").agg(f.countDistinct("key")).collect()
+    counts: Mapping[Values, int] = {tuple(row[0]): row[1] for row in rows}
+    total = distinct.agg(f.countDistinct("key")).collect()[0][0] if columns else counts.get((), 0)
+    partitions = (replace(partition, keys=counts.get(partition.values, 0)) for partition in status.partitions)
+    return replace(status, partitions=tuple(partitions), keys=total)

@@ -1,0 +1,72 @@
+"""Changes in the metastore. All are SQL, but for the locations of many partitions, which the JVM sets in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from hive_bitmap.metastore import jvm_reader, table_info
+from hive_bitmap.metastore.session_settings import verbatim_partitions
+from hive_bitmap.metastore.table_info import Table, Values, literal, partition_spec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+AT_ONCE = 200  # partitions in one statement, or switched in one call
+
+
+def switch(
+    spark: SparkSession,
+    table: Table,
+    before: Mapping[Values, str],
+    folders: Mapping[Values, str],
+    gone: Collection[Values],
+) -> None:
+    """Point a table or its partitions at new folders; partitions that are not there yet are added, `gone` are dropped.
+
+    Each table or partition is switched as a whole; of many partitions some may be switched before others.
+    """
+    if not table.partition_columns:
+        if () in folders and before[()] != folders[()]:
+            spark.sql(f"ALTER TABLE {table.sql_name} SET LOCATION {literal(folders[()])}")
+        return
+    new = [f"PARTITION {partition_spec(table, v)} LOCATION {literal(f)}" for v, f in folders.items() if v not in before]
+    moved = {values: folder for values, folder in folders.items() if before.get(values, folder) != folder}
+    dropped = [f"PARTITION {partition_spec(table, values)}" for values in gone if values in before]
+    with verbatim_partitions(spark):
+        for batch in _batches(new):
+            spark.sql(f"ALTER TABLE {table.sql_name} ADD IF NOT EXISTS {' '.join(batch)}")
+        _set_locations(spark, table, moved)
+        for batch in _batches(dropped):
+            spark.sql(f"ALTER TABLE {table.sql_name} DROP IF EXISTS {', '.join(batch)}")
+
+
+def set_properties(spark: SparkSession, table: Table, properties: Mapping[str, str], less: Iterable[str] = ()) -> None:
+    """Set these table properties in one change; then unset those of `less` that are there."""
+    if properties:
+        pairs = ", ".join(f"{literal(key)}={literal(value)}" for key, value in properties.items())
+        spark.sql(f"ALTER TABLE {table.sql_name} SET TBLPROPERTIES ({pairs})")
+    unwanted = [key for key in less if key in table.properties]
+    if unwanted:
+        spark.sql(f"ALTER TABLE {table.sql_name} UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(literal, unwanted))})")
+
+
+def rename(spark: SparkSession, table: Table, name: str) -> None:
+    """Give a table another name in its database; its files stay where they are."""
+    spark.sql(f"ALTER TABLE {table.sql_name} RENAME TO {table_info.quote(table.database)}.{table_info.quote(name)}")
+
+
+def _set_locations(spark: SparkSession, table: Table, folders: Mapping[Values, str]) -> None:
+    if not folders:
+        return
+    if jvm_reader.available(spark):
+        jvm_reader.set_locations(spark, table, folders, AT_ONCE)
+        spark.catalog.refreshTable(table.sql_name)
+        return
+    for values, folder in folders.items():
+        spec = partition_spec(table, values)
+        spark.sql(f"ALTER TABLE {table.sql_name} PARTITION {spec} SET LOCATION {literal(folder)}")
+
+
+def _batches(items: Sequence[str]) -> Iterable[Sequence[str]]:
+    return (items[start : start + AT_ONCE] for start in range(0, len(items), AT_ONCE))

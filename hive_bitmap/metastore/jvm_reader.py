@@ -1,0 +1,292 @@
+"""The session's catalog asked through py4j: many tables, or all partitions, in one call. Classic sessions only.
+
+The answers cross as one JSON text, written by the Jackson that Spark carries: one call a question, however many
+tables or partitions it names. Changed partitions go back the same way. Everything that touches py4j is here, behind
+`available`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote
+
+from hive_bitmap.errors import ServerError, StoreError
+from hive_bitmap.metastore.table_info import (
+    NULL_PARTITION,
+    Partition,
+    Table,
+    Values,
+    columns_of,
+    hadoop_path,
+    is_unknown_kind,
+)
+from hive_bitmap.stores.options import HDFS_USER, PREFIX
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+PIECE = 8000  # characters
+CREDENTIAL_FILES = "security.credential.provider.path"
+
+
+def available(spark: SparkSession) -> bool:
+    """Whether this session has a JVM at hand."""
+    return getattr(spark, "_jsparkSession", None) is not None
+
+
+def describe(spark: SparkSession, database: str, names: Sequence[str], qualified: bool) -> list[Table]:
+    """The tables that exist; an unqualified name may be a temporary view, which hides a table of that name.
+
+    Spark fails a whole call for one table that it does not know the kind of: Hive's own indexes. They are left out.
+    Raises ServerError where the metastore fails; it is asked here first, whatever is done.
+    """
+    from pyspark.errors import AnalysisException
+
+    bridge = _bridge(spark)
+    if not qualified and bridge.session_catalog.getTempView(names[0]).isDefined():
+        return [Table(database, names[0], "TEMPORARY")]
+    try:
+        return _described(bridge, database, names)
+    except AnalysisException as e:
+        if not is_unknown_kind(e):
+            raise
+        return [] if len(names) == 1 else [one for name in names for one in describe(spark, database, [name], True)]
+
+
+def _described(bridge: _Bridge, database: str, names: Sequence[str]) -> list[Table]:
+    wanted = bridge.to_scala.asScala(bridge.array_list(list(names))).toSeq()
+    with _asking():
+        found = bridge.catalog.getTablesByName(database, wanted)
+    return [_table(info) for info in bridge.json(found)]
+
+
+def table_of(spark: SparkSession, described: Any) -> Table:
+    """A table from its description in Spark's catalog, an object of the JVM (`CatalogTable`)."""
+    return _table(_bridge(spark).json(described))
+
+
+def text_of(text: Any) -> str:
+    """A `StringBuilder` or `StringWriter`'s buffer in Python.
+
+    It crosses in pieces: one that fills more than a buffer of the socket waits 40 ms for an acknowledgement.
+    """
+    length = text.length()
+    return "".join(text.substring(at, min(at + PIECE, length)) for at in range(0, length, PIECE))
+
+
+def settings_of(spark: SparkSession, found: Any) -> dict[str, str]:
+    """Settings in a map of Scala's."""
+    return with_server_wide(_bridge(spark).json(found))
+
+
+def names_like(spark: SparkSession, database: str, pattern: str) -> list[str]:
+    """The names of the tables of a database that match; `*` stands for anything."""
+    bridge = _bridge(spark)
+    names: list[str] = bridge.json(bridge.catalog.listTables(database, pattern))
+    return names
+
+
+def partitions(spark: SparkSession, table: Table) -> list[Partition]:
+    """All partitions of a table."""
+    return [
+        Partition(
+            _values(table, partition),
+            hadoop_path(partition["storage"]["locationUri"]),
+            partition["storage"]["inputFormat"] or "",
+            partition["storage"]["serde"] or "",
+            (*partition["parameters"].items(), *partition["storage"]["properties"].items()),
+        )
+        for partition in _partitions(spark, table)
+    ]
+
+
+def set_locations(
+    spark: SparkSession, table: Table, folders: Mapping[tuple[str | None, ...], str], at_once: int
+) -> None:
+    """Point partitions at other folders, `at_once` of them in one call; those that are gone stay so."""
+    bridge = _bridge(spark)
+    changed = []
+    for partition in _partitions(spark, table):
+        folder = folders.get(_values(table, partition))
+        if folder is not None:
+            partition["storage"]["locationUri"] = quote(folder, safe="/:@")
+            changed.append({**partition, "stats": None})
+    for start in range(0, len(changed), at_once):
+        found = bridge.mapper.readValue(json.dumps(changed[start : start + at_once]), bridge.partitions_type)
+        bridge.catalog.alterPartitions(table.database, table.name, bridge.array_seq.unsafeWrapArray(found))
+
+
+def settings(spark: SparkSession) -> dict[str, str]:
+    """The session's settings that are not left to their defaults."""
+    bridge = _bridge(spark)
+    return with_server_wide(bridge.json(bridge.conf.getAll()))
+
+
+def hadoop(spark: SparkSession, prefixes: Sequence[str]) -> dict[str, str]:
+    """What begins so in the session's Hadoop configuration, secrets in credential files included.
+
+    Raises StoreError where such a file cannot be read.
+    """
+    bridge, conf = _bridge(spark), cast(Any, spark)._jsparkSession.sessionState().newHadoopConf()
+    found = {}
+    for prefix in prefixes:
+        said = bridge.json(conf.getPropsWithPrefix(prefix))
+        found.update({prefix + name: value for name, value in said.items()})
+    jvm: Any = spark._jvm
+    user = jvm.org.apache.hadoop.security.UserGroupInformation.getCurrentUser()
+    found[PREFIX + HDFS_USER] = str(user.getShortUserName())
+    paths = {name: path for name, path in found.items() if name.endswith(CREDENTIAL_FILES) and path.strip()}
+    for name, path in sorted(paths.items(), key=lambda pair: pair[0].startswith("fs.s3a.")):
+        bucket = name.removeprefix("fs.s3a.bucket.").removesuffix(f".{CREDENTIAL_FILES}") if ".bucket." in name else ""
+        for alias, secret in _credentials(spark, conf, path).items():
+            inside = bucket and alias.startswith("fs.s3a.") and not alias.startswith("fs.s3a.bucket.")
+            found[f"fs.s3a.bucket.{bucket}.{alias.removeprefix('fs.s3a.')}" if inside else alias] = secret
+    return found
+
+
+def _credentials(spark: SparkSession, conf: Any, path: str) -> dict[str, str]:
+    """The secrets in Hadoop's credential files, by their names."""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+    jvm: Any = spark._jvm
+    own = jvm.org.apache.hadoop.conf.Configuration(conf)
+    own.set(f"hadoop.{CREDENTIAL_FILES}", path)
+    try:
+        return {
+            alias: "".join(provider.getCredentialEntry(alias).getCredential())
+            for provider in jvm.org.apache.hadoop.security.alias.CredentialProviderFactory.getProviders(own)
+            for alias in provider.getAliases()
+        }
+    except Py4JJavaError as e:
+        reason = str(e.java_exception.toString()).partition("\n")[0]
+        raise StoreError(f"the credential files {path} cannot be read: {reason} ({CREDENTIAL_FILES})") from e
+
+
+def forget_files(spark: SparkSession, table: Table) -> None:
+    """Drop what the session remembers of the files and columns of a table; what it has in its cache stays."""
+    jvm: Any = spark._jvm
+    named = jvm.org.apache.spark.sql.catalyst.TableIdentifier(table.name, jvm.scala.Option.apply(table.database))
+    _bridge(spark).session_catalog.refreshTable(named)
+
+
+def caches_nothing(spark: SparkSession) -> bool:
+    """Whether no session of this engine keeps rows of anything: to ask for one table takes its whole analysis."""
+    empty: bool = _bridge(spark).cache.isEmpty()
+    return empty
+
+
+@lru_cache(maxsize=8)
+def time_zone(spark: SparkSession) -> str:
+    """The default zone of the engine's JVM, in which it reads the wall-clock timestamps of ORC files."""
+    jvm: Any = spark._jvm
+    return str(jvm.java.util.TimeZone.getDefault().getID())
+
+
+@contextlib.contextmanager
+def _asking() -> Iterator[None]:
+    """Tells in one sentence why the metastore failed."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        yield
+    except Py4JJavaError as e:
+        cause = e.java_exception
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        reason = str(cause.toString()).partition("\n")[0]
+        if "Invalid method name" in reason:
+            advice = "set spark.sql.hive.metastore.version and spark.sql.hive.metastore.jars to what the metastore is"
+            raise ServerError(f"the metastore is not of this session's client's version ({reason}): {advice}") from e
+        raise ServerError(f"the metastore does not answer: {reason}") from e
+
+
+def _partitions(spark: SparkSession, table: Table) -> list[dict[str, Any]]:
+    bridge = _bridge(spark)
+    found: list[dict[str, Any]] = bridge.json(bridge.catalog.listPartitions(table.database, table.name, bridge.none))
+    return found
+
+
+def _values(table: Table, partition: Mapping[str, Any]) -> Values:
+    spec = {name.lower(): value for name, value in partition["spec"].items()}
+    values = (spec[column.name.lower()] for column in table.partition_columns)
+    return tuple(None if value == NULL_PARTITION else value for value in values)
+
+
+@dataclass(frozen=True)
+class _Bridge:
+    """Objects of the JVM that every question needs: each step to one is a call of its own, so they are kept."""
+
+    catalog: Any
+    session_catalog: Any
+    cache: Any
+    conf: Any
+    to_scala: Any
+    array_list: Any
+    array_seq: Any
+    partitions_type: Any
+    none: Any
+    mapper: Any
+    writer: Any
+
+    def json(self, value: Any) -> Any:
+        """A Scala value in Python."""
+        writer = self.writer()
+        self.mapper.writeValue(writer, value)
+        return json.loads(text_of(writer.getBuffer()))
+
+
+@lru_cache(maxsize=8)
+def _bridge(spark: SparkSession) -> _Bridge:
+    jvm: Any = spark._jvm
+    scala = jvm.com.fasterxml.jackson.module.scala.DefaultScalaModule()
+    partition = jvm.java.lang.Class.forName("org.apache.spark.sql.catalyst.catalog.CatalogTablePartition")
+    return _Bridge(
+        spark._jsparkSession.sharedState().externalCatalog(),
+        spark._jsparkSession.sessionState().catalog(),
+        spark._jsparkSession.sharedState().cacheManager(),
+        spark._jsparkSession.conf(),
+        jvm.scala.jdk.javaapi.CollectionConverters,
+        jvm.java.util.ArrayList,
+        jvm.scala.collection.immutable.ArraySeq,
+        jvm.java.lang.reflect.Array.newInstance(partition, 0).getClass(),
+        jvm.scala.Option.apply(None),
+        jvm.com.fasterxml.jackson.databind.json.JsonMapper.builder().addModule(scala).build(),
+        jvm.java.io.StringWriter,
+    )
+
+
+def _table(info: dict[str, Any]) -> Table:
+    storage = info["storage"]
+    partition_names = [name.lower() for name in info["partitionColumnNames"]]
+    columns = columns_of(info["schema"])
+    by_name = {column.name.lower(): column for column in columns}
+    return Table(
+        info["identifier"]["database"],
+        info["identifier"]["table"],
+        info["tableType"]["name"],
+        info["provider"] or "",
+        tuple(column for column in columns if column.name.lower() not in partition_names),
+        tuple(by_name[name] for name in partition_names),
+        hadoop_path(storage["locationUri"]) if storage["locationUri"] else "",
+        storage["inputFormat"] or "",
+        storage["serde"] or "",
+        info["properties"],
+        storage["properties"],
+        json.dumps(info["schema"]),
+        info["provider"] != "hive" and bool(partition_names) and not info["tracksPartitionsInCatalog"],
+    )
+
+
+def with_server_wide(settings: Mapping[str, str]) -> dict[str, str]:
+    """Settings of a session, and those of ours that Spark was started with, behind `spark.`: it drops all others.
+
+    >>> with_server_wide({"spark.hive_bitmap.strategy": "rows"})["hive_bitmap.strategy"]
+    'rows'
+    """
+    begin = "spark.hive_bitmap."
+    named = {key.removeprefix("spark."): said for key, said in settings.items() if key.startswith(begin)}
+    return {**named, **settings}

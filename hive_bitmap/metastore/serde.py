@@ -1,0 +1,120 @@
+"""Tables that Spark reads as Hive does, through an input format and a SerDe: which of them are indexed, and as what.
+
+Their values depend on table properties, and a partition may have its own; so both are part of what an index was built
+for. Hadoop lists their files, by rules of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from hive_bitmap import stores
+from hive_bitmap.errors import Unsupported
+from hive_bitmap.metastore.table_info import Partition, Table
+from hive_bitmap.stores import FileStatus
+
+INPUT_FORMATS = {
+    "org.apache.hadoop.mapred.TextInputFormat": "text",
+    "org.apache.hadoop.hive.ql.io.avro.AvroContainerInputFormat": "avro",
+    "org.apache.hadoop.hive.ql.io.RCFileInputFormat": "rcfile",
+    "org.apache.hadoop.mapred.SequenceFileInputFormat": "sequencefile",
+}
+_HIVE, _HCATALOG = "org.apache.hadoop.hive.serde2.", "org.apache.hive.hcatalog.data."
+SERDES = {  # each makes one row of one record
+    "text": (
+        f"{_HIVE}lazy.LazySimpleSerDe",
+        f"{_HIVE}JsonSerDe",
+        f"{_HCATALOG}JsonSerDe",
+        f"{_HIVE}OpenCSVSerde",
+        f"{_HIVE}RegexSerDe",
+    ),
+    "avro": (f"{_HIVE}avro.AvroSerDe",),
+    "rcfile": (f"{_HIVE}columnar.ColumnarSerDe", f"{_HIVE}columnar.LazyBinaryColumnarSerDe"),
+    "sequencefile": (f"{_HIVE}lazy.LazySimpleSerDe", f"{_HIVE}lazybinary.LazyBinarySerDe"),
+}
+REFUSED = {  # table properties of any value but these
+    "skip.header.line.count": ("0", "Hive skips lines that Spark reads as rows"),
+    "skip.footer.line.count": ("0", "Hive skips lines that Spark reads as rows"),
+    "line.delim": ("\n", "its lines do not end as Hadoop's do"),
+    "avro.schema.url": ("", "its Avro schema may change unseen: put it into avro.schema.literal"),
+}
+PASSING = re.compile(  # properties that say nothing of what the files hold
+    r"transient_lastddltime|last_modified_(by|time)|num(rows|files|partitions|fileserasurecoded)|totalsize|rawdatasize"
+    r"|column_stats_accurate|comment|external(\.table\.purge)?|bucketing_version|auto\.purge|discover\.partitions"
+    r"|spark\.sql\..*|hive_bitmap\..*|do_not_update_stats|stats_generated.*|transactional|created_.*",
+    re.IGNORECASE,
+)
+DOUBTFUL_SETTINGS = re.compile(  # of a session: under any of them it may list other files, or see other lines or values
+    r"textinputformat\.record\.delimiter|mapred(uce)?\.input\..*(recursive|subdirs|pathfilter\.class|maxlength)"
+    r"|mapred\.(input\.dir\.recursive|input\.pathFilter\.class|linerecordreader\.maxlength)"
+    r"|hive\.(lazysimple\..*|mapred\.supports\.subdirectories)|io\.compression\.codecs"
+    r"|spark\.files\.ignore(Corrupt|Missing)Files",
+    re.IGNORECASE,
+)
+
+
+def format_of(table: Table) -> str:
+    """The format of a table's files, empty where none is known. Raises Unsupported where Hive and Spark may differ."""
+    format = INPUT_FORMATS.get(table.input_format, "")
+    if not format:
+        return ""
+    if table.serde not in SERDES[format]:
+        known = ", ".join(SERDES[format])
+        raise Unsupported(f"table {table.full_name} is {format} read by {table.serde}; known are {known}")
+    for key, value in {**table.properties, **table.options}.items():
+        harmless, reason = REFUSED.get(key, (value, ""))
+        if value != harmless:
+            raise Unsupported(f"table {table.full_name} has {key} = {value!r}: {reason}")
+    return format
+
+
+def reading(table: Table) -> tuple[str, ...]:
+    """What decides, beside the columns, as what the files of a table are read; nothing for formats that tell it all."""
+    if table.provider != "hive" or table.input_format not in INPUT_FORMATS:
+        return ()
+    said = _telling({**table.properties, **table.options}.items())
+    return (table.input_format, table.serde, *(f"{key}={value}" for key, value in sorted(said.items())))
+
+
+def require_alike(table: Table, partitions: Iterable[Partition]) -> None:
+    """Raise Unsupported for a partition that Spark reads by other properties than those of its table."""
+    wanted = (table.input_format, table.serde, _telling(table.options.items()))
+    for partition in partitions if reading(table) and table.partition_columns else ():
+        if (partition.input_format, partition.serde, _telling(partition.properties)) != wanted:
+            raise Unsupported(
+                f"partition {partition.values} of table {table.full_name} has properties of its own: "
+                "ALTER TABLE .. PARTITION .. SET SERDEPROPERTIES can give it those of the table"
+            )
+
+
+def doubt(settings: Mapping[str, str]) -> str:
+    """Why a session might not read what is listed here, by its settings; empty where it does."""
+    for name, value in sorted(settings.items()):
+        if DOUBTFUL_SETTINGS.fullmatch(name.removeprefix("spark.hadoop.")) and value.lower() != "false":
+            return f"{name} is {value}"
+    return ""
+
+
+def files(folder: str) -> list[FileStatus]:
+    """The files of a folder that hold a byte and that Hadoop lists, by path.
+
+    Raises Unsupported for a folder that is gone or that holds folders: readers fail at them, or look into them.
+    """
+    try:
+        found = stores.listing(folder)
+    except FileNotFoundError as e:
+        raise Unsupported(f"folder {folder} does not exist, at which readers fail") from e
+    nested = [name for name in found.folders if is_visible(name)]
+    if nested:
+        raise Unsupported(f"folder {folder} holds the folder {nested[0]!r}, at which readers may fail")
+    return [file for file in found.files if file.size and is_visible(file.path.rpartition("/")[2])]
+
+
+def is_visible(name: str) -> bool:
+    """Whether Hadoop lists a file of that name (FileInputFormat.hiddenFileFilter)."""
+    return not name.startswith(("_", "."))
+
+
+def _telling(properties: Iterable[tuple[str, str]]) -> dict[str, str]:
+    return {key: value for key, value in properties if not PASSING.fullmatch(key)}

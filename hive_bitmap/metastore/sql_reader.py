@@ -1,0 +1,96 @@
+"""The metastore asked by public SQL, for sessions without a JVM at hand: a statement a table or partition."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from hive_bitmap.metastore.session_settings import verbatim_partitions
+from hive_bitmap.metastore.table_info import (
+    NULL_PARTITION,
+    Partition,
+    Table,
+    columns_of,
+    is_unknown_kind,
+    literal,
+    partition_spec,
+    quote,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class SqlReader:
+    """The reader for sessions without a JVM at hand: a statement a table or partition."""
+
+    @staticmethod
+    def describe(spark: SparkSession, database: str, names: Sequence[str], qualified: bool) -> list[Table]:
+        from pyspark.errors import AnalysisException
+
+        found = []
+        for name in names:
+            try:
+                if SqlReader.exists(spark, database, name):
+                    found.append(SqlReader.describe_one(spark, database, name, qualified))
+            except AnalysisException as e:
+                if not is_unknown_kind(e):
+                    raise
+        return found
+
+    @staticmethod
+    def exists(spark: SparkSession, database: str, name: str) -> bool:
+        return spark.catalog.tableExists(f"{quote(database)}.{quote(name)}") or spark.catalog.tableExists(quote(name))
+
+    @staticmethod
+    def describe_one(spark: SparkSession, database: str, name: str, qualified: bool) -> Table:
+        sql_name = f"{quote(database)}.{quote(name)}"
+        if not qualified and spark.catalog.getTable(quote(name)).isTemporary:
+            return Table(database, name, "TEMPORARY")
+        info = json.loads(spark.sql(f"DESCRIBE TABLE EXTENDED {sql_name} AS JSON").collect()[0][0])
+        declared = spark.table(sql_name).schema.json()
+        columns = columns_of(json.loads(declared))
+        partition_names = [p.lower() for p in info.get("partition_columns", [])]
+        return Table(
+            database,
+            name,
+            info["type"],
+            info.get("provider", ""),
+            tuple(c for c in columns if c.name.lower() not in partition_names),
+            tuple(c for c in columns if c.name.lower() in partition_names),
+            re.sub(r"^file:/+", "file:/", info.get("location", "")),
+            info.get("input_format", ""),
+            info.get("serde_library", ""),
+            info.get("table_properties", {}),
+            info.get("storage_properties", {}),
+            declared,
+            info.get("provider", "hive") != "hive" and bool(partition_names) and "partition_provider" not in info,
+        )
+
+    @staticmethod
+    def names_like(spark: SparkSession, database: str, pattern: str) -> list[str]:
+        rows = spark.sql(f"SHOW TABLES IN {quote(database)} LIKE {literal(pattern)}").collect()
+        return [row["tableName"] for row in rows if not row["isTemporary"]]
+
+    @staticmethod
+    def partitions(spark: SparkSession, table: Table) -> list[Partition]:
+        names = spark.sql(f"SHOW PARTITIONS {table.sql_name}").collect()
+        with verbatim_partitions(spark):
+            return [SqlReader.partition(spark, table, name) for (name,) in names]
+
+    @staticmethod
+    def partition(spark: SparkSession, table: Table, name: str) -> Partition:
+        pairs = [unquote(part.partition("=")[2]) for part in name.split("/")]
+        values = tuple(None if value == NULL_PARTITION else value for value in pairs)
+        sql = f"DESCRIBE TABLE EXTENDED {table.sql_name} PARTITION {partition_spec(table, values)} AS JSON"
+        said = json.loads(spark.sql(sql).collect()[0][0])
+        return Partition(
+            values,
+            re.sub(r"^file:/+", "file:/", said["location"]),
+            said.get("input_format", ""),
+            said.get("serde_library", ""),
+            (*said.get("partition_parameters", {}).items(), *said.get("storage_properties", {}).items()),
+        )

@@ -1,0 +1,93 @@
+"""A relation as it is at one moment: the partitions that its predicate leaves, and what indexes know of their files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from hive_bitmap import stores
+from hive_bitmap.index.catalog import Index
+from hive_bitmap.index.definition import schema_crc
+from hive_bitmap.metastore import base_files, file_listing, metastore, serde
+from hive_bitmap.planning import table_state
+from hive_bitmap.planning.request import Relation
+from hive_bitmap.predicates.nodes import Predicate
+from hive_bitmap.selecting.candidates import PartitionState
+from hive_bitmap.stores.speed import LOCAL, Speed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SAMPLED = 8  # of many partitions, looked up first where a look at all may not pay
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The partitions that are left, what is left of the predicate in each, and their typed values, a row each.
+
+    `indexes` are the names of those that were looked at, `zone` is the session's time zone, `schema_crc` the number
+    under which files are indexed now, `store` how fast the files come.
+    """
+
+    relation: Relation
+    indexes: frozenset[str]
+    partitions: list[PartitionState]
+    predicates: list[Predicate]
+    values: pa.Table
+    zone: str
+    schema_crc: int
+    store: Speed
+
+    @property
+    def bytes(self) -> int:
+        """Of the files of all partitions."""
+        return sum(file.size for partition in self.partitions for file in partition.files)
+
+    @property
+    def files(self) -> int:
+        """How many there are in all partitions."""
+        return sum(len(partition.files) for partition in self.partitions)
+
+    def sample(self) -> Snapshot | None:
+        """Some of many partitions, evenly spread; None of few."""
+        step = len(self.partitions) // SAMPLED
+        if step < 2:
+            return None
+        numbers = range(step // 2, step * SAMPLED, step)
+        return replace(
+            self,
+            partitions=[self.partitions[number] for number in numbers],
+            predicates=[self.predicates[number] for number in numbers],
+            values=self.values.take(pa.array(numbers, pa.int64())),
+        )
+
+
+def take(spark: SparkSession, relation: Relation, indexes: Sequence[Index]) -> Snapshot:
+    """The relation as it is now, with what these of its indexes know.
+
+    Raises Unsupported for a folder whose layout leaves doubt, and StoreError.
+    """
+    base, format = relation.base, file_listing.format_of(relation.base)
+    zone = metastore.time_zone(spark)
+    reading = serde.reading(base)
+    crc = schema_crc(base.columns, zone, reading)
+    # ORC files may name no columns, and hold wall-clock times: their keys outlive only new columns behind the others
+    schemas = [schema_crc(base.columns[: end + 1], zone) for end in range(len(base.columns))]
+    known = schemas if format == "orc" else [crc] if reading else None
+    predicate, evaluate = relation.predicate, relation.evaluate
+    if relation.partitions is None:
+        found = base_files.partitions(spark, base)
+        kept, left, typed = table_state.partitions_left(base, [one.values for one in found], predicate, evaluate)
+        now = table_state.states(spark, [found[number] for number in kept], base, indexes, known)
+        table_state.follow(spark, base, now)
+    else:
+        listed = relation.partitions
+        kept, left, typed = table_state.partitions_left(base, [values for values, _ in listed], predicate, evaluate)
+        kept = kept if listed else []
+        now = table_state.states_of(spark, [listed[number] for number in kept], typed, base, indexes, known)
+    store = next((stores.speed_of(file.path) for partition in now for file in partition.files), LOCAL)
+    names = frozenset(index.definition.name for index in indexes)
+    return Snapshot(relation, names, now, left, typed, zone, crc, store)

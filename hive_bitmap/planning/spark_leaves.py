@@ -1,0 +1,96 @@
+"""What only Spark knows of a predicate: its leaves asked over the distinct keys of an index, once.
+
+Any error on the way (`10/k` over a key that another condition excludes) leaves the leaf unanswered: all rows may match.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hive_bitmap.columns import Column, find
+from hive_bitmap.errors import CorruptIndex
+from hive_bitmap.index import lookup
+from hive_bitmap.index.definition import Definition
+from hive_bitmap.index.table_schema import key_fields
+from hive_bitmap.metastore.table_info import CHAR_TYPE_KEY
+from hive_bitmap.planning.request import Evaluate
+from hive_bitmap.planning.spark_types import frame_of
+from hive_bitmap.predicates.nodes import Predicate, SparkLeaf, leaves_of
+from hive_bitmap.selecting.candidates import PartitionState
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+MAX_KEYS = 200_000  # more distinct keys than these are not worth a detour
+FEW_KEYS = 10_000
+PLACE = "hive_bitmap_place"  # no column of an index has such a name
+
+
+def ask(
+    evaluate: Evaluate,
+    predicate: Predicate,
+    chosen: Mapping[str, Definition],
+    states: Sequence[PartitionState],
+) -> dict[SparkLeaf, pa.Array]:
+    """For each leaf that Spark could evaluate, the keys of which it is TRUE."""
+    leaves = dict.fromkeys(leaf for leaf in leaves_of(predicate) if isinstance(leaf, SparkLeaf))
+    answers = {}
+    for leaf in leaves:
+        definition = chosen.get(leaf.column.lower())
+        if definition is None:
+            continue
+        keys = _distinct(definition, leaf.column, states)
+        column = find(definition.columns, leaf.column, f"index {definition.name}")
+        answer = None if keys is None else evaluate(leaf, column, keys)
+        if answer is not None:
+            answers[leaf] = answer
+    return answers
+
+
+def _distinct(definition: Definition, column: str, states: Sequence[PartitionState]) -> pa.Array | None:
+    """All distinct keys of a column in the index, None if there are too many or a shard is damaged."""
+    field = next(field for field in key_fields(definition) if field.name.lower() == column.lower())
+    keys = pa.array([], field.type)
+    for state in states:
+        manifest = state.manifests.get(definition.name)
+        if manifest is None:
+            continue
+        for name, size in manifest.sizes.items():
+            try:
+                more = lookup.distinct(manifest.shard_path(name), size, field)
+            except CorruptIndex as e:
+                log.warning("index %s is damaged: %s", definition.name, e)
+                return None
+            keys = pc.unique(pa.chunked_array([keys, more]))
+            if len(keys) > MAX_KEYS:
+                return None
+    return keys
+
+
+def true_keys(spark: SparkSession, table: str, leaf: SparkLeaf, column: Column, keys: pa.Array) -> pa.Array | None:
+    """The keys, of a column of a table, of which Spark says that the leaf is TRUE; None if it cannot say."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.types import BooleanType
+
+    if not len(keys):
+        return keys
+    try:
+        frame = frame_of(spark, pa.table({column.name: keys, PLACE: pa.array(range(len(keys)), pa.int32())}))
+        if column.type.startswith(("char", "varchar")):
+            frame = frame.withMetadata(column.name, {CHAR_TYPE_KEY: column.type})
+        tested = frame.alias(table).selectExpr(PLACE, f"({leaf.text}) AS answer")
+        if tested.schema.fields[1].dataType != BooleanType():
+            return None
+        true = tested.where("answer").select(PLACE)
+        # few rows that lie in the plan are collected without a job
+        places = [row[0] for row in true.collect()] if len(keys) <= FEW_KEYS else true.toArrow().column(0)
+    except (PySparkException, pa.ArrowException) as e:
+        log.info("left to the rows, Spark cannot ask %s over the keys: %s", leaf.text, str(e).splitlines()[0])
+        return None
+    return keys.take(pa.array(places, pa.int32()) if isinstance(places, list) else places.combine_chunks())

@@ -1,0 +1,49 @@
+"""From the types of tables and of Arrow to Spark's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from hive_bitmap.index import catalog
+from hive_bitmap.metastore import metastore, table_info
+from hive_bitmap.metastore.table_info import Table
+from hive_bitmap.session_cache import Recent
+from hive_bitmap.versions import data_frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_seen: Recent[tuple[str, str], tuple[Table, Mapping[str, str], StructType]] = Recent()
+
+
+def schema_of(spark: SparkSession, name: str, base: Table, settings: Mapping[str, str]) -> StructType:
+    """The schema of `spark.table(name)`, a table that the metastore now tells to be `base`.
+
+    A session remembers tables; one that knows this as it was before another session altered it looks at it anew. To ask
+    takes as long as a small plan, so the schema is kept for as long as the metastore and the settings tell the same.
+    """
+    where = (base.database, base.name)
+    kept = _seen.get(spark, where, catalog.INDEXES_REMEMBERED)
+    if kept is not None and kept[:2] == (base, settings):
+        return kept[2]
+    schema = spark.table(name).schema
+    if _types(schema) != {column.name.lower(): column.type for column in (*base.columns, *base.partition_columns)}:
+        metastore.forget_files(spark, base)
+        schema = spark.table(name).schema
+    _seen.keep(spark, where, (base, settings, schema))
+    return schema
+
+
+def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """The rows as a DataFrame. By itself PySpark takes a timestamp without a zone for one in the session's zone."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return data_frame(spark, rows, from_arrow_schema(rows.schema, prefer_timestamp_ntz=True))
+
+
+def _types(schema: StructType) -> dict[str, str]:
+    return {column.name.lower(): column.type for column in table_info.columns_of(schema.jsonValue())}

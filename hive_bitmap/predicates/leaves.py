@@ -1,0 +1,237 @@
+"""A leaf of a predicate: the tokens between two ANDs or ORs.
+
+The forms that need no engine are read token by token, so that none is left over and precedence cannot be mistaken:
+`column op literal` and its mirror image, BETWEEN, IN, LIKE 'prefix%', IS [NOT] NULL | TRUE | FALSE | DISTINCT FROM,
+and a boolean column alone. What they become is exact in three-valued logic (so that it can be negated), hence the
+NULL in `tiny < 1000`: it is `tiny IS NOT NULL OR NULL`. All else is a SparkLeaf or Unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hive_bitmap.columns import Column
+from hive_bitmap.predicates.column_names import Names
+from hive_bitmap.predicates.deterministic import judge
+from hive_bitmap.predicates.literals import Beyond, Literal, literal_at, value_of
+from hive_bitmap.predicates.nodes import (
+    NULL,
+    And,
+    Compare,
+    Constant,
+    In,
+    IsNull,
+    Or,
+    Predicate,
+    Prefix,
+    SparkLeaf,
+    Unknown,
+    Value,
+    negate,
+)
+from hive_bitmap.predicates.tokens import Token
+
+_OPS = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", "!>": "<=", ">": ">", ">=": ">=", "!<": ">="}
+_MIRROR = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "<=>": "<=>"}
+
+
+def leaf(tokens: Sequence[Token], text: str, names: Names) -> Predicate:
+    """What the tokens of one leaf mean, exact in three-valued logic; `text` is the whole predicate."""
+    native = _native(_Reader(tokens, names))
+    if native is not None:
+        return native
+    judged = judge(tokens, names)
+    if isinstance(judged, Column):
+        return SparkLeaf(names.unqualified(tokens, text), judged.name)
+    return Unknown(text[tokens[0].start : tokens[-1].end], judged)
+
+
+@dataclass
+class _Reader:
+    """A place in the tokens of a leaf."""
+
+    tokens: Sequence[Token]
+    names: Names
+    at: int = field(default=0)
+
+    @property
+    def done(self) -> bool:
+        return self.at == len(self.tokens)
+
+    def key(self) -> str:
+        return "" if self.done else self.tokens[self.at].key
+
+    def take(self, key: str) -> bool:
+        """Step over this word or symbol if it comes next."""
+        found = self.key() == key
+        self.at += found
+        return found
+
+    def take_any(self, keys: Sequence[str]) -> str | None:
+        found = self.key()
+        return found if found and found in keys and self.take(found) else None
+
+    def operand(self) -> Column | Literal | None:
+        """A column or a literal, with or without parentheses."""
+        opened = 0
+        while self.take("("):
+            opened += 1
+        found = None if self.done else literal_at(self.tokens, self.at) or self.names.column_at(self.tokens, self.at)
+        if found is None:
+            return None
+        value, self.at = found
+        return value if all(self.take(")") for _ in range(opened)) else None
+
+    def literal(self) -> Literal | None:
+        found = self.operand()
+        return found if isinstance(found, Literal) else None
+
+    def literals(self) -> list[Literal] | None:
+        """`(x, y, ..)`, of literals only."""
+        if not self.take("("):
+            return None
+        found: list[Literal] = []
+        while (value := self.literal()) is not None:
+            found.append(value)
+            if self.take(")"):
+                return found
+            if not self.take(","):
+                return None
+        return None
+
+
+def _native(reader: _Reader) -> Predicate | None:
+    """The node of a leaf that is ours; None if anything in it is not."""
+    left = reader.operand()
+    if isinstance(left, Column):
+        node = _of_column(left, reader)
+    elif left is not None:
+        node = _of_literal(left, reader)
+    else:
+        node = None
+    return node if reader.done else None
+
+
+def _of_column(column: Column, reader: _Reader) -> Predicate | None:
+    if reader.done:
+        return _truth(column, True)
+    if reader.take("IS"):
+        negated = reader.take("NOT")
+        node = _is(column, reader)
+    elif op := reader.take_any((*_OPS, "<=>")):
+        right = reader.literal()
+        return None if right is None else _compare(column, _OPS.get(op, op), right)
+    else:
+        negated = reader.take("NOT")
+        node = _ranged(column, reader)
+    return negate(node) if negated and node is not None else node
+
+
+def _of_literal(left: Literal, reader: _Reader) -> Predicate | None:
+    """TRUE, FALSE or NULL alone, the mirror image of a comparison, and 1 = 1."""
+    if reader.done:
+        return Constant(left.value) if left.value is None or isinstance(left.value, bool) else None
+    op = reader.take_any((*_OPS, "<=>"))
+    right = reader.operand() if op else None
+    if op is None or right is None:
+        return None
+    op = _OPS.get(op, op)
+    if isinstance(right, Column):
+        return _compare(right, _MIRROR[op], left)
+    same_type = type(left.value) is type(right.value) is int
+    return Constant(left.value == right.value) if same_type and op == "=" else None
+
+
+def _is(column: Column, reader: _Reader) -> Predicate | None:
+    if reader.take("NULL"):
+        return IsNull(column.name)
+    if reader.take("DISTINCT") and reader.take("FROM"):
+        right = reader.literal()
+        same = None if right is None else _compare(column, "<=>", right)
+        return None if same is None else negate(same)
+    if column.type != "boolean":
+        return None
+    if reader.take("UNKNOWN"):
+        return IsNull(column.name)
+    value = reader.take_any(("TRUE", "FALSE"))
+    return None if value is None else _compare(column, "<=>", Literal(value == "TRUE"))
+
+
+def _ranged(column: Column, reader: _Reader) -> Predicate | None:
+    if reader.take("BETWEEN"):
+        low = reader.literal()
+        high = reader.literal() if reader.take("AND") else None
+        return None if low is None or high is None else _between(column, low, high)
+    if reader.take("IN"):
+        values = reader.literals()
+        return None if values is None else _in(column, values)
+    if reader.take("LIKE"):
+        pattern = reader.literal()
+        return None if pattern is None else _like(column, pattern)
+    return None
+
+
+def _truth(column: Column, value: bool) -> Predicate | None:
+    return Compare(column.name, "=", value) if column.type == "boolean" else None
+
+
+def _compare(column: Column, op: str, literal: Literal) -> Predicate | None:
+    if op == "<=>":
+        return _same(column, literal)
+    if literal.value is None:
+        return NULL
+    value = value_of(literal, column.type)
+    if value is None or (isinstance(value, bool) and op not in ("=", "<>")):
+        return None
+    if isinstance(value, Beyond):
+        return _if_not_null(column, op in (("<>", "<", "<=") if value is Beyond.ABOVE else ("<>", ">", ">=")))
+    if isinstance(value, bool):
+        return Compare(column.name, "=", value == (op == "="))
+    return Compare(column.name, op, value)
+
+
+def _same(column: Column, literal: Literal) -> Predicate | None:
+    """`<=>` is never NULL: of a NULL row it is FALSE, unless the literal is NULL."""
+    if literal.value is None:
+        return IsNull(column.name)
+    equal = _compare(column, "=", literal)
+    return None if equal is None else And((equal, IsNull(column.name, negated=True)))
+
+
+def _if_not_null(column: Column, value: bool) -> Predicate:
+    """The value for every key of the column but NULL, of which it is NULL."""
+    return Or((IsNull(column.name, negated=True), NULL)) if value else And((IsNull(column.name), NULL))
+
+
+def _between(column: Column, low: Literal, high: Literal) -> Predicate | None:
+    above, below = _compare(column, ">=", low), _compare(column, "<=", high)
+    return None if above is None or below is None else And((above, below))
+
+
+def _in(column: Column, literals: Sequence[Literal]) -> Predicate | None:
+    values: dict[Value, None] = {}
+    for literal in literals:
+        if literal.value is None:
+            continue
+        value = value_of(literal, column.type)
+        if value is None:
+            return None
+        if not isinstance(value, Beyond):
+            values[value] = None
+    with_null = any(literal.value is None for literal in literals)
+    if not values:
+        return NULL if with_null else _if_not_null(column, False)
+    found = In(column.name, tuple(values))
+    return Or((found, NULL)) if with_null else found
+
+
+def _like(column: Column, pattern: Literal) -> Predicate | None:
+    """LIKE 'text' and LIKE 'text%' on text; other patterns are Spark's."""
+    if pattern.value is None:
+        return NULL
+    form = re.fullmatch(r"([^%_]*)(%?)", value) if isinstance(value := value_of(pattern, column.type), str) else None
+    if form is None:
+        return None
+    return Prefix(column.name, form[1]) if form[2] else Compare(column.name, "=", form[1])

@@ -1,0 +1,82 @@
+"""Leaves over keys: which keys match, and between which bounds all matching keys lie. Pure Arrow and numpy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from hive_bitmap.predicates.nodes import Compare, In, IsNull, Leaf, Predicate, Prefix, Value
+
+_ARROW = {
+    "=": pc.equal,
+    "<>": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+_LAST_CHARACTER = 0x10FFFF
+_SURROGATES = range(0xD800, 0xE000)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """No key outside [low, high] can match (None: no bound on that side), and NULL only if `nulls`.
+
+    Where `points` is not None, no other key than these can match: they are sorted, and () where only NULL can.
+    Texts are in the order of their UTF-8 bytes, which is that of Python's strings.
+    """
+
+    low: Value | None = None
+    high: Value | None = None
+    nulls: bool = False
+    points: tuple[Value, ...] | None = None
+
+
+def matches(leaf: Leaf, keys: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
+    """For each key (of the column's Arrow type, NULL included) whether the leaf is TRUE of it."""
+    match leaf:
+        case IsNull(_, negated):
+            found = pc.is_valid(keys) if negated else pc.is_null(keys)
+        case Compare(_, op, value):
+            found = _ARROW[op](keys, pa.scalar(value, keys.type))
+        case In(_, values, negated):
+            found = pc.is_in(keys, value_set=pa.array(values, keys.type))
+            found = pc.and_(pc.invert(found), pc.is_valid(keys)) if negated else found
+        case Prefix(_, prefix, negated):
+            found = pc.starts_with(keys, prefix)
+            found = pc.invert(found) if negated else found
+    return np.asarray(pc.fill_null(found, False).to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def interval(leaf: Predicate) -> Interval | None:
+    """The bounds of the keys that can match; None where any key may (SparkLeaf, and what is no leaf)."""
+    match leaf:
+        case IsNull(_, negated):
+            return Interval() if negated else Interval(nulls=True, points=())
+        case Compare(_, "=", value):
+            return Interval(value, value, points=(value,))
+        case Compare(_, op, value):
+            return Interval(low=value if op[0] == ">" else None, high=value if op in ("<", "<=") else None)
+        case In(_, values, False):
+            points = tuple(sorted(values))
+            return Interval(points[0], points[-1], points=points)
+        case Prefix(_, prefix, False):
+            return Interval(prefix, _after(prefix))
+        case In() | Prefix():
+            return Interval()
+        case _:
+            return None
+
+
+def _after(prefix: str) -> str | None:
+    """The least text that is greater than all that begin with the prefix; None if there is none."""
+    kept = prefix.rstrip(chr(_LAST_CHARACTER))
+    if not kept:
+        return None
+    following = ord(kept[-1]) + 1
+    return kept[:-1] + chr(_SURROGATES.stop if following in _SURROGATES else following)

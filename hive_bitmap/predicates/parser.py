@@ -1,0 +1,222 @@
+"""Predicates from SQL text, in Spark's words, without Spark.
+
+The boolean structure (AND, OR, NOT, parentheses) is cut by precedence over the tokens, each leaf keeps its exact
+source; what a leaf means is decided in `leaves`. The nodes, and the functions over them, are to be had from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hive_bitmap.columns import Column
+from hive_bitmap.errors import InvalidPredicate
+from hive_bitmap.predicates.column_names import Names
+from hive_bitmap.predicates.leaves import leaf
+from hive_bitmap.predicates.matching import Interval, interval, matches
+from hive_bitmap.predicates.nodes import (
+    And,
+    Compare,
+    Constant,
+    In,
+    IsNull,
+    Leaf,
+    Or,
+    Predicate,
+    Prefix,
+    SparkLeaf,
+    Unknown,
+    Value,
+    columns_of,
+    conjunction,
+    disjunction,
+    leaves_of,
+    negate,
+    simplify,
+)
+from hive_bitmap.predicates.rendering import to_sql
+from hive_bitmap.predicates.spark_conditions import require_characters
+from hive_bitmap.predicates.tokens import Token, tokenize
+
+__all__ = [
+    "And",
+    "Column",
+    "Compare",
+    "Constant",
+    "In",
+    "Interval",
+    "IsNull",
+    "Leaf",
+    "Or",
+    "Predicate",
+    "Prefix",
+    "SparkLeaf",
+    "Unknown",
+    "Value",
+    "columns_of",
+    "conjunction",
+    "disjunction",
+    "interval",
+    "leaves_of",
+    "matches",
+    "parse",
+    "simplify",
+    "to_sql",
+]
+
+_BRACKETS = {")": "(", "]": "[", "}": "{"}
+_QUERIES = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "MAP", "REDUCE")
+_DEEPEST = 25  # alternations of AND and OR; deeper trees would not survive recursion, hashing and pickling
+
+
+def parse(text: str, columns: Sequence[Column], table: str | None = None) -> Predicate:
+    """The rows where a condition is TRUE, simplified; `table` may stand before the columns' names.
+
+    Raises InvalidPredicate, with line, column and reason, where the text cannot be cut into leaves.
+    What is not understood becomes Unknown or SparkLeaf.
+
+    >>> parse("NOT (a < 3 OR b LIKE 'x%')", [Column("a", "int"), Column("b", "string")])
+    And(children=(Compare(column='a', op='>=', value=3), Prefix(column='b', prefix='x', negated=True)))
+    """
+    require_characters(text)
+    tokens = tokenize(text)
+    names = Names(columns, table)
+    if not tokens:
+        raise InvalidPredicate.at(text, 0, "a condition is missing")
+    if "${" in text:
+        return Unknown(text, "Spark may replace what stands in ${..}")
+    if tokens[-1].kind == "odd":
+        return Unknown(text, f"{text[tokens[-1].start :][:2]!r} may be read in several ways")
+    if names.hides_structure(tokens):
+        return Unknown(text, "a column is named like a keyword")
+    return _Splitter(text, tokens, names, closers(text, tokens)).split()
+
+
+@dataclass
+class _Group:
+    """An open parenthesis: OR of ANDs, as far as they are read."""
+
+    negated: bool
+    start: int
+    alternatives: list[list[Predicate]] = field(default_factory=lambda: [[]])
+
+    def closed(self) -> Predicate:
+        """The group as one node; under NOT, the leaves are negated already and AND and OR change places."""
+        outer, inner = (conjunction, disjunction) if self.negated else (disjunction, conjunction)
+        return outer(inner(parts) for parts in self.alternatives)
+
+
+@dataclass(frozen=True)
+class _Splitter:
+    text: str
+    tokens: list[Token]
+    names: Names
+    closers: dict[int, int]  # opening bracket -> its closing one
+
+    def split(self) -> Predicate:
+        """The whole text as one node; with a list of open groups, for a thousand parentheses are no reason to fail."""
+        groups = [_Group(False, 0)]
+        at = 0
+        while True:
+            at, negated = self._negations(at, groups[-1].negated)
+            if self._opens_group(at):
+                groups.append(_Group(negated, at))
+                at += 1
+                continue
+            end = self._leaf_end(at)
+            groups[-1].alternatives[-1].append(self._leaf(at, end, negated))
+            at = end
+            while self._key(at) == ")":
+                self._close(groups, at)
+                at += 1
+            if at == len(self.tokens):
+                return groups[0].closed()
+            if self.tokens[at].key == "OR":
+                groups[-1].alternatives.append([])
+            at += 1
+
+    def _key(self, at: int) -> str:
+        return self.tokens[at].key if at < len(self.tokens) else ""
+
+    def _negations(self, at: int, negated: bool) -> tuple[int, bool]:
+        while self._key(at) in ("NOT", "!"):
+            at, negated = at + 1, not negated
+        return at, negated
+
+    def _opens_group(self, at: int) -> bool:
+        """Whether a condition stands in these parentheses, and not an operand, a row or a subquery."""
+        if self._key(at) != "(" or self._key(at + 1) in (")", *_QUERIES):
+            return False
+        close = self.closers[at]
+        if close + 1 < len(self.tokens) and self._key(close + 1) not in ("AND", "OR", ")"):
+            return False
+        inside = at + 1
+        while inside < close:
+            if self._key(inside) == ",":
+                return False
+            inside = self.closers.get(inside, inside) + 1
+        return True
+
+    def _leaf_end(self, at: int) -> int:
+        """Where the leaf that begins here ends: at AND, OR or ), but not those of BETWEEN, CASE or brackets."""
+        start, cases, betweens = at, 0, 0
+        if self._key(at) in ("AND", "OR") and self._key(at + 1) == "(":
+            at += 1  # the functions and(..) and or(..)
+        while at < len(self.tokens) and (key := self._key(at)) != ")":
+            if key == "CASE":
+                cases += 1
+            elif key == "END":
+                cases = max(0, cases - 1)
+            elif not cases and key == "BETWEEN":
+                betweens += 1
+            elif not cases and key == "AND" and betweens:
+                betweens -= 1
+            elif not cases and key in ("AND", "OR"):
+                break
+            at = self.closers.get(at, at) + 1
+        if at == start:
+            raise self._dangling(at)
+        return at
+
+    def _dangling(self, at: int) -> InvalidPredicate:
+        here, offset = "the end", len(self.text)
+        if at < len(self.tokens):
+            here, offset = self.tokens[at].text, self.tokens[at].start
+        after = f" after {self.tokens[at - 1].text}" if at else ""
+        return InvalidPredicate.at(self.text, offset, f"{here} stands where a condition should{after}")
+
+    def _leaf(self, start: int, end: int, negated: bool) -> Predicate:
+        node = leaf(self.tokens[start:end], self.text, self.names)
+        return simplify(negate(node) if negated else node)
+
+    def _close(self, groups: list[_Group], at: int) -> None:
+        deep = len(groups) > _DEEPEST
+        group = groups.pop()
+        node = group.closed()
+        if deep and _depth(node) > _DEEPEST:
+            text = self.text[self.tokens[group.start].start : self.tokens[at].end]
+            node = Unknown(f"NOT {text}" if group.negated else text, "nested too deep")
+        groups[-1].alternatives[-1].append(node)
+
+
+def closers(text: str, tokens: Sequence[Token]) -> dict[int, int]:
+    """The closing bracket of each opening one; raises InvalidPredicate where they do not match."""
+    closers: dict[int, int] = {}
+    opened: list[int] = []
+    for at, token in enumerate(tokens):
+        if token.key in _BRACKETS.values() and token.key:
+            opened.append(at)
+        elif token.key in _BRACKETS:
+            if not opened or tokens[opened[-1]].key != _BRACKETS[token.key]:
+                raise InvalidPredicate.at(text, token.start, f"this {token.key} closes nothing")
+            closers[opened.pop()] = at
+    if opened:
+        raise InvalidPredicate.at(text, tokens[opened[-1]].start, f"this {tokens[opened[-1]].key} is not closed")
+    return closers
+
+
+def _depth(predicate: Predicate) -> int:
+    depth, level = 0, [predicate]
+    while level := [child for node in level if isinstance(node, (And, Or)) for child in node.children]:
+        depth += 1
+    return depth

@@ -1,1 +1,0 @@
-"""From a predicate to rows, counts and offsets: parsing, selecting, planning, reading, explaining."""

@@ -1,0 +1,183 @@
+"""Inside a task: reading the selected rows of base files, after looking that they are still the files of the plan.
+
+A file that changed since is read whole. One that changes while it is read, that is gone, or that only the engine could
+read now, stops the query with FileChanged: never fewer rows in silence.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hive_bitmap import stores
+from hive_bitmap.errors import FileChanged, Undecodable
+from hive_bitmap.formats import FORMATS
+from hive_bitmap.formats.key_values import KeyColumn
+from hive_bitmap.index.fingerprint import Fingerprint
+from hive_bitmap.parallel import each
+from hive_bitmap.selecting.candidates import Lookup
+from hive_bitmap.selecting.key_matches import Answers
+from hive_bitmap.selecting.select import select
+from hive_bitmap.stores import FileStatus
+from hive_bitmap.tasks.distribution import received
+
+SIDE_BY_SIDE = 8  # files of which a task waits for the store at the same time
+ROWS_TOGETHER = 100_000  # rows of them that it holds
+BlockRows = list[tuple[int, npt.NDArray[np.int64] | None]]
+
+
+@dataclass(frozen=True)
+class ReadTask:
+    """What a task reads: the selected rows of a lookup, or whole files. It travels to the task.
+
+    `columns` are read from the files, `constants` (a table of one row) are the partition's values; `names` is the order
+    of the result. `check_only` reads nothing: it looks that the files are still those of the plan.
+    """
+
+    format: str
+    columns: tuple[KeyColumn, ...]
+    constants: pa.Table
+    names: tuple[str, ...]
+    lookup: Lookup | None
+    whole: tuple[FileStatus, ...]
+    answers: Answers
+    check_only: bool = False
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files that are read, or looked at."""
+        looked_up = () if self.lookup is None else self.lookup.unit.paths
+        return (*looked_up, *(status.path for status in self.whole))
+
+
+def read_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The body of `mapInArrow`: rows of pickled ReadTasks in, rows of the table out."""
+    for task in received(batches):
+        yield from read_task(task)
+
+
+def read_task(task: ReadTask) -> Iterator[pa.RecordBatch]:
+    """The rows of a task, which still have to be asked the predicate."""
+    for read in _read(task):
+        yield _complete(task, read)
+
+
+def _read(task: ReadTask) -> Iterator[pa.RecordBatch]:
+    if task.lookup is not None:
+        yield from _read_selected(task, task.lookup)
+    for status in task.whole:
+        yield from _read_whole(task, status.path)
+
+
+def _read_selected(task: ReadTask, lookup: Lookup) -> Iterator[pa.RecordBatch]:
+    listed = _listed(lookup.fingerprints)
+    if task.check_only:
+        for fingerprint in lookup.fingerprints:
+            if not _unchanged(fingerprint, listed):
+                raise FileChanged(f"{fingerprint.path} was replaced after the query was planned: run it again")
+        return
+    selected = select(lookup.unit, lookup.predicate, task.answers)
+    counts = selected.counts()
+
+    def read(number: int) -> Iterator[pa.RecordBatch]:
+        fingerprint = lookup.fingerprints[number]
+        first, end = np.searchsorted(lookup.unit.file, [number, number + 1])
+        wanted: BlockRows = [
+            (block - first, selected.block_rows(block)) for block in range(first, end) if counts[block] > 0
+        ]
+        if not _unchanged(fingerprint, listed):
+            yield from _read_whole(task, fingerprint.path)
+        elif wanted:
+            try:
+                yield from _rows_of(task, fingerprint, wanted)
+            except Undecodable as e:
+                raise FileChanged(f"{fingerprint.path} cannot be read without Spark ({e}): ask for a full scan") from e
+
+    rows = np.bincount(lookup.unit.file, counts, len(lookup.fingerprints)).astype(np.int64)
+    needed = [n for n, one in enumerate(lookup.fingerprints) if rows[n] or not _unchanged(one, listed)]
+    for numbers in _together(needed, lookup.fingerprints, rows):
+        if len(numbers) == 1:
+            yield from read(numbers[0])
+        else:
+            for batches in each(lambda number: list(read(number)), numbers, len(numbers)):
+                yield from batches
+
+
+def _together(
+    numbers: Sequence[int], fingerprints: Sequence[Fingerprint], rows: npt.NDArray[np.int64]
+) -> list[list[int]]:
+    """These files in order, those together that are read side by side: far ones, of few rows."""
+    groups: list[list[int]] = []
+    held = 0
+    for number in numbers:
+        held += int(rows[number])
+        if not groups or not fingerprints[number].tagged or len(groups[-1]) >= SIDE_BY_SIDE or held > ROWS_TOGETHER:
+            groups.append([])
+            held = int(rows[number])
+        groups[-1].append(number)
+    return groups
+
+
+def _rows_of(task: ReadTask, fingerprint: Fingerprint, wanted: BlockRows) -> Iterator[pa.RecordBatch]:
+    """Some rows of a file that is the one of the plan, before and after they are read."""
+    read = FORMATS[task.format].read_rows
+    if fingerprint.tagged:  # each request asks for this very file
+        with stores.pinned(fingerprint.status):
+            yield from read(fingerprint.path, task.columns, wanted)
+        return
+    yield from read(fingerprint.path, task.columns, wanted)
+    if not _unchanged(fingerprint, {}):
+        raise FileChanged(f"{fingerprint.path} was replaced while it was read: run the query again")
+
+
+def _listed(fingerprints: Sequence[Fingerprint]) -> dict[str, FileStatus]:
+    """What the store says now of files whose listing tells all, where that is less to ask than each of them."""
+    folders = Counter(one.path.rpartition("/")[0] for one in fingerprints if one.tagged)
+    found = (stores.listing(folder).files for folder, files in folders.items() if files > 1)
+    return {file.path: file for files in found for file in files}
+
+
+def _unchanged(fingerprint: Fingerprint, listed: Mapping[str, FileStatus]) -> bool:
+    """Raises FileChanged for a file that is gone."""
+    known = listed.get(fingerprint.path)
+    if fingerprint.matches(known) if known is not None else fingerprint.confirmed():
+        return True
+    if not stores.exists(fingerprint.path):
+        raise FileChanged(f"{fingerprint.path} was deleted after the query was planned: run it again")
+    return False
+
+
+def _read_whole(task: ReadTask, path: str) -> Iterator[pa.RecordBatch]:
+    format = FORMATS[task.format]
+    try:
+        before = stores.status(path)
+        handle = format.open_file(path)
+        indirect = format.indirect_columns(handle, task.columns)
+        if indirect:
+            raise FileChanged(
+                f"{path} changed and only Spark can read it now ({next(iter(indirect.values()))}): run the query again"
+            )
+        blocks = np.flatnonzero(format.blocks(handle).rows)
+        yield from format.read_rows(path, task.columns, [(int(block), None) for block in blocks])
+        if stores.status(path) != before:
+            raise FileChanged(f"{path} was replaced while it was read: run the query again")
+    except FileNotFoundError as e:
+        raise FileChanged(f"{path} was deleted after the query was planned: run it again") from e
+    except Undecodable as e:
+        raise FileChanged(f"{path} changed and cannot be read without Spark now ({e}): run the query again") from e
+
+
+def _complete(task: ReadTask, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with the partition's values, columns in the order of the result."""
+    arrays = []
+    for name in task.names:
+        if name in task.constants.column_names:
+            arrays.append(pa.repeat(task.constants[name][0], batch.num_rows))
+        else:
+            arrays.append(batch.column(name))
+    return pa.RecordBatch.from_arrays(arrays, names=list(task.names))

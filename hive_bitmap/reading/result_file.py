@@ -1,0 +1,75 @@
+"""Writing the compact-index result file of a predicate, for readers that take file names and offsets."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hive_bitmap import stores
+from hive_bitmap.errors import Undecodable, Unsupported
+from hive_bitmap.explaining.plan import Plan
+from hive_bitmap.formats import FORMATS, LAYOUTS
+from hive_bitmap.metastore import file_listing, metastore
+from hive_bitmap.metastore.base_files import require_one_listing, sources
+from hive_bitmap.planning.prepare import prepare
+from hive_bitmap.planning.request import Request, analysed
+from hive_bitmap.reading.offsets import READER_LIMIT, result_file, selected_offsets
+from hive_bitmap.reading.unit_offsets import unit_offsets
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+TOO_MUCH = (
+    "the files of %s have %d bytes; a reader whose splits hold more than %d stops with an error: "
+    "raise its hive.index.compact.query.max.size (-1: no limit)"
+)
+log = logging.getLogger(__name__)
+
+
+def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: str, *, utf8: bool = False) -> Plan:
+    """Write the result file of a predicate to `path` (a local path or a Hadoop path) and return the plan behind it.
+
+    Every block that may hold a matching row is listed; files that no index knows as they are now are listed whole. A
+    file without a line holds no match. `utf8` allows paths that are not ASCII, for a Hive whose Java's default charset
+    is UTF-8. Where the reader might stop at its limit of bytes, the log says so. Raises what `plan` raises, and
+    Unsupported for a table whose blocks cannot be told, a path that a reader would miss, or a folder that Hive may list
+    otherwise than Spark; nothing is written then.
+    """
+    request = Request(table, predicate, ())
+    analysed(spark, Request(table, predicate))
+    prepared = prepare(spark, request)
+    base = metastore.describe(spark, table)
+    format = file_listing.format_of(base)
+    folders = sources(spark, base)
+    for folder in folders:
+        require_one_listing(folder)
+    if prepared.reading is None:
+        whole = [file.path for folder in folders for file in folder.files]
+    else:
+        whole = [file.status.path for file in prepared.reading.work.whole]
+    if format in LAYOUTS:
+        found = unit_offsets(spark, format, prepared.reading, whole)
+    else:
+        found = selected_offsets(prepared.plan.files, prepared.plan.blocks, _all_offsets(format, whole))
+    content = result_file(found, utf8=utf8)
+    most = sum(file.size for folder in folders for file in folder.files if file.path in found)
+    if most > READER_LIMIT:
+        log.warning(TOO_MUCH, path, most, READER_LIMIT)
+    with stores.open_output(path if ":" in path.partition("/")[0] else "file:" + stores.absolute(path)) as sink:
+        sink.write(content)
+    return prepared.plan
+
+
+def _all_offsets(format: str, paths: Iterable[str]) -> dict[str, list[int]]:
+    offsets = {}
+    for path in paths:
+        try:
+            blocks = FORMATS[format].blocks(FORMATS[format].open_file(path))
+        except Undecodable as e:
+            raise Unsupported(f"the blocks of {path} cannot be told: {e}") from e
+        offsets[path] = blocks.offset[np.flatnonzero(blocks.rows)].tolist()
+    return offsets

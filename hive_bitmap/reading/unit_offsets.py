@@ -1,0 +1,86 @@
+"""Offsets for compact-index readers of formats whose blocks are runs of smaller units: lines, parts between sync marks.
+
+A block may reach over several splits of a reader, so its own offset is not enough: each unit with a selected row is
+listed. That grows with the rows, so it is done in tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hive_bitmap import stores
+from hive_bitmap.errors import FileChanged, Undecodable, Unsupported
+from hive_bitmap.formats import LAYOUTS, units
+from hive_bitmap.planning.planner import needs_file
+from hive_bitmap.planning.prepare import Reading
+from hive_bitmap.selecting.candidates import Lookup, restrict
+from hive_bitmap.selecting.key_matches import Answers
+from hive_bitmap.selecting.lookup_units import Longs
+from hive_bitmap.selecting.select import select
+from hive_bitmap.tasks.distribution import in_tasks, parallelism
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class UnitTask:
+    """The selected rows of the files of a lookup, or, without one, all rows of one file; it travels to a task."""
+
+    format: str
+    lookup: Lookup | None
+    answers: Answers
+    whole: str = ""
+
+
+def unit_offsets(
+    spark: SparkSession, format: str, reading: Reading | None, whole: Iterable[str]
+) -> dict[str, list[int]]:
+    """For each file that may hold selected rows, the offsets of the units that do; of the `whole` files those of all.
+
+    Raises Unsupported for a file whose units cannot be told, or that was replaced since it was planned.
+    """
+    tasks = [UnitTask(format, None, {}, path) for path in whole]
+    if reading is not None:
+        for lookup, found in zip(reading.work.lookups, reading.work.found, strict=True):
+            needed = np.flatnonzero(needs_file(found, lookup))
+            pieces = np.array_split(needed, min(len(needed), parallelism(spark))) if len(needed) else []
+            tasks += [UnitTask(format, restrict(lookup, files.tolist()), reading.answers) for files in pieces]
+    offsets: dict[str, list[int]] = {}
+    for told, problem in in_tasks(spark, tasks, _offsets):
+        if problem:
+            raise Unsupported(problem)
+        offsets.update({path: numbers.tolist() for path, numbers in told.items() if len(numbers)})
+    return offsets
+
+
+def _offsets(task: UnitTask) -> tuple[dict[str, Longs], str]:
+    """Inside a task: the offsets of each file, or what is wrong."""
+    try:
+        return dict(_all(task) if task.lookup is None else _selected(task, task.lookup)), ""
+    except Undecodable as e:
+        return {}, f"the offsets of a file cannot be told: {e}"
+    except (FileChanged, FileNotFoundError) as e:
+        return {}, f"a file changed after the query was planned, run it again: {e}"
+
+
+def _all(task: UnitTask) -> Iterator[tuple[str, Longs]]:
+    yield task.whole, units.row_offsets(LAYOUTS[task.format], task.whole, 0, stores.status(task.whole).size, None)
+
+
+def _selected(task: UnitTask, lookup: Lookup) -> Iterator[tuple[str, Longs]]:
+    selected = select(lookup.unit, lookup.predicate, task.answers)
+    counts, unit = selected.counts(), lookup.unit
+    for number, fingerprint in enumerate(lookup.fingerprints):
+        found = [np.zeros(0, np.int64)]
+        for block in np.flatnonzero((unit.file == number) & (counts > 0)).tolist():
+            place = int(unit.offset[block]), int(unit.length[block])
+            rows = selected.block_rows(block)
+            found.append(units.row_offsets(LAYOUTS[task.format], fingerprint.path, *place, rows))
+        if not fingerprint.confirmed():
+            raise FileChanged(fingerprint.path)
+        yield fingerprint.path, np.unique(np.concatenate(found))

@@ -1,0 +1,62 @@
+"""Which keys of an index a predicate over its column may be TRUE of, and which row groups may hold such a key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hive_bitmap.index.lookup import KeyStats
+from hive_bitmap.predicates.matching import interval, matches
+from hive_bitmap.predicates.nodes import And, Constant, Or, Predicate, SparkLeaf, Unknown
+
+Flags = npt.NDArray[np.bool_]
+Answers = Mapping[SparkLeaf, pa.Array]  # the keys of which Spark said TRUE
+
+
+def key_matches(node: Predicate, keys: pa.Array, answers: Answers) -> Flags:
+    """Of which keys a predicate over one column is TRUE, or may be."""
+    match node:
+        case Constant(value):
+            return np.full(len(keys), value is True)
+        case And(children):
+            return reduce(np.logical_and, (key_matches(child, keys, answers) for child in children))
+        case Or(children):
+            return reduce(np.logical_or, (key_matches(child, keys, answers) for child in children))
+        case SparkLeaf():
+            return among(keys, answers[node]) if node in answers else np.ones(len(keys), bool)
+        case Unknown():
+            return np.ones(len(keys), bool)
+        case _:
+            return matches(node, keys)
+
+
+def among(keys: pa.Array, wanted: pa.Array) -> Flags:
+    """Which keys are among those wanted, NULL and NaN included."""
+    if pa.types.is_floating(keys.type):
+        bits = pa.int32() if keys.type.bit_width == 32 else pa.int64()
+        keys, wanted = keys.view(bits), wanted.view(bits)
+    flags: npt.NDArray[np.bool_] = pc.is_in(keys, value_set=wanted).to_numpy(zero_copy_only=False)
+    return flags
+
+
+def may_hold(node: Predicate, stats: KeyStats) -> bool:
+    """Whether a row group with these statistics may hold a key of which the predicate over it is TRUE."""
+    match node:
+        case Constant(value):
+            return value is True
+        case And(children):
+            return all(may_hold(child, stats) for child in children)
+        case Or(children):
+            return any(may_hold(child, stats) for child in children)
+    bounds = interval(node)
+    if bounds is None or stats.low is None or (bounds.nulls and stats.nulls):
+        return True
+    if bounds.points is not None:
+        return any(stats.low <= point <= stats.high for point in bounds.points)
+    low_enough = bounds.low is None or bounds.low <= stats.high
+    return low_enough and (bounds.high is None or bounds.high >= stats.low)

@@ -1,0 +1,151 @@
+"""A shard in full, as `verify` reads it: nothing is believed of its bytes that a size or a sum can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from hive_bitmap import stores
+from hive_bitmap.errors import CorruptIndex
+from hive_bitmap.index import checksums
+from hive_bitmap.index.definition import BUCKET, OFFSET, OFFSETS, Definition
+from hive_bitmap.index.lookup import open_checked
+from hive_bitmap.index.shard import CARDINALITY, cardinalities_path
+from hive_bitmap.index.table_schema import built_schema, key_fields, row_schema
+from hive_bitmap.verifying.problems import Problems
+
+_MAGIC = b"PAR1"  # what a Parquet file begins with
+
+
+@dataclass(frozen=True)
+class StoredShard:
+    """A shard as its manifest has it: its bytes and rows, the bytes of its cardinalities, and the sums of both files,
+    None where the generation holds none.
+    """
+
+    definition: Definition
+    path: str
+    size: int
+    rows: int
+    cardinality_size: int
+    sums: Sequence[int] | None
+    cardinality_sums: Sequence[int] | None
+
+
+@dataclass(frozen=True)
+class OpenShard:
+    """A shard that is being read; `cardinalities` are those of all rows, None where there are none to be had."""
+
+    stored: StoredShard
+    file: pq.ParquetFile
+    cardinalities: pa.ChunkedArray | None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of `row_groups`."""
+        return (row_schema if self.cardinalities is None else built_schema)(self.stored.definition)
+
+    def row_groups(self) -> Iterator[tuple[int, pa.Table]]:
+        """Each row group with its number, one row a key and block (COMPACT is expanded). Raises CorruptIndex."""
+        before = 0
+        for group in range(self.file.num_row_groups):
+            with _reading(f"shard {self.stored.path}"):
+                rows = self._row_group(group)
+                if self.cardinalities is not None:
+                    rows = rows.append_column(CARDINALITY, self.cardinalities.slice(before, rows.num_rows))
+                before += rows.num_rows
+            yield group, _expanded(rows) if OFFSETS.name in rows.column_names else rows
+
+    def _row_group(self, group: int) -> pa.Table:
+        definition = self.stored.definition
+        compact = pa.schema([*key_fields(definition), BUCKET, OFFSETS])
+        schema = compact if definition.type == "COMPACT" else row_schema(definition)
+        rows = self.file.read_row_group(group)
+        if rows.column_names != schema.names:
+            raise OSError(f"it has columns {rows.column_names}, not {schema.names}")
+        return rows.cast(schema)
+
+    def check_statistics(self, problems: Problems, group: int, rows: pa.Table) -> None:
+        """Planning skips a row group by its statistics, so they must hold for its keys. Raises CorruptIndex."""
+        with _reading(f"shard {self.stored.path}"):
+            for number, name in enumerate(self.stored.definition.column_names):
+                if not _hold(self.file.metadata.row_group(group).column(number), rows[name]):
+                    problems.add(
+                        f"shard {self.stored.path} has keys of {name} outside the statistics of their row group"
+                    )
+
+
+@contextmanager
+def opened(stored: StoredShard, problems: Problems) -> Iterator[OpenShard]:
+    """The shard, open. Problems are told that leave its rows readable, cardinalities that cannot be read among them.
+
+    Raises CorruptIndex where the bytes of the shard cannot be read.
+    """
+    with _reading(f"shard {stored.path}"):
+        source = stores.open_input(stored.path)
+    with source:
+        with _reading(f"shard {stored.path}"):
+            _require_size(source.size(), stored.size)
+            if source.read_at(len(_MAGIC), 0) != _MAGIC:
+                raise OSError("it does not begin as a Parquet file")
+            file = open_checked(source, checksums.footer_of(source, stored.sums), stored.sums)
+        rows = file.metadata.num_rows
+        if rows != stored.rows:
+            problems.add(f"shard {stored.path} has {rows} rows instead of {stored.rows}")
+        yield OpenShard(stored, file, _cardinalities(stored, rows, problems))
+
+
+def _cardinalities(stored: StoredShard, rows: int, problems: Problems) -> pa.ChunkedArray | None:
+    if stored.definition.type == "COMPACT":
+        return None
+    path = cardinalities_path(stored.path)
+    try:
+        with _reading(f"cardinalities {path}"):
+            with stores.open_input(path) as source:
+                _require_size(source.size(), stored.cardinality_size)
+                content = source.read_buffer()
+            checksums.require(content, stored.cardinality_sums)
+            found = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
+            if found.column_names != [CARDINALITY.name] or found.num_rows != rows:
+                raise OSError(f"it has {found.num_rows} rows of {found.column_names} for the {rows} rows of its shard")
+            return found[CARDINALITY.name].cast(CARDINALITY.type)
+    except CorruptIndex as e:
+        problems.add(str(e))
+        return None
+
+
+def _require_size(size: int, expected: int) -> None:
+    if size != expected:
+        raise OSError(f"it has {size} bytes instead of {expected}")
+
+
+@contextmanager
+def _reading(what: str) -> Iterator[None]:
+    """Turn whatever Arrow says of damaged bytes into CorruptIndex."""
+    try:
+        yield
+    except (OSError, pa.ArrowException, ValueError) as e:
+        raise CorruptIndex(f"{what} cannot be read: {e}") from e
+
+
+def _expanded(rows: pa.Table) -> pa.Table:
+    offsets = rows[OFFSETS.name].combine_chunks()
+    kept = rows.drop_columns([OFFSETS.name]).take(pc.list_parent_indices(offsets))
+    return kept.append_column(OFFSET, pc.list_flatten(offsets))
+
+
+def _hold(column: pq.ColumnChunkMetaData, values: pa.ChunkedArray) -> bool:
+    stats = column.statistics if column.is_stats_set else None
+    if stats is None:
+        return True
+    good = not stats.has_null_count or (stats.null_count > 0) == (values.null_count > 0)
+    if stats.has_min_max:
+        low, high = (pa.scalar(bound, values.type) for bound in (stats.min, stats.max))
+        inside = pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high))
+        good = good and bool(pc.all(inside, min_count=0).as_py())
+    return good

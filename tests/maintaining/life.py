@@ -1,0 +1,79 @@
+"""Small tables that are quick to make, and what is asked of them after each thing that befalls an index."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import hive_bitmap
+from hive_bitmap.index import catalog, generation
+from hive_bitmap.maintaining.show import IndexStatus
+from hive_bitmap.stores import local_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FILE_ROWS = 50
+
+
+def write(folder: Path, files: int = 2, first: int = 0) -> None:
+    """Files of k (0 to 8) and id, numbered from `first`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(first, first + files):
+        ids = range(number * FILE_ROWS, (number + 1) * FILE_ROWS)
+        rows = pa.table({"k": pa.array([i % 9 for i in ids], pa.int32()), "id": pa.array(ids, pa.int64())})
+        pq.write_table(rows, folder / f"{number}.parquet")
+
+
+def flat_table(spark: SparkSession, folder: Path) -> str:
+    """An unpartitioned table of two files."""
+    write(folder)
+    spark.sql(f"CREATE EXTERNAL TABLE flat (k int, id bigint) STORED AS PARQUET LOCATION '{folder}'")
+    return "flat"
+
+
+def parted_table(spark: SparkSession, folder: Path, partitions: int = 4) -> str:
+    """A table of the partitions p=1, p=2, .. with two files each."""
+    parts = range(1, partitions + 1)
+    for p in parts:
+        write(folder / f"p={p}")
+    columns = "(k int, id bigint) PARTITIONED BY (p int)"
+    spark.sql(f"CREATE EXTERNAL TABLE parted {columns} STORED AS PARQUET LOCATION '{folder}'")
+    for start in range(0, partitions, 100):
+        spark.sql(f"ALTER TABLE parted ADD {' '.join(f'PARTITION (p={p})' for p in parts[start : start + 100])}")
+    return "parted"
+
+
+def require_right(spark: SparkSession, table: str) -> None:
+    """Rows and counts are Spark's own, through the index where there is one."""
+    catalog.forget()
+    spark.catalog.refreshTable(table)
+    expected = sorted(row.id for row in spark.table(table).where("k = 3").collect())
+    assert sorted(row.id for row in hive_bitmap.scan(spark, table, "k = 3").collect()) == expected
+    assert hive_bitmap.count(spark, table, "k = 3") == len(expected)
+
+
+def status(spark: SparkSession, table: str) -> IndexStatus:
+    """The state of the only index."""
+    [found] = hive_bitmap.show(spark, table)
+    return found
+
+
+def live(spark: SparkSession, table: str) -> list[str]:
+    """The published generations of all indexes."""
+    _, indexes = catalog.table_and_indexes(spark, table)
+    return sorted(folder for index in indexes for folder in catalog.states(spark, index).values())
+
+
+def generations(spark: SparkSession, database: str) -> list[str]:
+    """All generations in the folder in which index tables of the database are made."""
+    home = Path(local_path(catalog.home(spark, database)))
+    return sorted(f"file:{path}" for path in home.rglob("generation-*") if generation.is_generation(str(path)))
+
+
+def index_table(spark: SparkSession, table: str) -> str:
+    """The table of the first index."""
+    return catalog.table_and_indexes(spark, table)[1][0].definition.sql_name

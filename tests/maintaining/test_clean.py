@@ -1,0 +1,230 @@
+"""Cleaning: what nothing needs goes, what anybody may need stays, and strangers' folders are never touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import hive_bitmap
+from hive_bitmap.errors import NotFound
+from hive_bitmap.index import catalog, generation
+from hive_bitmap.index.definition import Definition, to_properties
+from hive_bitmap.stores import local_path
+from tests.maintaining.life import flat_table, generations, index_table, live, parted_table, require_right
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DEFINITION = Definition("i", "db", "t", (), root="file:/nowhere")
+
+
+@pytest.fixture(scope="module")
+def dead() -> int:
+    """The id of a process that has ended."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as child:
+        return child.pid
+
+
+def mark(folder: str | Path, **who: object) -> None:
+    """Say who built a generation; what is not given is this process, and now."""
+    path = Path(local_path(str(folder)), generation.MARKER)
+    said = json.loads(path.read_text()) if path.exists() else {"definition": to_properties(DEFINITION)}
+    now = {"host": socket.gethostname(), "pid": os.getpid(), "started": time.time()}
+    path.write_text(json.dumps({**now, **said, **who}))
+
+
+class TestUnusedFor:
+    """For how long nobody can have needed a folder; pure but for the files."""
+
+    HOUR = 3600.0
+
+    @pytest.mark.parametrize(
+        ("host", "alive", "hours", "complete", "retired", "expected"),
+        [
+            ("", True, 0, False, None, None),
+            ("", True, 999, False, None, None),
+            ("", True, 0, True, None, None),
+            ("", True, 25, True, None, 0),
+            ("", False, 0, False, None, float("inf")),
+            ("", False, 0, True, None, 0),
+            ("other", False, 23, False, None, None),
+            ("other", False, 25, False, None, float("inf")),
+            ("other", False, 25, True, None, 0),
+            ("", True, 0, True, 2, 2 * HOUR),
+            ("other", True, 0, True, 2, 2 * HOUR),
+        ],
+    )
+    def test_by_builder_and_age(
+        self,
+        tmp_path: Path,
+        dead: int,
+        host: str,
+        alive: bool,
+        hours: float,
+        complete: bool,
+        retired: float | None,
+        expected: float | None,
+    ) -> None:
+        folder = tmp_path / generation.new_name()
+        (folder / "_manifest").mkdir(parents=True)
+        pid = os.getpid() if alive else dead
+        mark(folder, host=host or socket.gethostname(), pid=pid, started=time.time() - hours * self.HOUR)
+        if complete:
+            (folder / "_manifest" / "shards.parquet").touch()
+        if retired is not None:
+            (folder / generation.RETIRED).write_text(json.dumps({"retired": time.time() - retired * self.HOUR}))
+        found = generation.unused_for(str(folder))
+        assert found == pytest.approx(expected, abs=60) if expected is not None else found is None
+
+    def test_of_one_killed_before_its_marker_was_written(self, tmp_path: Path) -> None:
+        young, old = tmp_path / generation.new_name(), tmp_path / "generation-20200101T000000-00000000"
+        for folder in (young, old):
+            folder.mkdir()
+            (folder / generation.MARKER).write_text('{"host": "')
+        assert generation.unused_for(str(young)) is None
+        assert generation.unused_for(str(old)) == float("inf")
+
+
+def test_replaced_generations_go_after_the_grace_period(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    parted = parted_table(spark, tmp_path / "t", 2)
+    hive_bitmap.build(spark, parted, ["k"])
+    old = live(spark, parted)
+    hive_bitmap.rebuild(spark, parted, full=True)
+    spark.sql("ALTER TABLE parted DROP PARTITION (p=2)")
+    hive_bitmap.rebuild(spark, parted)
+    kept = live(spark, parted)
+    before = generations(spark, database)
+    assert len(before) == 4 and len(kept) == 1
+    waiting = hive_bitmap.clean(spark, parted)
+    assert sorted(one.path for one in waiting) == sorted(set(before) - set(kept))
+    assert not any(one.due for one in waiting) and generations(spark, database) == before
+    shown = hive_bitmap.clean(spark, grace_seconds=0, dry_run=True)
+    assert {(one.due, one.bytes > 0, one.why) for one in shown} == {(True, True, "another generation took its place")}
+    assert generations(spark, database) == before
+    assert hive_bitmap.clean(spark, parted, grace_seconds=0) == shown
+    assert generations(spark, database) == kept and not (Path(local_path(old[1])).parent).exists()
+    require_right(spark, parted)
+    assert hive_bitmap.clean(spark, grace_seconds=0) == []
+
+
+def test_halves_of_dead_builds_go_and_builds_at_work_stay(
+    spark: SparkSession, database: str, tmp_path: Path, dead: int
+) -> None:
+    flat = flat_table(spark, tmp_path / "t")
+    hive_bitmap.build(spark, flat, ["k"])
+    [definition] = [index.definition for index in catalog.table_and_indexes(spark, flat)[1]]
+    halves = [f"{definition.root}/{generation.new_name()}" for _ in range(3)]
+    for folder in halves:
+        generation.start(folder, str(tmp_path), definition)
+    mark(halves[0], pid=dead)
+    mark(halves[1], host="another")
+    found = hive_bitmap.clean(spark, flat, grace_seconds=0)
+    assert [(one.path, one.why) for one in found] == [(halves[0], "half-built: its build died")]
+    assert generations(spark, database) == sorted([*halves[1:], *live(spark, flat)])
+    require_right(spark, flat)
+
+
+def test_folders_of_dropped_indexes_go_and_strangers_stay(
+    spark: SparkSession, database: str, tmp_path: Path, dead: int
+) -> None:
+    flat, parted = flat_table(spark, tmp_path / "f"), parted_table(spark, tmp_path / "p", 2)
+    hive_bitmap.build(spark, flat, ["k", "id"])
+    hive_bitmap.build(spark, parted, ["k"])
+    home = Path(local_path(catalog.home(spark, database)))
+    of_flat, of_parted = live(spark, flat), live(spark, parted)
+    mine = [home / "mine" / "generation-20200101T000000-00000000", home / "copy" / Path(of_flat[0]).name]
+    mine[0].mkdir(parents=True)
+    shutil.copytree(local_path(of_flat[0]), mine[1])  # whose marker names another folder
+    spark.sql(f"DROP TABLE {index_table(spark, parted)}")
+    spark.sql(f"DROP TABLE {database}__flat_k__")
+    for folder in of_flat + of_parted:
+        mark(folder, pid=dead)
+    with pytest.raises(NotFound):
+        hive_bitmap.clean(spark, "nope")
+    assert [one.due for one in hive_bitmap.clean(spark, parted)] == [False, False]
+    found = hive_bitmap.clean(spark, parted, grace_seconds=0)
+    assert sorted(one.path for one in found) == of_parted
+    assert {one.why for one in found} == {f"index k on {database}.parted was dropped"}
+    assert not Path(local_path(of_parted[0])).parent.parent.exists()
+    spark.sql("DROP TABLE flat")
+    assert len(hive_bitmap.clean(spark, grace_seconds=0)) == 1
+    assert all(path.exists() for path in mine)
+    assert [one.fresh + one.gone for one in hive_bitmap.show(spark, flat)] == [2], "index id is still there"
+
+
+def test_what_a_table_points_at_stays(spark: SparkSession, database: str, tmp_path: Path, dead: int) -> None:
+    """Even where the properties of the index table are lost, or another table took its folder over."""
+    flat = flat_table(spark, tmp_path / "t")
+    hive_bitmap.build(spark, flat, ["k", "id"])
+    for folder in live(spark, flat):
+        mark(folder, pid=dead)
+    before = generations(spark, database)
+    [first, second] = catalog.table_and_indexes(spark, flat)[1]
+    keys = ", ".join(f"'{key}'" for key in first.table.properties if key.startswith("hive_bitmap."))
+    spark.sql(f"ALTER TABLE {first.definition.sql_name} UNSET TBLPROPERTIES ({keys})")
+    spark.sql(f"DROP TABLE {second.definition.sql_name}")
+    spark.sql(f"CREATE EXTERNAL TABLE taken (a int) STORED AS PARQUET LOCATION '{local_path(second.definition.root)}'")
+    assert hive_bitmap.clean(spark, grace_seconds=0) == [] and generations(spark, database) == before
+    spark.sql("DROP TABLE taken")
+    assert [one.path for one in hive_bitmap.clean(spark, grace_seconds=0)] == [second.table.location]
+
+
+def test_the_location_of_an_index_that_others_dropped(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    """Nothing tells of it but who gave it; a LOCATION that is still some index's is none of it."""
+    flat = flat_table(spark, tmp_path / "t")
+    hive_bitmap.build(spark, flat, ["k"], location=str(tmp_path / "k"))
+    hive_bitmap.build(spark, flat, ["id"], location=str(tmp_path / "id"))
+    spark.sql(f"DROP TABLE {database}__flat_k__")
+    for folder in tmp_path.glob("*/generation-*"):
+        generation.retire(f"file:{folder}")
+    assert hive_bitmap.clean(spark, flat, grace_seconds=0) == []
+    found = hive_bitmap.clean(spark, flat, location=str(tmp_path / "k"), grace_seconds=0)
+    assert [one.why for one in found] == [f"index k on {database}.flat was dropped"]
+    assert not (tmp_path / "k").exists()
+    assert hive_bitmap.clean(spark, location=f"file:{tmp_path}/id", grace_seconds=0) == []
+    with pytest.raises(NotFound, match=r"there is no folder .*/k"):
+        hive_bitmap.clean(spark, location=str(tmp_path / "k"))
+    require_right(spark, flat)
+
+
+KILLED = """
+import os, signal, sys
+from hive_bitmap.index import generation
+left, unlink = int(sys.argv[2]), os.unlink
+def counted(*arguments, **options):
+    global left
+    left -= 1
+    if left < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    unlink(*arguments, **options)
+os.unlink = counted
+generation.delete([sys.argv[1]])
+"""
+
+
+@pytest.mark.parametrize("files", range(6))
+def test_a_generation_whose_deletion_is_killed_is_still_told_as_one_to_delete(tmp_path: Path, files: int) -> None:
+    folder = tmp_path / generation.new_name()
+    (folder / "_manifest").mkdir(parents=True)
+    for name in ("a.parquet", "b.parquet", "_manifest/blocks.parquet", "_manifest/shards.parquet"):
+        (folder / name).touch()
+    mark(folder)
+    generation.retire(f"file:{folder}")
+    child = subprocess.run([sys.executable, "-c", KILLED, f"file:{folder}", str(files)], check=False)
+    assert child.returncode == -signal.SIGKILL and folder.exists()
+    assert len([path for path in folder.rglob("*") if path.is_file()]) == 6 - files
+    assert generation.definition_of(f"file:{folder}") is not None
+    if files < 5:  # else the last marker is left, of a build that this process might still be at
+        assert generation.unused_for(f"file:{folder}") == pytest.approx(0, abs=60)
+    generation.delete([f"file:{folder}"])
+    assert not folder.exists()

@@ -1,0 +1,143 @@
+"""A shard that one flipped bit changed is told, sums or no sums; memory is bounded. What Arrow reads is the oracle."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hive_bitmap.building.group_indexing import Group, ShardReport, index_group
+from hive_bitmap.columns import Column
+from hive_bitmap.formats.blocks import Blocks
+from hive_bitmap.index import shard
+from hive_bitmap.index.definition import Definition
+from hive_bitmap.index.fingerprint import Fingerprint
+from hive_bitmap.index.shard import cardinalities_path
+from hive_bitmap.verifying import audit
+from hive_bitmap.verifying.audit import ShardItem, audit_shard
+from hive_bitmap.verifying.known_file import KnownFile
+from hive_bitmap.verifying.stored_shard import StoredShard
+
+COLUMNS = (Column("k", "int"), Column("s", "string"))
+FLIPS = 25
+
+
+@pytest.fixture(params=["gap", "plain", "ewah", "roaring", "compact"])
+def item(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ShardItem:
+    """A shard of a few row groups, of two files with five blocks each."""
+    monkeypatch.setattr(shard, "ROW_GROUP_ROWS", 60)
+    rng = np.random.default_rng(1)
+    keys = pa.array(rng.integers(0, 7, 300), pa.int32(), mask=rng.random(300) < 0.1)
+    table = pa.table({"k": keys, "s": pa.array([["a", "b", None][n] for n in rng.integers(0, 3, 300)])})
+    paths = (f"file:{tmp_path}/a.parquet", f"file:{tmp_path}/b.parquet")
+    for path in paths:
+        pq.write_table(table, local(path), row_group_size=60)
+    kind = {"type": "COMPACT"} if request.param == "compact" else {"encoding": request.param}
+    definition = Definition("i", "db", "t", COLUMNS, **kind)
+    group = Group(0, paths, "parquet", COLUMNS, 1, "UTC", (definition,), (f"file:{tmp_path}",))
+    (report,) = index_group(group)
+    return ShardItem(0, stored(report, definition, f"file:{tmp_path}"), known(report), "parquet", COLUMNS, "UTC")
+
+
+def stored(report: ShardReport, definition: Definition, folder: str) -> StoredShard:
+    written, path = report.written, f"{folder}/{report.shard}"
+    sums = written.sums[path.rpartition("/")[2]], written.sums.get(cardinalities_path(path).rpartition("/")[2])
+    return StoredShard(definition, path, written.size, report.shard_rows, written.cardinality_size, *sums)
+
+
+def known(report: ShardReport) -> tuple[KnownFile, ...]:
+    return tuple(
+        KnownFile(
+            Fingerprint(*(row[name] for name in ("path", "size", "mtime_ms", "etag", "tail_crc32"))),
+            Blocks(*(np.array(row[name], np.int64) for name in ("offsets", "lengths", "rows", "starts"))),
+            frozenset(row["indirect"]),
+            True,
+        )
+        for row in report.files.to_pylist()
+    )
+
+
+def local(path: str) -> Path:
+    return Path(path.removeprefix("file:"))
+
+
+def files_of(item: ShardItem) -> list[Path]:
+    path = item.stored.path
+    return [local(each) for each in (path, cardinalities_path(path)) if local(each).exists()]
+
+
+def content(path: Path) -> pa.Table | None:
+    """What Arrow reads of a file; None where it cannot."""
+    try:
+        return pq.ParquetFile(path, page_checksum_verification=True, pre_buffer=False).read()
+    except (OSError, pa.ArrowException):
+        return None
+
+
+def flips(path: Path, end: int) -> list[bytes]:
+    """The bytes of a file with one bit flipped, of those before `end`."""
+    whole = path.read_bytes()
+    rng = np.random.default_rng(2)
+    at = [0, *rng.integers(0, end, FLIPS).tolist(), end - 1]
+    return [whole[:n] + bytes([whole[n] ^ 1 << int(rng.integers(8))]) + whole[n + 1 :] for n in at]
+
+
+def test_what_was_written_is_right(item: ShardItem) -> None:
+    found = audit_shard(item)
+    assert (found.files, found.blocks, found.rows, found.stale, found.problems.told) == (2, 10, 600, 0, [])
+
+
+def test_any_flipped_bit_is_told_by_the_sums(item: ShardItem) -> None:
+    for path in files_of(item):
+        whole = path.read_bytes()
+        for damaged in flips(path, len(whole)):
+            path.write_bytes(damaged)
+            assert audit_shard(item).problems.count == 1
+        path.write_bytes(whole)
+
+
+def test_a_flipped_bit_that_changes_what_is_read_is_told_without_sums(item: ShardItem) -> None:
+    """Not those of a footer: only its sum keeps Arrow from reading one that is damaged."""
+    unchecked = replace(item, stored=replace(item.stored, sums=None, cardinality_sums=None))
+    for path in files_of(item):
+        whole, right = path.read_bytes(), content(path)
+        footer = pq.read_metadata(path).serialized_size + 8
+        told = 0
+        for damaged in flips(path, len(whole) - footer):
+            path.write_bytes(damaged)
+            found = audit_shard(unchecked).problems
+            assert found.count or content(path) == right
+            told += found.count > 0
+        assert told > FLIPS / 2
+        path.write_bytes(whole)
+
+
+def test_damaged_cardinalities_leave_the_bitmaps_compared(item: ShardItem) -> None:
+    if item.stored.definition.type == "COMPACT":
+        return
+    _, counts = files_of(item)
+    counts.unlink()
+    found = audit_shard(item)
+    assert (found.files, found.rows, found.problems.count) == (2, 600, 1)
+    assert found.problems.told[0].startswith(f"cardinalities file:{counts} cannot be read")
+
+
+def test_passes_over_the_shard_see_the_same(item: ShardItem, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass a block, with a wrong row in each of the blocks: the key 0 is called 99 everywhere."""
+    path = files_of(item)[0]
+    rows = pq.read_table(path)
+    keys = [99 if key == 0 else key for key in rows["k"].to_pylist()]
+    pq.write_table(rows.set_column(0, "k", pa.array(keys, pa.int32())), path, store_schema=False)
+    lied = replace(item, stored=replace(item.stored, size=path.stat().st_size, sums=None))
+    once = audit_shard(lied)
+    monkeypatch.setattr(audit, "PASS_BYTES", 1)
+    gathered = []
+    gather = audit._gather
+    monkeypatch.setattr(audit, "_gather", lambda *args: gathered.append(args[2:]) or gather(*args))
+    assert audit_shard(lied) == once
+    assert gathered == [(block, block + 1) for block in range(10)]
+    assert once.problems.count > 10
