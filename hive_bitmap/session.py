@@ -71,7 +71,7 @@ def session(
 
 
 def default_warehouse() -> str | None:
-    """What a door uses where the user names no warehouse: None where a configuration names a metastore."""
+    """What a command uses where the user names no warehouse: None where a configuration names a metastore."""
     return None if "SPARK_REMOTE" in os.environ or any(_named_metastores()) else "warehouse"
 
 

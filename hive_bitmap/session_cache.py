@@ -15,7 +15,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Recent(Generic[K, V]):
+class TtlCache(Generic[K, V]):
     """Values by key, each kept for a session and no longer than it: the newest of its keys, `most` of them."""
 
     def __init__(self, most: int = 4096) -> None:

@@ -1,4 +1,4 @@
-"""HiveServer2's door without a server: conditions, manifests as text, and what is said of connections that fail."""
+"""HiveServer2 without a server: conditions, manifests as text, and what is said of connections that fail."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hive_bitmap.session_cache import Recent
+from hive_bitmap.session_cache import TtlCache
 
 
 class Session:
@@ -14,7 +14,7 @@ class Session:
 
 
 def test_what_a_session_was_told_is_its_own() -> None:
-    recent: Recent[str, int] = Recent()
+    recent: TtlCache[str, int] = TtlCache()
     one, other = Session(), Session()
     recent.keep(one, "t", 1)
     assert recent.get(one, "t", 30) == 1
@@ -25,7 +25,7 @@ def test_what_a_session_was_told_is_its_own() -> None:
 def test_it_is_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr("hive_bitmap.session_cache.time.monotonic", lambda: now)
-    recent: Recent[str, int] = Recent()
+    recent: TtlCache[str, int] = TtlCache()
     session = Session()
     recent.keep(session, "t", 1)
     now = 129.9
@@ -38,7 +38,7 @@ def test_it_is_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_newest_keys_are_kept() -> None:
-    recent: Recent[str, int] = Recent(most=2)
+    recent: TtlCache[str, int] = TtlCache(most=2)
     session = Session()
     for number, key in enumerate("abac"):
         recent.keep(session, key, number)
@@ -46,7 +46,7 @@ def test_the_newest_keys_are_kept() -> None:
 
 
 def test_dropped_and_cleared() -> None:
-    recent: Recent[str, int] = Recent()
+    recent: TtlCache[str, int] = TtlCache()
     session = Session()
     recent.drop(session, "t")
     for key in "tu":
@@ -58,7 +58,7 @@ def test_dropped_and_cleared() -> None:
 
 
 def test_a_session_that_ended_is_not_held() -> None:
-    recent: Recent[str, int] = Recent()
+    recent: TtlCache[str, int] = TtlCache()
     session: Any = Session()
     recent.keep(session, "t", 1)
     gone = weakref.ref(session)

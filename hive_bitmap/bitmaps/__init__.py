@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hive_bitmap.bitmaps import ewah, gap, plain, roaring
-from hive_bitmap.bitmaps.cached_bitmaps import Held
+from hive_bitmap.bitmaps.cached_bitmaps import CachedBitmaps
 from hive_bitmap.bitmaps.keybytes import KeyBytes
 
 __all__ = ["ENCODINGS", "Encoding", "cached_bitmaps", "keybytes", "ragged", "selection"]
@@ -40,7 +40,7 @@ class Encoding(Protocol):
     ) -> None:
         """OR m stored bitmaps into `bits`: bitmap i belongs to a block of rows[i] rows, from bits[starts[i]] on."""
 
-    def hold(self, columns: Sequence[pa.Array]) -> Held:
+    def hold(self, columns: Sequence[pa.Array]) -> CachedBitmaps:
         """m stored bitmaps, to be asked for by number; what a block says of them is compared when they are."""
 
     def cardinalities(self, columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:

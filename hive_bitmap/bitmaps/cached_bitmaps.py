@@ -1,7 +1,7 @@
 """Bitmaps kept in memory between queries, in a form that is soon in a selection.
 
-The forms agree in what they do (`Held`), and differ in how full their bitmaps are: `Whole` has all bytes, `Sparse` the
-non-zero ones. `AsStored` leaves bitmaps as they are, to be decoded whenever they are asked for.
+The forms agree in what they do (`CachedBitmaps`), and differ in how full their bitmaps are: `EncodedBitmaps` has all
+bytes, `Sparse` the non-zero ones. `AsStored` leaves bitmaps as they are, to be decoded whenever they are asked for.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WIDE = 256  # mean bytes of a bitmap: from here on each is one slice
 _SHORT = 256  # mean bytes that lie apart: below, one by one they take longer than a look for those that meet
 
 
-class Held(Protocol):
+class CachedBitmaps(Protocol):
     """m bitmaps. Those asked for have ascending numbers `which`; bitmap which[i] belongs to a block of rows[i] rows
     that begins at byte starts[i] of a selection. CorruptBitmap is raised for one that does not fit its block, before
     any is used."""
@@ -43,7 +43,7 @@ class Held(Protocol):
 
 
 @dataclass(frozen=True)
-class Whole:
+class EncodedBitmaps:
     """All bytes of the bitmaps, end to end: bitmap i has the bytes [offsets[i], offsets[i+1]) of `data`."""
 
     data: Bits
@@ -55,13 +55,13 @@ class Whole:
         return self.data.nbytes + self.offsets.nbytes
 
     def or_into(self, bits: Bits, which: Longs, starts: Longs, rows: Longs, within: Bits | None = None) -> int:
-        """As `Held` says."""
+        """As `CachedBitmaps` says."""
         nbytes = self.require_fit(which, rows)
         or_slices(bits, starts, self.data, self.offsets[which], nbytes)
         return int(nbytes.sum())
 
     def shared(self, selections: Sequence[Bits], which: Longs, starts: Longs, rows: Longs) -> Longs:
-        """As `Held` says."""
+        """As `CachedBitmaps` says."""
         nbytes, begins = self.require_fit(which, rows), self.offsets[which]
         counts = np.zeros((len(selections), len(which)), np.int64)
         for some in _pieces(nbytes):
@@ -104,7 +104,7 @@ class Sparse:
         return sum(part.nbytes for part in parts)
 
     def or_into(self, bits: Bits, which: Longs, starts: Longs, rows: Longs, within: Bits | None = None) -> int:
-        """As `Held` says."""
+        """As `CachedBitmaps` says."""
         placed = self._placed(which, starts, rows)
         at, value = placed.at, placed.value
         if within is not None:
@@ -119,7 +119,7 @@ class Sparse:
         return BYTES_OF_ONE * len(at)
 
     def shared(self, selections: Sequence[Bits], which: Longs, starts: Longs, rows: Longs) -> Longs:
-        """As `Held` says."""
+        """As `CachedBitmaps` says."""
         placed = self._placed(which, starts, rows)
         runs, begin = np.searchsorted(placed.full, placed.first), placed.at[placed.full]
         counts = np.zeros((len(selections), len(which)), np.int64)
@@ -176,17 +176,17 @@ class AsStored:
         return sum(column.nbytes for column in self.columns)
 
     def or_into(self, bits: Bits, which: Longs, starts: Longs, rows: Longs, within: Bits | None = None) -> int:
-        """As `Held` says."""
+        """As `CachedBitmaps` says."""
         columns = self._taken(which)
         self.decode_into(bits, columns, starts, rows)
         return sum(column.nbytes for column in columns)
 
     def shared(self, selections: Sequence[Bits], which: Longs, starts: Longs, rows: Longs) -> Longs:
-        """As `Held` says."""
+        """As `CachedBitmaps` says."""
         columns, nbytes = self._taken(which), byte_lengths(rows)
         counts = np.zeros((len(selections), len(which)), np.int64)
         for some in _pieces(nbytes):
-            whole = Whole(np.zeros(nbytes[some].sum(), np.uint8), offsets_of(nbytes[some]))
+            whole = EncodedBitmaps(np.zeros(nbytes[some].sum(), np.uint8), offsets_of(nbytes[some]))
             self.decode_into(whole.data, [column[some] for column in columns], whole.offsets[:-1], rows[some])
             counts[:, some] = whole.shared(selections, np.arange(some.stop - some.start), starts[some], rows[some])
         return counts

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hive_bitmap.bitmaps.cached_bitmaps import AsStored, Held
+from hive_bitmap.bitmaps.cached_bitmaps import AsStored, CachedBitmaps
 from hive_bitmap.bitmaps.keybytes import KeyBytes, join_full
 from hive_bitmap.bitmaps.ragged import list_array, list_values, offsets_of, require, segment_sums, spans
 from hive_bitmap.bitmaps.writing import byte_lengths, fill, or_slices
@@ -75,7 +75,7 @@ def decode_into(
     or_slices(bits, (start + 8 * stored.run)[held], data, begin, length)
 
 
-def hold(columns: Sequence[pa.Array]) -> Held:
+def hold(columns: Sequence[pa.Array]) -> CachedBitmaps:
     """The bitmaps as they are best kept in memory: as they are stored."""
     return AsStored(columns, decode_into)
 
@@ -89,7 +89,7 @@ def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArr
 
 
 @dataclass(frozen=True)
-class _Stored:
+class _StoredWords:
     """The markers of m checked bitmaps, in order."""
 
     numbers: NDArray[np.int64]  # all that is stored, end to end
@@ -125,7 +125,7 @@ def _count_literals(out: NDArray[np.int64], offsets: NDArray[np.int64], markers:
     out[end] = stop[last] - offsets[:-1] - 3
 
 
-def _read(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> _Stored:
+def _read(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> _StoredWords:
     """The stored bitmaps, checked against the rows of their blocks."""
     numbers, offsets = list_values(columns[0])
     begin, end = offsets[:-1], offsets[1:] - 1
@@ -148,7 +148,7 @@ def _read(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> _Stored:
     over = numbers.view(np.uint64)[spans(marker + 1, literals)[tail]] >> np.clip(room[tail], 0, 63).astype(np.uint64)
     inside[np.repeat(owner, literals)[tail[over != 0]]] = False
     require(inside, "it has bits behind its last row")
-    return _Stored(numbers, marker, owner, index, ones, run, literals)
+    return _StoredWords(numbers, marker, owner, index, ones, run, literals)
 
 
 def _markers(

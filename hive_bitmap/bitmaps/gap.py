@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hive_bitmap.bitmaps.cached_bitmaps import BYTES_OF_ONE, Held, Sparse, Whole
+from hive_bitmap.bitmaps.cached_bitmaps import BYTES_OF_ONE, CachedBitmaps, EncodedBitmaps, Sparse
 from hive_bitmap.bitmaps.keybytes import KeyBytes, join_full
 from hive_bitmap.bitmaps.ragged import (
     binary_array,
@@ -77,7 +77,7 @@ def decode_into(
         held.or_into(bits, np.arange(some.stop - some.start), starts[some], rows[some])
 
 
-def hold(columns: Sequence[pa.Array]) -> Held:
+def hold(columns: Sequence[pa.Array]) -> CachedBitmaps:
     """The bitmaps as they are best kept in memory. Raises CorruptBitmap where gap lengths do not fit their bytes."""
     return _held(_stored(columns))
 
@@ -93,7 +93,7 @@ def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArr
 
 
 @dataclass(frozen=True)
-class _Stored:
+class _StoredGaps:
     """m bitmaps as they are stored, end to end. A mark is a byte that stands for a run: 0x00 or 0xFF."""
 
     data: NDArray[np.uint8]
@@ -107,8 +107,8 @@ class _Stored:
         return np.diff(self.offsets) + longer
 
 
-def _stored(columns: Sequence[pa.Array]) -> _Stored:
-    return _Stored(*binary_values(columns[0]), *list_values(columns[1]))
+def _stored(columns: Sequence[pa.Array]) -> _StoredGaps:
+    return _StoredGaps(*binary_values(columns[0]), *list_values(columns[1]))
 
 
 def _merged(many: NDArray[Any], few: NDArray[Any], before: NDArray[np.int64]) -> NDArray[Any]:
@@ -127,7 +127,7 @@ def _marks(data: NDArray[np.uint8]) -> NDArray[np.int64]:
     return np.flatnonzero((data + np.uint8(1)) < 2)
 
 
-def _require_fit(stored: _Stored, rows: NDArray[np.int64]) -> None:
+def _require_fit(stored: _StoredGaps, rows: NDArray[np.int64]) -> None:
     """Each bitmap has the bytes of its block, and no bit behind the last row as far as its last byte tells."""
     require(stored.decoded() == byte_lengths(rows), "its decoded bytes are not ceil(rows / 8)")
     filled = np.diff(stored.offsets) > 0
@@ -136,20 +136,20 @@ def _require_fit(stored: _Stored, rows: NDArray[np.int64]) -> None:
     require(beyond == 0, "it has bits behind the last row")
 
 
-def _require_marks(stored: _Stored, marks: NDArray[np.int64]) -> None:
+def _require_marks(stored: _StoredGaps, marks: NDArray[np.int64]) -> None:
     """Bitmap i has marks[i] marks: has it as many gap lengths, none below 1?"""
     require(marks == np.diff(stored.mark_offsets), "it has not one gap length a byte 0x00 or 0xFF")
     if len(stored.lengths) and stored.lengths.min() < 1:
         require(segment_sums(stored.lengths < 1, stored.mark_offsets) == 0, "it has a gap length below 1")
 
 
-def _checked_marks(stored: _Stored) -> NDArray[np.int64]:
+def _checked_marks(stored: _StoredGaps) -> NDArray[np.int64]:
     marks = _marks(stored.data)
     _require_marks(stored, np.diff(np.searchsorted(marks, stored.offsets)))
     return marks
 
 
-def _parts(stored: _Stored) -> Iterator[tuple[slice, _Stored]]:
+def _parts(stored: _StoredGaps) -> Iterator[tuple[slice, _StoredGaps]]:
     """The bitmaps, some at a time."""
     offsets, marks = stored.offsets, stored.mark_offsets
     begin, count = 0, len(offsets) - 1
@@ -157,7 +157,7 @@ def _parts(stored: _Stored) -> Iterator[tuple[slice, _Stored]]:
         end = max(begin + 1, int(np.searchsorted(offsets, offsets[begin] + _CHUNK, "right")) - 1)
         yield (
             slice(begin, end),
-            _Stored(
+            _StoredGaps(
                 stored.data[offsets[begin] : offsets[end]],
                 offsets[begin : end + 1] - offsets[begin],
                 stored.lengths[marks[begin] : marks[end]],
@@ -167,17 +167,17 @@ def _parts(stored: _Stored) -> Iterator[tuple[slice, _Stored]]:
         begin = end
 
 
-def _held(stored: _Stored) -> Held:
+def _held(stored: _StoredGaps) -> CachedBitmaps:
     """All bytes where they take no more than twice the memory of the non-zero ones: they are copied in long slices."""
     decoded = stored.decoded()
     if decoded.sum() > 2 * BYTES_OF_ONE * np.count_nonzero(stored.data):
         return _sparse(stored)
     repeats = np.ones(len(stored.data), np.int64)
     repeats[_checked_marks(stored)] = stored.lengths
-    return Whole(np.repeat(stored.data, repeats), offsets_of(decoded))
+    return EncodedBitmaps(np.repeat(stored.data, repeats), offsets_of(decoded))
 
 
-def _sparse(stored: _Stored) -> Sparse:
+def _sparse(stored: _StoredGaps) -> Sparse:
     """Each stored byte lies as many bytes behind its bitmap's start as it is stored behind its begin, and as the marks
     before it are longer than one byte."""
     at = np.flatnonzero(stored.data != 0)

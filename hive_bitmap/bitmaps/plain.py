@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hive_bitmap.bitmaps.cached_bitmaps import Whole
+from hive_bitmap.bitmaps.cached_bitmaps import EncodedBitmaps
 from hive_bitmap.bitmaps.keybytes import KeyBytes
 from hive_bitmap.bitmaps.ragged import binary_array, binary_values, segment_sums
 
@@ -37,9 +37,9 @@ def decode_into(
     hold(columns).or_into(bits, np.arange(len(rows)), starts, rows)
 
 
-def hold(columns: Sequence[pa.Array]) -> Whole:
+def hold(columns: Sequence[pa.Array]) -> EncodedBitmaps:
     """The bitmaps as they are best kept in memory: as they are. Raises CorruptBitmap where one is NULL."""
-    return Whole(*binary_values(columns[0]))
+    return EncodedBitmaps(*binary_values(columns[0]))
 
 
 def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hive_bitmap.bitmaps.cached_bitmaps import AsStored, Held
+from hive_bitmap.bitmaps.cached_bitmaps import AsStored, CachedBitmaps
 from hive_bitmap.bitmaps.containers import ARRAY, ARRAY_MAX, BITS, BITS_SIZE, RUNS, parse
 from hive_bitmap.bitmaps.keybytes import KeyBytes
 from hive_bitmap.bitmaps.ragged import binary_array, binary_values, offsets_of, segment_sums, spans
@@ -70,7 +70,7 @@ def decode_into(
     or_slices(bits, base[dense] >> 3, found.data, found.at[dense], np.minimum(room, BITS_SIZE))
 
 
-def hold(columns: Sequence[pa.Array]) -> Held:
+def hold(columns: Sequence[pa.Array]) -> CachedBitmaps:
     """The bitmaps as they are best kept in memory: as they are stored."""
     return AsStored(columns, decode_into)
 

@@ -16,36 +16,36 @@ from hive_bitmap.bitmaps.writing import byte_lengths, fill, tail_bits
 
 
 @dataclass(frozen=True)
-class Layout:
+class BitLayout:
     """Where the b blocks of a selection lie in it."""
 
     rows: NDArray[np.int64]  # b
     starts: NDArray[np.int64]  # b + 1, in bytes
 
 
-def layout(rows: ArrayLike) -> Layout:
+def layout(rows: ArrayLike) -> BitLayout:
     """The layout of blocks of `rows` rows, in the order given.
 
     >>> layout([9, 0, 8]).starts.tolist()
     [0, 2, 2, 3]
     """
     counted = np.asarray(rows, np.int64)
-    return Layout(counted, offsets_of(byte_lengths(counted)))
+    return BitLayout(counted, offsets_of(byte_lengths(counted)))
 
 
-def nothing(where: Layout) -> NDArray[np.uint8]:
+def nothing(where: BitLayout) -> NDArray[np.uint8]:
     """No row of any block."""
     return np.zeros(where.starts[-1], np.uint8)
 
 
-def everything(where: Layout) -> NDArray[np.uint8]:
+def everything(where: BitLayout) -> NDArray[np.uint8]:
     """Every row of every block."""
     bits = np.full(where.starts[-1], 0xFF, np.uint8)
     _trim(bits, where, np.arange(len(where.rows)))
     return bits
 
 
-def everything_in(where: Layout, blocks: ArrayLike) -> NDArray[np.uint8]:
+def everything_in(where: BitLayout, blocks: ArrayLike) -> NDArray[np.uint8]:
     """Every row of the blocks with these numbers, and no other row."""
     chosen = np.asarray(blocks, np.int64)
     bits = nothing(where)
@@ -59,12 +59,12 @@ def and_not(left: NDArray[np.uint8], right: NDArray[np.uint8]) -> NDArray[np.uin
     return left & ~right
 
 
-def counts(bits: NDArray[np.uint8], where: Layout) -> NDArray[np.int64]:
+def counts(bits: NDArray[np.uint8], where: BitLayout) -> NDArray[np.int64]:
     """How many rows of each block are selected."""
     return segment_sums(np.bitwise_count(bits), where.starts)
 
 
-def any_in(bits: NDArray[np.uint8], where: Layout) -> NDArray[np.bool_]:
+def any_in(bits: NDArray[np.uint8], where: BitLayout) -> NDArray[np.bool_]:
     """Which blocks have a selected row."""
     found = np.zeros(len(where.rows), bool)
     filled = np.flatnonzero(where.rows)
@@ -73,12 +73,12 @@ def any_in(bits: NDArray[np.uint8], where: Layout) -> NDArray[np.bool_]:
     return found
 
 
-def rows(bits: NDArray[np.uint8], where: Layout, block: int) -> NDArray[np.int64]:
+def rows(bits: NDArray[np.uint8], where: BitLayout, block: int) -> NDArray[np.int64]:
     """The selected rows of one block, 0-based and ascending."""
     return np.flatnonzero(np.unpackbits(bits[where.starts[block] : where.starts[block + 1]], bitorder="little"))
 
 
-def _trim(bits: NDArray[np.uint8], where: Layout, blocks: NDArray[np.int64]) -> None:
+def _trim(bits: NDArray[np.uint8], where: BitLayout, blocks: NDArray[np.int64]) -> None:
     """Clear what lies behind the last row in the last byte of these blocks."""
     filled = blocks[where.rows[blocks] > 0]
     bits[where.starts[filled + 1] - 1] &= tail_bits(where.rows[filled])

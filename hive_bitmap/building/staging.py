@@ -26,7 +26,7 @@ from hive_bitmap.index import catalog, fingerprint, generation
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.metastore.base_files import Source
-from hive_bitmap.metastore.file_listing import doubt, format_of
+from hive_bitmap.metastore.file_listing import format_of, why_unsupported
 from hive_bitmap.metastore.metastore import is_cached
 from hive_bitmap.metastore.session_settings import settings
 from hive_bitmap.metastore.table_info import Table, Values, literal, quote
@@ -81,7 +81,7 @@ def staged(
     if format_of(base) not in LAYOUTS or not wanted:
         yield ""
         return
-    why = "the table is cached" if is_cached(spark, base.sql_name) else doubt(settings(spark), base)
+    why = "the table is cached" if is_cached(spark, base.sql_name) else why_unsupported(settings(spark), base)
     if why:
         raise Unsupported(f"table {base.full_name} has to be read through this session, but {why}")
     try:

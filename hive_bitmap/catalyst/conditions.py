@@ -43,12 +43,12 @@ def condition(tree: Sequence[Any], columns: Sequence[Column]) -> Condition:
     >>> condition(["and", ["not", ["is null", "a"]], ["compare", "a", "<", "3"]], [Column("a", "int")]).predicate
     Compare(column='a', op='<', value=3)
     """
-    reader = _Reader({column.name.lower(): column for column in columns})
+    reader = _TreeReader({column.name.lower(): column for column in columns})
     predicate = simplify(reader.node(tree))
     return Condition(predicate, reader.expressions)
 
 
-class _Reader:
+class _TreeReader:
     def __init__(self, columns: Mapping[str, Column]) -> None:
         self._columns = columns
         self.expressions: dict[SparkLeaf, int] = {}

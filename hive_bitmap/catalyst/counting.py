@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from hive_bitmap.catalyst.conditions import Condition
 from hive_bitmap.catalyst.handing import truths
-from hive_bitmap.catalyst.listing import Listing, as_now
+from hive_bitmap.catalyst.listing import ScanListing, as_now
 from hive_bitmap.counts.aggregates import KnownCounts, known_counts
 from hive_bitmap.counts.tally import COUNT, is_countable
 from hive_bitmap.errors import StoreError
@@ -20,7 +20,7 @@ from hive_bitmap.index import catalog
 from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.planning.planner import needs_file
 from hive_bitmap.planning.prepare import Prepared, prepare
-from hive_bitmap.planning.request import Relation, Request
+from hive_bitmap.planning.request import Request, ResolvedTable
 from hive_bitmap.planning.spark_fallback import left_to_spark
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Answer:
     request: Request
     base: Table
     condition: Condition
-    listing: Listing | None
+    listing: ScanListing | None
     means: tuple[str, ...]
     cores: int
 
@@ -55,7 +55,7 @@ class Answer:
         listing = None if self.listing is None else as_now(self.listing)
         if self.listing is not None and listing is None:
             return None
-        relation = Relation(
+        resolved = ResolvedTable(
             self.base,
             tuple(catalog.indexes_on(spark, self.base, catalog.INDEXES_REMEMBERED)),
             settings,
@@ -66,18 +66,18 @@ class Answer:
             native=listing is not None,
             planned=True,
         )
-        return known_counts(spark, self.request, prepare(spark, self.request, relation))
+        return known_counts(spark, self.request, prepare(spark, self.request, resolved))
 
 
 def is_countable_together(prepared: Prepared, parts: Sequence[Sequence[str]]) -> bool:
     """Whether the index alone tells of every row that it knows, and all parts can be counted, of the same rows."""
-    if prepared.reading is None or (len(parts) > 1 and prepared.reading.work.whole):
+    if prepared.reading is None or (len(parts) > 1 and prepared.reading.results.whole):
         return False
-    work = prepared.reading.work
+    work = prepared.reading.results
     pairs = zip(work.lookups, work.found, strict=True)
     if not all((found.exact | ~needs_file(found, lookup)).all() for lookup, found in pairs):
         return False
-    data = {column.name.lower() for column in prepared.reading.relation.base.columns}
+    data = {column.name.lower() for column in prepared.reading.resolved.base.columns}
     sets = [[key.lower() for key in part if key.lower() in data] for part in parts]
     return all(is_countable(lookup.unit, keys) for lookup in work.lookups for keys in sets)
 

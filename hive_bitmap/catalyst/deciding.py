@@ -13,7 +13,7 @@ from hive_bitmap.catalyst import ranges
 from hive_bitmap.catalyst.conditions import Condition, condition
 from hive_bitmap.catalyst.counting import Answer, is_countable_together
 from hive_bitmap.catalyst.handing import truths
-from hive_bitmap.catalyst.listing import Listing
+from hive_bitmap.catalyst.listing import ScanListing
 from hive_bitmap.catalyst.reporting import label, read_of_all, report
 from hive_bitmap.catalyst.scans import Listed, Scan, why_small, worthwhile_links
 from hive_bitmap.errors import HiveBitmapError
@@ -22,7 +22,7 @@ from hive_bitmap.index.catalog import Index
 from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.planning import settings
 from hive_bitmap.planning.prepare import Prepared, prepare
-from hive_bitmap.planning.request import Relation, Request
+from hive_bitmap.planning.request import Request, ResolvedTable
 from hive_bitmap.planning.snapshot import Snapshot
 from hive_bitmap.predicates.nodes import Constant
 from hive_bitmap.reading.scan import narrow
@@ -38,7 +38,7 @@ _NOTHING = {"strategy": FILES, "files_selected": 0, "blocks_selected": 0}
 class Remember:
     """What is kept between questions: listings, by what Spark says of them, and what is asked for again by a number."""
 
-    listing: Callable[[Scan, Listed], Listing]
+    listing: Callable[[Scan, Listed], ScanListing]
     plan: Callable[[Plan], str]
     answer: Callable[[Answer], str]
 
@@ -67,17 +67,17 @@ class Decision:
             return self._too_small(small)
         found = self._condition()
         listing = None if self._listed is None else self._remember.listing(self._scan, self._listed)
-        relation = self._relation(found, listing)
+        resolved = self._resolved(found, listing)
         if isinstance(found.predicate, Constant) and found.predicate.value is not True:
             said = report(self._scan, "narrowed", "", "no row satisfies the condition", _NOTHING)
             return self._question.empty(self._scan.number, said)
         known = None
         if self._scan.parts:
-            request, prepared = self._counted(relation)
+            request, prepared = self._counted(resolved)
             if prepared is not None and self._answer(request, prepared, found, listing):
                 return None
             known = None if prepared is None else prepared.snapshot
-        return self._too_small(small) if small else self._narrow(relation, listing, known)
+        return self._too_small(small) if small else self._narrow(resolved, listing, known)
 
     def _too_small(self, why: str) -> None:
         self._question.tooSmall(self._scan.number)
@@ -91,8 +91,8 @@ class Decision:
             tree = tree if keys is None else ["and", tree, json.loads(keys)]
         return condition(tree, (*self._base.columns, *self._base.partition_columns))
 
-    def _relation(self, found: Condition, listing: Listing | None) -> Relation:
-        return Relation(
+    def _resolved(self, found: Condition, listing: ScanListing | None) -> ResolvedTable:
+        return ResolvedTable(
             self._base,
             self._indexes,
             self._conf,
@@ -104,19 +104,20 @@ class Decision:
             planned=True,
         )
 
-    def _counted(self, relation: Relation) -> tuple[Request, Prepared | None]:
+    def _counted(self, resolved: ResolvedTable) -> tuple[Request, Prepared | None]:
         """The request of an aggregation, prepared; None where it cannot be."""
         parts, text = self._scan.parts, self._scan.condition or None
         keys = tuple(dict.fromkeys(key for part in parts for key in part))
         strategy = INDEX_ONLY if settings.read(self._conf).strategy == INDEX_ONLY else None
-        request = Request(self._base.full_name, text, self._scan.columns, True, strategy, keys=keys, apart=parts)
+        name, columns = self._base.full_name, self._scan.columns
+        request = Request(name, text, columns, True, strategy, keys=keys, grouping_sets=parts)
         try:
-            return request, prepare(self._spark, request, relation)
+            return request, prepare(self._spark, request, resolved)
         except HiveBitmapError as e:
             self._unanswered(str(e))
             return request, None
 
-    def _answer(self, request: Request, prepared: Prepared, found: Condition, listing: Listing | None) -> bool:
+    def _answer(self, request: Request, prepared: Prepared, found: Condition, listing: ScanListing | None) -> bool:
         """Whether an aggregation decides the scan: the index holds its answer, or the store of the files fails."""
         plan, number = prepared.plan, self._scan.number
         if plan.code == "store":  # to narrow the scan would ask it again, and wait as long
@@ -137,16 +138,16 @@ class Decision:
         log.info("%s is not answered by its indexes: %s", self._base.full_name, why)
         return False
 
-    def _narrow(self, relation: Relation, listing: Listing | None, known: Snapshot | None) -> None:
-        hurry = settings.read(self._conf).strategy is None
-        request = Request(self._base.sql_name, self._scan.condition or None, self._scan.columns, hurry=hurry)
-        prepared = prepare(self._spark, request, relation, known)
+    def _narrow(self, resolved: ResolvedTable, listing: ScanListing | None, known: Snapshot | None) -> None:
+        must_pay = settings.read(self._conf).strategy is None
+        request = Request(self._base.sql_name, self._scan.condition or None, self._scan.columns, must_pay=must_pay)
+        prepared = prepare(self._spark, request, resolved, known)
         plan, number = prepared.plan, self._scan.number
         if prepared.reading is None or plan.strategy in (FULL_SCAN, INDEX_ONLY):
             code = plan.code or ("not_fresh" if _nothing_fresh(plan) else "not_selective")
             self._question.leave(number, self._report("left alone", code, plan))
-        elif relation.native and plan.strategy in (BLOCKS, FILES) and listing is not None:
-            chosen = ranges.choices(prepared.reading.work, listing.files, whole_files=plan.strategy == FILES)
+        elif resolved.native and plan.strategy in (BLOCKS, FILES) and listing is not None:
+            chosen = ranges.choices(prepared.reading.results, listing.files, whole_files=plan.strategy == FILES)
             said = self._report("narrowed", "", plan)
             self._question.select(number, chosen, label(plan), _integers(self._spark, read_of_all(plan)), said)
         else:

@@ -1,4 +1,4 @@
-"""The files that Spark reads for a scan, as `Listing.java` writes them."""
+"""The files that Spark reads for a scan, as `ScanListing.java` writes them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Partition = tuple[Values, tuple[FileStatus, ...]]
 
 
 @dataclass(frozen=True)
-class Listing:
+class ScanListing:
     """Partitions with their values, as Spark shows them, and files; `files` are numbered through all of them."""
 
     partitions: tuple[Partition, ...]
@@ -33,7 +33,7 @@ class Listing:
         return tuple(file for _, files in self.partitions for file in files)
 
 
-def parse(text: str) -> Listing:
+def parse(text: str) -> ScanListing:
     r"""A listing from its lines.
 
     >>> parse("P\t=1\nF\t10\t99\tfile:/w/a").files[0].path
@@ -49,14 +49,14 @@ def parse(text: str) -> Listing:
             # what a store with tags tells in its listing only, parts of a second, is in no fingerprint
             seen = modified - modified % 1000 if stores.has_tags(path) else modified
             partitions[-1][1].append(FileStatus(path, size, seen, ""))
-    return Listing(tuple((values, tuple(files)) for values, files in partitions))
+    return ScanListing(tuple((values, tuple(files)) for values, files in partitions))
 
 
 def _files(folder: str) -> list[FileStatus]:
     return stores.listing(folder).files
 
 
-def as_now(listing: Listing, list_folder: Callable[[str], list[FileStatus]] = _files) -> Listing | None:
+def as_now(listing: ScanListing, list_folder: Callable[[str], list[FileStatus]] = _files) -> ScanListing | None:
     """The same files as they are at this moment; None where one is gone."""
     folders = {file.path.rpartition("/")[0] for file in listing.files}
     threads = max(map(stores.parallel, folders), default=1)
@@ -66,7 +66,7 @@ def as_now(listing: Listing, list_folder: Callable[[str], list[FileStatus]] = _f
         return None
     if any(file.path not in found for file in listing.files):
         return None
-    return Listing(
+    return ScanListing(
         tuple((values, tuple(found[file.path] for file in files)) for values, files in listing.partitions)
     )
 

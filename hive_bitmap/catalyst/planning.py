@@ -14,7 +14,7 @@ from cachetools import LRUCache
 from hive_bitmap.catalyst.counting import Answer
 from hive_bitmap.catalyst.deciding import Decision, Remember
 from hive_bitmap.catalyst.handing import batches
-from hive_bitmap.catalyst.listing import Listing, parse
+from hive_bitmap.catalyst.listing import ScanListing, parse
 from hive_bitmap.catalyst.reporting import report
 from hive_bitmap.catalyst.scans import Listed, Scan
 from hive_bitmap.errors import HiveBitmapError, StoreError
@@ -37,7 +37,7 @@ class Planning:
     def __init__(self) -> None:
         self._lock = Lock()
         self._tables: LRUCache[tuple[str, ...], Table] = LRUCache(TABLES_KEPT)
-        self._listings: LRUCache[tuple[str, ...], Listing] = LRUCache(LISTINGS_KEPT)
+        self._listings: LRUCache[tuple[str, ...], ScanListing] = LRUCache(LISTINGS_KEPT)
         self._settings: LRUCache[tuple[str, int], Mapping[str, str]] = LRUCache(64)
         self._answers: LRUCache[str, Answer] = LRUCache(ANSWERS_KEPT)
         self._process, self._numbers = uuid4().hex, count()
@@ -121,7 +121,7 @@ class Planning:
                 self._tables[where] = known
         return known
 
-    def _listing(self, question: Any, scan: Scan, listed: Listed) -> Listing:
+    def _listing(self, question: Any, scan: Scan, listed: Listed) -> ScanListing:
         where = (scan.database, scan.table, listed.key)
         with self._lock:
             known = self._listings.get(where)

@@ -13,13 +13,13 @@ import numpy.typing as npt
 
 from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.index.manifest import Manifest
-from hive_bitmap.selecting.candidates import Candidates
+from hive_bitmap.selecting.candidates import LookupResults
 from hive_bitmap.stores import FileStatus
 
 Longs = npt.NDArray[np.int64]
 
 
-def choices(work: Candidates, listed: Sequence[FileStatus], *, whole_files: bool) -> str:
+def choices(work: LookupResults, listed: Sequence[FileStatus], *, whole_files: bool) -> str:
     """What is read of each listed file that the index knows as it is: number, fingerprint and ranges, between tabs.
 
     A file without a line is read whole. With `whole_files` no blocks are told apart.

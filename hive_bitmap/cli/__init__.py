@@ -16,7 +16,7 @@ from hive_bitmap import __version__
 from hive_bitmap.cli.checks import estimate, verify
 from hive_bitmap.cli.export_hive import export_hive
 from hive_bitmap.cli.indexes import create, rebuild
-from hive_bitmap.cli.invocation import Door, messages, one_line
+from hive_bitmap.cli.invocation import Endpoint, messages, one_line
 from hive_bitmap.cli.jar import jar
 from hive_bitmap.cli.queries import explain, offsets, query
 from hive_bitmap.cli.server import address_of, register, server_options
@@ -47,7 +47,7 @@ def command(context: click.Context, /, warehouse: str | None, verbose: int, **se
       hive-bitmap create flights carrier origin
       hive-bitmap query flights "carrier = 'UA' AND origin = 'JFK'" --count
     """
-    context.obj = Door(warehouse, address_of(**server))
+    context.obj = Endpoint(warehouse, address_of(**server))
     context.with_resource(_told(LEVELS[min(verbose, len(LEVELS) - 1)]))
 
 

@@ -10,7 +10,7 @@ import click
 from rich.text import Text
 
 from hive_bitmap.cli.index_options import compression_option, encoding_option, type_option
-from hive_bitmap.cli.invocation import Door, messages
+from hive_bitmap.cli.invocation import Endpoint, messages
 from hive_bitmap.cli.name_lists import split_names
 from hive_bitmap.cli.output import Field, format_option, print_records
 from hive_bitmap.cli.records import INDEX_FIELDS, definition_record, thousands
@@ -52,7 +52,7 @@ ESTIMATE_FIELDS = (
 @format_option
 @click.pass_obj
 def estimate(
-    door: Door,
+    endpoint: Endpoint,
     table: str,
     columns: Sequence[list[str]],
     type_: str,
@@ -72,7 +72,7 @@ def estimate(
     from hive_bitmap.estimating.estimate import estimate as run
 
     options = {"type": type_, "encoding": encoding, "compression": compression}
-    with door.session() as spark:
+    with endpoint.session() as spark:
         found = run(spark, table, columns, sample=sample, **options)
     records = [{**asdict(each), **options, "columns": list(each.columns)} for each in found]
     print_records(format_, records, ESTIMATE_FIELDS, "")
@@ -95,8 +95,8 @@ def verify(context: click.Context, table: str, indexes: Sequence[str], format_: 
     """
     from hive_bitmap.verifying.verify import verify as run
 
-    door: Door = context.obj
-    with door.session() as spark:
+    endpoint: Endpoint = context.obj
+    with endpoint.session() as spark:
         found = run(spark, table, indexes)
     print_records(format_, [_record(each) for each in found], VERIFY_FIELDS, f"table {table} has no index")
     for each in found:

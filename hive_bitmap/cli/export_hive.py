@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import click
 
-from hive_bitmap.cli.invocation import Door, messages
+from hive_bitmap.cli.invocation import Endpoint, messages
 
 
 @click.command("export-hive")
@@ -16,7 +16,7 @@ from hive_bitmap.cli.invocation import Door, messages
 @click.argument("folder")
 @click.option("--name", help="The name of the index in Hive; default: hive_INDEX.")
 @click.pass_obj
-def export_hive(door: Door, table: str, index: str, folder: str, name: str | None) -> None:
+def export_hive(endpoint: Endpoint, table: str, index: str, folder: str, name: str | None) -> None:
     """Write INDEX of TABLE under FOLDER as files of an index of Hive 0.8 to 2.3, which Hive then uses by itself.
 
     Prints the statements that register it there, or, with --hiveserver2, lets that server run them. INDEX is of type
@@ -31,14 +31,14 @@ def export_hive(door: Door, table: str, index: str, folder: str, name: str | Non
     from hive_bitmap.hive2.ddl import script
     from hive_bitmap.hive2.export import export
 
-    with replace(door, address=None).session() as spark:
+    with replace(endpoint, address=None).session() as spark:
         exported = export(spark, table, index, folder, name)
     messages().print(f"wrote {exported.rows} index rows under {exported.root}", soft_wrap=True, markup=False)
-    if door.address is None:
+    if endpoint.address is None:
         sys.stdout.write(script(exported))
         return
     from hive_bitmap.hiveserver.hive2_index import register_index
 
-    with door.server() as server:
+    with endpoint.server() as server:
         register_index(server, exported)
     messages().print(f"registered as index {exported.name} of {exported.definition.full_table}", markup=False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hive_bitmap.cli.index_options import compression_option, encoding_option, type_option
-from hive_bitmap.cli.invocation import Door, messages
+from hive_bitmap.cli.invocation import Endpoint, messages
 from hive_bitmap.cli.name_lists import split_names, split_pairs
 from hive_bitmap.cli.output import format_option, print_records
 from hive_bitmap.cli.progress_bar import build_bar
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @format_option
 @click.pass_obj
 def create(
-    door: Door,
+    endpoint: Endpoint,
     /,
     table: str,
     columns: Sequence[list[str]],
@@ -57,7 +57,7 @@ def create(
     single = [name for name in ("name", "index_table", "location") if options[name] is not None]
     if single and len(columns) > 1:
         raise click.UsageError(f"--{single[0].replace('_', '-')} is for one index, and {len(columns)} are asked for")
-    with door.session() as spark, build_bar(f"indexing {table}") as progress:
+    with endpoint.session() as spark, build_bar(f"indexing {table}") as progress:
         reports = build(spark, table, columns, type=type_, progress=progress, **options)
     _print_reports(format_, reports, "nothing to do: every index exists")
 
@@ -76,7 +76,9 @@ def create(
 @click.option("--dry-run", is_flag=True, help="Only say what would be read and written.")
 @format_option
 @click.pass_obj
-def rebuild(door: Door, /, table: str, indexes: Sequence[str], dry_run: bool, format_: str, **options: Any) -> None:
+def rebuild(
+    endpoint: Endpoint, /, table: str, indexes: Sequence[str], dry_run: bool, format_: str, **options: Any
+) -> None:
     """Bring the indexes of TABLE up to date: all of them, or those named.
 
     Only new and changed files are read. Until the new state is complete, readers see the old one.
@@ -88,13 +90,13 @@ def rebuild(door: Door, /, table: str, indexes: Sequence[str], dry_run: bool, fo
     if dry_run:
         from hive_bitmap.building.preview import preview
 
-        with door.session() as spark:
+        with endpoint.session() as spark:
             previews = preview(spark, table, indexes, **options)
         _print_previews(format_, table, previews)
         return
     from hive_bitmap.building.build import rebuild as run
 
-    with door.session() as spark, build_bar(f"indexing {table}") as progress:
+    with endpoint.session() as spark, build_bar(f"indexing {table}") as progress:
         reports = run(spark, table, indexes, progress=progress, **options)
     print_records(format_, [report_record(report) for report in reports], REBUILD_FIELDS, "")
     _tell_changes(reports)

@@ -32,7 +32,7 @@ QUERY_PLAN = re.compile(r";\n[^\n]*\n\+- ")  # how Spark goes on to the plan of 
 
 
 @dataclass(frozen=True)
-class Door:
+class Endpoint:
     """What the global options say: the warehouse folder, and the address of HiveServer2; None where none was named."""
 
     warehouse: str | None

@@ -13,7 +13,7 @@ import click
 
 from hive_bitmap.catalyst import explanation as querying
 from hive_bitmap.cli import server
-from hive_bitmap.cli.invocation import Door, messages
+from hive_bitmap.cli.invocation import Endpoint, messages
 from hive_bitmap.cli.name_lists import split_names
 from hive_bitmap.cli.output import format_option, print_count
 from hive_bitmap.errors import Unsupported
@@ -41,7 +41,7 @@ count_option = click.option("--count", is_flag=True, help="Only the number of ro
 @format_option
 @click.pass_obj
 def query(
-    door: Door,
+    endpoint: Endpoint,
     table: str,
     where: str | None,
     columns: Sequence[str] | None,
@@ -71,11 +71,11 @@ def query(
         raise click.UsageError("--count goes with neither --columns nor --limit")
     if strategy == INDEX_ONLY and not count:
         raise click.UsageError(f"--strategy {INDEX_ONLY!r} answers --count only")
-    if door.address is not None and count and strategy is None and not explained:
-        server.count(door, table, where, format_)
+    if endpoint.address is not None and count and strategy is None and not explained:
+        server.count(endpoint, table, where, format_)
         return
     request = Request(table, where, None if columns is None else tuple(columns), count, strategy)
-    with door.session() as spark:
+    with endpoint.session() as spark:
         prepared = prepare(spark, request)
         log.info("%s: %s", prepared.plan.strategy, prepared.plan.reason)
         if explained:
@@ -108,7 +108,7 @@ def query(
 )
 @click.pass_obj
 def explain(
-    door: Door,
+    endpoint: Endpoint,
     table: str,
     where: str | None,
     columns: Sequence[str] | None,
@@ -135,7 +135,7 @@ def explain(
         raise click.UsageError("a query goes with neither WHERE, --columns, --count nor --strategy")
     if analyze and not is_query:
         raise click.UsageError("--analyze goes with a query")
-    with door.session() as spark:
+    with endpoint.session() as spark:
         if is_query:
             _show(querying, querying.explain(table, spark, analyze=analyze), html, width, format_)
         else:
@@ -159,7 +159,7 @@ def explain(
 @format_option
 @click.pass_obj
 def offsets(
-    door: Door, table: str, where: str, out: str | None, utf8: bool, min_split: int | None, format_: str
+    endpoint: Endpoint, table: str, where: str, out: str | None, utf8: bool, min_split: int | None, format_: str
 ) -> None:
     """Write the files of TABLE, and the offsets of their blocks, that may hold rows of WHERE to OUT.
 
@@ -173,14 +173,14 @@ def offsets(
     from hive_bitmap.reading.result_file import write_offsets
     from hive_bitmap.reading.scan import plan as make_plan
 
-    if min_split is not None and (door.address is None or out is None):
+    if min_split is not None and (endpoint.address is None or out is None):
         raise click.UsageError("--min-split goes with --hiveserver2 and OUT: elsewhere the files tell all")
-    if door.address is not None and out is not None:
-        plan = server.offsets(door, table, where, out, utf8, min_split)
-    elif door.address is not None:
-        plan = server.ask(door, table, where)
+    if endpoint.address is not None and out is not None:
+        plan = server.offsets(endpoint, table, where, out, utf8, min_split)
+    elif endpoint.address is not None:
+        plan = server.ask(endpoint, table, where)
     else:
-        with door.session() as spark:
+        with endpoint.session() as spark:
             plan = make_plan(spark, table, where) if out is None else write_offsets(spark, table, where, out, utf8=utf8)
     if out is None and plan.candidates is None:
         raise Unsupported(f"every block of {table} may hold rows: {plan.reason}")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from rich.markup import escape
 
-from hive_bitmap.cli.invocation import Door, messages
+from hive_bitmap.cli.invocation import Endpoint, messages
 from hive_bitmap.cli.output import Field, print_count, print_records, print_table, write_csv, write_json
 from hive_bitmap.cli.records import INDEX_FIELDS, definition_record, thousands
 from hive_bitmap.cli.row_output import PEOPLE_READ
@@ -121,11 +121,11 @@ def address_of(
     return Address(host, port, *who, timeout, transport, http_path, ssl, ca_file)
 
 
-def show(door: Door, table: str, index: str | None, format_: str) -> None:
+def show(endpoint: Endpoint, table: str, index: str | None, format_: str) -> None:
     """`show`, without the sizes and times that only the files tell."""
     from hive_bitmap.hiveserver.showing import show as run
 
-    with door.server() as server:
+    with endpoint.server() as server:
         found = run(server, table)
     if index is not None:
         known = [each.definition.name for each in found]
@@ -148,27 +148,27 @@ def show(door: Door, table: str, index: str | None, format_: str) -> None:
             messages().print(f"[yellow]{record['index']}: {escape(record['problem'])}", soft_wrap=True)
 
 
-def count(door: Door, table: str, where: str | None, format_: str) -> None:
+def count(endpoint: Endpoint, table: str, where: str | None, format_: str) -> None:
     """`query --count`."""
     from hive_bitmap.hiveserver.asking import count as run
 
-    with door.server() as server:
+    with endpoint.server() as server:
         print_count(format_, run(server, table, where))
 
 
-def offsets(door: Door, table: str, where: str, out: str, utf8: bool, min_split: int | None) -> Plan:
+def offsets(endpoint: Endpoint, table: str, where: str, out: str, utf8: bool, min_split: int | None) -> Plan:
     """`offsets` into a file."""
     from hive_bitmap.hiveserver.asking import write_offsets
 
-    with door.server() as server:
+    with endpoint.server() as server:
         return write_offsets(server, table, where, out, utf8=utf8, min_split=min_split)
 
 
-def ask(door: Door, table: str, where: str) -> Plan:
+def ask(endpoint: Endpoint, table: str, where: str) -> Plan:
     """`offsets` to be printed."""
     from hive_bitmap.hiveserver.asking import ask as run
 
-    with door.server() as server:
+    with endpoint.server() as server:
         return run(server, table, where)
 
 
@@ -184,10 +184,10 @@ def print_blocks(format_: str, plan: Plan) -> None:
     print_records(format_, records, BLOCK_FIELDS, "no block holds a row")
 
 
-def run_script(door: Door, parts: list[Part], keep_going: bool, limit: int | None, format_: str) -> None:
+def run_script(endpoint: Endpoint, parts: list[Part], keep_going: bool, limit: int | None, format_: str) -> None:
     """`sql`: the server's own statements, one behind the other in one session."""
     failed = False
-    with door.server() as server:
+    with endpoint.server() as server:
         for number, part in enumerate(parts, 1):
             try:
                 _print_rows(server, part.text, limit, format_)
@@ -232,7 +232,7 @@ def _text(value: Any) -> str:
 @click.argument("location")
 @click.option("--index-table", metavar="NAME", help="The name of the index table; default: <db>__<table>_<index>__.")
 @click.pass_obj
-def register(door: Door, location: str, index_table: str | None) -> None:
+def register(endpoint: Endpoint, location: str, index_table: str | None) -> None:
     """Make the index in the folder LOCATION, built elsewhere, known to the HiveServer2 that --hiveserver2 names.
 
     The base table must be there, under the same name. Where the index is known already, its table is made anew and
@@ -244,7 +244,7 @@ def register(door: Door, location: str, index_table: str | None) -> None:
     """
     from hive_bitmap.hiveserver.register import register as run
 
-    with door.server() as server:
+    with endpoint.server() as server:
         definition = run(server, location, index_table)
     name = f"{definition.database}.{definition.index_table}"
     messages().print(f"index {definition.name} on {definition.full_table} is registered as {name}", markup=False)

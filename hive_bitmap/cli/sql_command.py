@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hive_bitmap.cli import server
-from hive_bitmap.cli.invocation import Door, messages, one_line
+from hive_bitmap.cli.invocation import Endpoint, messages, one_line
 from hive_bitmap.cli.output import format_option
 from hive_bitmap.errors import HiveBitmapError
 from hive_bitmap.explaining.measures import seconds
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 )
 @format_option
 @click.pass_obj
-def sql(door: Door, text: str | None, file: Path | None, keep_going: bool, limit: int | None, format_: str) -> None:
+def sql(
+    endpoint: Endpoint, text: str | None, file: Path | None, keep_going: bool, limit: int | None, format_: str
+) -> None:
     """Run SQL statements, each ended by a semicolon: those on indexes, and any that Spark has.
 
     Without -e and -f statements are read from the terminal, or from the standard input where that is none. The first
@@ -48,17 +50,17 @@ def sql(door: Door, text: str | None, file: Path | None, keep_going: bool, limit
     """
     if text is not None and file is not None:
         raise click.UsageError("-e goes with no -f")
-    if text is None and file is None and sys.stdin.isatty() and door.address is None:
-        with door.session() as spark:
+    if text is None and file is None and sys.stdin.isatty() and endpoint.address is None:
+        with endpoint.session() as spark:
             _converse(spark, format_, limit)
         return
     parts = split(text if text is not None else _read(file))
     if not parts:
         return
-    if door.address is not None:
-        server.run_script(door, parts, keep_going, limit, format_)
+    if endpoint.address is not None:
+        server.run_script(endpoint, parts, keep_going, limit, format_)
         return
-    with door.session() as spark:
+    with endpoint.session() as spark:
         failed = _run_script(spark, parts, keep_going, format_, limit)
     if failed:
         raise click.exceptions.Exit(1)

@@ -8,7 +8,7 @@ import click
 from rich.markup import escape
 
 from hive_bitmap.cli import server
-from hive_bitmap.cli.invocation import Door, messages
+from hive_bitmap.cli.invocation import Endpoint, messages
 from hive_bitmap.cli.name_lists import split_pairs
 from hive_bitmap.cli.output import format_option, print_lines, print_records
 from hive_bitmap.cli.records import (
@@ -29,7 +29,7 @@ from hive_bitmap.index.generation import GRACE_SECONDS
 @click.option("--keys", is_flag=True, help="Count the distinct keys too, by a Spark job over each index table.")
 @format_option
 @click.pass_obj
-def show(door: Door, table: str, index: str | None, keys: bool, format_: str) -> None:
+def show(endpoint: Endpoint, table: str, index: str | None, keys: bool, format_: str) -> None:
     """Show the indexes of TABLE, or one with its partitions, and what they cover of the files that are there now.
 
     fresh: files as the index saw them; stale: changed since; unindexed: not known; gone: known, but no more there.
@@ -41,10 +41,10 @@ def show(door: Door, table: str, index: str | None, keys: bool, format_: str) ->
     """
     from hive_bitmap.maintaining.show import show as run
 
-    if door.address is not None and not keys:
-        server.show(door, table, index, format_)
+    if endpoint.address is not None and not keys:
+        server.show(endpoint, table, index, format_)
         return
-    with door.session() as spark:
+    with endpoint.session() as spark:
         records = [status_record(status) for status in run(spark, table, keys=keys)]
     if index is not None:
         known = [record["index"] for record in records]
@@ -71,7 +71,7 @@ def show(door: Door, table: str, index: str | None, keys: bool, format_: str) ->
 @click.argument("index")
 @click.argument("name")
 @click.pass_obj
-def rename(door: Door, table: str, index: str, name: str) -> None:
+def rename(endpoint: Endpoint, table: str, index: str, name: str) -> None:
     """Give INDEX of TABLE another NAME, and its index table the name that goes with it.
 
     \b
@@ -80,7 +80,7 @@ def rename(door: Door, table: str, index: str, name: str) -> None:
     """
     from hive_bitmap.maintaining.alter import rename as run
 
-    with door.session() as spark:
+    with endpoint.session() as spark:
         run(spark, table, index, name)
     messages().print(f"index {index} on {table} is {name} now", markup=False)
 
@@ -90,7 +90,7 @@ def rename(door: Door, table: str, index: str, name: str) -> None:
 @click.argument("index")
 @click.argument("properties", type=split_pairs, metavar="NAME=VALUE[,...]")
 @click.pass_obj
-def set_(door: Door, table: str, index: str, properties: Mapping[str, str | None]) -> None:
+def set_(endpoint: Endpoint, table: str, index: str, properties: Mapping[str, str | None]) -> None:
     """Set properties of INDEX of TABLE: enabled, comment, encoding, compression.
 
     The first two count at once, the others from the next rebuild on.
@@ -101,7 +101,7 @@ def set_(door: Door, table: str, index: str, properties: Mapping[str, str | None
     """
     from hive_bitmap.maintaining.alter import set_properties
 
-    with door.session() as spark:
+    with endpoint.session() as spark:
         set_properties(spark, table, index, {name: value or "" for name, value in properties.items()})
     later = " (counts from the next rebuild on)" if {"encoding", "compression"} & set(properties) else ""
     messages().print(f"set {', '.join(properties)} of index {index} on {table}{later}", markup=False)
@@ -113,7 +113,7 @@ def set_(door: Door, table: str, index: str, properties: Mapping[str, str | None
 @click.option("--if-exists", is_flag=True, help="Succeed where there is no such index, or no such table.")
 @click.option("--where", help="Drop only what it covers of partitions of which this is true: SQL over their columns.")
 @click.pass_obj
-def drop(door: Door, table: str, index: str, if_exists: bool, where: str | None) -> None:
+def drop(endpoint: Endpoint, table: str, index: str, if_exists: bool, where: str | None) -> None:
     """Drop INDEX of TABLE and delete its files, and nothing else.
 
     \b
@@ -122,7 +122,7 @@ def drop(door: Door, table: str, index: str, if_exists: bool, where: str | None)
     """
     from hive_bitmap.maintaining.drop import drop as run
 
-    with door.session() as spark:
+    with endpoint.session() as spark:
         dropped = run(spark, table, index, if_exists=if_exists, where=where)
     of = f" for the partitions where {where}" if where else ""
     said = f"dropped index {index} on {table}{of}" if dropped else f"table {table} has no index {index}"
@@ -143,7 +143,9 @@ def drop(door: Door, table: str, index: str, if_exists: bool, where: str | None)
 @click.option("--location", help="The LOCATION of an index whose table others dropped.")
 @format_option
 @click.pass_obj
-def clean(door: Door, table: str | None, dry_run: bool, grace: float, location: str | None, format_: str) -> None:
+def clean(
+    endpoint: Endpoint, table: str | None, dry_run: bool, grace: float, location: str | None, format_: str
+) -> None:
     """Delete what builds of the indexes of TABLE, or of the database, left behind: replaced, half-built, dropped.
 
     Nothing goes that a table points at, that a build may be working on, or that is not proven to be of an index.
@@ -154,7 +156,7 @@ def clean(door: Door, table: str | None, dry_run: bool, grace: float, location: 
     """
     from hive_bitmap.maintaining.clean import clean as run
 
-    with door.session() as spark:
+    with endpoint.session() as spark:
         left = run(spark, table, location=location, grace_seconds=grace * 3600, dry_run=dry_run)
     records = [leftover_record(leftover, dry_run) for leftover in left]
     print_records(format_, records, LEFTOVER_FIELDS, "nothing is left over")

@@ -118,7 +118,7 @@ def counts_by_key(spark: SparkSession, request: Request, prepared: Prepared) -> 
 
 def known_counts(spark: SparkSession, request: Request, prepared: Prepared) -> KnownCounts | None:
     """What the index knows of each of the key sets of a prepared request; None where Spark has to count all."""
-    return _unless_store_fails(lambda: _known_apart(spark, request, prepared))
+    return _unless_store_fails(lambda: _known_by_set(spark, request, prepared))
 
 
 def _unless_store_fails(ask: Callable[[], T | None]) -> T | None:
@@ -147,16 +147,17 @@ def _counts_by_key(spark: SparkSession, request: Request, prepared: Prepared) ->
     return added(tables)
 
 
-def _known_apart(spark: SparkSession, request: Request, prepared: Prepared) -> KnownCounts | None:
+def _known_by_set(spark: SparkSession, request: Request, prepared: Prepared) -> KnownCounts | None:
     reading = prepared.reading
     if reading is None:
         return None
-    found = [_known_counts(spark, replace(request, keys=keys), prepared.plan, reading) for keys in request.apart]
+    sets = request.grouping_sets
+    found = [_known_counts(spark, replace(request, keys=keys), prepared.plan, reading) for keys in sets]
     counted = [one for one in found if one is not None]
     files = [frozenset(path for task in one.rest for path in task.paths) for one in counted]
     if len(counted) < len(found) or len(set(files)) > 1 or (len(counted) > 1 and files[0]):
         return None  # files that are read once a set may change in between
-    lookups = [restrict(one, kept) for one in reading.work.lookups for kept in _listed(_apart_from(one, files[0]))]
+    lookups = [restrict(one, kept) for one in reading.results.lookups for kept in _listed(_except_files(one, files[0]))]
     prints = [fingerprint for lookup in lookups for fingerprint in lookup.fingerprints]
     # of a store the files are those that it listed, or showed, when counting began: to ask again is a request a file
     if not all(one.confirmed() for one in prints if stores.is_local(one.path)):
@@ -164,7 +165,7 @@ def _known_apart(spark: SparkSession, request: Request, prepared: Prepared) -> K
     return KnownCounts(tuple(added(one.tables) for one in counted), files[0])
 
 
-def _apart_from(lookup: Lookup, files: frozenset[str]) -> Flags:
+def _except_files(lookup: Lookup, files: frozenset[str]) -> Flags:
     return np.array([path not in files for path in lookup.unit.paths], bool)
 
 
@@ -176,10 +177,10 @@ def _known_counts(spark: SparkSession, request: Request, plan: Plan, reading: Re
     if schema is None:
         return None
     lookups: list[Lookup] = []
-    tables, tasks = [schema.empty_table()], [task(reading, None, [file]) for file in reading.work.whole]
+    tables, tasks = [schema.empty_table()], [task(reading, None, [file]) for file in reading.results.whole]
     keys = {key.lower() for key in request.keys}
-    data = [column.name.lower() for column in reading.relation.base.columns if column.name.lower() in keys]
-    for lookup, found in zip(reading.work.lookups, reading.work.found, strict=True):
+    data = [column.name.lower() for column in reading.resolved.base.columns if column.name.lower() in keys]
+    for lookup, found in zip(reading.results.lookups, reading.results.found, strict=True):
         confirmed, needed = _confirmed(lookup), needs_file(found, lookup)
         known = found.exact & confirmed
         tasks += [task(reading, restrict(lookup, files), ()) for files in _listed(~known & (needed | ~confirmed))]
@@ -206,7 +207,7 @@ def by_spark(frame: DataFrame, columns: Sequence[str]) -> pa.Table:
 
 def _schema(reading: Reading, keys: Sequence[str]) -> pa.Schema | None:
     """The columns of the answer; None for a key named like COUNT, or a partition column that only Spark can type."""
-    base = reading.relation.base
+    base = reading.resolved.base
     columns = [find((*base.columns, *base.partition_columns), key, f"table {base.full_name}") for key in keys]
     data = {column.name for column in base.columns}
     if COUNT in {key.lower() for key in keys}:

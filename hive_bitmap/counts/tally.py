@@ -25,7 +25,7 @@ from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.index import lookup
 from hive_bitmap.predicates.nodes import TRUE, And, Constant, Or, Predicate, columns_of
 from hive_bitmap.selecting.key_matches import Answers, key_matches, may_hold
-from hive_bitmap.selecting.lookup_units import BlockMap, Flags, Longs, Unit
+from hive_bitmap.selecting.lookup_units import BlockNumbers, Flags, Longs, Unit
 from hive_bitmap.selecting.select import Selection, select
 
 COUNT = "count"  # the last column of a tally; those of the keys are lower-case names
@@ -192,7 +192,7 @@ def _values_of(rows: _Rows) -> Iterator[tuple[Any, ...]]:
 def _rows(unit: Unit, keys: Sequence[str], predicate: Predicate, answers: Answers) -> Iterator[_Rows]:
     """The rows of the index of these keys, which also holds what the predicate tests."""
     part = unit.parts[keys[0]]
-    blocks = BlockMap(unit, unit.known(part))
+    blocks = BlockNumbers(unit, unit.known(part))
     tested = [column.lower() for column in columns_of(predicate)]
     names = list(dict.fromkeys((*tested, *keys)))
     fields = [unit.parts[name].key for name in names]

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from hive_bitmap.building import staging
 from hive_bitmap.building.file_groups import GROUP_BYTES, cuts
 from hive_bitmap.errors import InvalidProperty
-from hive_bitmap.estimating.extrapolate import Whole, build_seconds, index_bytes, usefulness
+from hive_bitmap.estimating.extrapolate import BaseTable, build_seconds, index_bytes, usefulness
 from hive_bitmap.estimating.sampling import Footer, Sample, SampleItem, choose, look, measure
 from hive_bitmap.index.definition import Definition, define
 from hive_bitmap.metastore import metastore
@@ -154,7 +154,7 @@ def _item(whole: _Table, like: Footer, definition: Definition, index: int, block
 
 def _estimate(definition: Definition, index: int, table: _Table, samples: Sequence[Sample], cores: int) -> Estimate:
     workers = max(1, min(table.shards, cores))
-    whole = Whole(len(table.rows), int(table.size[index].sum()), table.shards, workers)
+    whole = BaseTable(len(table.rows), int(table.size[index].sum()), table.shards, workers)
     return Estimate(
         definition.column_names,
         definition.encoding,

@@ -9,7 +9,7 @@ from hive_bitmap.estimating.sampling import Sample
 
 
 @dataclass(frozen=True)
-class Whole:
+class BaseTable:
     """The base table: its blocks with rows, the bytes that the key columns of an index take in them, and how many
     shards a build would make of them, with so many tasks at once.
     """
@@ -20,7 +20,7 @@ class Whole:
     workers: int
 
 
-def index_bytes(whole: Whole, samples: Sequence[Sample]) -> int:
+def index_bytes(whole: BaseTable, samples: Sequence[Sample]) -> int:
     """The bytes of all shards and their cardinalities."""
     took = [sample.took for sample in samples if sample.blocks]
     scale = _scale(whole, samples)
@@ -30,12 +30,12 @@ def index_bytes(whole: Whole, samples: Sequence[Sample]) -> int:
     return round(sum(each.data + each.cardinalities for each in took) * scale + framing)
 
 
-def build_seconds(whole: Whole, samples: Sequence[Sample]) -> float:
+def build_seconds(whole: BaseTable, samples: Sequence[Sample]) -> float:
     """How long the tasks of a build would run."""
     return sum(sample.seconds for sample in samples) * _scale(whole, samples) / whole.workers
 
 
-def usefulness(whole: Whole, samples: Sequence[Sample]) -> str:
+def usefulness(whole: BaseTable, samples: Sequence[Sample]) -> str:
     """A sentence on what an equality would skip."""
     if not whole.blocks:
         return "the table has no rows that can be indexed"
@@ -56,6 +56,6 @@ def usefulness(whole: Whole, samples: Sequence[Sample]) -> str:
     )
 
 
-def _scale(whole: Whole, samples: Sequence[Sample]) -> float:
+def _scale(whole: BaseTable, samples: Sequence[Sample]) -> float:
     """How much more there is of the key columns in the table than in the samples."""
     return whole.size / max(1, sum(sample.size for sample in samples))

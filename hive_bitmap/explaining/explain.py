@@ -13,7 +13,7 @@ from rich.text import Text
 
 from hive_bitmap.explaining.blockmap import BlockMap, MapRow, block_map, files_kept
 from hive_bitmap.explaining.explain_html import to_html
-from hive_bitmap.explaining.measures import measures, of_all, percent, seconds, size, vanished
+from hive_bitmap.explaining.measures import deleted, measures, of_all, percent, seconds, size
 
 if TYPE_CHECKING:
     from hive_bitmap.explaining.plan import IndexUse, Plan
@@ -67,7 +67,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "bytes_selected": plan.bytes_selected,
         "index_bytes": plan.index_bytes,
         "costs": dict(plan.costs),
-        "vanished": plan.vanished,
+        "deleted": plan.deleted,
         "files": plan.files.to_pylist(),
         "blocks": plan.blocks.to_pylist(),
     }
@@ -77,8 +77,8 @@ def _page(plan: Plan, width: int) -> Group:
     parts: list[RenderableType] = [_header(plan), "", _indexes(plan.indexes), "", _measures(plan)]
     if len(plan.files):
         parts += ["", *_map(plan, width)]
-    if plan.vanished:
-        parts += ["", Text(vanished(plan.vanished), style="yellow")]
+    if plan.deleted:
+        parts += ["", Text(deleted(plan.deleted), style="yellow")]
     return Group(*parts)
 
 

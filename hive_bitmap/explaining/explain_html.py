@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hive_bitmap.explaining.blockmap import BlockMap, Cells, MapRow, block_map
-from hive_bitmap.explaining.measures import measures, of_all, percent, seconds, size, vanished
+from hive_bitmap.explaining.measures import deleted, measures, of_all, percent, seconds, size
 
 if TYPE_CHECKING:
     from hive_bitmap.explaining.plan import Plan
@@ -54,7 +54,7 @@ def body(plan: Plan) -> Iterator[str]:
     yield from _indexes(plan)
     yield from _costs(plan)
     yield from _map(plan)
-    yield f'<p class="soft">{vanished(plan.vanished)}</p>' if plan.vanished else ""
+    yield f'<p class="soft">{deleted(plan.deleted)}</p>' if plan.deleted else ""
 
 
 def _header(plan: Plan) -> Iterator[str]:

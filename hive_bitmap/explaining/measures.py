@@ -76,7 +76,7 @@ def of_all(part: int, whole: int) -> str:
     return f"{part:,} of {whole:,} rows"
 
 
-def vanished(count: int) -> str:
+def deleted(count: int) -> str:
     """What is said of the files of the index that are no longer there."""
     return "1 file that the index knew is gone" if count == 1 else f"{count:,} files that the index knew are gone"
 

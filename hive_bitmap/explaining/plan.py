@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from hive_bitmap.selecting.candidates import Candidates
+from hive_bitmap.selecting.candidates import LookupResults
 
 INDEX_ONLY, ROWS, BLOCKS, FILES, FULL_SCAN = "index only", "rows", "blocks", "files", "full scan"
 STRATEGIES = (INDEX_ONLY, ROWS, BLOCKS, FILES, FULL_SCAN)
@@ -64,7 +64,7 @@ class Plan:
     """How a query is answered. Bytes are of base files; `files` and `blocks` have the schemas of this module.
 
     Figures are None where nothing was looked at, for no index serves the query. `rows_selected` is None also where it
-    is only an upper bound, `rows_total` where files are not indexed. `vanished` counts files that the index knows and
+    is only an upper bound, `rows_total` where files are not indexed. `deleted` counts files that the index knows and
     that are gone. `code` is the reason for a full scan in a word, a key of REASONS. `str()` is EXPLAIN.
     """
 
@@ -83,9 +83,9 @@ class Plan:
     bytes_selected: int | None = None
     index_bytes: int = 0
     costs: Mapping[str, float] = field(default_factory=dict)
-    vanished: int = 0
+    deleted: int = 0
     code: str = ""
-    candidates: Candidates | None = field(default=None, repr=False, compare=False)
+    candidates: LookupResults | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         from hive_bitmap.explaining.explain import to_text

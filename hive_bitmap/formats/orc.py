@@ -16,7 +16,7 @@ from hive_bitmap.formats.calendar_checks import GREGORIAN, as_keys, require_from
 from hive_bitmap.formats.key_values import KeyColumn, Values, arrow_type, converted, decoding, is_simple, nulls
 from hive_bitmap.formats.orc_file import OrcHandle, find, footer, open_file, root
 from hive_bitmap.formats.orc_rows import RowReader
-from hive_bitmap.formats.orc_types import Reading
+from hive_bitmap.formats.orc_types import Conversion
 
 __all__ = ["OrcHandle", "blocks", "column_bytes", "indirect_columns", "key_columns", "open_file", "read_rows"]
 
@@ -25,7 +25,7 @@ _FIXED_ZONES = ("UTC", "GMT", "Etc/UTC", "Z")
 _FIRST_SURE = datetime(1970, 1, 3, tzinfo=timezone.utc)
 _LAST_SURE = datetime(2262, 4, 10, tzinfo=timezone.utc)
 
-Found = tuple[str, Reading] | None
+Found = tuple[str, Conversion] | None
 
 
 def blocks(handle: OrcHandle) -> Blocks:

@@ -16,7 +16,7 @@ from pyarrow import orc
 from hive_bitmap import stores
 from hive_bitmap.errors import Undecodable
 from hive_bitmap.formats.key_values import KeyColumn, decoding
-from hive_bitmap.formats.orc_types import Reading, reading
+from hive_bitmap.formats.orc_types import Conversion, reading
 
 # Spark's note on a column that ORC cannot tell it of: a timestamp_ntz is stored as a bigint of microseconds.
 _CATALYST_TYPE = "spark.sql.catalyst.type"
@@ -74,7 +74,7 @@ def root(opened: pyorc.Reader) -> pyorc.Struct:
     return opened.schema
 
 
-def find(handle: OrcHandle, column: KeyColumn) -> tuple[str, Reading] | None:
+def find(handle: OrcHandle, column: KeyColumn) -> tuple[str, Conversion] | None:
     """The file's name for the column and how to read it, None where the file lacks it; raises Undecodable."""
     if handle.positional and handle.columns:
         if column.position is None:

@@ -34,7 +34,7 @@ ALIKE: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class Reading:
+class Conversion:
     """How a stored column may be read as a table column.
 
     `floor`: the least value (days or microseconds since 1970) that is sure to read alike, None if all do;
@@ -47,19 +47,19 @@ class Reading:
     padded: bool = False
 
 
-def reading(stored: KeyColumn, column: KeyColumn) -> Reading:
+def reading(stored: KeyColumn, column: KeyColumn) -> Conversion:
     """How `column` of the table is read from the file's column `stored`; raises Undecodable."""
     if not (column.base in ALIKE.get(stored.base, ()) or _holds(column, stored)):
         raise Undecodable(f"column {column.name!r} is stored as {stored.type}, the table says {column.type}")
     if column.base == "date":
-        return Reading(floor=FIRST_DAY)
+        return Conversion(floor=FIRST_DAY)
     if column.base != "timestamp":
-        return Reading(padded=stored.base == "char")
+        return Conversion(padded=stored.base == "char")
     if stored.type != "timestamp":
-        return Reading(FIRST_MICROSECOND)
+        return Conversion(FIRST_MICROSECOND)
     if not column.time_zone:
         raise Undecodable(f"column {column.name!r} holds wall-clock times, and the engine's time zone is not known")
-    return Reading(FIRST_MICROSECOND, column.time_zone)
+    return Conversion(FIRST_MICROSECOND, column.time_zone)
 
 
 def _holds(column: KeyColumn, stored: KeyColumn) -> bool:

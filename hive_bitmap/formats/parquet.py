@@ -18,7 +18,7 @@ from hive_bitmap.formats.calendar_checks import as_keys, require_from
 from hive_bitmap.formats.key_values import KeyColumn, Values, converted, decoding, is_simple, nulls
 from hive_bitmap.formats.parquet_file import ParquetHandle, find, open_file
 from hive_bitmap.formats.parquet_rows import read_rows
-from hive_bitmap.formats.parquet_types import Reading
+from hive_bitmap.formats.parquet_types import Conversion
 
 __all__ = ["ParquetHandle", "blocks", "column_bytes", "indirect_columns", "key_columns", "open_file", "read_rows"]
 
@@ -92,7 +92,7 @@ def _reason(handle: ParquetHandle, column: KeyColumn) -> str:
     return ""
 
 
-def _key(table: pa.Table, column: KeyColumn, at: tuple[str, Reading] | None, rows: int) -> Values:
+def _key(table: pa.Table, column: KeyColumn, at: tuple[str, Conversion] | None, rows: int) -> Values:
     if at is None:
         return nulls(column, rows)
     name, how = at

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from hive_bitmap import stores
 from hive_bitmap.errors import Undecodable
 from hive_bitmap.formats.key_values import KeyColumn, decoding
-from hive_bitmap.formats.parquet_types import Reading, reading
+from hive_bitmap.formats.parquet_types import Conversion, reading
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def open_file(path: str) -> ParquetHandle:
         return ParquetHandle(path, source, file.metadata, schema.names, dictionaries)
 
 
-def find(handle: ParquetHandle, column: KeyColumn) -> tuple[str, Reading] | None:
+def find(handle: ParquetHandle, column: KeyColumn) -> tuple[str, Conversion] | None:
     """The file's name for the column and how to read it, None where the file lacks it; raises Undecodable."""
     names = handle.fields.get(column.name.lower(), [])
     if not names:

@@ -59,7 +59,7 @@ _UNITS = {"milliseconds": "ms", "microseconds": "us"}
 
 
 @dataclass(frozen=True)
-class Reading:
+class Conversion:
     """How a stored column may be read as a table column.
 
     `floor`: the least stored value (days or microseconds since 1970) that is sure to read alike, None if all do;
@@ -75,22 +75,22 @@ class Reading:
         return self.floor is None and not self.narrowed
 
 
-def reading(leaf: pq.ColumnSchema, column: KeyColumn, metadata: Mapping[bytes, bytes] | None) -> Reading:
+def reading(leaf: pq.ColumnSchema, column: KeyColumn, metadata: Mapping[bytes, bytes] | None) -> Conversion:
     """How `column` of the table is read from `leaf` of a file with this key-value metadata; raises Undecodable."""
     kind = stored_kind(leaf)
     if kind == "decimal":
         return _decimal_reading(leaf, column)
     if column.base in NARROWED.get(kind, ()):
-        return Reading(narrowed=True)
+        return Conversion(narrowed=True)
     if column.base not in ALIKE.get(kind, ()):
         raise Undecodable(f"column {column.name!r} is stored as {describe(leaf)}, the table says {column.type}")
     if column.base == "date":
-        return Reading(floor=None if _proleptic(metadata, (3, 0), _LEGACY_CALENDAR) else FIRST_DAY)
+        return Conversion(floor=None if _proleptic(metadata, (3, 0), _LEGACY_CALENDAR) else FIRST_DAY)
     if kind == "int96":
-        return Reading(floor=None if _proleptic(metadata, (3, 1), _LEGACY_INT96) else FIRST_MICROSECOND)
+        return Conversion(floor=None if _proleptic(metadata, (3, 1), _LEGACY_INT96) else FIRST_MICROSECOND)
     if column.base == "timestamp":
-        return Reading(floor=None if _proleptic(metadata, (3, 0), _LEGACY_CALENDAR) else FIRST_MICROSECOND)
-    return Reading()
+        return Conversion(floor=None if _proleptic(metadata, (3, 0), _LEGACY_CALENDAR) else FIRST_MICROSECOND)
+    return Conversion()
 
 
 def stored_kind(leaf: pq.ColumnSchema) -> str:
@@ -122,12 +122,12 @@ def describe(leaf: pq.ColumnSchema) -> str:
     return leaf.physical_type if logical == "NONE" else f"{leaf.physical_type} ({logical})"
 
 
-def _decimal_reading(leaf: pq.ColumnSchema, column: KeyColumn) -> Reading:
+def _decimal_reading(leaf: pq.ColumnSchema, column: KeyColumn) -> Conversion:
     """Spark refuses what loses digits before or after the point."""
     if column.base == "decimal":
         precision, scale = column.parameters or (10, 0)
         if scale >= leaf.scale and precision - scale >= leaf.precision - leaf.scale:
-            return Reading()
+            return Conversion()
     stored = f"decimal({leaf.precision},{leaf.scale})"
     raise Undecodable(f"column {column.name!r} is stored as {stored}, the table says {column.type}")
 

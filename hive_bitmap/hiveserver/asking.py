@@ -1,7 +1,7 @@
 """From a table and a predicate to what holds it: blocks and counts, and the files of which the index knows nothing.
 
 Nothing is believed to be fresh: the server lists the base table's files, and they are compared with the manifests. That
-is by size and time alone; the sum of a file's tail, which other doors look at too, is out of reach here.
+is by size and time alone; the sum of a file's tail, which other entry points look at too, is out of reach here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hive_bitmap.planning.table_state import typed_values
 from hive_bitmap.predicates.nodes import TRUE, Constant, Predicate
 from hive_bitmap.predicates.parser import parse
 from hive_bitmap.reading.offsets import READER_LIMIT, covering_offsets, result_file, selected_offsets
-from hive_bitmap.selecting.candidates import candidates, choose_indexes, residuals
+from hive_bitmap.selecting.candidates import choose_indexes, look_up_files, residuals
 
 log = logging.getLogger(__name__)
 WHOLE_BLOCKS = ("parquet", "orc")  # formats whose readers give a block to the one split that holds its offset
@@ -70,7 +70,7 @@ def _ask(server: Server, target: _Target, predicate: str | None) -> Plan:
         here = [(one, place[values]) for (_, one), place in zip(used, places, strict=True) if values in place]
         states.append(state(server, base, format, values, folder, here))
     predicates = [left[one.values] for one in states]
-    work = candidates(states, predicates, chosen, evaluation(server, chosen, _within(base.partition_columns, left)))
+    work = look_up_files(states, predicates, chosen, evaluation(server, chosen, _within(base.partition_columns, left)))
     if [folders(server, tables.describe(server, of.sql_name), left) for of, _ in used] != places:
         raise ServerError(f"an index of {base.full_name} was rebuilt while it was asked: ask again")
     uses = explain_indexes([(definition, why) for _, definition, why in found], chosen, tree)

@@ -29,9 +29,9 @@ from hive_bitmap.predicates.nodes import (
     columns_of,
     only_column,
 )
-from hive_bitmap.selecting.candidates import Found, Lookup
+from hive_bitmap.selecting.candidates import Lookup, LookupResult
 from hive_bitmap.selecting.key_matches import key_matches
-from hive_bitmap.selecting.lookup_units import BlockMap, Flags, Longs, Unit
+from hive_bitmap.selecting.lookup_units import BlockNumbers, Flags, Longs, Unit
 from hive_bitmap.selecting.select import is_understood
 
 Bits = npt.NDArray[np.uint8]
@@ -39,19 +39,19 @@ Bits = npt.NDArray[np.uint8]
 
 def evaluation(
     server: Server, chosen: Mapping[str, Definition], within: str
-) -> Callable[[Sequence[Lookup]], list[Found]]:
+) -> Callable[[Sequence[Lookup]], list[LookupResult]]:
     """The way to look units up: those with one predicate together. `within` limits the index rows, in HiveQL.
 
     Raises CorruptIndex where an index table holds what cannot be, and ServerError.
     """
 
-    def evaluate(lookups: Sequence[Lookup]) -> list[Found]:
-        found: dict[int, Found] = {}
+    def evaluate(lookups: Sequence[Lookup]) -> list[LookupResult]:
+        found: dict[int, LookupResult] = {}
         for predicate in dict.fromkeys(lookup.predicate for lookup in lookups):
             numbers = [number for number, lookup in enumerate(lookups) if lookup.predicate == predicate]
             units = [lookups[number].unit for number in numbers]
             whole = _together(units)
-            asked = _Evaluation(server, whole, chosen, within)
+            asked = _ServerEvaluation(server, whole, chosen, within)
             try:
                 counts = selection.counts(asked.rows_of(predicate), asked.layout)
             except (CorruptIndex, CorruptBitmap) as e:
@@ -62,21 +62,21 @@ def evaluation(
             blocks = np.cumsum([0, *(len(unit.rows) for unit in units)])
             for at, number in enumerate(numbers):
                 of_files, of_blocks = slice(files[at], files[at + 1]), slice(blocks[at], blocks[at + 1])
-                found[number] = Found(counts[of_blocks], exact[of_files], {}, 0)
+                found[number] = LookupResult(counts[of_blocks], exact[of_files], {}, 0)
         return [found[number] for number in range(len(lookups))]
 
     return evaluate
 
 
 @dataclass(frozen=True)
-class _Evaluation:
+class _ServerEvaluation:
     server: Server
     unit: Unit
     chosen: Mapping[str, Definition]
     within: str
 
     @cached_property
-    def layout(self) -> selection.Layout:
+    def layout(self) -> selection.BitLayout:
         return selection.layout(self.unit.rows)
 
     def rows_of(self, node: Predicate) -> Bits:
@@ -109,12 +109,12 @@ class _Evaluation:
         bits = selection.everything_in(self.layout, np.flatnonzero(~known[self.unit.file]))
         if not known.any():
             return bits
-        blocks, definition = BlockMap(self.unit, known), self.chosen[column]
+        blocks, definition = BlockNumbers(self.unit, known), self.chosen[column]
         for rows in fetched(self.server, definition, column, node, self.within):
             self._decode(definition, rows.filter(pa.array(key_matches(node, rows["key"], {}))), blocks, bits)
         return bits
 
-    def _decode(self, definition: Definition, rows: pa.RecordBatch, blocks: BlockMap, bits: Bits) -> None:
+    def _decode(self, definition: Definition, rows: pa.RecordBatch, blocks: BlockNumbers, bits: Bits) -> None:
         """OR what index rows stand for into `bits`; of type COMPACT that is whole blocks."""
         found, mine = blocks.find(rows["bucket"].dictionary_encode(), rows["offset"].to_numpy())
         if definition.type == "COMPACT":

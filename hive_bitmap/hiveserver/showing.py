@@ -14,7 +14,7 @@ from hive_bitmap.hiveserver.states import folders, format_of, state
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.predicates.nodes import TRUE
-from hive_bitmap.selecting.candidates import STALE, UNINDEXED, Found, Lookup, candidates
+from hive_bitmap.selecting.candidates import STALE, UNINDEXED, Lookup, LookupResult, look_up_files
 
 
 @dataclass(frozen=True)
@@ -59,17 +59,17 @@ def _coverage(
         state(server, base, format, values, folder, [(definition, places[values])] if values in places else [])
         for values, folder in where.items()
     ]
-    work = candidates(states, [TRUE] * len(states), {"": definition}, _everything)
+    work = look_up_files(states, [TRUE] * len(states), {"": definition}, _everything)
     states_of = Counter(one.state for one in work.whole)
     return Coverage(
         definition,
         sum(len(lookup.unit.paths) for lookup in work.lookups),
         states_of[STALE],
         states_of[UNINDEXED],
-        work.vanished,
+        work.deleted,
         sum(int(lookup.unit.rows.sum()) for lookup in work.lookups),
     )
 
 
-def _everything(lookups: Sequence[Lookup]) -> list[Found]:
-    return [Found(one.unit.rows, np.ones(len(one.unit.paths), bool), {}, 0) for one in lookups]
+def _everything(lookups: Sequence[Lookup]) -> list[LookupResult]:
+    return [LookupResult(one.unit.rows, np.ones(len(one.unit.paths), bool), {}, 0) for one in lookups]

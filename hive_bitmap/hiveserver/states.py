@@ -43,7 +43,7 @@ def format_of(server: Server, base: Table) -> str:
             f"Spark's Thrift Server does not show all files that it reads as {format}: ask HiveServer2, or Spark itself"
         )
     said = (str(row[0]) for row in server.rows("SET -v"))
-    if doubt := serde.doubt(dict(line.split("=", 1) for line in said if not _HARMLESS.fullmatch(line))):
+    if doubt := serde.why_unsupported(dict(line.split("=", 1) for line in said if not _HARMLESS.fullmatch(line))):
         raise Unsupported(f"table {base.full_name} is read otherwise than it was indexed: {doubt}")
     return format
 

@@ -20,7 +20,7 @@ from hive_bitmap.index.definition import PREFIX, VERSION, Definition, from_table
 from hive_bitmap.metastore import alter_table, metastore, session_stores
 from hive_bitmap.metastore.table_info import Table, Values, hadoop_path, index_table_name
 from hive_bitmap.parallel import each
-from hive_bitmap.session_cache import Recent
+from hive_bitmap.session_cache import TtlCache
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,9 +32,9 @@ INDEXES_REMEMBERED = 30.0  # seconds for which a query need not hear of what oth
 PARTITIONS_REMEMBERED = 10_000  # of an index table; those of a larger one are asked for each time
 Name = tuple[str, str]  # of a database and a table in it
 
-_index_tables: Recent[Name, _Named] = Recent()  # of base tables
+_index_tables: TtlCache[Name, _Named] = TtlCache()  # of base tables
 _told: dict[Callable[[], None], None] = {}  # functions to call when indexes change
-_states: Recent[Name, dict[Values, str]] = Recent(most=64)  # of partitioned index tables
+_states: TtlCache[Name, dict[Values, str]] = TtlCache(most=64)  # of partitioned index tables
 
 
 @dataclass(frozen=True)

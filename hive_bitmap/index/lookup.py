@@ -21,7 +21,7 @@ from cachetools import LRUCache
 
 from hive_bitmap import stores
 from hive_bitmap.bitmaps import ENCODINGS
-from hive_bitmap.bitmaps.cached_bitmaps import Held
+from hive_bitmap.bitmaps.cached_bitmaps import CachedBitmaps
 from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.index import checksums
 from hive_bitmap.index.definition import BUCKET, OFFSET, OFFSETS
@@ -30,7 +30,7 @@ from hive_bitmap.index.shard import CARDINALITY, cardinalities_path
 KEPT_BYTES = 256 << 20
 Flags = npt.NDArray[np.bool_]
 Longs = npt.NDArray[np.int64]
-Sized = TypeVar("Sized", pa.Table, Held)
+Sized = TypeVar("Sized", pa.Table, CachedBitmaps)
 _kept: LRUCache[tuple[Any, ...], Any] = LRUCache(KEPT_BYTES, lambda rows: rows.nbytes + 1024)
 _lock = Lock()
 
@@ -103,7 +103,7 @@ def share(path: str, size: int, key: pa.Field, wanted: Callable[[KeyStats], bool
         return sum(groups) / max(len(groups), 1)
 
 
-def bitmaps(path: str, size: int, group: int, encoding: str) -> Held:
+def bitmaps(path: str, size: int, group: int, encoding: str) -> CachedBitmaps:
     """The bitmaps of one row group of a shard, in the order of its rows. Raises CorruptIndex or CorruptBitmap."""
     with _reading(path):
         return remembered((path, group, encoding), lambda: _read(path, size, group, encoding))
@@ -214,13 +214,13 @@ def _array(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _keep(where: tuple[Any, ...], rows: pa.Table | Held) -> None:
+def _keep(where: tuple[Any, ...], rows: pa.Table | CachedBitmaps) -> None:
     with _lock:
         if rows.nbytes < _kept.maxsize // 4:
             _kept[where] = rows
 
 
-def _read(path: str, size: int, group: int, encoding: str) -> Held:
+def _read(path: str, size: int, group: int, encoding: str) -> CachedBitmaps:
     names = [field.name for field in ENCODINGS[encoding].FIELDS]
     with _open(path, size) as file:
         rows = file.read_row_group(group, names)

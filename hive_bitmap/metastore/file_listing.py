@@ -97,13 +97,13 @@ def format_of(table: Table) -> str:
     return table.provider.lower()
 
 
-def doubt(settings: Mapping[str, str], table: Table) -> str:
+def why_unsupported(settings: Mapping[str, str], table: Table) -> str:
     """Why a reader with these settings might not list what `base_files` does; empty where it does."""
     for name, value in settings.items():
         if SETTINGS.get(name.removeprefix(OF_HADOOP), value).lower() != value.lower():
             return f"{name} is {value}"
     if serde.reading(table):
-        return serde.doubt(settings)
+        return serde.why_unsupported(settings)
     return odd_option(table)
 
 

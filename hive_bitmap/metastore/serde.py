@@ -88,7 +88,7 @@ def require_alike(table: Table, partitions: Iterable[Partition]) -> None:
             )
 
 
-def doubt(settings: Mapping[str, str]) -> str:
+def why_unsupported(settings: Mapping[str, str]) -> str:
     """Why a session might not read what is listed here, by its settings; empty where it does."""
     for name, value in sorted(settings.items()):
         if DOUBTFUL_SETTINGS.fullmatch(name.removeprefix("spark.hadoop.")) and value.lower() != "false":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING
 
-from hive_bitmap.session_cache import Recent
+from hive_bitmap.session_cache import TtlCache
 from hive_bitmap.stores import options
 from hive_bitmap.stores.options import Options
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 REMEMBERED = 10.0  # seconds: keys may be changed in a session that runs
 OF_HADOOP = "spark.hadoop."
-_remembered: Recent[str, Options] = Recent(most=1)
+_remembered: TtlCache[str, Options] = TtlCache(most=1)
 
 
 def use(spark: SparkSession) -> None:

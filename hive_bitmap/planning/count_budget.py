@@ -16,7 +16,7 @@ from hive_bitmap.planning.prices import CLEARLY_CHEAPER
 from hive_bitmap.predicates.nodes import Constant, Or, Predicate, Unknown, columns_of, leaves_of
 from hive_bitmap.selecting.candidates import Lookup
 from hive_bitmap.selecting.key_matches import Answers, may_hold
-from hive_bitmap.selecting.lookup_units import Part
+from hive_bitmap.selecting.lookup_units import IndexPart
 from hive_bitmap.selecting.select import matching_share
 
 
@@ -114,5 +114,5 @@ def _seconds(
     return seconds
 
 
-def _bytes(part: Part) -> int:
+def _bytes(part: IndexPart) -> int:
     return sum(size for _, size in part.shards)

@@ -35,7 +35,7 @@ from hive_bitmap.planning.prices import (
     scan_seconds,
 )
 from hive_bitmap.predicates.nodes import Predicate, columns_of
-from hive_bitmap.selecting.candidates import FRESH, UNINDEXED, Candidates, Found, Lookup
+from hive_bitmap.selecting.candidates import FRESH, UNINDEXED, Lookup, LookupResult, LookupResults
 from hive_bitmap.stores.speed import LOCAL, Speed
 
 DIRECT_STRATEGY = {"parquet": ROWS, "orc": BLOCKS}
@@ -99,7 +99,7 @@ def explain_indexes(
     return tuple(uses)
 
 
-def make_plan(question: Question, uses: tuple[IndexUse, ...], work: Candidates) -> Plan:
+def make_plan(question: Question, uses: tuple[IndexUse, ...], work: LookupResults) -> Plan:
     """The plan for the files that were looked up, by the cheapest strategy."""
     files, blocks = _tables(work)
     selected, rows, lengths = (blocks[name].to_numpy() for name in ("selected", "rows", "length"))
@@ -114,7 +114,7 @@ def make_plan(question: Question, uses: tuple[IndexUse, ...], work: Candidates) 
         "bytes_total": read.total,
         "bytes_selected": int(lengths[selected > 0].sum()) + read.whole,
         "index_bytes": sum(found.index_bytes for found in work.found),
-        "vanished": work.vanished,
+        "deleted": work.deleted,
     }
     costs, impossible = _costs(question, work, read.times(question.times), exact)
     strategy, reason = _choose(question, costs, impossible, figures, read.rows, int(rows.sum()))
@@ -132,12 +132,12 @@ def make_plan(question: Question, uses: tuple[IndexUse, ...], work: Candidates) 
     )
 
 
-def needs_file(found: Found, lookup: Lookup) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def needs_file(found: LookupResult, lookup: Lookup) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Of each file of a lookup, whether any row of it is selected."""
     return np.bincount(lookup.unit.file, found.counts, len(lookup.unit.paths)) > 0
 
 
-def _tables(work: Candidates) -> tuple[pa.Table, pa.Table]:
+def _tables(work: LookupResults) -> tuple[pa.Table, pa.Table]:
     files: list[tuple[object, ...]] = []
     blocks: list[pa.Table] = []
     for lookup, found in zip(work.lookups, work.found, strict=True):
@@ -172,7 +172,9 @@ def _read_by_index(files: pa.Table) -> int:
     return int((~files["scanned"].to_numpy(zero_copy_only=False)).sum())
 
 
-def _costs(question: Question, work: Candidates, read: Reads, exact: bool) -> tuple[dict[str, float], dict[str, str]]:
+def _costs(
+    question: Question, work: LookupResults, read: Reads, exact: bool
+) -> tuple[dict[str, float], dict[str, str]]:
     """The price in seconds of each strategy that is possible, and why the others are not."""
     share, cores, store = question.share, question.cores, question.store
     costs = {FULL_SCAN: scan_seconds(question.format, share * read.total, cores, read.files, store)}
@@ -202,7 +204,7 @@ def _costs(question: Question, work: Candidates, read: Reads, exact: bool) -> tu
     return costs, impossible
 
 
-def _indirect(question: Question, work: Candidates) -> str:
+def _indirect(question: Question, work: LookupResults) -> str:
     """Why the files that must be opened cannot be read but through the engine; empty if they can."""
     if question.engine_reads_only:
         return "hive_bitmap.engine_reads_only is true"

@@ -1,11 +1,11 @@
-"""From a request to a plan and what reading by it needs: relation, snapshot, lookups, plan, each made once."""
+"""From a request to a plan and what reading by it needs: resolved, snapshot, lookups, plan, each made once."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -25,22 +25,22 @@ from hive_bitmap.planning import spark_leaves as spark_answers
 from hive_bitmap.planning.count_budget import bytes_to_look_up, index_bytes, over_budget
 from hive_bitmap.planning.planner import Question, explain_indexes, full_scan, make_plan
 from hive_bitmap.planning.prices import share_of_bytes, too_small, waiting_seconds
-from hive_bitmap.planning.request import Relation, Request
+from hive_bitmap.planning.request import Request, ResolvedTable
 from hive_bitmap.planning.resolving import resolve
 from hive_bitmap.planning.snapshot import Snapshot
 from hive_bitmap.planning.spark_fallback import left_to_spark
 from hive_bitmap.planning.task_probe import require_readable
 from hive_bitmap.predicates.nodes import Predicate, Unknown, leaves_of
 from hive_bitmap.selecting.candidates import (
-    Candidates,
-    Found,
     Lookup,
-    Whole,
-    candidates,
+    LookupResult,
+    LookupResults,
+    WholeFile,
     choose_indexes,
     evaluate_here,
     knowing,
     look_up,
+    look_up_files,
 )
 from hive_bitmap.selecting.key_matches import Answers
 from hive_bitmap.tasks.distribution import in_tasks
@@ -60,12 +60,12 @@ MOST_WHOLE_FILES = 500  # more files to be read whole than this are not opened o
 class Reading:
     """What the tasks need besides the plan: columns to read, the partitions' values (a row each), Spark's answers."""
 
-    relation: Relation
+    resolved: ResolvedTable
     format: str
     columns: tuple[KeyColumn, ...]
     constants: pa.Table
     answers: Answers
-    work: Candidates
+    results: LookupResults
 
 
 @dataclass(frozen=True)
@@ -78,16 +78,16 @@ class Prepared:
 
 
 def prepare(
-    spark: SparkSession, request: Request, relation: Relation | None = None, known: Snapshot | None = None
+    spark: SparkSession, request: Request, resolved: ResolvedTable | None = None, known: Snapshot | None = None
 ) -> Prepared:
-    """Plan a request, of a `relation` that Spark itself plans; what is `known` of it was found out for another request.
+    """Plan a request, of a `resolved` that Spark itself plans; what is `known` of it was found out for another request.
 
     Raises NotFound for unknown names and InvalidPredicate for a predicate that Spark refuses.
     """
     if request.strategy is not None and request.strategy not in STRATEGIES:
         raise NotFound.of("strategy", request.strategy, STRATEGIES)
     try:
-        preparation = _Preparation(spark, request, relation or resolve(spark, request))
+        preparation = _Preparation(spark, request, resolved or resolve(spark, request))
     except (Unsupported, StoreError) as e:
         return _left(request, request.table, e, "unsupported")
     return preparation.prepared(known)
@@ -96,19 +96,22 @@ def prepare(
 class _Preparation:
     """One request on its way to a plan."""
 
-    def __init__(self, spark: SparkSession, request: Request, relation: Relation) -> None:
-        self._spark, self._request, self._relation, self._base = spark, request, relation, relation.base
-        self._said = settings.read(relation.settings)
+    def __init__(self, spark: SparkSession, request: Request, resolved: ResolvedTable) -> None:
+        self._spark, self._request, self._resolved, self._base = spark, request, resolved, resolved.base
+        self._said = settings.read(resolved.settings)
         self._format = file_listing.format_of(self._base)
         self._keys = _data_keys(request.keys, self._base)
-        self._needed = _needed(relation, request)
         self._chosen = self._choose()
         self._unserved = self._why_unserved()
 
+    @cached_property
+    def _needed(self) -> list[Column]:
+        return _needed(self._resolved, self._request)
+
     def _choose(self) -> dict[str, Definition]:
         """The index that serves each column."""
-        usable = [index.definition for index in self._relation.indexes if not index.why_not]
-        chosen = choose_indexes(usable, self._relation.predicate, self._keys)
+        usable = [index.definition for index in self._resolved.indexes if not index.why_not]
+        chosen = choose_indexes(usable, self._resolved.predicate, self._keys)
         if not self._request.count:
             chosen.pop("", None)
         return chosen
@@ -118,9 +121,9 @@ class _Preparation:
         wanted = self._request.strategy or self._wanted()
         code, why_not = ("off", self._said.why_off) if self._said.why_off else self._unserved
         uses = explain_indexes(
-            [(index.definition, index.why_not) for index in self._relation.indexes],
+            [(index.definition, index.why_not) for index in self._resolved.indexes],
             self._chosen,
-            self._relation.predicate,
+            self._resolved.predicate,
         )
         if why_not or wanted == FULL_SCAN:
             unused = tuple(
@@ -132,7 +135,7 @@ class _Preparation:
         except (Unsupported, StoreError) as e:
             return _left(self._request, self._base.full_name, e, "unsupported", uses)
         try:
-            prepared = self._by_cost(snapshot, uses, hurry=self._request.hurry and wanted is None)
+            prepared = self._by_cost(snapshot, uses, must_pay=self._request.must_pay and wanted is None)
             self._require_readable(prepared)
         except (Unsupported, StoreError) as e:
             return replace(_left(self._request, self._base.full_name, e, "not_selective", uses), snapshot=snapshot)
@@ -141,11 +144,11 @@ class _Preparation:
         return prepared
 
     def _wanted(self) -> str | None:
-        return self._said.strategy if self._relation.native else self._said.strategy_for(self._format)
+        return self._said.strategy if self._resolved.native else self._said.strategy_for(self._format)
 
     def _why_unserved(self) -> tuple[str, str]:
         """Why no index can serve, a key of REASONS and a text; empty if one can."""
-        indexes, predicate = self._relation.indexes, self._relation.predicate
+        indexes, predicate = self._resolved.indexes, self._resolved.predicate
         if not indexes:
             return "no_index", "the table has no index"
         if missing := [key for key in self._keys if key not in self._chosen]:
@@ -154,37 +157,37 @@ class _Preparation:
             unusable = "".join(f"; {index.why_not}" for index in indexes if index.why_not)
             code = "no_index" if unusable else _why_untested(predicate)
             return code, f"no index has a column that the predicate tests{unusable}"
-        if not self._relation.planned and _ASKS_FOR_FILES.search(self._request.predicate or ""):
+        if not self._resolved.planned and _ASKS_FOR_FILES.search(self._request.predicate or ""):
             return "unsupported", _FILES_ASKED_FOR
-        if not self._relation.planned and metastore.is_cached(self._spark, self._base.sql_name):
+        if not self._resolved.planned and metastore.is_cached(self._spark, self._base.sql_name):
             return "cached", "its rows are in the session's cache"
-        doubt = file_listing.doubt(self._relation.settings, self._base)
+        doubt = file_listing.why_unsupported(self._resolved.settings, self._base)
         return "unsupported" if doubt else "", doubt
 
     def _snapshot(self, known: Snapshot | None) -> Snapshot:
         served = {definition.name for definition in self._chosen.values()}
-        if known is not None and known.relation is self._relation and served <= known.indexes:
+        if known is not None and known.resolved is self._resolved and served <= known.indexes:
             return known
-        indexes = [index for index in self._relation.indexes if index.definition.name in served]
-        return snapshots.take(self._spark, self._relation, indexes)
+        indexes = [index for index in self._resolved.indexes if index.definition.name in served]
+        return snapshots.take(self._spark, self._resolved, indexes)
 
-    def _by_cost(self, snapshot: Snapshot, uses: tuple[IndexUse, ...], *, hurry: bool) -> Prepared:
-        """The cheapest plan; in a hurry what cannot pay is not looked up, and of many partitions some are, first."""
+    def _by_cost(self, snapshot: Snapshot, uses: tuple[IndexUse, ...], *, must_pay: bool) -> Prepared:
+        """The cheapest plan; where it must pay, small tables are not looked up, and few of many partitions at first."""
         size, share = snapshot.bytes, self._share()
-        store, native = snapshot.store, self._relation.native
-        cores, files = self._relation.cores, snapshot.files
-        if hurry and too_small(self._format, int(size * share), cores, native=native, files=files, store=store):
+        store, native = snapshot.store, self._resolved.native
+        cores, files = self._resolved.cores, snapshot.files
+        if must_pay and too_small(self._format, int(size * share), cores, native=native, files=files, store=store):
             why_not = f"all of its {size:,} bytes are read in less time than reading through an index takes to start"
             return self._full_scan(why_not, "too_small", uses, snapshot)
-        sample = snapshot.sample() if hurry else None
+        sample = snapshot.sample() if must_pay else None
         if sample is not None:
             reading, question = self._look_up(sample)
-            plan = make_plan(replace(question, times=size / max(sample.bytes, 1)), uses, reading.work)
+            plan = make_plan(replace(question, times=size / max(sample.bytes, 1)), uses, reading.results)
             if plan.strategy == FULL_SCAN:
                 why_not = f"in {len(sample.partitions)} of {len(snapshot.partitions)} partitions {plan.reason}"
                 return self._full_scan(why_not, "not_selective", uses, snapshot)
         reading, question = self._look_up(snapshot)
-        return Prepared(make_plan(question, uses, reading.work), reading, snapshot)
+        return Prepared(make_plan(question, uses, reading.results), reading, snapshot)
 
     def _full_scan(
         self, reason: str, code: str, uses: tuple[IndexUse, ...], snapshot: Snapshot | None = None
@@ -194,19 +197,19 @@ class _Preparation:
 
     def _require_readable(self, prepared: Prepared) -> None:
         """Raises StoreError where tasks of ours would open base files, and cannot."""
-        told = self._relation.native and self._relation.partitions is not None
+        told = self._resolved.native and self._resolved.partitions is not None
         strategy, reading = prepared.plan.strategy, prepared.reading
         by_spark = strategy in (FULL_SCAN, INDEX_ONLY) or (told and strategy in (BLOCKS, FILES))
-        path = "" if by_spark or reading is None else _any_file(reading.work)
+        path = "" if by_spark or reading is None else _any_file(reading.results)
         if path:
-            require_readable(self._spark, self._relation.settings, path)
+            require_readable(self._spark, self._resolved.settings, path)
 
     def _look_up(self, snapshot: Snapshot) -> tuple[Reading, Question]:
-        request, relation, base = self._request, self._relation, self._base
-        answers = spark_answers.ask(relation.evaluate, relation.predicate, self._chosen, snapshot.partitions)
-        waits = waiting_seconds(snapshot.files, relation.cores, snapshot.store)
-        evaluate = _evaluation(self._spark, answers, relation.cores, self._counted(), waits)
-        work = knowing(candidates(snapshot.partitions, snapshot.predicates, self._chosen, evaluate), self._keys)
+        request, resolved, base = self._request, self._resolved, self._base
+        answers = spark_answers.ask(resolved.evaluate, resolved.predicate, self._chosen, snapshot.partitions)
+        waits = waiting_seconds(snapshot.files, resolved.cores, snapshot.store)
+        evaluate = _evaluation(self._spark, answers, resolved.cores, self._counted(), waits)
+        work = knowing(look_up_files(snapshot.partitions, snapshot.predicates, self._chosen, evaluate), self._keys)
         read = tuple(key_columns([c for c in self._needed if c in base.columns], base.columns, snapshot.zone))
         constants = [c.name for c in self._needed if c not in base.columns]
         typed = snapshot.values
@@ -216,24 +219,24 @@ class _Preparation:
             self._format,
             frozenset(column.name.lower() for column in read),
             snapshot.schema_crc,
-            relation.cores,
+            resolved.cores,
             request.count,
             _unreadable(self._format, read, work.whole) | _untyped(constants, typed) | _defaulted(self._needed),
             _may_skip_files(self._spark, base, self._needed),
             bool(serde.reading(base)) and jvm_reader.available(self._spark),
             self._said.engine_reads_only,
             self._share(),
-            relation.native,
+            resolved.native,
             snapshot.store,
         )
         kept = [name for name in constants if name in typed.column_names]
-        return Reading(relation, self._format, read, typed.select(kept), answers, work), question
+        return Reading(resolved, self._format, read, typed.select(kept), answers, work), question
 
     def _counted(self) -> list[list[str]]:
         """The sets of keys that are counted, where counting has to pay."""
         if not self._request.count or self._request.strategy is not None:
             return []
-        return [_data_keys(one, self._base) for one in self._request.apart or [self._request.keys]]
+        return [_data_keys(one, self._base) for one in self._request.grouping_sets or [self._request.keys]]
 
     def _share(self) -> float:
         """Roughly, what of the bytes of the files is read for the columns that are needed."""
@@ -266,17 +269,17 @@ def _data_keys(keys: Sequence[str], base: Table) -> list[str]:
     return [key.lower() for key in keys if key.lower() in columns]
 
 
-def _needed(relation: Relation, request: Request) -> list[Column]:
+def _needed(resolved: ResolvedTable, request: Request) -> list[Column]:
     """The columns that the request returns or its predicate may mention, in table order; at least one of the files'.
 
     Those that Spark has found out are all that are needed.
     """
-    base = relation.base
+    base = resolved.base
     schema = (*base.columns, *base.partition_columns)
     text = (request.predicate or "").lower()
     names = request.keys if request.count else request.columns
     wanted = schema if names is None else [find(schema, name, f"table {base.full_name}") for name in names]
-    told = [] if relation.planned else schema
+    told = [] if resolved.planned else schema
     mentioned = [c for c in told if c.name.lower().replace("`", "``") in text or "*" in text]
     chosen = [column for column in schema if column in wanted or column in mentioned]
     return chosen if any(c in base.columns for c in chosen) else [base.columns[0], *chosen]
@@ -284,13 +287,13 @@ def _needed(relation: Relation, request: Request) -> list[Column]:
 
 def _evaluation(
     spark: SparkSession, answers: Answers, cores: int, counted: Sequence[Sequence[str]], waits: float
-) -> Callable[[Sequence[Lookup]], list[Found]]:
+) -> Callable[[Sequence[Lookup]], list[LookupResult]]:
     """Look up in this process where little index has to be read, else in tasks.
 
     Where sets of keys are to be `counted`, Unsupported is raised if Spark is quicker at one of them.
     """
 
-    def evaluate(lookups: Sequence[Lookup]) -> list[Found]:
+    def evaluate(lookups: Sequence[Lookup]) -> list[LookupResult]:
         for keys in counted:
             if slower := over_budget(lookups, answers, keys, cores, waits=waits):
                 raise Unsupported(slower)
@@ -304,13 +307,13 @@ def _evaluation(
     return evaluate
 
 
-def _any_file(work: Candidates) -> str:
+def _any_file(work: LookupResults) -> str:
     """The path of one of the files; "" where there is none."""
     indexed = (path for lookup in work.lookups for path in lookup.unit.paths)
     return next(indexed, "") or next((file.status.path for file in work.whole), "")
 
 
-def _unreadable(format: str, columns: Sequence[KeyColumn], whole: Sequence[Whole]) -> dict[str, str]:
+def _unreadable(format: str, columns: Sequence[KeyColumn], whole: Sequence[WholeFile]) -> dict[str, str]:
     """The files to be read whole that only the engine can read, each with the reason."""
     if len(whole) > MOST_WHOLE_FILES:
         return {"": f"{len(whole)} files are not indexed as they are now"}

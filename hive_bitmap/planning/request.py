@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Request:
-    """What a caller asked for; `columns` of None are all. In a `hurry` nothing is looked up that cannot pay.
+    """What a caller asked for; `columns` of None are all. Where it `must_pay`, nothing is looked up that cannot.
 
-    With `count`, rows are counted by `keys`, columns of the table, or by the sets of them that are counted `apart`.
+    With `count`, rows are counted by `keys`, columns of the table, or by each of `grouping_sets`, sets of them.
     """
 
     table: str
@@ -34,16 +34,16 @@ class Request:
     columns: tuple[str, ...] | None = None
     count: bool = False
     strategy: str | None = None
-    hurry: bool = False
+    must_pay: bool = False
     keys: tuple[str, ...] = ()
-    apart: tuple[tuple[str, ...], ...] = ()
+    grouping_sets: tuple[tuple[str, ...], ...] = ()
 
 
 Evaluate = Callable[[SparkLeaf, Column, pa.Array], pa.Array | None]
 
 
 @dataclass(frozen=True)
-class Relation:
+class ResolvedTable:
     """The table of a request: its indexes, the settings of the session, the predicate as a tree.
 
     `evaluate` gives those keys of a column of which a leaf is TRUE, None if that cannot be told; `cores` is how many

@@ -1,4 +1,4 @@
-"""From the text of a request to its relation: the table, its indexes, the settings, and the predicate, parsed once."""
+"""From the text of a request to its resolved: the table, its indexes, the settings, and the predicate, parsed once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hive_bitmap.errors import InvalidPredicate
 from hive_bitmap.index import catalog
 from hive_bitmap.metastore import session_settings
 from hive_bitmap.metastore.table_info import Table
-from hive_bitmap.planning.request import Relation, Request, require_sql
+from hive_bitmap.planning.request import Request, ResolvedTable, require_sql
 from hive_bitmap.planning.spark_leaves import true_keys
 from hive_bitmap.predicates.nodes import TRUE, Predicate, Unknown
 from hive_bitmap.predicates.parser import parse
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def resolve(spark: SparkSession, request: Request) -> Relation:
-    """The relation of a request that names its table and holds its predicate as SQL.
+def resolve(spark: SparkSession, request: Request) -> ResolvedTable:
+    """The resolved of a request that names its table and holds its predicate as SQL.
 
     Raises NotFound for an unknown table and InvalidPredicate for a predicate that Spark refuses.
     """
     settings = session_settings.settings(spark)
     base, indexes = catalog.table_and_indexes(spark, request.table, catalog.INDEXES_REMEMBERED)
     tree = _parsed(spark, request, base)
-    return Relation(base, tuple(indexes), settings, tree, partial(true_keys, spark, base.name), parallelism(spark))
+    return ResolvedTable(base, tuple(indexes), settings, tree, partial(true_keys, spark, base.name), parallelism(spark))
 
 
 def _parsed(spark: SparkSession, request: Request, base: Table) -> Predicate:

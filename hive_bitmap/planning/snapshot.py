@@ -1,4 +1,4 @@
-"""A relation as it is at one moment: the partitions that its predicate leaves, and what indexes know of their files."""
+"""A resolved as it is at one moment: the partitions that its predicate leaves, and what indexes know of their files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.definition import schema_crc
 from hive_bitmap.metastore import base_files, file_listing, metastore, serde
 from hive_bitmap.planning import table_state
-from hive_bitmap.planning.request import Relation
+from hive_bitmap.planning.request import ResolvedTable
 from hive_bitmap.predicates.nodes import Predicate
 from hive_bitmap.selecting.candidates import PartitionState
 from hive_bitmap.stores.speed import LOCAL, Speed
@@ -32,7 +32,7 @@ class Snapshot:
     under which files are indexed now, `store` how fast the files come.
     """
 
-    relation: Relation
+    resolved: ResolvedTable
     indexes: frozenset[str]
     partitions: list[PartitionState]
     predicates: list[Predicate]
@@ -65,29 +65,29 @@ class Snapshot:
         )
 
 
-def take(spark: SparkSession, relation: Relation, indexes: Sequence[Index]) -> Snapshot:
-    """The relation as it is now, with what these of its indexes know.
+def take(spark: SparkSession, resolved: ResolvedTable, indexes: Sequence[Index]) -> Snapshot:
+    """The resolved as it is now, with what these of its indexes know.
 
     Raises Unsupported for a folder whose layout leaves doubt, and StoreError.
     """
-    base, format = relation.base, file_listing.format_of(relation.base)
+    base, format = resolved.base, file_listing.format_of(resolved.base)
     zone = metastore.time_zone(spark)
     reading = serde.reading(base)
     crc = schema_crc(base.columns, zone, reading)
     # ORC files may name no columns, and hold wall-clock times: their keys outlive only new columns behind the others
     schemas = [schema_crc(base.columns[: end + 1], zone) for end in range(len(base.columns))]
     known = schemas if format == "orc" else [crc] if reading else None
-    predicate, evaluate = relation.predicate, relation.evaluate
-    if relation.partitions is None:
+    predicate, evaluate = resolved.predicate, resolved.evaluate
+    if resolved.partitions is None:
         found = base_files.partitions(spark, base)
         kept, left, typed = table_state.partitions_left(base, [one.values for one in found], predicate, evaluate)
         now = table_state.states(spark, [found[number] for number in kept], base, indexes, known)
         table_state.follow(spark, base, now)
     else:
-        listed = relation.partitions
+        listed = resolved.partitions
         kept, left, typed = table_state.partitions_left(base, [values for values, _ in listed], predicate, evaluate)
         kept = kept if listed else []
         now = table_state.states_of(spark, [listed[number] for number in kept], typed, base, indexes, known)
     store = next((stores.speed_of(file.path) for partition in now for file in partition.files), LOCAL)
     names = frozenset(index.definition.name for index in indexes)
-    return Snapshot(relation, names, now, left, typed, zone, crc, store)
+    return Snapshot(resolved, names, now, left, typed, zone, crc, store)

@@ -10,14 +10,14 @@ import pyarrow as pa
 from hive_bitmap.index import catalog
 from hive_bitmap.metastore import metastore, table_info
 from hive_bitmap.metastore.table_info import Table
-from hive_bitmap.session_cache import Recent
+from hive_bitmap.session_cache import TtlCache
 from hive_bitmap.versions import data_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-_seen: Recent[tuple[str, str], tuple[Table, Mapping[str, str], StructType]] = Recent()
+_seen: TtlCache[tuple[str, str], tuple[Table, Mapping[str, str], StructType]] = TtlCache()
 
 
 def schema_of(spark: SparkSession, name: str, base: Table, settings: Mapping[str, str]) -> StructType:

@@ -27,14 +27,15 @@ from hive_bitmap.planning.request import Evaluate
 from hive_bitmap.predicates.nodes import Constant, Predicate, SparkLeaf, leaves_of
 from hive_bitmap.selecting.candidates import PartitionState, residuals
 from hive_bitmap.selecting.key_matches import Answers
-from hive_bitmap.session_cache import Recent
+from hive_bitmap.session_cache import TtlCache
 from hive_bitmap.stores import FileStatus
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
-_followed: Recent[tuple[str, str], dict[Values, int]] = Recent(most=256)  # hashes of the files in partitions of tables
+# hashes of the files in partitions of tables
+_followed: TtlCache[tuple[str, str], dict[Values, int]] = TtlCache(most=256)
 
 
 def partitions_left(

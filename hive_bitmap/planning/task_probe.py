@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hive_bitmap import stores
 from hive_bitmap.errors import StoreError
-from hive_bitmap.session_cache import Recent
+from hive_bitmap.session_cache import TtlCache
 from hive_bitmap.stores.paths import parts
 from hive_bitmap.tasks.distribution import cause, in_tasks, parallelism
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 GOOD, BAD = 3600.0, 300.0  # seconds for which an answer holds
-_good: Recent[tuple[str, str], bool] = Recent(most=64)
-_bad: Recent[tuple[str, str], str] = Recent(most=64)
+_good: TtlCache[tuple[str, str], bool] = TtlCache(most=64)
+_bad: TtlCache[tuple[str, str], str] = TtlCache(most=64)
 
 
 def require_readable(spark: SparkSession, settings: Mapping[str, str], path: str) -> None:

@@ -39,7 +39,7 @@ _MIRROR = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "<=
 
 def leaf(tokens: Sequence[Token], text: str, names: Names) -> Predicate:
     """What the tokens of one leaf mean, exact in three-valued logic; `text` is the whole predicate."""
-    native = _native(_Reader(tokens, names))
+    native = _native(_LeafReader(tokens, names))
     if native is not None:
         return native
     judged = judge(tokens, names)
@@ -49,7 +49,7 @@ def leaf(tokens: Sequence[Token], text: str, names: Names) -> Predicate:
 
 
 @dataclass
-class _Reader:
+class _LeafReader:
     """A place in the tokens of a leaf."""
 
     tokens: Sequence[Token]
@@ -102,7 +102,7 @@ class _Reader:
         return None
 
 
-def _native(reader: _Reader) -> Predicate | None:
+def _native(reader: _LeafReader) -> Predicate | None:
     """The node of a leaf that is ours; None if anything in it is not."""
     left = reader.operand()
     if isinstance(left, Column):
@@ -114,7 +114,7 @@ def _native(reader: _Reader) -> Predicate | None:
     return node if reader.done else None
 
 
-def _of_column(column: Column, reader: _Reader) -> Predicate | None:
+def _of_column(column: Column, reader: _LeafReader) -> Predicate | None:
     if reader.done:
         return _truth(column, True)
     if reader.take("IS"):
@@ -129,7 +129,7 @@ def _of_column(column: Column, reader: _Reader) -> Predicate | None:
     return negate(node) if negated and node is not None else node
 
 
-def _of_literal(left: Literal, reader: _Reader) -> Predicate | None:
+def _of_literal(left: Literal, reader: _LeafReader) -> Predicate | None:
     """TRUE, FALSE or NULL alone, the mirror image of a comparison, and 1 = 1."""
     if reader.done:
         return Constant(left.value) if left.value is None or isinstance(left.value, bool) else None
@@ -144,7 +144,7 @@ def _of_literal(left: Literal, reader: _Reader) -> Predicate | None:
     return Constant(left.value == right.value) if same_type and op == "=" else None
 
 
-def _is(column: Column, reader: _Reader) -> Predicate | None:
+def _is(column: Column, reader: _LeafReader) -> Predicate | None:
     if reader.take("NULL"):
         return IsNull(column.name)
     if reader.take("DISTINCT") and reader.take("FROM"):
@@ -159,7 +159,7 @@ def _is(column: Column, reader: _Reader) -> Predicate | None:
     return None if value is None else _compare(column, "<=>", Literal(value == "TRUE"))
 
 
-def _ranged(column: Column, reader: _Reader) -> Predicate | None:
+def _ranged(column: Column, reader: _LeafReader) -> Predicate | None:
     if reader.take("BETWEEN"):
         low = reader.literal()
         high = reader.literal() if reader.take("AND") else None

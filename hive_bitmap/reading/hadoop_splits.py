@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hive_bitmap.selecting.candidates import Candidates
+from hive_bitmap.selecting.candidates import LookupResults
 from hive_bitmap.selecting.lookup_units import Longs
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Ranges:
         return bool(np.any((self.start <= split.start + split.length) & (self.end >= split.start)))
 
 
-def pruned(spark: SparkSession, frame: DataFrame, work: Candidates, *, always: bool) -> DataFrame | None:
+def pruned(spark: SparkSession, frame: DataFrame, work: LookupResults, *, always: bool) -> DataFrame | None:
     """The rows of `frame`, a narrow query over the table, of the splits that may hold selected rows.
 
     Splits of files that no lookup knows are kept. None where the plan has other partitions than splits, has too many,
@@ -93,7 +93,7 @@ def _kind(partition: Any) -> str:
     return str(partition.getClass().getSimpleName())
 
 
-def _ranges(work: Candidates) -> Mapping[str, Ranges]:
+def _ranges(work: LookupResults) -> Mapping[str, Ranges]:
     """The selected blocks of each file that is looked up in all partitions that have it."""
     starts: dict[str, list[Longs]] = defaultdict(list)
     ends: dict[str, list[Longs]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""The doors of a query: `plan` says how it is answered, `scan` gives the rows, both for whatever Spark can read.
+"""The entry points of a query: `plan` says how it is answered, `scan` gives the rows, both for whatever Spark can read.
 
 The predicate is always asked again of the rows that come back: the index prunes, the engine decides.
 """
@@ -24,7 +24,7 @@ from hive_bitmap.planning.spark_types import schema_of
 from hive_bitmap.predicates.spark_conditions import satisfying
 from hive_bitmap.reading import hadoop_splits
 from hive_bitmap.reading.read_task import ReadTask, read_batches
-from hive_bitmap.selecting.candidates import Lookup, Whole, restrict
+from hive_bitmap.selecting.candidates import Lookup, WholeFile, restrict
 from hive_bitmap.tasks.distribution import distribute, in_stores, parallelism
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def scan(
     in between is read whole or stops the query with FileChanged. `strategy` overrides the choice by cost where an index
     serves the predicate. Raises what `plan` raises, and Unsupported for a strategy that cannot answer.
     """
-    request = replace(_request(table, predicate, columns, False, strategy), hurry=True)
+    request = replace(_request(table, predicate, columns, False, strategy), must_pay=True)
     prepared = prepare(spark, request)
     log.info("%s where %s: %s (%s)", table, predicate, prepared.plan.strategy, prepared.plan.reason)
     return rows(spark, request, prepared)
@@ -98,7 +98,7 @@ def narrow(spark: SparkSession, request: Request, prepared: Prepared) -> DataFra
     reading, strategy = prepared.reading, prepared.plan.strategy
     if reading is None or strategy in (FULL_SCAN, INDEX_ONLY):
         return None
-    if reading.format in LAYOUTS and reading.relation.base.partition_columns:
+    if reading.format in LAYOUTS and reading.resolved.base.partition_columns:
         return None  # fixed splits would not follow what the query says of partitions
     if reading.format in LAYOUTS:
         return _engine_splits(spark, request, reading, _columns(spark.table(request.table), request))
@@ -116,7 +116,7 @@ def direct_rows(spark: SparkSession, request: Request, reading: Reading, tasks: 
         return None
     fields = {field.name.lower(): field for field in _schema(spark, request, reading).fields}
     if strange := [name for name in tasks[0].names if name.lower() not in fields]:
-        raise Unsupported(f"the session does not see column {strange[0]} of table {reading.relation.base.full_name}")
+        raise Unsupported(f"the session does not see column {strange[0]} of table {reading.resolved.base.full_name}")
     schema = StructType([fields[name.lower()] for name in tasks[0].names])
     return distribute(spark, tasks).mapInArrow(in_stores(read_batches), schema)
 
@@ -126,7 +126,7 @@ def narrowed(frame: DataFrame, request: Request, reading: Reading, columns: Sequ
     from pyspark.errors import AnalysisException
 
     try:
-        found = frame.alias(reading.relation.base.name)
+        found = frame.alias(reading.resolved.base.name)
         if request.predicate is not None:
             found = satisfying(found, request.predicate)
         if found.columns != list(columns):  # Spark Connect, too, analyses when it is asked for them
@@ -136,10 +136,10 @@ def narrowed(frame: DataFrame, request: Request, reading: Reading, columns: Sequ
         return None
 
 
-def task(reading: Reading, lookup: Lookup | None, whole: Sequence[Whole], check_only: bool = False) -> ReadTask:
+def task(reading: Reading, lookup: Lookup | None, whole: Sequence[WholeFile], check_only: bool = False) -> ReadTask:
     """A task for files of one partition."""
     partition = lookup.partition if lookup is not None else whole[0].partition
-    names = [column.name for column in (*reading.relation.base.columns, *reading.relation.base.partition_columns)]
+    names = [column.name for column in (*reading.resolved.base.columns, *reading.resolved.base.partition_columns)]
     read = {column.name for column in reading.columns} | set(reading.constants.column_names)
     return ReadTask(
         reading.format,
@@ -160,7 +160,7 @@ def _request(
 
 
 def _schema(spark: SparkSession, request: Request, reading: Reading) -> StructType:
-    return schema_of(spark, request.table, reading.relation.base, reading.relation.settings)
+    return schema_of(spark, request.table, reading.resolved.base, reading.resolved.settings)
 
 
 def _read(spark: SparkSession, request: Request, reading: Reading, strategy: str) -> DataFrame | None:
@@ -176,7 +176,7 @@ def _columns(frame: DataFrame, request: Request) -> DataFrame:
 
 def tasks_of(spark: SparkSession, reading: Reading) -> list[ReadTask]:
     """All lookups, in pieces enough for the cluster, and the files to be read whole."""
-    work = reading.work
+    work = reading.results
     pieces = -(-parallelism(spark) // max(len(work.lookups), 1))
     tasks = [
         task(reading, restrict(lookup, files.tolist()), ())
@@ -189,9 +189,9 @@ def tasks_of(spark: SparkSession, reading: Reading) -> list[ReadTask]:
 
 def _engine_rows(spark: SparkSession, request: Request, reading: Reading) -> DataFrame | None:
     """The table without the files that hold nothing, and tasks that look that these are still what they were."""
-    needed = {file.status.path for file in reading.work.whole}
+    needed = {file.status.path for file in reading.results.whole}
     skipped: list[Lookup] = []
-    for lookup, found in zip(reading.work.lookups, reading.work.found, strict=True):
+    for lookup, found in zip(reading.results.lookups, reading.results.found, strict=True):
         wanted = needs_file(found, lookup)
         needed |= {lookup.unit.paths[file] for file in np.flatnonzero(wanted)}
         if not wanted.all():
@@ -212,10 +212,10 @@ def _engine_splits(spark: SparkSession, request: Request, reading: Reading, fram
     """
     from pyspark.sql import functions as f
 
-    kept = hadoop_splits.pruned(spark, frame, reading.work, always=request.strategy is not None)
+    kept = hadoop_splits.pruned(spark, frame, reading.results, always=request.strategy is not None)
     if kept is None:
         return None
-    tasks = [task(reading, lookup, (), check_only=True) for lookup in reading.work.lookups]
+    tasks = [task(reading, lookup, (), check_only=True) for lookup in reading.results.lookups]
     checks = direct_rows(spark, request, reading, tasks)
     if checks is None:
         return kept

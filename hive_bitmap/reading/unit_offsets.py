@@ -46,7 +46,7 @@ def unit_offsets(
     """
     tasks = [UnitTask(format, None, {}, path) for path in whole]
     if reading is not None:
-        for lookup, found in zip(reading.work.lookups, reading.work.found, strict=True):
+        for lookup, found in zip(reading.results.lookups, reading.results.found, strict=True):
             needed = np.flatnonzero(needs_file(found, lookup))
             pieces = np.array_split(needed, min(len(needed), parallelism(spark))) if len(needed) else []
             tasks += [UnitTask(format, restrict(lookup, files.tolist()), reading.answers) for files in pieces]

@@ -32,7 +32,7 @@ from hive_bitmap.predicates.nodes import (
     simplify,
 )
 from hive_bitmap.selecting.key_matches import Answers, key_matches
-from hive_bitmap.selecting.lookup_units import Longs, Part, Unit
+from hive_bitmap.selecting.lookup_units import IndexPart, Longs, Unit
 from hive_bitmap.selecting.select import count
 from hive_bitmap.stores import FileStatus, is_local
 
@@ -63,7 +63,7 @@ class Lookup:
 
 
 @dataclass(frozen=True)
-class Found:
+class LookupResult:
     """What a lookup found: selected rows of each block, exact files, damaged files, and index bytes decoded."""
 
     counts: Longs
@@ -73,7 +73,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Whole:
+class WholeFile:
     """A file that is read whole: it is stale, unindexed, or its shard is damaged."""
 
     partition: int
@@ -83,20 +83,20 @@ class Whole:
 
 
 @dataclass(frozen=True)
-class Candidates:
+class LookupResults:
     """All files that a predicate may concern, before the strategy is chosen; `found[i]` belongs to `lookups[i]`."""
 
     partitions: tuple[PartitionState, ...]
     lookups: tuple[Lookup, ...]
-    found: tuple[Found, ...]
-    whole: tuple[Whole, ...]
-    vanished: int
+    found: tuple[LookupResult, ...]
+    whole: tuple[WholeFile, ...]
+    deleted: int
 
 
-def look_up(lookup: Lookup, answers: Answers) -> Found:
+def look_up(lookup: Lookup, answers: Answers) -> LookupResult:
     """What planning keeps of a lookup: nothing that grows with the rows."""
     counts, selected = count(lookup.unit, lookup.predicate, answers)
-    return Found(counts, selected.exact, dict(selected.damaged), selected.index_bytes)
+    return LookupResult(counts, selected.exact, dict(selected.damaged), selected.index_bytes)
 
 
 def choose_indexes(
@@ -124,7 +124,7 @@ def choose_indexes(
     return chosen
 
 
-def knowing(work: Candidates, keys: Sequence[str]) -> Candidates:
+def knowing(work: LookupResults, keys: Sequence[str]) -> LookupResults:
     """The candidates, exact only in files that the indexes of these keys know."""
     if not keys:
         return work
@@ -178,37 +178,37 @@ def _substitute(node: Predicate, truths: Mapping[Predicate, bool | None]) -> Pre
             return node
 
 
-def candidates(
+def look_up_files(
     partitions: Sequence[PartitionState],
     left: Sequence[Predicate],
     chosen: Mapping[str, Definition],
-    evaluate: Callable[[Sequence[Lookup]], Sequence[Found]],
-) -> Candidates:
+    evaluate: Callable[[Sequence[Lookup]], Sequence[LookupResult]],
+) -> LookupResults:
     """Every file of the partitions that are left, looked up where an index knows it as it is now."""
     lookups: list[Lookup] = []
-    whole: list[Whole] = []
-    vanished = 0
+    whole: list[WholeFile] = []
+    deleted = 0
     for number, (partition, predicate) in enumerate(zip(partitions, left, strict=True)):
         if isinstance(predicate, Constant) and predicate.value is not True:
             continue
         units, unknown, gone = _partition_units(number, partition, predicate, chosen)
         lookups += units
         whole += unknown
-        vanished += gone
+        deleted += gone
     found = list(evaluate(lookups)) if lookups else []
-    return Candidates(tuple(partitions), tuple(lookups), tuple(found), tuple(whole), vanished)
+    return LookupResults(tuple(partitions), tuple(lookups), tuple(found), tuple(whole), deleted)
 
 
 def _partition_units(
     number: int, partition: PartitionState, predicate: Predicate, chosen: Mapping[str, Definition]
-) -> tuple[list[Lookup], list[Whole], int]:
+) -> tuple[list[Lookup], list[WholeFile], int]:
     """The lookups of one partition, its files to be read whole, and how many indexed files are gone."""
     manifests = {d.name: partition.manifests[d.name] for d in chosen.values() if d.name in partition.manifests}
     fresh = {name: _fresh_files(partition.files, manifest) for name, manifest in manifests.items()}
     present = {file.path for file in partition.files}
     gone = max((sum(path not in present for path in m.row_of) for m in manifests.values()), default=0)
     whole = [
-        Whole(number, file, *_why_whole(file, manifests))
+        WholeFile(number, file, *_why_whole(file, manifests))
         for position, file in enumerate(partition.files)
         if not any(position in rows for rows in fresh.values())
     ]
@@ -288,9 +288,9 @@ def _lookup(
 
 def _part(
     definition: Definition, column: str, manifest: Manifest, fresh: Mapping[int, int], files: Sequence[int]
-) -> Part:
+) -> IndexPart:
     shards = dict.fromkeys(str(manifest.shard_of[fresh[position]]) for position in files if position in fresh)
-    return Part(
+    return IndexPart(
         definition.name,
         next(field for field in key_fields(definition) if field.name.lower() == column or not column),
         definition.encoding if definition.type == "BITMAP" else "",
@@ -305,10 +305,10 @@ def _flat(lists: pa.ChunkedArray) -> Longs:
     return values
 
 
-def evaluate_here(answers: Answers) -> Callable[[Sequence[Lookup]], list[Found]]:
+def evaluate_here(answers: Answers) -> Callable[[Sequence[Lookup]], list[LookupResult]]:
     """The evaluation in this process; in threads where shards come over a network: near ones it would only slow."""
 
-    def evaluate(lookups: Sequence[Lookup]) -> list[Found]:
+    def evaluate(lookups: Sequence[Lookup]) -> list[LookupResult]:
         if all(is_local(path) for lookup in lookups for part in lookup.unit.parts.values() for path, _ in part.shards):
             return [look_up(lookup, answers) for lookup in lookups]
         return each(lambda lookup: look_up(lookup, answers), lookups, REMOTE_READS)
@@ -325,7 +325,7 @@ def restrict(lookup: Lookup, files: Sequence[int]) -> Lookup:
     parts = {}
     for column, part in lookup.unit.parts.items():
         kept = number[part.files]
-        parts[column] = Part(part.index, part.key, part.encoding, part.shards, kept[kept >= 0])
+        parts[column] = IndexPart(part.index, part.key, part.encoding, part.shards, kept[kept >= 0])
     unit = Unit(
         tuple(lookup.unit.paths[file] for file in files),
         number[lookup.unit.file[blocks]],

@@ -17,7 +17,7 @@ Longs = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Part:
+class IndexPart:
     """What one index holds of a unit: the field of the key, its shards (path, size), and the files that it knows.
 
     `files` are numbers of the unit's files. `encoding` is empty for COMPACT.
@@ -39,16 +39,16 @@ class Unit:
     offset: Longs
     length: Longs
     rows: Longs
-    parts: Mapping[str, Part]
+    parts: Mapping[str, IndexPart]
 
-    def known(self, part: Part) -> Flags:
+    def known(self, part: IndexPart) -> Flags:
         """Which files an index knows."""
         known = np.zeros(len(self.paths), bool)
         known[part.files] = True
         return known
 
 
-class BlockMap:
+class BlockNumbers:
     """From (bucket, offset) to the number of a block, whole columns at once; `known` may change later on."""
 
     def __init__(self, unit: Unit, known: Flags) -> None:

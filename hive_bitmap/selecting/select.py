@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hive_bitmap.bitmaps import selection
-from hive_bitmap.bitmaps.selection import Layout
+from hive_bitmap.bitmaps.selection import BitLayout
 from hive_bitmap.errors import CorruptBitmap, CorruptIndex
 from hive_bitmap.index import lookup
 from hive_bitmap.predicates.nodes import (
@@ -31,7 +31,7 @@ from hive_bitmap.predicates.nodes import (
     only_column,
 )
 from hive_bitmap.selecting.key_matches import Answers, key_matches, may_hold
-from hive_bitmap.selecting.lookup_units import BlockMap, Flags, Longs, Unit
+from hive_bitmap.selecting.lookup_units import BlockNumbers, Flags, Longs, Unit
 
 log = logging.getLogger(__name__)
 Bits = npt.NDArray[np.uint8]
@@ -42,7 +42,7 @@ class Selection:
     """The rows of a unit that may match. `bits` of None are all rows; `damaged` files have an index that is broken."""
 
     unit: Unit
-    layout: Layout
+    layout: BitLayout
     bits: Bits | None
     exact: Flags  # of each file: every selected row matches
     damaged: dict[int, str] = field(default_factory=dict)
@@ -137,7 +137,7 @@ class _Evaluation:
         self.layout = selection.layout(self.unit.rows)
         self.known = {column: self.unit.known(part) for column, part in self.unit.parts.items()}
         self.hits: dict[tuple[str, Predicate, bool], list[_Hits]] = {}
-        self.maps: dict[str, BlockMap] = {}
+        self.maps: dict[str, BlockNumbers] = {}
 
     def selection(self, bits: Bits | None) -> Selection:
         for file in self.damaged:
@@ -249,7 +249,7 @@ class _Evaluation:
     def _find(self, column: str, node: Predicate, negated: bool) -> Iterator[_Hits]:
         part = self.unit.parts[column]
         if column not in self.maps:
-            self.maps[column] = BlockMap(self.unit, self.known[column])
+            self.maps[column] = BlockNumbers(self.unit, self.known[column])
         blocks = self.maps[column]
         for path, size in part.shards:
             for entries in lookup.find(

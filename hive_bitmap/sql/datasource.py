@@ -1,4 +1,4 @@
-"""The pure-SQL door: `CREATE TEMPORARY VIEW v USING hive_bitmap OPTIONS (table 'db.t', predicate '..')`.
+"""The entry point for SQL alone: `CREATE TEMPORARY VIEW v USING hive_bitmap OPTIONS (table 'db.t', predicate '..')`.
 
 The predicate is an option, for all of the view: `pushFilters` is not overridden, since Spark (4.1 to 4.3) keeps what
 was pushed once for other scans of the same view. The rows that are read are asked the predicate again, by Arrow, so
@@ -128,11 +128,11 @@ def _pieces(spark: SparkSession, request: Request) -> list[Piece]:
         raise Unsupported(f"{request.table} cannot be read through its indexes ({prepared.plan.reason}): {hint}")
     if DIRECT_STRATEGY.get(reading.format) not in prepared.plan.costs:
         raise Unsupported(f"only Spark's own reader can read files of {request.table} ({prepared.plan.reason}): {hint}")
-    base = reading.relation.base
-    tree = reading.relation.predicate
+    base = reading.resolved.base
+    tree = reading.resolved.predicate
     if any(isinstance(leaf, (Unknown, SparkLeaf)) for leaf in leaves_of(tree)):
         raise Unsupported(f"only Spark can evaluate {request.predicate!r}: {hint}")
-    files = frozenset(file for partition in reading.work.partitions for file in partition.files)
+    files = frozenset(file for partition in reading.results.partitions for file in partition.files)
     folders, depth = {file.path.rpartition("/")[0] for file in files}, len(base.partition_columns)
     folders |= set() if depth else {base.location}
     checks = Piece(

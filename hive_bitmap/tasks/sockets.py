@@ -15,7 +15,7 @@ from pathlib import Path
 _OPEN_FILES = Path("/proc/self/fd")
 
 
-def hurry() -> None:
+def set_no_delay() -> None:
     """Acknowledge at once what this process's sockets have got, and send at once what they are given to send.
 
     Does nothing where the system does not say which sockets are open, or cannot acknowledge at once (macOS).
@@ -25,10 +25,10 @@ def hurry() -> None:
     for number in map(int, os.listdir(_OPEN_FILES)):
         with suppress(OSError):  # closed by now, or of another protocol
             if stat.S_ISSOCK(os.fstat(number).st_mode):
-                _hurry(number)
+                _set_no_delay(number)
 
 
-def _hurry(number: int) -> None:
+def _set_no_delay(number: int) -> None:
     open_socket = socket.socket(fileno=number)
     try:
         open_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

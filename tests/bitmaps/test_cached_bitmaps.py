@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.bitmaps import ENCODINGS, gap, selection
-from hive_bitmap.bitmaps.cached_bitmaps import Held, Sparse, Whole
+from hive_bitmap.bitmaps.cached_bitmaps import CachedBitmaps, EncodedBitmaps, Sparse
 from hive_bitmap.bitmaps.keybytes import key_bytes
 from hive_bitmap.errors import CorruptBitmap
 
@@ -20,10 +20,10 @@ from hive_bitmap.errors import CorruptBitmap
 class Kept:
     """The bitmaps of the keys of some blocks, in the order of key and block as a shard has them."""
 
-    held: Held
+    held: CachedBitmaps
     block: np.ndarray
     rows_of: list[set[int]]
-    where: selection.Layout
+    where: selection.BitLayout
 
 
 def keep(encoding: str, blocks: list[np.ndarray]) -> Kept:
@@ -86,8 +86,8 @@ def test_bitmaps_asked_for_are_those_of_their_rows(encoding: str, codes: list[np
 @pytest.mark.parametrize(
     ("codes", "form"),
     [
-        pytest.param(np.arange(100_000) % 2, Whole, id="half of the rows"),
-        pytest.param(np.random.default_rng(1).integers(0, 50, 100_000), Whole, id="a row in fifty"),
+        pytest.param(np.arange(100_000) % 2, EncodedBitmaps, id="half of the rows"),
+        pytest.param(np.random.default_rng(1).integers(0, 50, 100_000), EncodedBitmaps, id="a row in fifty"),
         pytest.param(np.random.default_rng(1).integers(0, 500, 100_000), Sparse, id="a row in five hundred"),
         pytest.param(np.arange(100_000) // 10_000, Sparse, id="long runs"),
     ],

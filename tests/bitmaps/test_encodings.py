@@ -26,7 +26,7 @@ class Stored:
     columns: list[pa.Array]
     block: np.ndarray
     key: np.ndarray
-    where: selection.Layout
+    where: selection.BitLayout
 
     def take(self, chosen: np.ndarray) -> Stored:
         columns = [column.take(pa.array(chosen)) for column in self.columns]

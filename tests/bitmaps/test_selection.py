@@ -11,11 +11,11 @@ from hive_bitmap.bitmaps import selection
 row_counts = st.lists(st.integers(0, 40) | st.sampled_from([512, 513, 600]), min_size=1, max_size=6)
 
 
-def pairs(bits: np.ndarray, where: selection.Layout) -> set[tuple[int, int]]:
+def pairs(bits: np.ndarray, where: selection.BitLayout) -> set[tuple[int, int]]:
     return {(block, row) for block in range(len(where.rows)) for row in selection.rows(bits, where, block).tolist()}
 
 
-def some(where: selection.Layout, seed: int) -> np.ndarray:
+def some(where: selection.BitLayout, seed: int) -> np.ndarray:
     full = selection.everything(where)
     return np.random.default_rng(seed).integers(0, 256, len(full), np.uint8) & full
 

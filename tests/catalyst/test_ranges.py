@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hive_bitmap.catalyst.listing import Listing, as_now, parse
+from hive_bitmap.catalyst.listing import ScanListing, as_now, parse
 from hive_bitmap.catalyst.ranges import _ranges
 from hive_bitmap.stores import FileStatus
 
@@ -33,13 +33,13 @@ def test_names_of_files_and_partitions_survive() -> None:
     assert odd.partitions[0][0] == ("a\tb", None)
     assert [file.path for file in odd.files] == ["file:/w/x\ny\\z", "file:/w/empty"]
     assert [file.size for _, files in odd.with_bytes for file in files] == [3]
-    assert parse("") == Listing(())
+    assert parse("") == ScanListing(())
 
 
 def test_files_as_they_are_now() -> None:
-    before = Listing(((("1",), (FileStatus("file:/w/a", 3, 5, ""),)),))
+    before = ScanListing(((("1",), (FileStatus("file:/w/a", 3, 5, ""),)),))
     now = FileStatus("file:/w/a", 4, 6, "tag")
-    assert as_now(before, lambda folder: [now, FileStatus("file:/w/new", 1, 1, "")]) == Listing(((("1",), (now,)),))
+    assert as_now(before, lambda folder: [now, FileStatus("file:/w/new", 1, 1, "")]) == ScanListing(((("1",), (now,)),))
     assert as_now(before, lambda folder: []) is None
 
 

@@ -21,7 +21,7 @@ from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.index.table_schema import key_fields
 from hive_bitmap.predicates.nodes import TRUE, Compare, IsNull, Or, Predicate, Prefix
 from hive_bitmap.selecting.candidates import Lookup, restrict
-from hive_bitmap.selecting.lookup_units import Part, Unit
+from hive_bitmap.selecting.lookup_units import IndexPart, Unit
 from hive_bitmap.selecting.select import is_understood
 from tests.selecting.test_select import COLUMNS, FILES, PREDICATES, Row, group_of, truth, unit_of
 
@@ -114,7 +114,7 @@ def test_an_index_that_misses_rows_is_damaged(tmp_path: Path, predicate: Predica
     files = [[{"k": n % 3, "s": "a", "f": 0.0} for n in range(7)] for _ in range(2)]
     unit = unit_of(tmp_path, files, {"k": "gap", "s": "gap"}, {"k": [0], "s": [0, 1]})
     part = unit.parts["k"]
-    believed = Part(part.index, part.key, part.encoding, part.shards, np.array([0, 1]))
+    believed = IndexPart(part.index, part.key, part.encoding, part.shards, np.array([0, 1]))
     unit = Unit(unit.paths, unit.file, unit.offset, unit.length, unit.rows, {**unit.parts, "k": believed})
     with pytest.raises(CorruptIndex):
         tally(unit, predicate, {}, ("k",))
@@ -127,7 +127,6 @@ def composite(folder: Path, files: list[list[Row]], encoding: str) -> Unit:
     definition = Definition("both", "db", "t", columns, encoding=encoding)
     report = group_of(folder, simple.paths, definition)
     shards = ((f"file:{folder}/{report.shard}", report.written.size),)
-    parts = {
-        field.name: Part("both", field, encoding, shards, np.arange(len(files))) for field in key_fields(definition)
-    }
+    every = np.arange(len(files))
+    parts = {field.name: IndexPart("both", field, encoding, shards, every) for field in key_fields(definition)}
     return Unit(simple.paths, simple.file, simple.offset, simple.length, simple.rows, parts)

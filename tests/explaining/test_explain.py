@@ -61,7 +61,7 @@ def make_plan(files: Sequence[tuple[str, str, tuple[str, str, bool], Blocks]], *
         bytes_selected=100 * sum(row[4] > 0 for row in rows),
         index_bytes=1_234,
         costs={"full scan": 2.5, "blocks": 0.125},
-        vanished=0,
+        deleted=0,
     )
     return dataclasses.replace(plan, **changes)
 

@@ -18,7 +18,7 @@ from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.manifest import SHARDS
 from hive_bitmap.index.table_schema import key_fields
 from hive_bitmap.predicates.parser import parse
-from hive_bitmap.selecting.lookup_units import Part, Unit
+from hive_bitmap.selecting.lookup_units import IndexPart, Unit
 from hive_bitmap.selecting.select import select
 
 COLUMNS = (Column("k", "int"), Column("s", "string"))
@@ -54,7 +54,7 @@ def generation(tmp_path: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -
     for definition, report in zip(definitions, reports, strict=True):
         counts = [len(offsets) for offsets in report.files["offsets"]]
         flat = [report.files[name].combine_chunks().flatten().to_numpy() for name in ("offsets", "lengths", "rows")]
-        part = Part(
+        part = IndexPart(
             definition.name,
             key_fields(definition)[0],
             "" if encoding == "compact" else encoding,

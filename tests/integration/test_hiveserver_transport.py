@@ -1,4 +1,4 @@
-"""HiveServer2's door over HTTP and TLS: real servers with a certificate that keytool made, and what those are told who
+"""HiveServer2 over HTTP and TLS: real servers with a certificate that keytool made, and what those are told who
 knock in another way.
 """
 

@@ -33,7 +33,7 @@ from hive_bitmap.predicates.nodes import (
     Unknown,
 )
 from hive_bitmap.selecting.key_matches import key_matches
-from hive_bitmap.selecting.lookup_units import Part, Unit
+from hive_bitmap.selecting.lookup_units import IndexPart, Unit
 from hive_bitmap.selecting.select import count, is_understood, select
 
 COLUMNS = (Column("k", "int"), Column("s", "string"), Column("f", "double"))
@@ -64,7 +64,7 @@ def unit_of(
         report = group_of(folder, mine, definition)
         held = ((f"file:{folder}/{report.shard}", report.written.size),) if report.shard else ()
         encoding = "" if kind == "compact" else kind
-        parts[name] = Part(name, key_fields(definition)[0], encoding, held, np.array(known[name], np.int64))
+        parts[name] = IndexPart(name, key_fields(definition)[0], encoding, held, np.array(known[name], np.int64))
     assert described is not None
     counts = [len(offsets) for offsets in described.files["offsets"]]
     flat = [described.files[name].combine_chunks().flatten().to_numpy() for name in ("offsets", "lengths", "rows")]
