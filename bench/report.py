@@ -20,7 +20,7 @@ from rich.text import Text
 
 from bench import tables
 from bench.data import KEYS, Data, summary
-from bench.measure import DUCKDB, NATIVE, OURS, SPARK, TASKS, Asked, Built, Grouped, Overhead, Refreshed, Results
+from bench.measure import DUCKDB, NATIVE, OURS, PLAIN, SPARK, TASKS, Asked, Built, Grouped, Overhead, Refreshed, Results
 from bench.memory import DRIVER, JVM, WORKER
 from bench.targets import BUILD_RATIO, PAIMON_BITMAP_BYTES, PAIMON_RANGE_BITMAP_BYTES, PAIMON_SOURCE, Target, ratio
 from hive_bitmap.explaining.measures import percent, seconds, size
@@ -142,9 +142,12 @@ def _sizes(results: Results, rows: int) -> Table:
 def _counts(asked: Sequence[Asked]) -> Table:
     table = _table("COUNT(*)")
     _columns(table, ["question"], ["rows", "Spark", "hive_bitmap", "DuckDB", "to Spark", "to DuckDB"])
-    _columns(table, ["strategy"], ["index decoded", "blocks", "equal"])
+    _columns(table, ["strategy"], [PLAIN, "to Spark", "index decoded", "blocks", "equal"])
     for each in asked:
-        table.add_row(*_asked(each), each.strategy, size(each.index), _of(each.blocks), _equal(each))
+        plain = each.race.median(PLAIN)
+        faster = each.race.median(SPARK) / plain
+        by_sql = (seconds(plain), _marked(f"{faster:.1f}x", faster >= 1))
+        table.add_row(*_asked(each), each.strategy, *by_sql, size(each.index), _of(each.blocks), _equal(each))
     return table
 
 
