@@ -10,13 +10,13 @@ from rich.table import Table
 
 from bench import report
 from bench.data import Question
-from bench.measure import DUCKDB, NATIVE, OURS, SPARK, TASKS, Asked, Grouped, Race
+from bench.measure import DUCKDB, NATIVE, OURS, PLAIN, SPARK, TASKS, Asked, Grouped, Race
 from bench.tables import fitting
 from demo.__main__ import outcomes_table
 from demo.questions import QUESTIONS, Outcome
 from hive_bitmap.explaining.plan import Plan
 
-LONG = Race({name: [12.3456] for name in (SPARK, OURS, DUCKDB, NATIVE, TASKS)}, {})
+LONG = Race({name: [12.3456] for name in (SPARK, OURS, PLAIN, DUCKDB, NATIVE, TASKS)}, {})
 ASKED = Asked(
     Question("Q12", "an OR over two indexes of many keys", "type = 'view' OR store = 123", True, True),
     "partitioned", False, LONG, 12_345_678, False, "full scan", "", (1234, 5678), (123_456_789, 987_654_321), 123_456
