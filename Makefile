@@ -18,7 +18,7 @@ export PYSPARK_DRIVER_PYTHON = $(PYSPARK_PYTHON)
 unexport SPARK_HOME SPARK_CONF_DIR SPARK_REMOTE HADOOP_CONF_DIR HIVE_CONF_DIR PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL = help
-.PHONY: help install demo test check bench bench-hive bench-functions bench-stores hive servers stores jar compat test-docker docs dist clean
+.PHONY: help install demo test check bench bench-hive bench-functions bench-stores hive servers soak stores jar compat test-docker docs dist clean
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | awk -F@ '{ printf "%-23s %s\n", $$1, $$2 }'
@@ -72,6 +72,9 @@ compat: $(INSTALLED) ## install the wheel beside each PySpark from 4.0 on, and r
 
 servers: $(INSTALLED) ## run the tests with real servers: Hive, metastores, Thrift, Connect, a standalone cluster
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) -m "servers or hive" tests/integration
+
+soak: $(INSTALLED) ## run random queries, tables and edits for as long as you like: LONG=50 SEED=1000
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) -m "random and not stores" --long $(or $(LONG),10) --seed $(or $(SEED),0) tests/integration
 
 jar: $(INSTALLED) ## compile the Java of hive_bitmap/catalyst into the jar of the package
 	@$(WITH_JAVA) $(BIN)/python scripts/jar.py

@@ -22,6 +22,7 @@ from hive_bitmap.tasks import distribution
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.random
 STEPS = 200
 PREDICATES = ("k = {}", "k <> {}", "k IN ({}, 3)", "k IS NULL OR k = {}", "k > {} AND p = 'a'", "k < {} AND id % 2 = 0")
 

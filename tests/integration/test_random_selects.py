@@ -30,6 +30,7 @@ from tests.integration.random_tables import Table
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.random
 log = logging.getLogger(__name__)
 WAYS: Mapping[str, Mapping[str, str]] = {
     "default": {},

@@ -27,6 +27,7 @@ from tests.integration.random_tables import Table
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.random
 USUAL = 5  # random tables; more of them with --long
 PREDICATES = 3
 

@@ -20,6 +20,7 @@ from tests.integration.random_tables import Table
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.random
 USUAL = 3  # random tables; more of them with --long
 STEPS = 4
 ACCIDENTS = (making.harm_listing, making.harm_listing, making.harm_file, making.harm_partitions)

@@ -27,6 +27,7 @@ from tests.integration import star, star_views
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.random
 FILES = sorted((Path(__file__).parents[1] / "sql" / "select").glob("*.sql"))
 USUAL = ("rows", "files", "", "blocks", "index only")  # of ORC files, `rows` are `blocks`
 SETTINGS = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}  # quicker for little data
