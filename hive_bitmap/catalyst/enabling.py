@@ -78,17 +78,17 @@ def enable(spark: SparkSession) -> None:
     context = spark.sparkContext
     ensure_callback_server_started(context._gateway)
     _bridge(spark).enable(spark._jsparkSession, _answers(context))
-    catalog.when_forgotten(_forget_unindexed)
+    catalog.when_forgotten(_forget_indexed)
     spark.conf.unset("hive_bitmap.enabled")
 
 
-def _forget_unindexed() -> None:
-    """Have the JVM ask again about tables that had no index."""
+def _forget_indexed() -> None:
+    """Have the JVM ask again which columns are indexed."""
     from pyspark.sql import SparkSession
 
     spark = SparkSession.getActiveSession()
     if spark is not None and jvm_reader.available(spark):
-        _bridge(spark).forgetUnindexed()
+        _bridge(spark).forgetIndexed()
 
 
 def disable(spark: SparkSession) -> None:

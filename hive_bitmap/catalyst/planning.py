@@ -62,8 +62,10 @@ class Planning:
     def _decide(self, spark: SparkSession, question: Any, scan: Scan, conf: Mapping[str, str]) -> None:
         base = self._base(spark, question, scan)
         indexes = catalog.indexes_on(spark, base, catalog.INDEXES_REMEMBERED)
+        if not scan.indexed:
+            columns = {name for index in indexes for name in index.definition.column_names}
+            question.indexed(scan.number, "".join(f"{name}\n" for name in columns))
         if not indexes:
-            question.unindexed(scan.number)
             question.leave(scan.number, report(scan, "left alone", "no_index", "the table has no index"))
             return
         remember = Remember(lambda scan, listed: self._listing(question, scan, listed), self._plan, self._kept)

@@ -22,7 +22,8 @@ class Scan:
     """A scan of the question; `tree` is JSON, `columns` are those that the query takes.
 
     `parts` are the key sets whose counts answer the aggregation above the scan, and `means` the columns that it
-    averages; empty where there is none, or where counts do not answer it.
+    averages; empty where there is none, or where counts do not answer it. `indexed` says whether the JVM knows which
+    columns are indexed, `native` whether Spark's reader can be told blocks.
     """
 
     number: int
@@ -32,6 +33,7 @@ class Scan:
     condition: str
     tree: Sequence[Any]
     columns: tuple[str, ...]
+    indexed: bool
     native: bool
     parts: tuple[tuple[str, ...], ...]
     means: tuple[str, ...]
@@ -50,6 +52,7 @@ class Scan:
             said["condition"],
             said["tree"],
             tuple(said["columns"]),
+            said["indexed"],
             said["native"],
             tuple(tuple(part) for part in aggregate.get("parts", ())),
             tuple(aggregate.get("means", ())),

@@ -23,9 +23,9 @@ public final class Bridge {
         return !Planner.isAbsent();
     }
 
-    /** Forget which tables had no index. */
-    public void forgetUnindexed() {
-        Unindexed.clear();
+    /** Forget which columns of tables are indexed. */
+    public void forgetIndexed() {
+        IndexedColumns.clear();
     }
 
     /** What is decided of each scan of a DataFrame that is planned now, a JSON object each. */

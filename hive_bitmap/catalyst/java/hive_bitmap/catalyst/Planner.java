@@ -40,13 +40,13 @@ public final class Planner {
         off = false;
         python = answers;
         Helper.stop();
-        Unindexed.clear();
+        IndexedColumns.clear();
     }
 
     /** From now on the process that was started for it answers, where the driver's own Python does not; null: nobody. */
     static void attach(BiFunction<Object, Object, Object> answers) {
         helper = answers;
-        Unindexed.clear();
+        IndexedColumns.clear();
     }
 
     /** From now on nobody answers, and plans are Spark's own. */

@@ -48,6 +48,7 @@ public final class Question extends Inquiry {
             one.set("tree", new Conditions(scan.all(), scan.leaves).tree(scan.conjuncts));
             ArrayNode columns = one.putArray("columns");
             for (Attribute column : scan.columns) columns.add(column.name());
+            one.put("indexed", IndexedColumns.areKnown(scan.table));
             one.put("native", Native.reads(scan));
             if (scan.listsAtOnce()) one.put("listed", listed(scans.indexOf(scan)));
             ArrayNode links = one.putArray("links");
@@ -57,9 +58,9 @@ public final class Question extends Inquiry {
         return question.toString();
     }
 
-    /** Nothing is asked of the table of a scan for a while. */
-    public void unindexed(int scan) {
-        Unindexed.add(scans.get(scan).table);
+    /** The key columns of all indexes of the table of a scan, each followed by a line feed; known for a while. */
+    public void indexed(int scan, String columns) {
+        IndexedColumns.add(scans.get(scan).table, columns.lines().toList());
     }
 
     /**

@@ -96,7 +96,7 @@ final class Statements implements InvocationHandler {
         try {
             return asked(session, Statement.Wanted.RUN, text).get("rows");
         } finally {
-            Unindexed.clear();
+            IndexedColumns.clear();
         }
     }
 

@@ -35,13 +35,13 @@ public final class UseIndexes extends Rule<LogicalPlan> {
         try {
             List<Scan> scans = new ArrayList<>();
             collect(plan, null, null, scans);
-            scans.removeIf(scan -> !Reports.areWanted() && Unindexed.contains(scan.table));
+            scans.removeIf(scan -> !Reports.areWanted() && IndexedColumns.areNone(scan.table));
             if (scans.isEmpty()) return plan;
             Inference.add(plan, scans);
             for (Joins.Link link : Joins.links(plan, scans)) link.scan().links.add(link);
             scans.removeIf(scan -> scan.conjuncts.isEmpty() && scan.aggregate == null && scan.links.isEmpty());
             scans.removeIf(Scan::asksForFiles);
-            scans.removeIf(scan -> !Reports.areWanted() && TooSmall.contains(scan));
+            scans.removeIf(scan -> !Reports.areWanted() && (!IndexedColumns.mayServe(scan) || TooSmall.contains(scan)));
             if (scans.isEmpty() || asksForFiles(plan)) return plan;
             if (away) {
                 Helper.want(session);
