@@ -1,4 +1,4 @@
-"""A script as users submit it (`spark-submit`), which `test_cluster` does: it uses the index of a table and rebuilds it."""
+"""A script as users submit it (`spark-submit`), which `test_cluster` does: it uses an index, and rebuilds it."""
 
 from __future__ import annotations
 
