@@ -65,6 +65,7 @@ def main(rows: int, delays: tuple[int, ...], repeats: int) -> None:
                 table = Table("question", "who", *turn, *(f"again: {word}" for word in turn), "of Spark", "how")
                 table.title = f"{rows:,} rows in {FILES} files, {delay} ms a request"
                 wrong |= _measure(spark, proxy, repeats, table)
+                _measure_builds(spark, proxy, repeats, table, rows)
                 tables.show(out, table)
     except jars.Unavailable as e:
         raise click.ClickException(str(e)) from e
@@ -101,22 +102,28 @@ def _make(spark: SparkSession, rows: int) -> None:
         f"LOCATION 's3a://{BUCKET}/t'"
     )
     session_stores.use(spark)
-    rng, each = np.random.default_rng(18), rows // FILES
     for number in range(FILES):
-        ids = np.arange(number * each, (number + 1) * each)
-        columns = {
-            "r": rng.integers(0, rows // 20, each, np.int32),
-            "c": np.full(each, number, np.int32),
-            "h": (ids % 2).astype(np.int32),
-            "id": ids,
-            "text": pa.array([rng.bytes(48).hex() for _ in range(each)]),
-        }
-        with stores.open_output(f"s3a://{BUCKET}/t/{number:02}.parquet") as sink:
-            pq.write_table(pa.table(columns), sink, row_group_size=-(-each // GROUPS))
-    hive_bitmap.build(spark, "t", ["r", "c", "h"])
+        _write(number, rows)
+    for column in "rch":
+        hive_bitmap.build(spark, "t", [column], name=column)
     for question in _questions():  # what runs for the first time in a process is not what is compared
         question.by_sql(spark)
         question.by_index(spark)
+
+
+def _write(number: int, rows: int) -> None:
+    """One of the files; it has the same rows whenever it is written."""
+    rng, each = np.random.default_rng(number), rows // FILES
+    ids = np.arange(number * each, (number + 1) * each)
+    columns = {
+        "r": rng.integers(0, rows // 20, each, np.int32),
+        "c": np.full(each, number, np.int32),
+        "h": (ids % 2).astype(np.int32),
+        "id": ids,
+        "text": pa.array([rng.bytes(48).hex() for _ in range(each)]),
+    }
+    with stores.open_output(f"s3a://{BUCKET}/t/{number:02}.parquet") as sink:
+        pq.write_table(pa.table(columns), sink, row_group_size=-(-each // GROUPS))
 
 
 def _measure(spark: SparkSession, proxy: Proxy, repeats: int, table: Table) -> bool:
@@ -133,20 +140,53 @@ def _measure(spark: SparkSession, proxy: Proxy, repeats: int, table: Table) -> b
             spark.conf.set("hive_bitmap.enabled", str(enabled).lower())
             _forget(spark)
             turns = [_turn(spark, proxy, ask) for _ in range(1 + repeats)]
-            first, again = turns[0], min(turns[1:], key=lambda turn: turn.seconds)
-            answers += [first.answer, again.answer]
-            alone = alone or first.seconds
-            figures = [
-                text
-                for turn in (first, again)
-                for text in (f"{turn.seconds:.2f}", str(turn.requests), f"{turn.megabytes:.1f}")
-            ]
-            told = f"{first.seconds / alone:.0%}" if enabled else ""
-            table.add_row(question.name, who, *figures, told, _strategy(spark, question) if enabled else "")
+            answers += [turn.answer for turn in turns]
+            alone = alone or turns[0].seconds
+            told = f"{turns[0].seconds / alone:.0%}" if enabled else ""
+            how = _strategy(spark, question) if enabled else ""
+            table.add_row(question.name, who, *_figures(turns), told, how)
         if any(answer != answers[0] for answer in answers):
             table.add_row(question.name, "WRONG", str(answers))
             wrong = True
     return wrong
+
+
+def _measure_builds(spark: SparkSession, proxy: Proxy, repeats: int, table: Table, rows: int) -> None:
+    """An index of all files, and of one that was written anew, beside the query that reads the same column."""
+
+    def group(spark: SparkSession) -> int:
+        spark.sql("SELECT r, count(*) FROM t GROUP BY r").write.format("noop").mode("overwrite").save()
+        return rows
+
+    def build(spark: SparkSession) -> int:
+        return sum(report.base_rows for report in hive_bitmap.rebuild(spark, "t", ["r"], full=True))
+
+    def refresh(spark: SparkSession) -> int:
+        return sum(report.base_rows for report in hive_bitmap.rebuild(spark, "t", ["r"]))
+
+    def writing(spark: SparkSession) -> None:
+        _write(0, rows)
+
+    alone = 0.0
+    for name, who, ask, before in (
+        ("build", "Spark: GROUP BY", group, _forget),
+        ("build", "hive_bitmap", build, _forget),
+        ("refresh", "hive_bitmap", refresh, writing),
+    ):
+        spark.conf.set("hive_bitmap.enabled", str(ask is not group).lower())
+        turns = []
+        for _ in range(1 + repeats):
+            before(spark)
+            turns.append(_turn(spark, proxy, ask))
+        alone = alone or turns[0].seconds
+        table.add_row(name, who, *_figures(turns), "" if ask is group else f"{turns[0].seconds / alone:.0%}", "")
+    hive_bitmap.rebuild(spark, "t")
+
+
+def _figures(turns: list[Measured]) -> list[str]:
+    """Seconds, requests and megabytes of the first turn, and of the quickest of the others."""
+    shown = (turns[0], min(turns[1:], key=lambda turn: turn.seconds))
+    return [text for one in shown for text in (f"{one.seconds:.2f}", str(one.requests), f"{one.megabytes:.1f}")]
 
 
 @dataclass(frozen=True)

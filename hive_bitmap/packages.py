@@ -1,4 +1,4 @@
-"""The packages that hive_bitmap needs, and what to install where one is missing or too old.
+"""The packages that hive_bitmap needs, and what to install where one is missing or too old; its own files.
 
 Each process asks once, before it imports any of them: at the first call, when the program starts, and when a task
 starts, for an executor has a Python of its own.
@@ -6,13 +6,17 @@ starts, for an executor has a Python of its own.
 
 from __future__ import annotations
 
+import atexit
 import re
 import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from functools import lru_cache, partial
 from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import as_file, files
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from hive_bitmap.errors import MissingPackage
@@ -25,6 +29,8 @@ TASK = ("pyarrow>=21", "numpy>=2", "duckdb>=1.2", "sqlglot>=26", "cachetools>=5.
 DRIVER = ("pyspark>=4.0,<4.4", "pandas>=2.2.2,<3", *TASK, "rich>=13")
 PROGRAM = (*DRIVER, "click>=8.1", "prompt_toolkit>=3.0")
 
+_copies = ExitStack()
+atexit.register(_copies.close)
 _REQUIREMENT = re.compile(r"(?P<name>\w+)>=(?P<oldest>[\d.]+)")
 
 
@@ -32,6 +38,12 @@ _REQUIREMENT = re.compile(r"(?P<name>\w+)>=(?P<oldest>[\d.]+)")
 def require(needed: tuple[str, ...] = DRIVER) -> None:
     """Raise MissingPackage unless these packages are installed here, none of them older than it may be."""
     _refuse(needed, "")
+
+
+@lru_cache
+def file_of(package: str, name: str) -> Path:
+    """A file of ours for Spark, which reads no zip: a copy where the package came as one (`spark.submit.pyFiles`)."""
+    return _copies.enter_context(as_file(files(package) / name))
 
 
 def require_connect() -> None:

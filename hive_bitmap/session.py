@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from hive_bitmap import java
 from hive_bitmap.errors import HiveBitmapError
-from hive_bitmap.packages import require, require_connect
+from hive_bitmap.packages import file_of, require, require_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,7 +83,7 @@ def _embedded(warehouse: Path) -> dict[str, str]:
     metastore.mkdir(parents=True, exist_ok=True)
     # The workers must run the very interpreter that pickled the functions for them.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    log4j = Path(__file__).with_name("log4j2.properties").as_uri()
+    log4j = file_of("hive_bitmap", "log4j2.properties").as_uri()
     return {
         "spark.sql.warehouse.dir": str(warehouse),
         "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={metastore / 'derby'};create=true",

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -52,6 +53,23 @@ def said(python: Path, *arguments: str) -> tuple[int, str]:
     bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run([python, *arguments], capture_output=True, text=True, check=False, env=bare)
     return done.returncode, done.stderr.strip()
+
+
+def test_files_of_a_package_that_came_as_a_zip_are_files(tmp_path: Path) -> None:
+    package = Path(hive_bitmap.__file__).parent
+    with zipfile.ZipFile(tmp_path / "sent.zip", "w") as packed:
+        for path in package.rglob("*"):
+            packed.write(path, path.relative_to(package.parent))
+    program = (
+        "from hive_bitmap.packages import file_of\n"
+        "print(file_of('hive_bitmap.catalyst', 'hive-bitmap.jar').stat().st_size)"
+    )
+    path = os.pathsep.join([str(tmp_path / "sent.zip"), sysconfig.get_path("purelib")])
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert done.stdout.split() == [str((package / "catalyst" / "hive-bitmap.jar").stat().st_size)], done.stderr
 
 
 def test_what_is_asked_for_is_what_is_declared() -> None:

@@ -34,7 +34,7 @@ def run(spark: SparkSession, jobs: Sequence[Job], progress: Callable[[Done], Non
         return []
     files = sum(len(job.work.paths) for job in jobs if isinstance(job.work, Group))
     with watched(spark, files, progress) as counter:
-        tasks = in_stores(_batches, counter=counter)
+        tasks = in_stores(spark, _batches, counter=counter)
         try:
             rows = distribute(spark, _dealt(spark, jobs)).mapInArrow(tasks, pickled("report")).collect()
         except Exception as e:  # py4j's errors, of a worker that died, have no parent that is there without py4j

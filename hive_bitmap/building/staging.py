@@ -102,7 +102,8 @@ def _stage(spark: SparkSession, base: Table, wanted: Sequence[Source], columns: 
     files = [file.path for source in wanted for file in source.files]
     prints = {found.path: found for found in each(_fingerprint, files) if found is not None}
     try:
-        rows = _values(spark, base, wanted, columns).mapInArrow(in_stores(_write, folder=folder), PARTS).collect()
+        write = in_stores(spark, _write, folder=folder)
+        rows = _values(spark, base, wanted, columns).mapInArrow(write, PARTS).collect()
     except Exception as e:  # py4j's errors, of a worker that died, have no parent that is there without py4j
         raise BuildFailed(f"Spark cannot read table {base.full_name}: {cause(e)}") from e
     parts: dict[str, dict[int, str]] = {path: {} for path in prints}

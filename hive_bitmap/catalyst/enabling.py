@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +13,13 @@ from hive_bitmap.catalyst.planning import Planning
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.index import catalog
 from hive_bitmap.metastore import jvm_reader
+from hive_bitmap.packages import file_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-JAR = Path(__file__).with_name("hive-bitmap.jar")
+JAR = file_of("hive_bitmap.catalyst", "hive-bitmap.jar")
 EXTENSION = "hive_bitmap.catalyst.BitmapExtension"
 SESSIONS_KEPT = 256  # a server has many, and what is kept here does not end there
 _BRIDGE = "hive_bitmap.catalyst.Bridge"

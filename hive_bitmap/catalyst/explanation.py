@@ -19,9 +19,10 @@ from hive_bitmap.explaining.explain import to_json as plan_json
 from hive_bitmap.explaining.explain import to_text as plan_text
 from hive_bitmap.explaining.explain_html import body, page
 from hive_bitmap.explaining.measures import seconds
-from hive_bitmap.explaining.plan import REASONS, Plan
+from hive_bitmap.explaining.plan import BLOCKS, REASONS, ROWS, Plan
 from hive_bitmap.predicates.tokens import tokenize
 from hive_bitmap.stores.requests import Requests, so_far
+from hive_bitmap.tasks import task_requests
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -81,8 +82,9 @@ class Relation:
 class Explanation:
     """A query explained: its scans in the order of the plan, Spark's own plan, and the seconds that planning took.
 
-    `rows` and `run_seconds` are those of the result, None where it was not run. `requests` are those that planning and
-    counting made of stores meanwhile; what is asked of them to read rows is not among them.
+    `rows` and `run_seconds` are those of the result, None where it was not run. `requests` are those that were made of
+    stores meanwhile, by this process and, as `task_requests`, by tasks of ours; what Spark's own readers ask for is not
+    among them.
     """
 
     query: str
@@ -92,6 +94,7 @@ class Explanation:
     rows: int | None = None
     run_seconds: float | None = None
     requests: Requests = field(default_factory=Requests)
+    task_requests: Requests = field(default_factory=Requests)
 
     def __str__(self) -> str:
         return to_text(self)
@@ -121,7 +124,7 @@ def explain(
         frame = session.sql(query, args=args)
     if not is_enabled(session):
         enable(session)
-    before, started = so_far(), time.monotonic()
+    before, before_tasks, started = so_far(), task_requests.so_far(session), time.monotonic()
     said = [json.loads(one) for one in bridge(session).reports(frame._jdf)]
     planned = time.monotonic() - started
     plans = answers(session).planning.plans
@@ -129,8 +132,9 @@ def explain(
     if not analyze:
         return Explanation(text, relations, _engine(frame, mode), planned)
     rows, took = _run(frame)
-    asked = so_far() - before
-    return Explanation(text, relations, _engine(frame, mode), planned, rows, took, asked)
+    by_tasks = task_requests.so_far(session) - before_tasks
+    asked = so_far() - before + by_tasks
+    return Explanation(text, relations, _engine(frame, mode), planned, rows, took, asked, by_tasks)
 
 
 def explained(spark: SparkSession, text: str, args: Arguments = None) -> DataFrame | None:
@@ -179,6 +183,7 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
         "run_seconds": explanation.run_seconds,
         "requests": dict(explanation.requests.by_kind),
         "request_bytes": explanation.requests.bytes_read,
+        "task_requests": dict(explanation.task_requests.by_kind),
         "engine": explanation.engine,
     }
 
@@ -223,7 +228,21 @@ def _engine(frame: DataFrame, mode: str) -> str:
 def _result(explanation: Explanation) -> str:
     run = seconds(explanation.run_seconds or 0)
     said = f"result: {explanation.rows:,} rows; planned in {seconds(explanation.plan_seconds)}, ran for {run}"
-    return f"{said}; asked stores {explanation.requests}" if explanation.requests.total else said
+    if not explanation.requests.total:
+        return said
+    by_tasks = explanation.task_requests.total
+    asked = f"asked stores {explanation.requests}" + (f"; {by_tasks} of them by tasks" if by_tasks else "")
+    return "; ".join([said, asked, *filter(None, map(_by_spark, explanation.relations))])
+
+
+def _by_spark(relation: Relation) -> str:
+    """What is known of the requests that Spark's own reader makes for a scan: they are counted nowhere. Maybe none."""
+    if relation.action == ANSWERED or relation.strategy == ROWS:
+        return ""
+    if relation.files_total is None or relation.action == LEFT_ALONE:
+        return f"not counted: what Spark asks to read {relation.table or 'the tables'}"
+    blocks = f"{relation.blocks_selected} of {relation.blocks_total} blocks in " if relation.strategy == BLOCKS else ""
+    return f"not counted: what Spark asks to read {blocks}{relation.files_selected} of {relation.files_total} files"
 
 
 def _run(frame: DataFrame) -> tuple[int, float]:

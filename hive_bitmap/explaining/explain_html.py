@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from html import escape
+from importlib.resources import files
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,7 +35,7 @@ def to_html(plan: Plan) -> str:
 
 def page(title: str, lines: Iterable[str]) -> str:
     """A complete HTML document with these lines of HTML for its body."""
-    style = Path(__file__).with_name("explain.css").read_text(encoding="utf-8")
+    style = (files(__package__) / "explain.css").read_text(encoding="utf-8")
     return "\n".join(
         [
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',

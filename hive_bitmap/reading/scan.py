@@ -118,7 +118,7 @@ def direct_rows(spark: SparkSession, request: Request, reading: Reading, tasks: 
     if strange := [name for name in tasks[0].names if name.lower() not in fields]:
         raise Unsupported(f"the session does not see column {strange[0]} of table {reading.resolved.base.full_name}")
     schema = StructType([fields[name.lower()] for name in tasks[0].names])
-    return distribute(spark, tasks).mapInArrow(in_stores(read_batches), schema)
+    return distribute(spark, tasks).mapInArrow(in_stores(spark, read_batches), schema)
 
 
 def narrowed(frame: DataFrame, request: Request, reading: Reading, columns: Sequence[str]) -> DataFrame | None:

@@ -16,7 +16,7 @@ from hive_bitmap.metastore import metastore
 from hive_bitmap.packages import for_tasks
 from hive_bitmap.stores import options, requests
 from hive_bitmap.stores.options import Options
-from hive_bitmap.tasks import sockets
+from hive_bitmap.tasks import sockets, task_requests
 from hive_bitmap.versions import data_frame
 
 if TYPE_CHECKING:
@@ -44,10 +44,19 @@ def received(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
 
 
 def in_stores(
-    body: Callable[..., Iterator[pa.RecordBatch]], /, **given: Any
+    spark: SparkSession, body: Callable[..., Iterator[pa.RecordBatch]], /, **given: Any
 ) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """`body`, with these arguments, as what `mapInArrow` sends to tasks, which reach stores as this process does."""
-    return for_tasks(_reaching, body=partial(body, **given), reached=options.needed())
+    """`body`, with these arguments, as what `mapInArrow` sends to tasks, which reach stores as this process does.
+
+    What they ask of stores is added to `task_requests`.
+    """
+    return _sent(partial(body, **given), task_requests.counter(spark))
+
+
+def _sent(
+    body: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], counter: Any
+) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    return for_tasks(_reaching, body=body, reached=options.needed(), counter=counter)
 
 
 def in_tasks(spark: SparkSession, items: Sequence[Any], run: Callable[[Any], Any]) -> list[Any]:
@@ -55,7 +64,8 @@ def in_tasks(spark: SparkSession, items: Sequence[Any], run: Callable[[Any], Any
     if not items:
         return []
     numbered = distribute(spark, list(enumerate(items)))
-    rows = numbered.mapInArrow(in_stores(_results, run=run), pickled("result")).collect()
+    tasks = _sent(partial(_results, run=run), None)  # each result comes with what was asked for it
+    rows = numbered.mapInArrow(tasks, pickled("result")).collect()
     found = [pickle.loads(row[0]) for row in rows]
     for _, result, asked in found:
         requests.add(asked)
@@ -80,9 +90,10 @@ def _reaching(
     batches: Iterable[pa.RecordBatch],
     body: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     reached: Options,
+    counter: Any,
 ) -> Iterator[pa.RecordBatch]:
     options.use(partial(_same, reached))
-    return body(batches)
+    return body(batches) if counter is None else task_requests.counted(body(batches), counter)
 
 
 def _same(reached: Options) -> Options:

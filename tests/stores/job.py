@@ -1,4 +1,4 @@
-"""A program for a cluster, which `test_cluster` submits: what it finds is printed as lines of JSON."""
+"""A program for a cluster, which `test_cluster` runs: what it finds is printed as lines of JSON."""
 
 from __future__ import annotations
 
@@ -7,62 +7,73 @@ import os
 import signal
 import subprocess
 import sys
-import zipfile
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from pathlib import Path
 from typing import Any, TypeVar
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 import hive_bitmap
+from hive_bitmap import stores
 from hive_bitmap.errors import HiveBitmapError
+from hive_bitmap.metastore import session_stores
 
-ROWS = 20_000
+FILES, ROWS, KEYS = 4, 5_000, 500  # of a table, of a file
 HALTED = 6.0  # seconds in which the driver has sent its tasks
 T = TypeVar("T")
 
 
 def main(given: dict[str, Any]) -> None:
     spark = hive_bitmap.session(given["folder"] + "/warehouse", master=given["master"], conf=given["conf"])
-    tell("executors", len(spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()))  # type: ignore[union-attr]
-    whole = spark.sparkContext.pythonExec
+    tell("executors", executors_of(spark))
+    lacks_it(spark, given["homes"]["on_s3"], given["lacking"])
     for name, home in given["homes"].items():
-        spark.sql(f"CREATE DATABASE {name} LOCATION '{home}/{name}'")
-        spark.catalog.setCurrentDatabase(name)
-        spark.sql("CREATE TABLE t (k int, id bigint) STORED AS PARQUET")
-        rows = f"SELECT CAST(id % 500 AS int), id FROM range(0, {ROWS}, 1, 4)"
-        spark.sql(f"INSERT INTO t {rows}")
-        spark.sparkContext.pythonExec = given["lacking"]
-        try:
-            hive_bitmap.build(spark, "t", ["k"])
-        except HiveBitmapError as e:
-            tell(f"{name}: lacking, build", str(e))
-        spark.sparkContext.pythonExec = whole
+        make(spark, name, home)
         [report] = hive_bitmap.build(spark, "t", ["k"])
         tell(f"{name}: build", report.base_rows)
         tell(f"{name}: count", hive_bitmap.count(spark, "t", "k = 7"))
         tell(f"{name}: rows", hive_bitmap.scan(spark, "t", "k = 7", strategy="rows").count())
-        spark.sql(f"INSERT INTO t {rows}")
-        hive_bitmap.rebuild(spark, "t")
-        tell(f"{name}: again", hive_bitmap.count(spark, "t", "k = 7"))
-        if name == given["builds"]:
+        if name == "on_s3":
+            add(f"{home}/{name}/t", FILES)
             [report] = killing(spark, lambda: hive_bitmap.rebuild(spark, "t", full=True))
             tell("killed in a build", report.base_rows)
             tell("after that", hive_bitmap.count(spark, "t", "k = 7"))
         else:
             fetched = hive_bitmap.scan(spark, "t", "k < 300", strategy="rows")
             tell("killed in a fetch", killing(spark, fetched.count))
-    spark.sparkContext.pythonExec = given["lacking"]
-    archive = Path(given["folder"]) / "sent.zip"
-    package = Path(hive_bitmap.__file__).parent
-    with zipfile.ZipFile(archive, "w") as packed:
-        for path in package.rglob("*"):
-            packed.write(path, path.relative_to(package.parent))
-    spark.sparkContext.addPyFile(str(archive))
-    hive_bitmap.rebuild(spark, "t", full=True)
-    tell("sent: count", hive_bitmap.count(spark, "t", "k = 7"))
     spark.stop()
+
+
+def make(spark: SparkSession, name: str, home: str) -> None:
+    """A database, current from now on, with a table in it."""
+    spark.sql(f"CREATE DATABASE {name} LOCATION '{home}/{name}'")
+    spark.catalog.setCurrentDatabase(name)
+    spark.sql(f"CREATE EXTERNAL TABLE t (k int, id bigint) STORED AS PARQUET LOCATION '{home}/{name}/t'")
+    session_stores.use(spark)
+    add(f"{home}/{name}/t", 0)
+
+
+def add(folder: str, first: int) -> None:
+    """Files of a table, whose numbers begin with the first."""
+    for number in range(first, first + FILES):
+        ids = range(number * ROWS, (number + 1) * ROWS)
+        rows = {"k": pa.array([one % KEYS for one in ids], pa.int32()), "id": pa.array(ids, pa.int64())}
+        with stores.open_output(f"{folder}/{number}.parquet") as sink:
+            pq.write_table(pa.table(rows), sink)
+
+
+def lacks_it(spark: SparkSession, home: str, lacking: str) -> None:
+    """What a build says where the Python of executors lacks the package."""
+    whole, spark.sparkContext.pythonExec = spark.sparkContext.pythonExec, lacking
+    make(spark, "lacking", home)
+    try:
+        hive_bitmap.build(spark, "t", ["k"])
+    except HiveBitmapError as e:
+        tell("lacking", str(e))
+    spark.sparkContext.pythonExec = whole
 
 
 def killing(spark: SparkSession, do: Callable[[], T]) -> T:
@@ -70,26 +81,32 @@ def killing(spark: SparkSession, do: Callable[[], T]) -> T:
 
     It is halted before, so that the task that it gets cannot end.
     """
-    victim = executors(spark)[0]
+    victim = processes_of_executors(spark)[0]
     os.kill(victim, signal.SIGSTOP)
     with ThreadPoolExecutor(1) as pool:
         waits = pool.submit(do)
         done, _ = wait([waits], timeout=HALTED)
         os.kill(victim, signal.SIGKILL)
-        if done:
-            raise RuntimeError("the executor that was halted had no task")
-        return waits.result()
+        found = waits.result()
+    if done:
+        raise RuntimeError("the executor that was halted had no task")
+    return found
 
 
-def executors(spark: SparkSession) -> list[int]:
-    """The processes of this program's executors."""
+def processes_of_executors(spark: SparkSession) -> list[int]:
     shown = subprocess.run(["ps", "-axwwo", "pid=,args="], capture_output=True, text=True, check=True).stdout
     words = ("CoarseGrainedExecutorBackend", spark.sparkContext.applicationId)
     return [int(line.split()[0]) for line in shown.splitlines() if all(word in line for word in words)]
 
 
+def executors_of(spark: SparkSession) -> int:
+    """How many executors there are now, the driver aside."""
+    return len(spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()) - 1  # type: ignore[union-attr]
+
+
 def tell(name: str, value: Any) -> None:
     sys.stdout.write(json.dumps([name, value]) + "\n")
+    sys.stderr.write(f"{time.strftime('%X')} {name}\n")
 
 
 if __name__ == "__main__":

@@ -91,6 +91,26 @@ def test_an_aggregation_is_answered_with_a_listing_and_its_requests_are_told(
 
 
 @pytest.mark.parametrize("home", ["s3"], indirect=True)
+def test_what_tasks_ask_is_told_with_the_rest(spark: SparkSession, table: None, s3: S3) -> None:
+    spark.conf.set("hive_bitmap.strategy", "rows")
+    s3.proxy.seen.clear()
+    explained = hive_bitmap.explain(FETCH, spark, analyze=True)
+    assert explained.rows == 1000
+    assert explained.requests.total == len(s3.proxy.ours())
+    by_tasks = explained.task_requests
+    assert by_tasks.by_kind["read"] >= 1 and by_tasks.bytes_read > 1000
+    assert f"; {by_tasks.total} of them by tasks" in str(explained) and "not counted" not in str(explained)
+
+
+@pytest.mark.parametrize("home", ["s3"], indirect=True)
+def test_what_spark_asks_is_told_as_far_as_it_is_known(spark: SparkSession, table: None) -> None:
+    spark.conf.set("hive_bitmap.strategy", "blocks")
+    explained = hive_bitmap.explain(FETCH, spark, analyze=True)
+    assert explained.rows == 1000 and not explained.task_requests.total
+    assert "not counted: what Spark asks to read 1 of 4 blocks in 1 of 4 files" in str(explained)
+
+
+@pytest.mark.parametrize("home", ["s3"], indirect=True)
 def test_files_of_which_nothing_is_needed_cost_one_listing(spark: SparkSession, table: None, s3: S3) -> None:
     """In tasks, too: what each of them asks about a file is how it is read, not whether."""
     spark.conf.set("hive_bitmap.strategy", "blocks")
