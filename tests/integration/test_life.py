@@ -14,10 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import hive_bitmap
-from hive_bitmap.building import partition_change
+from hive_bitmap.building import build_job, partition_change
 from hive_bitmap.errors import BuildFailed
 from hive_bitmap.metastore import alter_table
-from hive_bitmap.tasks import distribution
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,7 +75,7 @@ class Life:
 
     def crash(self) -> None:
         """A rebuild that fails in its tasks, at its manifests, or when the metastore is told."""
-        module, name = self.rng.choice([(distribution, "run"), (partition_change, "finish"), (alter_table, "switch")])
+        module, name = self.rng.choice([(build_job, "run"), (partition_change, "finish"), (alter_table, "switch")])
         if self.index is not None:
             with (
                 patch.object(module, name, side_effect=OSError("no more")),
