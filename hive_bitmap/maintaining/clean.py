@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class Leftover:
     """A generation that nothing references: its folder, its size in bytes, and why it is left.
 
-    It is deleted if it is `due`; else that waits for so many more `seconds`.
+    It is deleted if it is `due`, which it is in so many `seconds`.
     """
 
     path: str
@@ -58,12 +58,13 @@ def clean(
     grace_seconds: float = GRACE_SECONDS,
     dry_run: bool = False,
 ) -> list[Leftover]:
-    """Delete what builds left behind of the indexes of a table, or of the current database; returns all that is left.
+    """Delete what builds left behind of the indexes of a table, or, without one, of the current database.
 
-    What is not `due` yet stays: readers in flight may need a generation for `grace_seconds` after it was replaced,
-    which begin now where nobody has noted when that was. With `dry_run` nothing is deleted or noted. `location` is the
-    LOCATION of an index whose table others dropped: nothing else tells of it any more. Raises NotFound for a folder
-    that is not there, and for a table that neither is nor has left anything.
+    Returns all that was found. What is not `due` yet is kept: a query that runs may still read a generation, for
+    `grace_seconds` after it was replaced. Where it was not noted when that was, they begin now. With `dry_run` nothing
+    is deleted or noted. `location` is the LOCATION of an index whose table was dropped otherwise than by hive_bitmap,
+    so that its files are known to nobody. Raises NotFound for a folder that is not there, and for a table that does not
+    exist and of which nothing is left.
     """
     database, name = metastore.split_name(spark, table) if table else (spark.catalog.currentDatabase().lower(), None)
     tables = catalog.tables_of_database(spark, database)

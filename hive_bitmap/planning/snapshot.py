@@ -1,4 +1,4 @@
-"""A resolved as it is at one moment: the partitions that its predicate leaves, and what indexes know of their files."""
+"""A table as it is at one moment: the partitions that its predicate leaves, and what indexes know of their files."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Snapshot:
 
 
 def take(spark: SparkSession, resolved: ResolvedTable, indexes: Sequence[Index]) -> Snapshot:
-    """The resolved as it is now, with what these of its indexes know.
+    """The table of a request as it is now, with what these of its indexes know.
 
     Raises Unsupported for a folder whose layout leaves doubt, and StoreError.
     """
