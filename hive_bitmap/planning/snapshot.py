@@ -43,7 +43,7 @@ class Snapshot:
 
     @property
     def bytes(self) -> int:
-        """Of the files of all partitions."""
+        """The size of all files of the partitions."""
         return sum(file.size for partition in self.partitions for file in partition.files)
 
     @property
@@ -52,7 +52,7 @@ class Snapshot:
         return sum(len(partition.files) for partition in self.partitions)
 
     def sample(self) -> Snapshot | None:
-        """Some of many partitions, evenly spread; None of few."""
+        """The snapshot with SAMPLED of its partitions, evenly spread; None where it has fewer than twice as many."""
         step = len(self.partitions) // SAMPLED
         if step < 2:
             return None
