@@ -33,8 +33,7 @@ def session(
 ) -> SparkSession:
     """The active session, else a new one: on the folder `warehouse`, or on the existing configuration where it is None.
 
-    Queries of a new one use the indexes (`hive_bitmap.enable`).
-
+    Queries of a new session use the indexes (`hive_bitmap.enable`).
     `master` is `local[*]` for a warehouse folder, else that of the configuration. `conf` overrides any setting.
     Raises HiveBitmapError where Java or a package is missing or too old, where another process holds the warehouse, and
     where the warehouse is None but no configuration names a metastore.

@@ -27,10 +27,14 @@ __all__ = ["ENCODINGS", "Encoding", "cached_bitmaps", "keybytes", "ragged", "sel
 
 
 class Encoding(Protocol):
-    """A stored form of bitmaps: its name, its columns, and the way to and from memory."""
+    """A stored form of bitmaps: its name, its columns, and the way to and from memory.
 
-    NAME: str
-    FIELDS: tuple[pa.Field, ...]
+    `columns` are stored columns, one for each of FIELDS and of its type, with m values each: m bitmaps of any blocks.
+    `rows` (m) says how many rows the block of each bitmap has. CorruptBitmap is raised for a bitmap that does not fit.
+    """
+
+    NAME: str  # the value of the property `hive_bitmap.encoding`
+    FIELDS: tuple[pa.Field, ...]  # of the index table, behind the keys, the file and the offset
 
     def encode(self, b: KeyBytes) -> tuple[pa.Array, ...]:
         """The stored columns for the k keys of one block, k values each."""
@@ -38,13 +42,19 @@ class Encoding(Protocol):
     def decode_into(
         self, bits: NDArray[np.uint8], columns: Sequence[pa.Array], starts: NDArray[np.int64], rows: NDArray[np.int64]
     ) -> None:
-        """OR m stored bitmaps into `bits`: bitmap i belongs to a block of rows[i] rows, from bits[starts[i]] on."""
+        """OR m stored bitmaps into `bits`, a selection: the block of bitmap i begins at byte starts[i] of it.
+
+        Where CorruptBitmap is raised, `bits` is as it was.
+        """
 
     def hold(self, columns: Sequence[pa.Array]) -> CachedBitmaps:
-        """m stored bitmaps, to be asked for by number; what a block says of them is compared when they are."""
+        """The bitmaps as they stay in memory between queries, to be asked for by number.
+
+        Whether each fits its block is checked when it is asked for.
+        """
 
     def cardinalities(self, columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """How many bits each of the m stored bitmaps has set."""
+        """How many rows each of the bitmaps holds (int64, m)."""
 
 
 ENCODINGS: dict[str, Encoding] = {encoding.NAME: encoding for encoding in (plain, gap, ewah, roaring)}

@@ -5,8 +5,22 @@
 stands for a run of equal words and the literal words behind it: bit 0 is the run's bit, bits 1-32 its words, bits 33-63
 the literals.
 Bit r of word w of the bitmap is row 64 * w + r. JavaEWAH 0.3.3 and later left bufferLength out: they read other arrays.
+Hive writes it in
+https://github.com/apache/hive/blob/rel/release-2.3.9/ql/src/java/org/apache/hadoop/hive/ql/udf/generic/GenericUDAFEWAHBitmap.java
 
-Row 12 alone: [13, 2, 4, 1 << 33, 1 << 12, 0].
+Rows 5, 12 and 64 of a block of 72 rows: the last row is 64, there are 3 words: a marker of no run and 2 literals, rows
+5 and 12 of the first word, row 0 of the second; the marker is word 0.
+
+>>> b = KeyBytes(rows=72, first=np.array([0, 3]), position=np.array([0, 1, 8]), value=np.uint8([0x20, 0x10, 0x01]))
+>>> (bitmaps,) = encode(b)
+>>> bitmaps[0].as_py() == [64 + 1, 3, 4, 2 << 33, 1 << 5 | 1 << 12, 1 << 0, 0]
+True
+
+All of 64 rows are one marker, of a run of 1 word of ones.
+
+>>> b = KeyBytes(rows=64, first=np.array([0, 8]), position=np.arange(8), value=np.full(8, 0xFF, np.uint8))
+>>> encode(b)[0][0].as_py() == [64, 1, 4, 1 << 1 | 1, 0]
+True
 """
 
 from __future__ import annotations

@@ -2,6 +2,15 @@
 
 Every encoding starts from these. However many keys a block has, its bitmaps have at most one non-zero byte a row: this
 form is never larger than the block, and whole-array operations make it, with no loop over keys or rows.
+
+A block of 10 rows whose first 9 have key 0 and whose last has key 1. The bitmaps are ff 01 and 00 02: three bytes that
+are not zero, two of key 0, and of key 1 the byte at position 1.
+
+>>> present, b = key_bytes(np.array([0, 0, 0, 0, 0, 0, 0, 0, 0, 1]))
+>>> present.tolist(), b.first.tolist(), b.position.tolist(), b.value.tobytes().hex(" ")
+([0, 1], [0, 2, 3], [0, 1, 1], 'ff 01 02')
+>>> b.cardinalities().tolist()
+[9, 1]
 """
 
 from __future__ import annotations
@@ -46,9 +55,9 @@ class KeyBytes:
 
 
 def key_bytes(codes: NDArray[Any]) -> tuple[NDArray[np.int64], KeyBytes]:
-    """The codes that occur, ascending, and the bytes of their bitmaps.
+    """The codes that occur (int64, k, ascending), and the bytes of their bitmaps: those of present[i] are key i.
 
-    `codes` holds a small non-negative integer a row (below 2**32: an index into the keys of the block).
+    `codes` has an integer for each row of the block, from 0 to below 2**32: an index into the keys of the block.
 
     >>> present, b = key_bytes(np.array([3, 3, 0, 3, 3, 3, 3, 3, 3]))
     >>> present.tolist(), b.first.tolist(), b.position.tolist(), b.value.tolist()
@@ -61,7 +70,14 @@ def key_bytes(codes: NDArray[Any]) -> tuple[NDArray[np.int64], KeyBytes]:
 def join_full(
     first: NDArray[np.int64], position: NDArray[np.int64], value: NDArray[Any], full: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any], NDArray[np.int64]]:
-    """The bytes (or words) of each key, neighbours of the value `full` made one: first, position, value, run length."""
+    """The bytes (or words) of each key, with each run of neighbours of the value `full` made one.
+
+    Returns first (k + 1), and position, value and run length, in bytes (or words), of each of those that are left.
+
+    >>> first, position, value, run = join_full(np.array([0, 4]), np.arange(4), np.array([255, 255, 1, 255]), 255)
+    >>> first.tolist(), position.tolist(), value.tolist(), run.tolist()
+    ([0, 3], [0, 2, 3], [255, 1, 255], [2, 1, 1])
+    """
     filled = value == full
     joins = np.zeros(len(value), bool)
     if filled.any():

@@ -1,6 +1,14 @@
-"""Plain bitmaps: the first iteration of HIVE-1803.
+"""Plain bitmaps: the first iteration of HIVE-1803 (https://issues.apache.org/jira/browse/HIVE-1803).
 
 `_bitmaps binary`: row r of the block is bit r % 8, least significant first, of byte r // 8; ceil(rows / 8) bytes.
+Rows 5, 12 and 64 of a block of 72 rows:
+
+>>> b = KeyBytes(rows=72, first=np.array([0, 3]), position=np.array([0, 1, 8]), value=np.uint8([0x20, 0x10, 0x01]))
+>>> (bitmaps,) = encode(b)
+>>> bitmaps[0].as_py().hex(" ")
+'20 10 00 00 00 00 00 00 01'
+>>> cardinalities([bitmaps], rows=np.array([72])).tolist()
+[3]
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def spans(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.i
 
 
 def binary_array(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> pa.Array:
-    """The sequences of bytes as a binary array."""
+    """The sequences of bytes as a binary array; fewer than 2 GiB in all, for its offsets have 32 bits."""
     buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
 
@@ -59,7 +59,14 @@ def list_array(values: NDArray[Any], offsets: NDArray[np.int64]) -> pa.Array:
 
 
 def binary_values(column: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The values of a binary array (sliced or not), end to end, and their offsets. Raises CorruptBitmap for a null."""
+    """The values of a binary array (sliced or not), end to end, and their offsets (int64).
+
+    Raises CorruptBitmap for a null.
+
+    >>> data, offsets = binary_values(pa.array([b"ab", b"", b"c"]))
+    >>> data.tobytes(), offsets.tolist()
+    (b'abc', [0, 2, 2, 3])
+    """
     _require_values(column)
     if not len(column):
         return np.zeros(0, np.uint8), np.zeros(1, np.int64)

@@ -1,10 +1,27 @@
-"""Roaring bitmaps in their portable serialisation, as CRoaring, Java and Go write it (RoaringFormatSpec).
+"""Roaring bitmaps in their portable serialisation, as CRoaring, Java and Go write it.
+
+The format is https://github.com/RoaringBitmap/RoaringFormatSpec.
 
 `_bitmaps binary`, little-endian: a cookie, 12346 followed by the number of containers as 32 bits, or, where a container
 is made of runs, 12347 with the number less one in its upper 16 bits, followed by a bit a container (1: runs). Then for
 each container its key (row >> 16) and its cardinality less one, 16 bits each; then its position, 32 bits (left out
 where there are runs and less than 4 containers); then the containers: up to 4096 rows & 0xFFFF of 16 bits, or 8192
 bytes of bits, or the number of runs and for each its first row and its length less one.
+
+Rows 5, 12 and 64 of a block of 72 rows: the cookie 12346, 1 container; key 0, cardinality 3 - 1; position 16; the rows.
+
+>>> b = KeyBytes(rows=72, first=np.array([0, 3]), position=np.array([0, 1, 8]), value=np.uint8([0x20, 0x10, 0x01]))
+>>> (bitmaps,) = encode(b)
+>>> stored = bitmaps[0].as_py()
+>>> [stored[begin:end].hex(" ") for begin, end in ((0, 8), (8, 12), (12, 16), (16, 22))]
+['3a 30 00 00 01 00 00 00', '00 00 02 00', '10 00 00 00', '05 00 0c 00 40 00']
+
+All of 64 rows: the cookie 12347, 1 - 1 containers, whose bit says runs; key 0, cardinality 64 - 1; 1 run, of row 0 and
+63 rows more.
+
+>>> b = KeyBytes(rows=64, first=np.array([0, 8]), position=np.arange(8), value=np.full(8, 0xFF, np.uint8))
+>>> encode(b)[0][0].as_py().hex(" ")
+'3b 30 00 00 01 00 00 3f 00 01 00 00 00 3f 00'
 """
 
 from __future__ import annotations

@@ -17,10 +17,10 @@ from hive_bitmap.bitmaps.writing import byte_lengths, fill, tail_bits
 
 @dataclass(frozen=True)
 class BitLayout:
-    """Where the b blocks of a selection lie in it."""
+    """Where the b blocks of a selection lie in it: a selection is a uint8 array of starts[b] bytes."""
 
-    rows: NDArray[np.int64]  # b
-    starts: NDArray[np.int64]  # b + 1, in bytes
+    rows: NDArray[np.int64]  # b: how many rows each block has
+    starts: NDArray[np.int64]  # b + 1: the byte at which each block begins, and the end of the last one
 
 
 def layout(rows: ArrayLike) -> BitLayout:
@@ -60,12 +60,17 @@ def and_not(left: NDArray[np.uint8], right: NDArray[np.uint8]) -> NDArray[np.uin
 
 
 def counts(bits: NDArray[np.uint8], where: BitLayout) -> NDArray[np.int64]:
-    """How many rows of each block are selected."""
+    """How many rows of each block are selected (int64, b).
+
+    >>> where = layout([9, 0, 8])
+    >>> counts(np.array([0b101, 1, 0xFF], np.uint8), where).tolist()
+    [3, 0, 8]
+    """
     return segment_sums(np.bitwise_count(bits), where.starts)
 
 
 def any_in(bits: NDArray[np.uint8], where: BitLayout) -> NDArray[np.bool_]:
-    """Which blocks have a selected row."""
+    """Which blocks have a selected row (bool, b)."""
     found = np.zeros(len(where.rows), bool)
     filled = np.flatnonzero(where.rows)
     if len(filled):
@@ -74,7 +79,11 @@ def any_in(bits: NDArray[np.uint8], where: BitLayout) -> NDArray[np.bool_]:
 
 
 def rows(bits: NDArray[np.uint8], where: BitLayout, block: int) -> NDArray[np.int64]:
-    """The selected rows of one block, 0-based and ascending."""
+    """The numbers of the selected rows of one block (int64), 0-based and ascending.
+
+    >>> rows(np.array([0b101, 1], np.uint8), layout([9]), block=0).tolist()
+    [0, 2, 8]
+    """
     return np.flatnonzero(np.unpackbits(bits[where.starts[block] : where.starts[block + 1]], bitorder="little"))
 
 

@@ -47,7 +47,8 @@ class BuildReport:
 
     Sizes are in bytes, `index_rows` rows of the index table. `files_read` base files of `bytes_read` were indexed,
     `shards_kept` of the shards taken over as they were. `changed` counts base files that arrived, changed or vanished
-    while the build ran: what it did not see of that is read whole. `unindexed` are files left out, with the reasons.
+    while the build ran; until the next rebuild, queries read those that are not indexed as they are whole.
+    `unindexed` are files left out, as pairs of path and reason.
     """
 
     definition: Definition

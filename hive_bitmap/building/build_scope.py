@@ -42,7 +42,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Build:
-    """A build as it is planned: the partitions that it looks at, its indexes, and what becomes of each of both."""
+    """A build as it is planned: its indexes, the partitions that it looks at, and what it does for each such pair."""
 
     base: Table
     found: tuple[Source, ...]

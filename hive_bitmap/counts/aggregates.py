@@ -88,8 +88,9 @@ def group_counts(
 ) -> pa.Table:
     """The distinct values of these columns among the rows that satisfy the predicate, and how often each occurs.
 
-    A table of the columns, under the table's names for them, and `count`; the order of its rows means nothing. The
-    index counts keys of one index, or of two where one of them has few keys, and partition columns; else Spark does.
+    The result has one row for each combination of values that occurs, in no order: the columns, under the table's names
+    for them, and `count` (int64). The index alone answers for the columns of one
+    index, or of two of which one has few keys, and partition columns besides; else Spark counts.
     Raises what `plan` raises.
     """
     request = Request(table, predicate, None, True, strategy, keys=tuple(columns))

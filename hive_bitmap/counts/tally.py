@@ -59,6 +59,8 @@ class _Part:
 def tally(unit: Unit, predicate: Predicate, answers: Answers, keys: Sequence[str]) -> pa.Table | None:
     """The distinct keys of the unit's rows of which the predicate is TRUE, each with how often it occurs.
 
+    The columns are `keys` (lower-case names), in the Arrow types of the index, and COUNT (int64).
+
     Every file must be known to the indexes of the keys, and of the predicate exactly. None where the keys lie in two
     indexes and both have more than MOST_PARTS, or in more than two. Raises CorruptIndex or CorruptBitmap for a damaged
     index.

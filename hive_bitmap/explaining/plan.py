@@ -26,24 +26,26 @@ REASONS = {
     "store": "the store of the files fails, or does not let us in",
     "error": "something failed; the log says what",
 }
+# Base files of the partitions that the predicate leaves, a row each.
 FILES_SCHEMA = pa.schema(
     [
         ("path", pa.string()),
-        ("partition", pa.string()),
-        ("state", pa.string()),
-        ("reason", pa.string()),
-        ("size", pa.int64()),
-        ("scanned", pa.bool_()),
-        ("blocks", pa.int32()),
+        ("partition", pa.string()),  # as in `a=1/b=x`; empty where the table has none
+        ("state", pa.string()),  # fresh, stale or unindexed
+        ("reason", pa.string()),  # why it is not fresh, as far as that is known
+        ("size", pa.int64()),  # bytes
+        ("scanned", pa.bool_()),  # it is read whole, for the index does not know it as it is, or is damaged
+        ("blocks", pa.int32()),  # how many the index knows; 0 where it does not know the file
     ]
 )
+# Blocks of the files that the index knows as they are, a row each, in the order of the files.
 BLOCKS_SCHEMA = pa.schema(
     [
-        ("file", pa.int32()),
-        ("offset", pa.int64()),
-        ("length", pa.int64()),
+        ("file", pa.int32()),  # row of the file in `files`
+        ("offset", pa.int64()),  # the byte by which readers know the block
+        ("length", pa.int64()),  # bytes
         ("rows", pa.int64()),
-        ("selected", pa.int64()),
+        ("selected", pa.int64()),  # how many of the rows may match
     ]
 )
 
@@ -61,11 +63,14 @@ class IndexUse:
 
 @dataclass(frozen=True)
 class Plan:
-    """How a query is answered. Bytes are of base files; `files` and `blocks` have the schemas of this module.
+    """How a query is answered, and why; `str()` of it is what EXPLAIN prints.
 
-    Figures are None where nothing was looked at, for no index serves the query. `rows_selected` is None also where it
-    is only an upper bound, `rows_total` where files are not indexed. `deleted` counts files that the index knows and
-    that are gone. `code` is the reason for a full scan in a word, a key of REASONS. `str()` is EXPLAIN.
+    `strategy` is one of STRATEGIES, `reason` says in a sentence why, and `code` is, of a full scan, a key of REASONS.
+    `files` and `blocks` have FILES_SCHEMA and BLOCKS_SCHEMA. Figures are None where no index serves the query, so that
+    no file was looked at; `rows_total` is None also where a file is read whole, `rows_selected` where only an upper
+    bound is known. A file that is read whole counts as one block. `bytes_*` are bytes of base files, `index_bytes`
+    those of bitmaps that were looked at. `costs` has estimated seconds by strategy, of those that are possible.
+    `deleted` counts files that the index knows and that are gone.
     """
 
     table: str

@@ -39,10 +39,17 @@ class Format(Protocol):
         """All blocks of the file, in file order; raises Undecodable."""
 
     def column_bytes(self, handle: Any, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:
-        """About how many bytes these columns take in each block, at least 1, as the footer says; raises Undecodable."""
+        """About how many bytes these columns take in each block, at least 1, by the footer; raises Undecodable.
+
+        One number a block, in the order of `blocks`.
+        """
 
     def key_columns(self, handle: Any, block: int, columns: Sequence[KeyColumn]) -> pa.Table:
-        """One block's columns as keys, exactly as Spark shows them; raises Undecodable where that is not sure."""
+        """The columns of block number `block` as keys (see `key_values`), in the given order: all rows of the block.
+
+        Their types are `key_values.arrow_type`; strings may be dictionary-encoded. Values are what Spark shows: raises
+        Undecodable where that is not sure.
+        """
 
     def indirect_columns(self, handle: Any, schema: Sequence[KeyColumn]) -> dict[str, str]:
         """Of all columns of the table, those that `read_rows` must not read from this file, each with the reason."""
@@ -53,8 +60,10 @@ class Format(Protocol):
         columns: Sequence[KeyColumn],
         selection: Sequence[tuple[int, npt.NDArray[np.int64] | None]],
     ) -> Iterator[pa.RecordBatch]:
-        """The selected rows of the file, in file order; raises, at the first or a later batch, FileNotFoundError,
-        Undecodable, FileChanged.
+        """The selected rows of the file, in file order, with these columns.
+
+        `selection` has pairs of a block's number, ascending, and the numbers of its rows, 0-based and ascending, or
+        None for all of them. Raises, at the first or a later batch, FileNotFoundError, Undecodable, FileChanged.
         """
 
 

@@ -1,4 +1,6 @@
-"""Avro: a unit is a block of the file, known by the sync mark before it (Avro specification, object container files).
+"""Avro: a unit is a block of the file, known by the sync mark before it.
+
+The format: https://avro.apache.org/docs/1.11.1/specification/#object-container-files.
 
 A reader takes the blocks whose mark starts in its split.
 """

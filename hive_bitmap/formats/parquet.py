@@ -1,6 +1,7 @@
 """Parquet: a block is a row group, known by the byte where the first data page of its first column begins.
 
-That byte (the dictionary page left out) is the one that Hive's reader tests against a split.
+That byte (the dictionary page left out) is the one that Hive's reader tests against a split, in
+https://github.com/apache/hive/blob/rel/release-2.3.9/ql/src/java/org/apache/hadoop/hive/ql/io/parquet/ParquetRecordReaderBase.java.
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ def place(spark: SparkSession, definition: Definition, location: str | None) -> 
     if location is None:
         root = hadoop_path(f"{home(spark, definition.database)}/{definition.index_table}")
         found = generation.anywhere(root)  # of an index that was renamed, of one that was dropped, of a build at work
-        taken = any(age != generation.NEVER_NEEDED for age in each(generation.unused_for, found))
+        taken = any(usage.state is not generation.State.ORPHANED for usage in each(generation.usage, found))
         return replace(definition, root=f"{root}-{token_hex(4)}" if taken else root)
     root = root_at(location)
     if re.match(r"(?!file:)\w+:/(//|[^/])", root):

@@ -264,7 +264,8 @@ def _spark_type(arrow: pa.DataType) -> str:
 
 def _check_key(column: Column, where: str) -> None:
     base = column.type.partition("(")[0]
-    if column.name.lower() in (BUCKET.name, OFFSET.name, OFFSETS.name, "_bitmaps", "_gap_lengths", "_cardinality"):
+    stored = {field.name for encoding in ENCODINGS.values() for field in encoding.FIELDS}
+    if column.name.lower() in {BUCKET.name, OFFSET.name, OFFSETS.name, "_cardinality", *stored}:
         raise Unsupported(f"column {column.name!r} of {where} has the name of a column of every index table")
     if column.name.lower().startswith("hive_bitmap"):
         raise Unsupported(

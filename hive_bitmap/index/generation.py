@@ -14,7 +14,9 @@ import secrets
 import socket
 import time
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from datetime import datetime, timezone
+from enum import Enum
 from typing import Any
 from urllib.parse import quote
 
@@ -26,9 +28,28 @@ from hive_bitmap.parallel import each
 MARKER = "_built_by"  # who builds, or built, this generation, since when, and of which index
 RETIRED = "_retired"  # when it was replaced
 GRACE_SECONDS = 24 * 3600  # readers in flight may still hold a plan of a generation that is this young
-NEVER_NEEDED = float("inf")  # how long nobody has needed what was never finished
 DELETIONS = 5  # tries at a folder that another process deletes too
 _NAME = re.compile(r"generation-\d{8}T\d{6}-[0-9a-f]{8}")
+
+
+class State(Enum):
+    """What the markers of a generation say of it; whether the metastore references it is another question."""
+
+    BUILDING = "its builder may still be at work"
+    COMPLETE = "it is complete, and nobody has noted that it was replaced"
+    REPLACED = "it is noted when another one took its place"
+    ORPHANED = "its builder died before it was complete"
+
+
+@dataclass(frozen=True)
+class Usage:
+    """The state of a generation, and for how many seconds no reader can have needed it if nothing references it.
+
+    These are 0 for one that is BUILDING or COMPLETE, and infinite for one that is ORPHANED: it never had a reader.
+    """
+
+    state: State
+    unused_seconds: float = 0.0
 
 
 def new_name() -> str:
@@ -109,33 +130,35 @@ def size(folder: str) -> int:
 
 
 def superseded(folders: Iterable[str], live: Collection[str], grace_seconds: float = GRACE_SECONDS) -> list[str]:
-    """The generations that may go: not live, and retired for longer than the grace period or half-built by the dead.
+    """Which of these folders may be deleted: not in `live`, and ORPHANED, or REPLACED for at least the grace period.
 
-    The grace period of one that is neither live nor retired, and whose builder is dead, begins now.
+    The grace period of one that is COMPLETE, and not in `live`, begins now.
     """
     unused = [folder for folder in folders if folder not in live]
-    ages = each(unused_for, unused)
-    each(retire, [folder for folder, age in zip(unused, ages, strict=True) if age == 0])
-    return [folder for folder, age in zip(unused, ages, strict=True) if age is not None and age >= grace_seconds]
+    usages = list(zip(unused, each(usage, unused), strict=True))
+    each(retire, [folder for folder, found in usages if found.state is State.COMPLETE])
+    return [
+        folder
+        for folder, found in usages
+        if found.state is not State.BUILDING and found.unused_seconds >= grace_seconds
+    ]
 
 
-def unused_for(folder: str) -> float | None:
-    """For how many seconds nobody can have needed a generation that no metastore entry references.
+def usage(folder: str) -> Usage:
+    """The state of a generation by its markers.
 
-    None where its builder may still be at work; 0 where it is complete and nobody has said that it was replaced;
-    NEVER_NEEDED for what a dead builder did not finish. To be asked before it is looked up what is referenced: a
-    builder may publish, and end, between the two.
+    Ask for it before asking the metastore what is referenced: a builder may publish, and end, between the two.
     """
     who = _said(folder, MARKER)
     retired = _said(folder, RETIRED).get("retired")
     if retired is not None:
-        return max(time.time() - float(retired), 0.0)
+        return Usage(State.REPLACED, max(time.time() - float(retired), 0.0))
     complete = stores.exists(f"{folder}/{FOLDER}/shards.parquet")
     young = time.time() - float(who.get("started", built(folder))) < GRACE_SECONDS
     at_work = _alive(int(who["pid"])) and (young or not complete) if who.get("host") == socket.gethostname() else young
     if at_work:
-        return None
-    return 0.0 if complete else NEVER_NEEDED
+        return Usage(State.BUILDING)
+    return Usage(State.COMPLETE) if complete else Usage(State.ORPHANED, float("inf"))
 
 
 def delete(folders: Iterable[str]) -> None:

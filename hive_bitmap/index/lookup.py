@@ -46,17 +46,17 @@ class KeyStats:
 
 @dataclass(frozen=True)
 class Entries:
-    """Rows of one row group of a shard without their bitmaps: where their blocks are, and how many rows they stand for.
+    """Rows of one row group of a shard without their bitmaps: n pairs of a base file and a block of it.
 
-    `rows` are their numbers in the row group, ascending; the same one may stand here for several blocks of COMPACT,
-    where `cardinality` is None.
+    A row of BITMAP is one such pair. A row of COMPACT has many blocks, so its number occurs here once for each of them;
+    `cardinality` is then None, for COMPACT does not know which rows of a block hold the key.
     """
 
-    group: int
-    rows: Longs
-    buckets: pa.DictionaryArray
-    offsets: Longs
-    cardinality: Longs | None
+    group: int  # number of the row group in the shard
+    rows: Longs  # n: number of the row in the row group, ascending
+    buckets: pa.DictionaryArray  # n: paths of base files, as strings
+    offsets: Longs  # n: the byte by which the block is known, see `formats.blocks`
+    cardinality: Longs | None  # n: how many rows of the block hold the key
 
 
 def find(
@@ -67,10 +67,11 @@ def find(
     matches: Callable[[pa.Array], Flags],
     compact: bool = False,
 ) -> Iterator[Entries]:
-    """The entries of a shard whose value of the field `key` matches, a row group at a time.
+    """The entries of a shard of `size` bytes whose value of the field `key` matches, a row group at a time.
 
-    `wanted` says whether a row group with these statistics may hold a match; `matches` is asked for the distinct keys
-    of each of the others. Raises CorruptIndex for a shard that is missing, truncated or damaged.
+    Row groups of which `wanted` says, by their statistics, that no key can match are not read. Of each of the others
+    `matches` gets the distinct keys, in the type of `key`, and returns a flag for each. Raises CorruptIndex for a shard
+    that is missing, truncated or damaged.
     """
     with _reading(path):
         groups = [group for group, stats in enumerate(_statistics(path, size, key.name)) if wanted(stats)]
@@ -84,9 +85,10 @@ def find(
 def keyed(
     path: str, size: int, keys: Sequence[pa.Field], wanted: Callable[[KeyStats], bool]
 ) -> Iterator[tuple[list[pa.DictionaryArray], Entries]]:
-    """All entries of a shard of bitmaps with the values of these fields, a row group at a time.
+    """All entries of a shard of bitmaps, a row group at a time, each with its values of the fields `keys`.
 
-    `wanted` says by the statistics of the first field which row groups to look at. Raises CorruptIndex.
+    The values of a row group of n rows are an array of n values for each field, dictionary-encoded. Row groups of which
+    `wanted` says, by the statistics of the first field, that they are not needed are left out. Raises CorruptIndex.
     """
     with _reading(path):
         groups = [group for group, stats in enumerate(_statistics(path, size, keys[0].name)) if wanted(stats)]
@@ -110,7 +112,7 @@ def bitmaps(path: str, size: int, group: int, encoding: str) -> CachedBitmaps:
 
 
 def distinct(path: str, size: int, key: pa.Field) -> pa.Array:
-    """The distinct values of one key column of a shard. Raises CorruptIndex."""
+    """The distinct values of one key column of a shard, in the type of `key`, NULL among them. Raises CorruptIndex."""
     with _reading(path), _open(path, size) as file:
         return pc.unique(file.read(columns=[key.name])[key.name].cast(key.type))
 
@@ -127,7 +129,7 @@ def open_checked(source: pa.NativeFile, metadata: pq.FileMetaData, sums: Sequenc
 
 
 def cardinalities(path: str) -> Longs:
-    """The cardinality of each row of a shard, from the file beside it. Raises CorruptIndex."""
+    """The cardinality of each row of a shard (int64), in its order, from the file beside it. Raises CorruptIndex."""
     beside = cardinalities_path(path)
     with _reading(beside):
         content = stores.read_kept(beside)

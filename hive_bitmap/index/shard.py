@@ -8,7 +8,7 @@ Beside it, in `_manifest`, a Parquet file of one column holds the cardinality of
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,7 +102,7 @@ def _written(path: str, rows: pa.Table, definition: Definition) -> tuple[int, li
 
 def _write(sink: pa.NativeFile, rows: pa.Table, definition: Definition) -> None:
     with pq.ParquetWriter(sink, rows.schema, **_layout(definition)) as writer:
-        for start, end in _row_groups(rows):
+        for start, end in _row_groups(rows, {field.name for field in definition.bitmap_fields}):
             writer.write_table(rows.slice(start, end - start), row_group_size=max(end - start, 1))
 
 
@@ -136,13 +136,13 @@ def _layout(definition: Definition) -> dict[str, Any]:
     }
 
 
-def _row_groups(rows: pa.Table) -> Iterator[tuple[int, int]]:
-    """Where to cut: after each ROW_GROUP_BYTES of bitmaps or ROW_GROUP_ROWS rows."""
+def _row_groups(rows: pa.Table, bitmaps: Collection[str]) -> Iterator[tuple[int, int]]:
+    """Where to cut: after each ROW_GROUP_BYTES of `bitmaps`, the columns of these names, or ROW_GROUP_ROWS rows."""
     if rows.num_rows == 0:
         return
     weight = np.full(rows.num_rows, ROW_BYTES, np.int64)
     for name in rows.column_names:
-        if name == "_bitmaps" and pa.types.is_binary(rows.schema.field(name).type):
+        if name in bitmaps and pa.types.is_binary(rows.schema.field(name).type):
             weight += pc.binary_length(rows[name]).to_numpy()
         elif pa.types.is_list(rows.schema.field(name).type):
             weight += pc.list_value_length(rows[name]).to_numpy() * (

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def rename(spark: SparkSession, table: str, name: str, new_name: str) -> None:
-    """Give an index another name, and its index table the name that goes with it, unless it has one of its own.
+    """Give an index another name. Its index table is renamed with it, unless IN TABLE gave that a name of its own.
 
-    Files stay where they are, so readers in flight finish. Raises NotFound, AlreadyExists and InvalidProperty.
+    Files stay where they are, so queries in flight finish. Raises NotFound, AlreadyExists and InvalidProperty.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
     index = catalog.named(base, indexes, name)

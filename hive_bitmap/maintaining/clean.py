@@ -15,7 +15,7 @@ from hive_bitmap import stores
 from hive_bitmap.errors import NotFound
 from hive_bitmap.index import catalog, generation
 from hive_bitmap.index.catalog import Index
-from hive_bitmap.index.generation import GRACE_SECONDS
+from hive_bitmap.index.generation import GRACE_SECONDS, State, Usage
 from hive_bitmap.metastore import metastore
 from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.parallel import each
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class Leftover:
     """A generation that nothing references: its folder, its size in bytes, and why it is left.
 
-    It is deleted if it is `due`; else that waits for so many more `seconds`.
+    It is deleted if it is `due`, which it is in so many `seconds`.
     """
 
     path: str
@@ -58,12 +58,13 @@ def clean(
     grace_seconds: float = GRACE_SECONDS,
     dry_run: bool = False,
 ) -> list[Leftover]:
-    """Delete what builds left behind of the indexes of a table, or of the current database; returns all that is left.
+    """Delete what builds left behind of the indexes of a table, or, without one, of the current database.
 
-    What is not `due` yet stays: readers in flight may need a generation for `grace_seconds` after it was replaced,
-    which begin now where nobody has noted when that was. With `dry_run` nothing is deleted or noted. `location` is the
-    LOCATION of an index whose table others dropped: nothing else tells of it any more. Raises NotFound for a folder
-    that is not there, and for a table that neither is nor has left anything.
+    Returns all that was found. What is not `due` yet is kept: a query that runs may still read a generation, for
+    `grace_seconds` after it was replaced. Where it was not noted when that was, they begin now. With `dry_run` nothing
+    is deleted or noted. `location` is the LOCATION of an index whose table was dropped otherwise than by hive_bitmap,
+    so that its files are known to nobody. Raises NotFound for a folder that is not there, and for a table that does not
+    exist and of which nothing is left.
     """
     database, name = metastore.split_name(spark, table) if table else (spark.catalog.currentDatabase().lower(), None)
     tables = catalog.tables_of_database(spark, database)
@@ -71,12 +72,16 @@ def clean(
     found = [*_of_indexes(indexes), *_of_dropped(spark, database, name, tables, location)]
     if table is not None and not indexes and not found:
         metastore.describe(spark, table)
-    ages = each(generation.unused_for, (one.path for one in found))  # before asking what is live: see `unused_for`
+    usages = each(generation.usage, (one.path for one in found))  # before asking what is live: see `usage`
     live = {folder for index in indexes for folder in catalog.states(spark, index).values()}
-    unused = [(one, age) for one, age in zip(found, ages, strict=True) if age is not None and one.path not in live]
-    left = [_leftover(one, age, grace_seconds) for one, age in unused]
+    unused = [
+        (one, usage)
+        for one, usage in zip(found, usages, strict=True)
+        if usage.state is not State.BUILDING and one.path not in live
+    ]
+    left = [_leftover(one, usage, grace_seconds) for one, usage in unused]
     if not dry_run:
-        each(generation.retire, (one.path for one, age in unused if age == 0))
+        each(generation.retire, (one.path for one, usage in unused if usage.state is State.COMPLETE))
         _delete([one for (one, _), leftover in zip(unused, left, strict=True) if leftover.due])
     return left
 
@@ -116,14 +121,14 @@ def _overlap(one: str, other: str) -> bool:
     return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
 
 
-def _leftover(found: _Found, age: float, grace_seconds: float) -> Leftover:
+def _leftover(found: _Found, usage: Usage, grace_seconds: float) -> Leftover:
     if found.dropped:
         why = f"index {found.dropped} was dropped"
-    elif age == generation.NEVER_NEEDED:
+    elif usage.state is State.ORPHANED:
         why = "half-built: its build died"
     else:
         why = "another generation took its place"
-    return Leftover(found.path, generation.size(found.path), why, max(grace_seconds - age, 0.0))
+    return Leftover(found.path, generation.size(found.path), why, max(grace_seconds - usage.unused_seconds, 0.0))
 
 
 def _delete(found: Sequence[_Found]) -> None:

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
 
 def drop(spark: SparkSession, table: str, name: str, *, if_exists: bool = False, where: str | None = None) -> bool:
-    """Drop an index and delete its generations, and nothing else; whether there was one.
+    """Drop an index and delete its generations, and nothing else; returns whether there was one.
 
-    With `where`, SQL over the partition columns, only what it covers of the partitions of which that is true, and all
-    of it with the last of them. The base table may be gone. Raises NotFound for an unknown table or index unless
-    `if_exists`, and for partitions that it does not cover; Unsupported for some partitions of an index on all.
+    `where`, SQL over the partition columns, limits that to the partitions of which it is true; with the last partition
+    that the index covers, the index itself is dropped. The base table may be gone. Raises NotFound for an unknown table
+    or index unless `if_exists`, and where the index covers no partition of which `where` is true; Unsupported for
+    `where` with an index that was made without a WHERE, so that it covers all partitions.
     """
     metastore.split_name(spark, table)  # what is no name of a table is an error all the same
     try:
@@ -45,7 +46,7 @@ def drop(spark: SparkSession, table: str, name: str, *, if_exists: bool = False,
 
 
 def drop_table(spark: SparkSession, table: str) -> None:
-    """Drop a table with all its indexes, these first; a table that is gone already leaves its indexes to drop.
+    """Drop the indexes of a table, then the table. Where the table is gone already, its indexes are dropped.
 
     Raises NotFound for an unknown table, and Unsupported for a view.
     """

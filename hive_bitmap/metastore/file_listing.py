@@ -138,6 +138,11 @@ def base_files(folder: str) -> list[FileStatus]:
 
 
 def is_visible(name: str) -> bool:
-    """Whether Spark lists a file of that name (InMemoryFileIndex.shouldFilterOutPathName)."""
+    """Whether Spark reads rows of a file of that name.
+
+    By `shouldFilterOutPathName` of
+    https://github.com/apache/spark/blob/v4.0.0/core/src/main/scala/org/apache/spark/util/HadoopFSUtils.scala, without
+    the Parquet summary files (`_metadata`, `_common_metadata`) that it lists, too: they hold no rows.
+    """
     hidden = (name.startswith("_") and "=" not in name) or name.startswith(".") or name.endswith("._COPYING_")
     return not hidden

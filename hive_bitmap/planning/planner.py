@@ -43,29 +43,23 @@ DIRECT_STRATEGY = {"parquet": ROWS, "orc": BLOCKS}
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked: the table's names, the predicate's text, and what the reader will need.
-
-    `columns` are lower-case names of data columns; `unreadable` are paths of files to be read whole that only the
-    engine can read, with the reason; `cores` is how many tasks run at once; `share` is that of the files' bytes which
-    the columns take; `native` if Spark's own reader can be told blocks; `store` how fast the files come. What is looked
-    up may be a sample: the table has so many `times` its bytes.
-    """
+    """What the price of a strategy depends on, beside what the indexes say of the files."""
 
     table: str
-    predicate: str | None
-    format: str
-    columns: frozenset[str]
-    schema_crc: int
-    cores: int
+    predicate: str | None  # as the user wrote it
+    format: str  # a key of FORMATS
+    columns: frozenset[str]  # data columns that are read, in lower case
+    schema_crc: int  # of the table's columns as they are now
+    cores: int  # how many tasks run at once
     count: bool = False
-    unreadable: Mapping[str, str] = field(default_factory=dict)
+    unreadable: Mapping[str, str] = field(default_factory=dict)  # files read whole that only Spark reads: path, reason
     engine_can_skip_files: bool = True
     engine_can_skip_splits: bool = False
-    engine_reads_only: bool = False
-    share: float = 1.0
-    native: bool = False
-    store: Speed = LOCAL
-    times: float = 1.0
+    engine_reads_only: bool = False  # the setting hive_bitmap.engine_reads_only
+    share: float = 1.0  # of the files' bytes, that the columns take
+    native: bool = False  # whether Spark's own reader can be told blocks
+    store: Speed = LOCAL  # how fast the files come
+    times: float = 1.0  # the bytes of the table by those of what was looked up, which may be a sample
 
 
 def full_scan(

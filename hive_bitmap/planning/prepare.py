@@ -80,7 +80,7 @@ class Prepared:
 def prepare(
     spark: SparkSession, request: Request, resolved: ResolvedTable | None = None, known: Snapshot | None = None
 ) -> Prepared:
-    """Plan a request, of a `resolved` that Spark itself plans; what is `known` of it was found out for another request.
+    """Plan a request. `resolved` is its table as Spark's optimizer told it, `known` a snapshot to take over if it fits.
 
     Raises NotFound for unknown names and InvalidPredicate for a predicate that Spark refuses.
     """

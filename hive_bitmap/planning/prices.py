@@ -35,21 +35,17 @@ SPLIT_BYTES = 32 << 20  # of a file in the local file system; those of others ar
 
 @dataclass(frozen=True)
 class Reads:
-    """What is read of a table: bytes of all its files, of those that are read whole, of these and of selected blocks as
-    far as they are decoded, of the files (or splits) of which the engine needs anything; the selected rows; the bytes
-    of selected blocks, and the ranges that they make where neighbours are read together; how many files there are, and
-    how many are opened.
-    """
+    """How much is read of a table, in bytes of its files where nothing else is said."""
 
-    total: int
-    whole: int
-    decoded: int
-    needed: int
-    rows: int
-    blocks: int
-    ranges: int
-    files: int = 0
-    opened: int = 0
+    total: int  # all files
+    whole: int  # files that are read whole
+    decoded: int  # these, and what is decoded of selected blocks
+    needed: int  # files, or splits, of which Spark needs anything
+    rows: int  # how many rows are selected
+    blocks: int  # selected blocks
+    ranges: int  # how many ranges selected blocks make, neighbours being read together
+    files: int = 0  # how many there are
+    opened: int = 0  # how many files are opened
 
     def times(self, factor: float) -> Reads:
         """What is read of a table of which this is a sample."""

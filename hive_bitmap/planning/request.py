@@ -24,19 +24,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Request:
-    """What a caller asked for; `columns` of None are all. Where it `must_pay`, nothing is looked up that cannot.
-
-    With `count`, rows are counted by `keys`, columns of the table, or by each of `grouping_sets`, sets of them.
-    """
+    """What a caller asked for: rows of a table, or, with `count`, how many there are."""
 
     table: str
-    predicate: str | None
-    columns: tuple[str, ...] | None = None
+    predicate: str | None  # Spark SQL; None: all rows
+    columns: tuple[str, ...] | None = None  # to fetch; None: all
     count: bool = False
-    strategy: str | None = None
-    must_pay: bool = False
-    keys: tuple[str, ...] = ()
-    grouping_sets: tuple[tuple[str, ...], ...] = ()
+    strategy: str | None = None  # that the caller chose, one of STRATEGIES; None: the cheapest
+    must_pay: bool = False  # look nothing up where even the best outcome is no quicker than Spark alone
+    keys: tuple[str, ...] = ()  # columns by which rows are counted
+    grouping_sets: tuple[tuple[str, ...], ...] = ()  # sets of columns, by each of which rows are counted
 
 
 Evaluate = Callable[[SparkLeaf, Column, pa.Array], pa.Array | None]

@@ -1,4 +1,4 @@
-"""From the text of a request to its resolved: the table, its indexes, the settings, and the predicate, parsed once."""
+"""From the text of a request to its table, with indexes and settings, and the predicate, parsed once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def resolve(spark: SparkSession, request: Request) -> ResolvedTable:
-    """The resolved of a request that names its table and holds its predicate as SQL.
+    """The resolved table of a request that names its table and holds its predicate as SQL.
 
     Raises NotFound for an unknown table and InvalidPredicate for a predicate that Spark refuses.
     """

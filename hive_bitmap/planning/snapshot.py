@@ -1,4 +1,4 @@
-"""A resolved as it is at one moment: the partitions that its predicate leaves, and what indexes know of their files."""
+"""A table as it is at one moment: the partitions that its predicate leaves, and what indexes know of their files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Snapshot:
 
     @property
     def bytes(self) -> int:
-        """Of the files of all partitions."""
+        """The size of all files of the partitions."""
         return sum(file.size for partition in self.partitions for file in partition.files)
 
     @property
@@ -52,7 +52,7 @@ class Snapshot:
         return sum(len(partition.files) for partition in self.partitions)
 
     def sample(self) -> Snapshot | None:
-        """Some of many partitions, evenly spread; None of few."""
+        """The snapshot with SAMPLED of its partitions, evenly spread; None where it has fewer than twice as many."""
         step = len(self.partitions) // SAMPLED
         if step < 2:
             return None
@@ -66,7 +66,7 @@ class Snapshot:
 
 
 def take(spark: SparkSession, resolved: ResolvedTable, indexes: Sequence[Index]) -> Snapshot:
-    """The resolved as it is now, with what these of its indexes know.
+    """The table of a request as it is now, with what these of its indexes know.
 
     Raises Unsupported for a folder whose layout leaves doubt, and StoreError.
     """

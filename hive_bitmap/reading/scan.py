@@ -44,8 +44,10 @@ def plan(
     count: bool = False,
     strategy: str | None = None,
 ) -> Plan:
-    """How `scan` (or, with `count`, `count`) would answer now; `str()` of it is EXPLAIN.
+    """How `scan` (or, with `count`, `hive_bitmap.count`) would answer now; `str()` of it is what EXPLAIN prints.
 
+    `predicate` is a condition in Spark SQL, None for all rows; `columns` are those to fetch, None for all. `strategy`
+    overrides the choice by cost: `index only`, `rows`, `blocks`, `files` or `full scan`. No row of the table is read.
     Raises NotFound for an unknown table or column and InvalidPredicate for a predicate that is not SQL.
     """
     request = _request(table, predicate, columns, count, strategy)

@@ -52,45 +52,45 @@ class PartitionState:
 
 @dataclass(frozen=True)
 class Lookup:
-    """A unit of fresh files of one partition, the predicate that is left for them, and what the reading task needs."""
+    """Fresh files of one partition that are looked up together. The last three have an item for each file."""
 
-    partition: int
+    partition: int  # its number in `LookupResults.partitions`
     unit: Unit
-    predicate: Predicate
+    predicate: Predicate  # what is left of it when the values of the partition are put in
     fingerprints: tuple[Fingerprint, ...]
-    indirect: tuple[frozenset[str], ...]  # of each file: lower-case columns that only the engine reads alike
-    schema_crc: tuple[int, ...]
+    indirect: tuple[frozenset[str], ...]  # columns, in lower case, of which Arrow may read other values than Spark
+    schema_crc: tuple[int, ...]  # of the table's columns when the file was indexed, see `definition.schema_crc`
 
 
 @dataclass(frozen=True)
 class LookupResult:
-    """What a lookup found: selected rows of each block, exact files, damaged files, and index bytes decoded."""
+    """What a lookup found in the files and b blocks of its unit."""
 
-    counts: Longs
-    exact: npt.NDArray[np.bool_]
-    damaged: Mapping[int, str]
-    index_bytes: int
+    counts: Longs  # b: how many rows of each block are selected
+    exact: npt.NDArray[np.bool_]  # of each file: every selected row matches
+    damaged: Mapping[int, str]  # numbers of files whose index cannot be read, and why
+    index_bytes: int  # bytes of bitmaps that were looked at
 
 
 @dataclass(frozen=True)
 class WholeFile:
-    """A file that is read whole: it is stale, unindexed, or its shard is damaged."""
+    """A file that is read whole, for no index knows it as it is now."""
 
-    partition: int
+    partition: int  # its number in `LookupResults.partitions`
     status: FileStatus
-    state: str
-    reason: str
+    state: str  # STALE or UNINDEXED
+    reason: str  # why it is not indexed; may be empty
 
 
 @dataclass(frozen=True)
 class LookupResults:
-    """All files that a predicate may concern, before the strategy is chosen; `found[i]` belongs to `lookups[i]`."""
+    """All files that a predicate may concern, before the strategy is chosen."""
 
     partitions: tuple[PartitionState, ...]
     lookups: tuple[Lookup, ...]
-    found: tuple[LookupResult, ...]
+    found: tuple[LookupResult, ...]  # found[i] is that of lookups[i]
     whole: tuple[WholeFile, ...]
-    deleted: int
+    deleted: int  # files that an index knows and that are gone
 
 
 def look_up(lookup: Lookup, answers: Answers) -> LookupResult:

@@ -15,11 +15,11 @@ from hive_bitmap.predicates.matching import interval, matches
 from hive_bitmap.predicates.nodes import And, Constant, Or, Predicate, SparkLeaf, Unknown
 
 Flags = npt.NDArray[np.bool_]
-Answers = Mapping[SparkLeaf, pa.Array]  # the keys of which Spark said TRUE
+Answers = Mapping[SparkLeaf, pa.Array]  # the distinct keys, in the column's Arrow type, of which Spark said TRUE
 
 
 def key_matches(node: Predicate, keys: pa.Array, answers: Answers) -> Flags:
-    """Of which keys a predicate over one column is TRUE, or may be."""
+    """Of which keys a predicate over one column is TRUE, or may be: a flag for each key, also for NULL."""
     match node:
         case Constant(value):
             return np.full(len(keys), value is True)

@@ -18,38 +18,38 @@ Longs = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class IndexPart:
-    """What one index holds of a unit: the field of the key, its shards (path, size), and the files that it knows.
+    """What one index holds of one column of a unit."""
 
-    `files` are numbers of the unit's files. `encoding` is empty for COMPACT.
-    """
-
-    index: str
-    key: pa.Field
-    encoding: str
-    shards: tuple[tuple[str, int], ...]
-    files: Longs
+    index: str  # its name
+    key: pa.Field  # the column, with the Arrow type of its keys
+    encoding: str  # of its bitmaps, a key of ENCODINGS; empty for COMPACT
+    shards: tuple[tuple[str, int], ...]  # path and size in bytes
+    files: Longs  # the numbers, in `Unit.paths`, of the files that it knows
 
 
 @dataclass(frozen=True)
 class Unit:
-    """Base files and their blocks, zero-row blocks included, in file order; `parts` by lower-case column name."""
+    """Base files that are looked up together, and their b blocks, those without rows too, in file order."""
 
     paths: tuple[str, ...]
-    file: Longs
-    offset: Longs
-    length: Longs
-    rows: Longs
-    parts: Mapping[str, IndexPart]
+    file: Longs  # b: the number of the block's file in `paths`
+    offset: Longs  # b: the byte by which readers know the block
+    length: Longs  # b: its bytes in the file
+    rows: Longs  # b
+    parts: Mapping[str, IndexPart]  # by lower-case column name
 
     def known(self, part: IndexPart) -> Flags:
-        """Which files an index knows."""
+        """Which files an index knows: a flag for each of `paths`."""
         known = np.zeros(len(self.paths), bool)
         known[part.files] = True
         return known
 
 
 class BlockNumbers:
-    """From (bucket, offset) to the number of a block, whole columns at once; `known` may change later on."""
+    """From (path, offset) of index rows to the number of a block of the unit, whole columns at once.
+
+    `known` has a flag for each file: index rows of other files are passed over. The flags may change after this.
+    """
 
     def __init__(self, unit: Unit, known: Flags) -> None:
         self.paths = pa.array(unit.paths, pa.string())
@@ -61,8 +61,10 @@ class BlockNumbers:
         self.keys, self.blocks = keys[order], self.blocks[order]
 
     def find(self, buckets: pa.DictionaryArray, offsets: Longs) -> tuple[Longs, Longs]:
-        """The block of each row, and which rows have one: those of known files; raises CorruptIndex for an offset
-        that no block of its file has."""
+        """Of n index rows the numbers of those whose file is known (second), and the block of each of these (first).
+
+        Raises CorruptIndex for an offset that no block of its file has.
+        """
         file = _numbers(buckets, self.paths)
         mine = np.flatnonzero((file >= 0) & self.known[file])
         wanted = offsets[mine]

@@ -39,17 +39,17 @@ Bits = npt.NDArray[np.uint8]
 
 @dataclass
 class Selection:
-    """The rows of a unit that may match. `bits` of None are all rows; `damaged` files have an index that is broken."""
+    """The rows of a unit that may match."""
 
     unit: Unit
-    layout: BitLayout
-    bits: Bits | None
+    layout: BitLayout  # of `bits`: the blocks of the unit, in its order
+    bits: Bits | None  # None: all rows
     exact: Flags  # of each file: every selected row matches
-    damaged: dict[int, str] = field(default_factory=dict)
-    index_bytes: int = 0
+    damaged: dict[int, str] = field(default_factory=dict)  # numbers of files whose index cannot be read, and why
+    index_bytes: int = 0  # bytes of bitmaps that were looked at
 
     def counts(self) -> Longs:
-        """Selected rows of each block."""
+        """How many rows of each block of the unit are selected."""
         return self.layout.rows.copy() if self.bits is None else selection.counts(self.bits, self.layout)
 
     def block_rows(self, block: int) -> Longs | None:
@@ -58,13 +58,16 @@ class Selection:
 
 
 def select(unit: Unit, predicate: Predicate, answers: Answers) -> Selection:
-    """The rows of the unit of which the predicate may be TRUE."""
+    """The rows of the unit of which the predicate may be TRUE: at least all those of which it is.
+
+    What is damaged of an index selects all rows of its files, and is told in the result; nothing is raised for it.
+    """
     evaluation = _Evaluation(unit, answers, _exact_files(unit, predicate, answers))
     return evaluation.selection(evaluation.rows_of(predicate, unit.rows > 0))
 
 
 def count(unit: Unit, predicate: Predicate, answers: Answers) -> tuple[Longs, Selection]:
-    """Selected rows of each block, and the selection without its rows.
+    """How many rows of each block (int64) `select` would select, and its selection, whose `bits` may be left out.
 
     A predicate over one column needs no bits: the keys of a block share no row, so their cardinalities add up.
     """
@@ -78,9 +81,10 @@ def count(unit: Unit, predicate: Predicate, answers: Answers) -> tuple[Longs, Se
 
 
 def matching_share(unit: Unit, node: Predicate, answers: Answers) -> float:
-    """Which share of an index's bitmaps a predicate over its column would have decoded; only keys are read.
+    """The share of the unit's rows, 0 to 0.5, whose bitmaps `select` would decode for a predicate over one column.
 
-    Of the bitmaps of the other keys, where these are fewer. A damaged index has none to decode.
+    It decodes those of the keys that match, or those of the other keys where these hold fewer rows. Only keys and
+    cardinalities are read for this. Of a damaged index, nothing would be decoded.
     """
     column = only_column(node)
     if column is None or column not in unit.parts:

@@ -7,7 +7,7 @@ A store that cannot be asked, or fails as often as it is asked, is a StoreError:
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
@@ -195,14 +195,20 @@ def _store(path: str) -> Store:
 
 @lru_cache(maxsize=64)
 def _remote(scheme: str, authority: str, options: Options) -> Store:
-    if scheme in s3.SCHEMES:
-        return s3.open_bucket(options, authority)
-    if scheme in hdfs.SCHEMES:
-        client = libhdfs if options.hdfs_client == "libhdfs" else hdfs
-        return client.open_cluster(options, scheme, authority)
-    if scheme in clouds.GOOGLE:
-        return clouds.open_google(options, authority)
-    if scheme in clouds.AZURE:
-        return clouds.open_azure(options, authority)
-    known = ", ".join(["file", *hdfs.SCHEMES, *s3.SCHEMES, *clouds.GOOGLE, *clouds.AZURE])
-    raise Unsupported(f"no reader for files of scheme {scheme!r}; known: {known}")
+    if scheme not in _STORES:
+        raise Unsupported(f"no reader for files of scheme {scheme!r}; known: {', '.join(['file', *_STORES])}")
+    return _STORES[scheme](options, scheme, authority)
+
+
+def _open_hdfs(options: Options, scheme: str, authority: str) -> Store:
+    client = libhdfs if options.hdfs_client == "libhdfs" else hdfs
+    return client.open_cluster(options, scheme, authority)
+
+
+# What opens the store of a scheme; a store more is a module, and a line here.
+_STORES: dict[str, Callable[[Options, str, str], Store]] = {
+    **dict.fromkeys(hdfs.SCHEMES, _open_hdfs),
+    **dict.fromkeys(s3.SCHEMES, lambda options, _, bucket: s3.open_bucket(options, bucket)),
+    **dict.fromkeys(clouds.GOOGLE, lambda options, _, bucket: clouds.open_google(options, bucket)),
+    **dict.fromkeys(clouds.AZURE, lambda options, _, container: clouds.open_azure(options, container)),
+}

@@ -19,6 +19,7 @@ import hive_bitmap
 from hive_bitmap.errors import NotFound
 from hive_bitmap.index import catalog, generation
 from hive_bitmap.index.definition import Definition, to_properties
+from hive_bitmap.index.generation import State
 from hive_bitmap.stores import local_path
 from tests.maintaining.life import flat_table, generations, index_table, live, parted_table, require_right
 
@@ -43,25 +44,25 @@ def mark(folder: str | Path, **who: object) -> None:
     path.write_text(json.dumps({**now, **said, **who}))
 
 
-class TestUnusedFor:
-    """For how long nobody can have needed a folder; pure but for the files."""
+class TestUsage:
+    """The state of a generation, and for how long nobody can have needed it; pure but for the files."""
 
     HOUR = 3600.0
 
     @pytest.mark.parametrize(
-        ("host", "alive", "hours", "complete", "retired", "expected"),
+        ("host", "alive", "hours", "complete", "retired", "state", "seconds"),
         [
-            ("", True, 0, False, None, None),
-            ("", True, 999, False, None, None),
-            ("", True, 0, True, None, None),
-            ("", True, 25, True, None, 0),
-            ("", False, 0, False, None, float("inf")),
-            ("", False, 0, True, None, 0),
-            ("other", False, 23, False, None, None),
-            ("other", False, 25, False, None, float("inf")),
-            ("other", False, 25, True, None, 0),
-            ("", True, 0, True, 2, 2 * HOUR),
-            ("other", True, 0, True, 2, 2 * HOUR),
+            ("", True, 0, False, None, State.BUILDING, 0),
+            ("", True, 999, False, None, State.BUILDING, 0),
+            ("", True, 0, True, None, State.BUILDING, 0),
+            ("", True, 25, True, None, State.COMPLETE, 0),
+            ("", False, 0, False, None, State.ORPHANED, float("inf")),
+            ("", False, 0, True, None, State.COMPLETE, 0),
+            ("other", False, 23, False, None, State.BUILDING, 0),
+            ("other", False, 25, False, None, State.ORPHANED, float("inf")),
+            ("other", False, 25, True, None, State.COMPLETE, 0),
+            ("", True, 0, True, 2, State.REPLACED, 2 * HOUR),
+            ("other", True, 0, True, 2, State.REPLACED, 2 * HOUR),
         ],
     )
     def test_by_builder_and_age(
@@ -73,7 +74,8 @@ class TestUnusedFor:
         hours: float,
         complete: bool,
         retired: float | None,
-        expected: float | None,
+        state: State,
+        seconds: float,
     ) -> None:
         folder = tmp_path / generation.new_name()
         (folder / "_manifest").mkdir(parents=True)
@@ -83,16 +85,16 @@ class TestUnusedFor:
             (folder / "_manifest" / "shards.parquet").touch()
         if retired is not None:
             (folder / generation.RETIRED).write_text(json.dumps({"retired": time.time() - retired * self.HOUR}))
-        found = generation.unused_for(str(folder))
-        assert found == pytest.approx(expected, abs=60) if expected is not None else found is None
+        found = generation.usage(str(folder))
+        assert (found.state, found.unused_seconds) == (state, pytest.approx(seconds, abs=60))
 
     def test_of_one_killed_before_its_marker_was_written(self, tmp_path: Path) -> None:
         young, old = tmp_path / generation.new_name(), tmp_path / "generation-20200101T000000-00000000"
         for folder in (young, old):
             folder.mkdir()
             (folder / generation.MARKER).write_text('{"host": "')
-        assert generation.unused_for(str(young)) is None
-        assert generation.unused_for(str(old)) == float("inf")
+        assert generation.usage(str(young)).state is State.BUILDING
+        assert generation.usage(str(old)).state is State.ORPHANED
 
 
 def test_replaced_generations_go_after_the_grace_period(spark: SparkSession, database: str, tmp_path: Path) -> None:
@@ -225,6 +227,6 @@ def test_a_generation_whose_deletion_is_killed_is_still_told_as_one_to_delete(tm
     assert len([path for path in folder.rglob("*") if path.is_file()]) == 6 - files
     assert generation.definition_of(f"file:{folder}") is not None
     if files < 5:  # else the last marker is left, of a build that this process might still be at
-        assert generation.unused_for(f"file:{folder}") == pytest.approx(0, abs=60)
+        assert generation.usage(f"file:{folder}").state is State.REPLACED
     generation.delete([f"file:{folder}"])
     assert not folder.exists()
