@@ -25,10 +25,10 @@ WIDTHS = {"boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "float": 4, "date
 WIDTHS |= dict.fromkeys(("bigint", "double", "timestamp", "timestamp_ntz"), 8)
 WIDE = 16  # of other types
 ORC_STRIDE = 10_000  # rows between two entries of a stripe's row index, unless the writer was told otherwise
-# Requests of a store that wait for each other: of Spark for a file, of Spark for a range of one that it is told and for
-# seeing that the file is still the same, and of our own tasks for a file.
-# These read so many files side by side.
-SPARK_REQUESTS, RANGE_REQUESTS, CHECK_REQUESTS, DIRECT_REQUESTS = 4, 3, 1, 2
+# Requests of a store that wait for each other, from the seconds that `bench.stores` takes with 0, 30 and 100 ms before
+# each: of Spark for a file, and for each further range of one that it is told; for seeing that a file is still the
+# same; and of our own tasks for a file, of which these read so many side by side.
+SPARK_REQUESTS, RANGE_REQUESTS, CHECK_REQUESTS, DIRECT_REQUESTS = 6, 2, 1, 6
 DIRECT_AT_ONCE = 8
 SPLIT_BYTES = 32 << 20  # of a file in the local file system; those of others are four times as large
 
@@ -93,31 +93,32 @@ def too_small(
 
 def scan_seconds(format: str, bytes_total: float, cores: int, files: int = 0, store: Speed = LOCAL) -> float:
     """What Spark takes to read all of these bytes, in so many files."""
-    return SPARK_START + _spark_seconds(format, bytes_total, files * SPARK_REQUESTS, cores, store)
+    return SPARK_START + _spark_seconds(format, bytes_total, cores, store) + waiting_seconds(files, cores, store)
 
 
 def waiting_seconds(files: int, cores: int, store: Speed) -> float:
     """What Spark waits for a store that it reads so many files of, their bytes aside."""
-    return files * SPARK_REQUESTS * store.request / cores
+    return _waits(files, files * SPARK_REQUESTS, cores, store)
 
 
 def engine_seconds(format: str, read: Reads, share: float, cores: int, store: Speed = LOCAL) -> float:
     """What Spark takes to read a share of the bytes that it needs, the rest left out by the index."""
-    seconds = _spark_seconds(format, share * read.needed, read.opened * SPARK_REQUESTS, cores, store)
+    seconds = _spark_seconds(format, share * read.needed, cores, store) + waiting_seconds(read.opened, cores, store)
     return DIRECT_START + store.request + seconds  # tasks list what is left out
 
 
 def native_seconds(format: str, read: Reads, ranges: int, share: float, cores: int, store: Speed = LOCAL) -> float:
     """What Spark takes to read selected blocks, in so many ranges, and the files that are read whole."""
-    waits = ranges * RANGE_REQUESTS + read.opened * CHECK_REQUESTS
-    seconds = _spark_seconds(format, share * (read.blocks + read.whole), waits, cores, store)
+    requests = read.opened * (SPARK_REQUESTS + CHECK_REQUESTS) + max(ranges - read.opened, 0) * RANGE_REQUESTS
+    seconds = _spark_seconds(format, share * (read.blocks + read.whole), cores, store)
+    seconds += _waits(read.opened, requests, cores, store)
     return SPARK_START + NATIVE_LOOKUP + store.request + seconds + ranges * NATIVE_RANGE / cores
 
 
 def native_file_seconds(format: str, read: Reads, share: float, cores: int, store: Speed = LOCAL) -> float:
     """What Spark takes to read the files of which anything is needed, whole."""
-    waits = read.opened * (SPARK_REQUESTS + CHECK_REQUESTS)
-    seconds = _spark_seconds(format, share * read.needed, waits, cores, store)
+    seconds = _spark_seconds(format, share * read.needed, cores, store)
+    seconds += _waits(read.opened, read.opened * (SPARK_REQUESTS + CHECK_REQUESTS), cores, store)
     return SPARK_START + NATIVE_LOOKUP + store.request + seconds
 
 
@@ -131,8 +132,13 @@ def direct_seconds(format: str, read: Reads, share: float, cores: int, store: Sp
     return DIRECT_START + waits + (share * by_byte + read.rows * DIRECT_ROW) / cores
 
 
-def _spark_seconds(format: str, bytes_read: float, waits: int, cores: int, store: Speed) -> float:
-    return (bytes_read * (_spark_byte(format) + store.byte) + waits * store.request) / cores
+def _spark_seconds(format: str, bytes_read: float, cores: int, store: Speed) -> float:
+    return bytes_read * (_spark_byte(format) + store.byte) / cores
+
+
+def _waits(files: int, requests: int, cores: int, store: Speed) -> float:
+    """Seconds of waiting for requests of so many files, each of which is one task's."""
+    return requests * store.request / max(min(cores, files), 1)
 
 
 def _spark_byte(format: str) -> float:

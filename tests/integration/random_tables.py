@@ -1,6 +1,7 @@
 """Random tables, indexes, predicates and accidents, drawn from a seed; used by test_random_tables.
 
 A table is a folder a partition with files that Spark or pyarrow wrote, in blocks of a few rows. Every row has an `id`.
+One that lies in a store is made here first: `bring` makes the store's folder like ours after whatever befell it.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timezone
@@ -20,7 +22,10 @@ import pyarrow as pa
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
+from hive_bitmap import stores
 from hive_bitmap.formats.key_values import KeyColumn, arrow_type
+from hive_bitmap.index import lookup, manifest
+from hive_bitmap.stores import block_cache
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,7 +102,8 @@ PARTITION_VALUES = {
 class Table:
     """A table: its name, format, columns (name -> Spark type), and a folder for each partition.
 
-    `draw` gives so many rows of all columns; without it they are random values, and an `id`.
+    `draw` gives so many rows of all columns; without it they are random values, and an `id`. `away` is the folder of a
+    store in which the table lies, `brought` what was brought there.
     """
 
     name: str
@@ -109,16 +115,28 @@ class Table:
     ids: int = 0
     story: list[str] = field(default_factory=list)
     draw: Callable[[random.Random, int], pa.Table] | None = None
+    away: str = ""
+    brought: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def place(self, path: Path) -> str:
+        """Where Spark finds what lies at this path, as a literal of SQL has it."""
+        found = str(path) if not self.away else f"{self.away}/{path.relative_to(self.root)}"
+        return found.removesuffix("/.").replace("'", "\\'")
+
+    def here(self, path: str) -> Path:
+        """What lies here of a file of the table."""
+        return Path(path.removeprefix("file:")) if not self.away else self.root / path.removeprefix(f"{self.away}/")
 
 
-def make_table(spark: SparkSession, rng: random.Random, database: str, tmp: Path) -> Table:
-    """Create a table of 1 to 3 random columns with some files."""
+def make_table(spark: SparkSession, rng: random.Random, database: str, tmp: Path, home: str = "") -> Table:
+    """Create a table of 1 to 3 random columns with some files, in a folder of a store if there is a `home`."""
     kinds = rng.sample(list(POOLS), rng.randint(1, 3))
     columns = {f"{'KkqZ'[n]}{n}": kind for n, kind in enumerate(kinds)}
     format = rng.choice(["parquet", "parquet", "orc"])
     partitioned = {f"p{n}": rng.choice(list(PARTITION_VALUES)) for n in range(rng.choice([0, 0, 1, 2]))}
     root = tmp / rng.choice(["plain", "a b", "100%25+é", "x=1"]) / uuid4().hex[:6]
-    table = Table(f"{database}.r_{uuid4().hex[:8]}", format, columns, partitioned, {}, root)
+    away = home and f"{home}/{root.relative_to(tmp)}"
+    table = Table(f"{database}.r_{uuid4().hex[:8]}", format, columns, partitioned, {}, root, away=away)
     create(spark, table, hive=rng.random() < 0.5)
     if partitioned:
         for _ in range(rng.randint(1, 4)):
@@ -129,8 +147,32 @@ def make_table(spark: SparkSession, rng: random.Random, database: str, tmp: Path
     for folder in table.folders.values():
         for _ in range(rng.randint(1, 3)):
             write_file(spark, rng, table, folder)
-    table.story.insert(0, f"{table.columns} {table.format} {table.partitioned} {root}")
+    table.story.insert(0, f"{table.columns} {table.format} {table.partitioned} {table.place(root)}")
+    bring(spark, table)
     return table
+
+
+def bring(spark: SparkSession, table: Table) -> None:
+    """Make the folder of the store like the one here; times are brought along where a store can keep them."""
+    if not table.away:
+        return
+    jvm, path = spark._jvm, spark._jvm.org.apache.hadoop.fs.Path  # type: ignore[union-attr]
+    system = path(table.away).getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())  # type: ignore[union-attr]
+    there = sorted(table.root.rglob("*"))
+    for folder in (table.root, *filter(Path.is_dir, there)):
+        system.mkdirs(path(f"{table.away}/{folder.relative_to(table.root)}".removesuffix("/.")))
+    found = {str(one.relative_to(table.root)): one for one in there if one.is_file() and one.suffix != ".crc"}
+    for name in table.brought.keys() - found.keys():
+        system.delete(path(f"{table.away}/{name}"), False)
+        del table.brought[name]
+    for name, one in found.items():
+        now = one.stat().st_mtime_ns // 1_000_000, zlib.crc32(one.read_bytes())
+        if table.brought.get(name) != now:
+            source = jvm.org.apache.hadoop.fs.Path(f"file:{one}")  # type: ignore[union-attr]
+            system.copyFromLocalFile(False, True, source, path(f"{table.away}/{name}"))
+            if table.away.startswith("hdfs:"):
+                system.setTimes(path(f"{table.away}/{name}"), now[0], -1)
+            table.brought[name] = now
 
 
 def create(spark: SparkSession, table: Table, hive: bool) -> None:
@@ -140,7 +182,7 @@ def create(spark: SparkSession, table: Table, hive: bool) -> None:
     parts = ", ".join(f"`{name}` {kind}" for name, kind in table.partitioned.items())
     by = f" PARTITIONED BY ({parts if hive else ', '.join(table.partitioned)})" if parts else ""
     columns = data if hive or not parts else f"{data}, {parts}"
-    location = str(table.root).replace("'", "\\'")
+    location = table.place(table.root)
     how = f"STORED AS {table.format}" if hive else f"USING {table.format}"
     external = "EXTERNAL " if hive else ""
     spark.sql(f"CREATE {external}TABLE {table.name} ({columns}) {how}{by} LOCATION '{location}'")
@@ -158,7 +200,7 @@ def add_partition(spark: SparkSession, rng: random.Random, table: Table) -> None
         else rng.choice(list(table.folders.values()))
     )
     folder.mkdir(parents=True, exist_ok=True)
-    spark.sql(f"ALTER TABLE {table.name} ADD PARTITION ({spec(table, values)}) LOCATION '{folder}'")
+    spark.sql(f"ALTER TABLE {table.name} ADD PARTITION ({spec(table, values)}) LOCATION '{table.place(folder)}'")
     table.folders[values] = folder
 
 
@@ -262,7 +304,7 @@ def files_of(table: Table) -> list[Path]:
     return sorted(path for path in found if path.is_file() and not path.name.startswith((".", "_")))
 
 
-def harm_file(spark: SparkSession, rng: random.Random, table: Table, index_folders: Sequence[Path]) -> None:
+def harm_file(spark: SparkSession, rng: random.Random, table: Table, index_folders: Sequence[str]) -> None:
     """Replace a file by other rows: anew, or in place with the size and times of the old one."""
     files = files_of(table)
     if not files:
@@ -279,7 +321,7 @@ def harm_file(spark: SparkSession, rng: random.Random, table: Table, index_folde
     table.story.append(f"{path.name} now holds {other.name}, with the old time")
 
 
-def harm_listing(spark: SparkSession, rng: random.Random, table: Table, index_folders: Sequence[Path]) -> None:
+def harm_listing(spark: SparkSession, rng: random.Random, table: Table, index_folders: Sequence[str]) -> None:
     """Add or delete files, visible or not."""
     folder = rng.choice(list(table.folders.values()))
     what = rng.choice(["add", "delete", "hidden", "folder", "copying"])
@@ -300,7 +342,7 @@ def harm_listing(spark: SparkSession, rng: random.Random, table: Table, index_fo
             write_file(spark, rng, table, folder, f"x.{table.format}._COPYING_")
 
 
-def harm_partitions(spark: SparkSession, rng: random.Random, table: Table, index_folders: Sequence[Path]) -> None:
+def harm_partitions(spark: SparkSession, rng: random.Random, table: Table, index_folders: Sequence[str]) -> None:
     """Add, drop or move a partition; or swap the locations of two."""
     if not table.partitioned:
         return
@@ -318,31 +360,54 @@ def harm_partitions(spark: SparkSession, rng: random.Random, table: Table, index
             folder = rng.choice(list(table.folders.values()))
         else:
             shutil.copytree(table.folders[values], folder)
-        spark.sql(f"ALTER TABLE {table.name} PARTITION ({spec(table, values)}) SET LOCATION '{folder}'")
+        spark.sql(f"ALTER TABLE {table.name} PARTITION ({spec(table, values)}) SET LOCATION '{table.place(folder)}'")
         table.folders[values] = folder
 
 
-def harm_index(spark: SparkSession, rng: random.Random, table: Table, index_folders: Sequence[Path]) -> None:
-    """Delete, truncate or flip a byte of a shard or manifest."""
-    files = [path for folder in index_folders for path in folder.rglob("*.parquet")]
+def harm_index(spark: SparkSession, rng: random.Random, table: Table, index_folders: Sequence[str]) -> None:
+    """Delete, truncate or flip a byte of a shard or manifest; what this process knows of them is forgotten."""
+    files = [path for folder in index_folders for path in _below(folder) if path.endswith(".parquet")]
     if not files:
         return
     path = rng.choice(files)
-    content = bytearray(path.read_bytes())
+    content = bytearray(_content(path))
     what = rng.choice(["delete", "truncate", "flip", "flip", "swap"])
-    table.story.append(f"index file {path.parent.name}/{path.name}: {what}")
+    table.story.append(f"index file {'/'.join(path.split('/')[-2:])}: {what}")
     if what == "delete":
-        path.unlink()
+        stores.delete_file(path)
     elif what == "truncate":
-        path.write_bytes(content[: rng.randrange(len(content))])
+        _write(path, content[: rng.randrange(len(content))])
     elif what == "swap":
-        path.write_bytes(rng.choice(files).read_bytes())
+        _write(path, _content(rng.choice(files)))
     else:
         content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
-        path.write_bytes(content)
+        _write(path, content)
+    lookup.forget()
+    manifest.read.cache_clear()
+    block_cache.forget()
 
 
-def harm_columns(spark: SparkSession, rng: random.Random, table: Table, index_folders: Sequence[Path]) -> None:
+def _below(folder: str) -> list[str]:
+    try:
+        there = stores.listing(folder)
+    except FileNotFoundError:
+        return []
+    deeper = [path for name in there.folders for path in _below(f"{folder}/{name}")]
+    return [*(file.path for file in there.files), *deeper]
+
+
+def _content(path: str) -> bytes:
+    with stores.open_input(path) as file:
+        content: bytes = file.read()
+        return content
+
+
+def _write(path: str, content: bytes | bytearray) -> None:
+    with stores.open_output(path) as file:
+        file.write(bytes(content))
+
+
+def harm_columns(spark: SparkSession, rng: random.Random, table: Table, index_folders: Sequence[str]) -> None:
     """Add a column, which the old files lack."""
     name = f"more{len(table.columns)}"
     spark.sql(f"ALTER TABLE {table.name} ADD COLUMNS (`{name}` int)")
@@ -350,17 +415,18 @@ def harm_columns(spark: SparkSession, rng: random.Random, table: Table, index_fo
     table.story.append("added a column")
 
 
-def recreate(spark: SparkSession, rng: random.Random, table: Table, index_folders: Sequence[Path]) -> None:
+def recreate(spark: SparkSession, rng: random.Random, table: Table, index_folders: Sequence[str]) -> None:
     """Drop the table and create it anew over the same files."""
     spark.sql(f"DROP TABLE {table.name}")
     create(spark, table, hive=rng.random() < 0.5)
     for values, folder in table.folders.items():
         if values:
-            spark.sql(f"ALTER TABLE {table.name} ADD PARTITION ({spec(table, values)}) LOCATION '{folder}'")
+            place = table.place(folder)
+            spark.sql(f"ALTER TABLE {table.name} ADD PARTITION ({spec(table, values)}) LOCATION '{place}'")
     table.story.append("recreated")
 
 
-HARMS: list[Callable[[SparkSession, random.Random, Table, Sequence[Path]], None]] = [
+HARMS: list[Callable[[SparkSession, random.Random, Table, Sequence[str]], None]] = [
     harm_file,
     harm_file,
     harm_listing,

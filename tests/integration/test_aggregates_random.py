@@ -98,7 +98,6 @@ def rows(found: pa.Table) -> Counter[str]:
     return Counter(repr(list(row.values())) for row in found.to_pylist())
 
 
-def index_folders(spark: SparkSession, table: Table) -> list[Path]:
+def index_folders(spark: SparkSession, table: Table) -> list[str]:
     _, indexes = catalog.table_and_indexes(spark, table.name)
-    states = [catalog.states(spark, index) for index in indexes]
-    return [Path(folder.removeprefix("file:")) for held in states for folder in held.values()]
+    return [folder for index in indexes for folder in catalog.states(spark, index).values()]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.random
+PUSHDOWN = ("spark.sql.parquet.filterPushdown", "spark.sql.orc.filterPushdown")
 USUAL = 5  # random tables; more of them with --long
 PREDICATES = 3
 
@@ -35,11 +36,10 @@ PREDICATES = 3
 @pytest.fixture
 def calm(spark: SparkSession) -> Iterator[SparkSession]:
     """Spark without its pushdown, which loses NaN and -0.0 of files that pyarrow wrote."""
-    names = ["spark.sql.parquet.filterPushdown", "spark.sql.orc.filterPushdown"]
-    for name in names:
+    for name in PUSHDOWN:
         spark.conf.set(name, "false")
     yield spark
-    for name in names:
+    for name in PUSHDOWN:
         spark.conf.unset(name)
 
 
@@ -56,13 +56,15 @@ def test_answers_are_sparks_whatever_happened(
     check_seed(calm, database, tmp_path, seed)
 
 
-def check_seed(spark: SparkSession, database: str, tmp_path: Path, seed: int) -> None:
+def check_seed(spark: SparkSession, database: str, tmp_path: Path, seed: int, home: str = "") -> None:
+    """A table, its indexes and what befalls them, in a folder of a store if there is a `home`."""
     rng = random.Random(seed)
-    table = making.make_table(spark, rng, database, tmp_path)
+    table = making.make_table(spark, rng, database, tmp_path, home)
     _build(spark, rng, table)
     for _ in range(rng.choice([0, 1, 1, 2])):
         for harm in rng.sample(making.HARMS, rng.randint(1, 2)):
             harm(spark, rng, table, _index_folders(spark, table))
+            making.bring(spark, table)
         if rng.random() < 0.2:
             hive_bitmap.rebuild(spark, table.name)
             table.story.append("rebuilt")
@@ -82,10 +84,9 @@ def _build(spark: SparkSession, rng: random.Random, table: Table) -> None:
         table.story.append(f"index {columns} {kind}")
 
 
-def _index_folders(spark: SparkSession, table: Table) -> list[Path]:
+def _index_folders(spark: SparkSession, table: Table) -> list[str]:
     _, indexes = catalog.table_and_indexes(spark, table.name)
-    states = [catalog.states(spark, index) for index in indexes]
-    return [Path(folder.removeprefix("file:")) for held in states for folder in held.values()]
+    return [folder for index in indexes for folder in catalog.states(spark, index).values()]
 
 
 def _check(spark: SparkSession, rng: random.Random, table: Table, predicate: str | None) -> None:
@@ -132,11 +133,13 @@ def _places(spark: SparkSession, table: Table, predicate: str | None) -> Counter
     frame = spark.table(table.name).where(predicate) if predicate else spark.table(table.name)
     matching: dict[str, set[int]] = {}
     for path, ident in frame.selectExpr("_metadata.file_path AS f", "id").collect():
-        matching.setdefault("file:" + unquote(path).removeprefix("file:").replace("//", "/"), set()).add(ident)
+        scheme, _, rest = unquote(path).partition(":")
+        where = unquote(path) if table.away else f"{scheme}:{rest.replace('//', '/')}"
+        matching.setdefault(where, set()).add(ident)
     found: Counter[tuple[str, int]] = Counter()
     format = FORMATS[table.format]
     for path, ids in matching.items():
-        handle = format.open_file(path)
+        handle = format.open_file(str(table.here(path)))
         blocks = format.blocks(handle)
         for block, offset in enumerate(blocks.offset.tolist()):
             if blocks.rows[block]:
@@ -150,10 +153,10 @@ def _ids(table: Table, path: str, block: int) -> list[Any]:
     import pyarrow.orc as orc
     import pyarrow.parquet as pq
 
-    local = path.removeprefix("file:")
+    local = table.here(path)
     if table.format == "parquet":
         return pq.ParquetFile(local).read_row_group(block, columns=["id"])["id"].to_pylist()
-    return orc.ORCFile(local).read_stripe(block, columns=["id"]).column("id").to_pylist()
+    return orc.ORCFile(str(local)).read_stripe(block, columns=["id"]).column("id").to_pylist()
 
 
 def _check_plan(plan: Plan, where: Counter[tuple[str, int]], told: str) -> None:

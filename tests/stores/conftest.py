@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 
+import hive_bitmap
 from hive_bitmap.index import lookup, manifest
 from hive_bitmap.metastore import session_stores
 from hive_bitmap.session import session
@@ -76,6 +77,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, s3: S3) -> Iterator[SparkSes
         }
         warehouse = tmp_path_factory.mktemp("warehouse")
         running = session(warehouse, app_name="hive_bitmap stores", master="local[2]", conf=conf)
+        hive_bitmap.disable(running)  # as after each test
         yield running
         running.stop()
 
@@ -83,20 +85,30 @@ def spark(tmp_path_factory: pytest.TempPathFactory, s3: S3) -> Iterator[SparkSes
 @pytest.fixture(params=["s3", "hdfs"])
 def home(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
     """A new folder of a store, with a database of the same name that lies in it and is current."""
+    yield from _home(request, spark)
+
+
+@pytest.fixture(scope="module", params=["s3", "hdfs"])
+def shared_home(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
+    """The same for the tests of a module that change nothing in it; they make it current."""
+    yield from _home(request, spark)
+
+
+def _home(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
     name = f"t_{uuid4().hex[:12]}"
     root = f"s3a://{BUCKET}" if request.param == "s3" else request.getfixturevalue("hdfs")
     spark.sql(f"CREATE DATABASE {name} LOCATION '{root}/{name}'")
     spark.catalog.setCurrentDatabase(name)
     yield f"{root}/{name}"
-    if request.param == "s3":
-        request.getfixturevalue("s3").proxy.reset()
     spark.catalog.setCurrentDatabase("default")
     spark.sql(f"DROP DATABASE {name} CASCADE")
 
 
 @pytest.fixture(autouse=True)
-def _forgotten() -> Iterator[None]:
-    """Nothing is remembered of what another test has read."""
+def _forgotten(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Nothing is remembered of what another test has read, and nothing in the way of what the next one asks."""
+    if "s3" in request.fixturenames:
+        request.addfinalizer(request.getfixturevalue("s3").proxy.reset)
     yield
     forget()
 

@@ -21,13 +21,36 @@ pytestmark = pytest.mark.stores
 FETCH, COUNT = "SELECT * FROM t WHERE k = 3", "SELECT count(*) FROM t WHERE k = 3"
 
 
-@pytest.fixture
-def table(spark: SparkSession, home: str) -> Iterator[None]:
+def make(spark: SparkSession, home: str) -> None:
     """Four files; each key lies in one of them."""
     spark.sql(f"CREATE TABLE t (k int, id bigint) STORED AS PARQUET LOCATION '{home}/t'")
     spark.sql("INSERT INTO t SELECT CAST(id DIV 1000 AS int), id FROM range(0, 4000, 1, 4)")
     hive_bitmap.build(spark, "t", ["k"], name="i")
+
+
+@pytest.fixture
+def table(spark: SparkSession, home: str) -> Iterator[None]:
+    make(spark, home)
+    yield from used(spark)
+
+
+@pytest.fixture(scope="module")
+def made(spark: SparkSession, shared_home: str) -> str:
+    make(spark, shared_home)
+    return shared_home.rpartition("/")[2]
+
+
+@pytest.fixture
+def same_table(spark: SparkSession, made: str) -> Iterator[None]:
+    """That of all tests that change nothing."""
+    spark.catalog.setCurrentDatabase(made)
+    yield from used(spark)
+
+
+def used(spark: SparkSession) -> Iterator[None]:
+    """Indexes are used, and nothing is known of them."""
     forget()
+    hive_bitmap.enable(spark)
     yield
     spark.conf.unset("hive_bitmap.strategy")
     spark.conf.unset("hive_bitmap.enabled")
@@ -41,7 +64,7 @@ def alone(spark: SparkSession, query: str) -> list[str]:
 
 
 @pytest.mark.parametrize("strategy", ["blocks", "files", "rows"])
-def test_rows_are_narrowed(spark: SparkSession, table: None, strategy: str) -> None:
+def test_rows_are_narrowed(spark: SparkSession, same_table: None, strategy: str) -> None:
     spark.conf.set("hive_bitmap.strategy", strategy)
     [relation] = hive_bitmap.explain(FETCH, spark).relations
     assert (relation.action, relation.strategy, relation.files_selected) == ("narrowed", strategy, 1)
@@ -75,14 +98,14 @@ def test_files_that_were_replaced_behind_a_plan_are_read_as_they_are(
 
 
 def test_an_aggregation_is_answered_with_a_listing_and_its_requests_are_told(
-    spark: SparkSession, home: str, table: None
+    spark: SparkSession, shared_home: str, same_table: None
 ) -> None:
     spark.conf.set("hive_bitmap.strategy", "index only")
     first = hive_bitmap.explain(COUNT, spark, analyze=True)
     assert [relation.action for relation in first.relations] == ["answered"]
     assert first.requests.by_kind["list"] == 1 and "asked stores" in str(first)
     warm = hive_bitmap.explain(COUNT, spark, analyze=True)
-    if home.startswith("s3a:"):
+    if shared_home.startswith("s3a:"):
         assert warm.requests.by_kind == {"list": 1}
     with requests.measured() as measured:
         assert spark.sql(COUNT).collect()[0][0] == 1000
@@ -90,8 +113,8 @@ def test_an_aggregation_is_answered_with_a_listing_and_its_requests_are_told(
     assert [str(row) for row in spark.sql(COUNT).collect()] == alone(spark, COUNT)
 
 
-@pytest.mark.parametrize("home", ["s3"], indirect=True)
-def test_what_tasks_ask_is_told_with_the_rest(spark: SparkSession, table: None, s3: S3) -> None:
+@pytest.mark.parametrize("shared_home", ["s3"], indirect=True)
+def test_what_tasks_ask_is_told_with_the_rest(spark: SparkSession, same_table: None, s3: S3) -> None:
     spark.conf.set("hive_bitmap.strategy", "rows")
     s3.proxy.seen.clear()
     explained = hive_bitmap.explain(FETCH, spark, analyze=True)
@@ -102,8 +125,8 @@ def test_what_tasks_ask_is_told_with_the_rest(spark: SparkSession, table: None, 
     assert f"; {by_tasks.total} of them by tasks" in str(explained) and "not counted" not in str(explained)
 
 
-@pytest.mark.parametrize("home", ["s3"], indirect=True)
-def test_what_spark_asks_is_told_as_far_as_it_is_known(spark: SparkSession, table: None) -> None:
+@pytest.mark.parametrize("shared_home", ["s3"], indirect=True)
+def test_what_spark_asks_is_told_as_far_as_it_is_known(spark: SparkSession, same_table: None) -> None:
     spark.conf.set("hive_bitmap.strategy", "blocks")
     explained = hive_bitmap.explain(FETCH, spark, analyze=True)
     assert explained.rows == 1000 and not explained.task_requests.total
@@ -112,7 +135,10 @@ def test_what_spark_asks_is_told_as_far_as_it_is_known(spark: SparkSession, tabl
 
 @pytest.mark.parametrize("home", ["s3"], indirect=True)
 def test_files_of_which_nothing_is_needed_cost_one_listing(spark: SparkSession, table: None, s3: S3) -> None:
-    """In tasks, too: what each of them asks about a file is how it is read, not whether."""
+    """In tasks, too: what each of them asks about a file is how it is read, not whether.
+
+    Nobody has read the other files before, for Spark's client goes on fetching a file when a query of it has ended.
+    """
     spark.conf.set("hive_bitmap.strategy", "blocks")
     spark.sql(FETCH).collect()
     frame = spark.sql(FETCH)
@@ -124,9 +150,11 @@ def test_files_of_which_nothing_is_needed_cost_one_listing(spark: SparkSession, 
     assert len({line.rpartition("/")[2] for line in asked if "/t/part-" in line}) == 1, asked
 
 
-@pytest.mark.parametrize("home", ["s3"], indirect=True)
+@pytest.mark.parametrize("shared_home", ["s3"], indirect=True)
 @pytest.mark.parametrize("fate", [proxy.BUSY, proxy.FORBIDDEN, proxy.CUT])
-def test_a_store_that_fails_us_leaves_sparks_own_plan(spark: SparkSession, table: None, s3: S3, fate: str) -> None:
+def test_a_store_that_fails_us_leaves_sparks_own_plan(
+    spark: SparkSession, same_table: None, s3: S3, fate: str
+) -> None:
     truth = {query: alone(spark, query) for query in (FETCH, COUNT)}
     spark.conf.set("hive_bitmap.strategy", "blocks")  # else so small a table is not looked into
     spark.sql("REFRESH TABLE t")
