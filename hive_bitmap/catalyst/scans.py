@@ -84,7 +84,7 @@ def why_small(scan: Scan, base: Table, conf: Mapping[str, str], listed: Listed |
     """Why a scan is not worth a look at its indexes; empty where it may be."""
     if settings.read(conf).strategy is not None or not scan.native or listed is None:
         return ""
-    wanted, store = int(_bytes_of_columns(scan, base, listed)), stores.speed_of(base.location)
+    wanted, store = int(_bytes_of_columns(scan, base, listed)), stores.likely_speed_of(base.location)
     if not too_small(format_of(base), wanted, scan.cores, native=True, files=listed.files, store=store):
         return ""
     return f"the {wanted:,} bytes of its columns are read in less time than planning takes"
@@ -108,5 +108,6 @@ def worthwhile_links(
     indexed = {name.lower() for index in indexes if not index.why_not for name in index.definition.column_names}
     served = [number for number, column in enumerate(scan.links) if column.lower() in indexed]
     size, files = (0.0, 0) if listed is None else (_bytes_of_columns(scan, base, listed), listed.files)
-    pays = scan_seconds(format_of(base), size, scan.cores, files, stores.speed_of(base.location)) >= WORTH_SECONDS
+    store = stores.likely_speed_of(base.location)
+    pays = scan_seconds(format_of(base), size, scan.cores, files, store) >= WORTH_SECONDS
     return served if pays or said.strategy is not None else []

@@ -37,6 +37,7 @@ __all__ = [
     "exists",
     "has_tags",
     "is_local",
+    "likely_speed_of",
     "link_or_copy",
     "listing",
     "local_path",
@@ -186,6 +187,11 @@ def speed_of(path: str) -> Speed:
             exists(path)
         known = speed.of(path)
     return known or LOCAL
+
+
+def likely_speed_of(path: str) -> Speed:
+    """The same without asking: as long as nothing is known of a far store, that of a usual one."""
+    return LOCAL if is_local(path) else speed.of(path) or speed.USUAL
 
 
 def _store(path: str) -> Store:

@@ -8,6 +8,7 @@ meanwhile, the next one fails with FileChanged.
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -142,9 +143,11 @@ class Objects:
             start = 0 if known.size <= AHEAD else known.size - TAIL
             return self._range(path, start, known.size - start, known.etag) if known.size else b"", known
         try:
+            started = time.monotonic()
             with self._asking(requests.READ, path):
                 got = obstore.get(self._client, _key(path), options={"range": {"suffix": TAIL}})
                 status, content = _status(path, got.meta), got.bytes().to_bytes()
+            speed.note(path, time.monotonic() - started, len(content))
             requests.count_bytes(len(content))
             return content, status
         except _Beyond:

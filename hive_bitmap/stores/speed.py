@@ -26,6 +26,7 @@ class Speed:
 
 
 LOCAL = Speed()
+USUAL = Speed(0.03, 1 / BANDWIDTH)  # of an object store in the same region
 
 
 @dataclass

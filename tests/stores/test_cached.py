@@ -105,9 +105,11 @@ def test_the_latency_of_a_store_is_seen_at_its_requests(s3: S3) -> None:
     with reached(s3.settings):
         speed.forget()
         s3.proxy.delay = 0.1
+        s3.proxy.seen.clear()
         try:
             path = f"s3a://{BUCKET}/nothing"
             assert speed.of(path) is None
+            assert stores.likely_speed_of(path) == speed.USUAL and not s3.proxy.seen
             assert 0.1 <= stores.speed_of(path).request < 1
             known = len(s3.proxy.seen)
             assert 0.1 <= stores.speed_of(path).request < 1 and len(s3.proxy.seen) == known
