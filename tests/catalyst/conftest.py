@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from hive_bitmap.catalyst.planning import Planning
 from tests.asking import under
 from tests.catalyst import warehouse
 
@@ -22,3 +23,17 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
         under(spark, {"spark.sql.shuffle.partitions": "1"}),
     ):
         yield spark
+
+
+@pytest.fixture
+def questions(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What the optimizer rule asks of Python from now on."""
+    asked: list[Any] = []
+    answer_it = Planning.answer
+
+    def seen(self: Planning, session: SparkSession, question: Any) -> None:
+        asked.append(question)
+        answer_it(self, session, question)
+
+    monkeypatch.setattr(Planning, "answer", seen)
+    return asked

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hive_bitmap
-from hive_bitmap.catalyst.planning import Planning
 from tests.asking import answer, by_spark, difference, frame, indexed
 
 if TYPE_CHECKING:
@@ -16,18 +15,10 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def asked(spark: SparkSession, database: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+def asked(spark: SparkSession, database: str, questions: list[Any]) -> Iterator[list[Any]]:
     """What Python was asked, of a table `t` with an index of `K`, while the rule is on and reads blocks."""
     spark.sql("CREATE TABLE t USING parquet AS SELECT id, int(id % 7) AS K, int(id % 5) AS j FROM range(2000)")
     hive_bitmap.build(spark, "t", ["K"])
-    questions: list[Any] = []
-    answer_it = Planning.answer
-
-    def seen(self: Planning, session: SparkSession, question: Any) -> None:
-        questions.append(question)
-        answer_it(self, session, question)
-
-    monkeypatch.setattr(Planning, "answer", seen)
     with indexed(spark, "blocks"):
         yield questions
 

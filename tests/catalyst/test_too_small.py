@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hive_bitmap
-from hive_bitmap.catalyst.planning import Planning
 from tests.asking import answer, by_spark, difference, frame, indexed
 
 if TYPE_CHECKING:
@@ -19,18 +18,10 @@ SUM = "SELECT sum(id) FROM t WHERE k = 3"
 
 
 @pytest.fixture
-def asked(spark: SparkSession, database: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+def asked(spark: SparkSession, database: str, questions: list[Any]) -> Iterator[list[Any]]:
     """What Python was asked, of a small table `t` with an index, while the rule is on."""
     spark.sql("CREATE TABLE t USING parquet AS SELECT id, int(id % 7) AS k FROM range(2000)")
     hive_bitmap.build(spark, "t", ["k"])
-    questions: list[Any] = []
-    answer_it = Planning.answer
-
-    def seen(self: Planning, session: SparkSession, question: Any) -> None:
-        questions.append(question)
-        answer_it(self, session, question)
-
-    monkeypatch.setattr(Planning, "answer", seen)
     with indexed(spark):
         yield questions
 
