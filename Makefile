@@ -83,7 +83,7 @@ test-docker: $(INSTALLED) ## run the same tests with the servers of docker/compo
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) -m hive --docker tests/integration
 
 stores: $(STORES) ## run the tests with real HDFS and S3 servers; the first time some 800 MB of jars are fetched
-	@$(WITH_JAVA) $(BIN)/python -m pytest -m stores $(or $(T),tests/stores)
+	@$(WITH_JAVA) $(BIN)/python -m pytest -m stores $(or $(T),--numprocesses auto --maxprocesses 2 tests/stores)
 
 bench-stores: $(STORES) ## measure requests and seconds on S3, at 0, 30 and 100 ms a request, side by side with Spark
 	@$(WITH_JAVA) $(BIN)/python -m bench.stores

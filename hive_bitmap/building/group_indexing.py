@@ -82,13 +82,15 @@ def index_group(group: Group) -> list[ShardReport]:
     """Write a shard for each index of the group, or several; returns what the manifests say of them."""
     reports: list[ShardReport] = []
     waiting: list[FileLook] = []
+    weight = 0
     for path in group.paths:
         look = _look(group, path)
         if look is not None:
             waiting.append(look)
-        if sum(_weight(look) for look in waiting) > SHARD_BYTES:
+            weight += _weight(look)
+        if weight > SHARD_BYTES:
             reports += _write_shards(group, waiting)
-            waiting = []
+            waiting, weight = [], 0
     return reports + _write_shards(group, waiting)
 
 

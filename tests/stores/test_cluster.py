@@ -22,7 +22,7 @@ from tests.integration.servers import standalone
 from tests.stores.conftest import BUCKET, S3
 from tests.stores.servers import s3 as s3_server
 
-pytestmark = pytest.mark.stores
+pytestmark = [pytest.mark.stores, pytest.mark.xdist_group("cluster")]  # it begins, for it takes longest
 JOB, SCRIPT = (Path(__file__).with_name(name) for name in ("job.py", "submitted.py"))
 CHECKOUT, PACKAGE = Path(__file__).parents[2], Path(hive_bitmap.__file__).parent
 SUBMIT = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
