@@ -22,6 +22,7 @@ from hive_bitmap.errors import HiveBitmapError
 from hive_bitmap.metastore import session_stores
 
 FILES, ROWS, KEYS = 4, 5_000, 500  # of a table, of a file
+PARTITIONS = 2  # each is a task of a build, however small it is: so both executors have one
 HALTED = 6.0  # seconds in which the driver has sent its tasks
 T = TypeVar("T")
 
@@ -48,10 +49,14 @@ def main(given: dict[str, Any]) -> None:
 
 
 def make(spark: SparkSession, name: str, home: str) -> None:
-    """A database, current from now on, with a table in it."""
+    """A database, current from now on, with a table in it: few rows, some in each partition."""
     spark.sql(f"CREATE DATABASE {name} LOCATION '{home}/{name}'")
     spark.catalog.setCurrentDatabase(name)
-    spark.sql(f"CREATE EXTERNAL TABLE t (k int, id bigint) STORED AS PARQUET LOCATION '{home}/{name}/t'")
+    spark.sql(
+        "CREATE EXTERNAL TABLE t (k int, id bigint) PARTITIONED BY (p int) STORED AS PARQUET "
+        f"LOCATION '{home}/{name}/t'"
+    )
+    spark.sql("ALTER TABLE t ADD " + " ".join(f"PARTITION (p = {number})" for number in range(PARTITIONS)))
     session_stores.use(spark)
     add(f"{home}/{name}/t", 0)
 
@@ -61,7 +66,7 @@ def add(folder: str, first: int) -> None:
     for number in range(first, first + FILES):
         ids = range(number * ROWS, (number + 1) * ROWS)
         rows = {"k": pa.array([one % KEYS for one in ids], pa.int32()), "id": pa.array(ids, pa.int64())}
-        with stores.open_output(f"{folder}/{number}.parquet") as sink:
+        with stores.open_output(f"{folder}/p={number % PARTITIONS}/{number}.parquet") as sink:
             pq.write_table(pa.table(rows), sink)
 
 
