@@ -137,7 +137,7 @@ def test_what_spark_asks_is_told_as_far_as_it_is_known(spark: SparkSession, same
 def test_files_of_which_nothing_is_needed_cost_one_listing(spark: SparkSession, table: None, s3: S3) -> None:
     """In tasks, too: what each of them asks about a file is how it is read, not whether.
 
-    Nobody has read the other files before, for Spark's client goes on fetching a file when a query of it has ended.
+    The rule is on from the start, so Spark has read no other file whose requests could be taken for this query's.
     """
     spark.conf.set("hive_bitmap.strategy", "blocks")
     spark.sql(FETCH).collect()
