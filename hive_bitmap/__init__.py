@@ -45,7 +45,7 @@ _HOMES = {
     "Explanation": "catalyst.explanation",
     "IndexStatus": "maintaining.show",
     "Leftover": "maintaining.clean",
-    "Plan": "planning.planner",
+    "Plan": "explaining.plan",
     "Preview": "building.preview",
     "Relation": "catalyst.explanation",
     "Verification": "verifying.verify",

@@ -14,7 +14,7 @@ from hive_bitmap.catalyst.conditions import Condition, condition
 from hive_bitmap.catalyst.counting import Answer, is_countable_together
 from hive_bitmap.catalyst.handing import truths
 from hive_bitmap.catalyst.listing import ScanListing
-from hive_bitmap.catalyst.reporting import label, read_of_all, report
+from hive_bitmap.catalyst.reporting import Read, label, read_of_all, report
 from hive_bitmap.catalyst.scans import Listed, Scan, why_small, worthwhile_links
 from hive_bitmap.errors import HiveBitmapError
 from hive_bitmap.explaining.plan import BLOCKS, FILES, FULL_SCAN, INDEX_ONLY, Plan
@@ -38,7 +38,7 @@ _NOTHING = {"strategy": FILES, "files_selected": 0, "blocks_selected": 0}
 class Remember:
     """What is kept between questions: listings, by what Spark says of them, and what is asked for again by a number."""
 
-    listing: Callable[[Scan, Listed], ScanListing]
+    listing: Callable[[Any, Scan, Listed], ScanListing]
     plan: Callable[[Plan], str]
     answer: Callable[[Answer], str]
 
@@ -58,15 +58,16 @@ class Decision:
     ) -> None:
         self._spark, self._question, self._scan, self._remember = spark, question, scan, remember
         self._base, self._indexes, self._conf = base, tuple(indexes), conf
+        self._said = settings.read(conf)
         self._listed = Listed.of(question, scan)
 
     def make(self) -> None:
         """Decide, and say so."""
-        small = why_small(self._scan, self._base, self._conf, self._listed)
+        small = why_small(self._scan, self._base, self._said, self._listed)
         if small and not self._scan.parts:
             return self._too_small(small)
         found = self._condition()
-        listing = None if self._listed is None else self._remember.listing(self._scan, self._listed)
+        listing = None if self._listed is None else self._remember.listing(self._question, self._scan, self._listed)
         resolved = self._resolved(found, listing)
         if isinstance(found.predicate, Constant) and found.predicate.value is not True:
             said = report(self._scan, "narrowed", "", "no row satisfies the condition", _NOTHING)
@@ -86,7 +87,7 @@ class Decision:
     def _condition(self) -> Condition:
         """The condition on the scan, with the keys of small sides of joins that are worth reading first."""
         tree = self._scan.tree
-        for link in worthwhile_links(self._scan, self._base, self._indexes, self._conf, self._listed):
+        for link in worthwhile_links(self._scan, self._base, self._indexes, self._said, self._listed):
             keys = self._question.readFirst(self._scan.number, link)
             tree = tree if keys is None else ["and", tree, json.loads(keys)]
         return condition(tree, (*self._base.columns, *self._base.partition_columns))
@@ -108,7 +109,7 @@ class Decision:
         """The request of an aggregation, prepared; None where it cannot be."""
         parts, text = self._scan.parts, self._scan.condition or None
         keys = tuple(dict.fromkeys(key for part in parts for key in part))
-        strategy = INDEX_ONLY if settings.read(self._conf).strategy == INDEX_ONLY else None
+        strategy = INDEX_ONLY if self._said.strategy == INDEX_ONLY else None
         name, columns = self._base.full_name, self._scan.columns
         request = Request(name, text, columns, True, strategy, keys=keys, grouping_sets=parts)
         try:
@@ -139,8 +140,8 @@ class Decision:
         return False
 
     def _narrow(self, resolved: ResolvedTable, listing: ScanListing | None, known: Snapshot | None) -> None:
-        must_pay = settings.read(self._conf).strategy is None
-        request = Request(self._base.sql_name, self._scan.condition or None, self._scan.columns, must_pay=must_pay)
+        name, text, must_pay = self._base.sql_name, self._scan.condition or None, self._said.strategy is None
+        request = Request(name, text, self._scan.columns, must_pay=must_pay)
         prepared = prepare(self._spark, request, resolved, known)
         plan, number = prepared.plan, self._scan.number
         if prepared.reading is None or plan.strategy in (FULL_SCAN, INDEX_ONLY):
@@ -148,8 +149,8 @@ class Decision:
             self._question.leave(number, self._report("left alone", code, plan))
         elif resolved.native and plan.strategy in (BLOCKS, FILES) and listing is not None:
             chosen = ranges.choices(prepared.reading.results, listing.files, whole_files=plan.strategy == FILES)
-            said = self._report("narrowed", "", plan)
-            self._question.select(number, chosen, label(plan), _integers(self._spark, read_of_all(plan)), said)
+            read, said = self._narrowed(plan)
+            self._question.select(number, chosen, label(plan.strategy, read), _integers(self._spark, read), said)
         else:
             self._read_by_tasks(request, prepared)
 
@@ -161,17 +162,23 @@ class Decision:
             return
         share = (plan.rows_selected or 0) / max(plan.rows_total or 0, 1)
         size = int((plan.bytes_total or 0) * share) or plan.bytes_selected or 0
-        read = _integers(self._spark, read_of_all(plan))
-        self._question.rows(number, frame._jdf, size, label(plan), read, self._report("narrowed", "", plan))
+        read, said = self._narrowed(plan)
+        text, figures = label(plan.strategy, read), _integers(self._spark, read)
+        self._question.rows(number, frame._jdf, size, text, figures, said)
 
-    def _report(self, action: str, reason: str, plan: Plan) -> str:
-        """What `explain` tells of a scan that was looked into, with the number of its plan."""
+    def _narrowed(self, plan: Plan) -> tuple[Read, str]:
+        """What is read of all by a plan that narrows the scan, and the report of it."""
+        read = read_of_all(plan)
+        return read, self._report("narrowed", "", plan, read)
+
+    def _report(self, action: str, reason: str, plan: Plan, read: Read | None = None) -> str:
+        """What `explain` tells of a scan that was looked into, with the number of its plan; `read` if it is known."""
         looked_up: dict[str, Any] = {
             "strategy": plan.strategy, "costs": dict(plan.costs), "plan": self._remember.plan(plan),
         }
         if plan.looked_up:
             figures = ("blocks_selected", "blocks_total", "files_selected", "files_total")
-            looked_up |= dict(zip(figures, read_of_all(plan), strict=True))
+            looked_up |= dict(zip(figures, read or read_of_all(plan), strict=True))
         return report(self._scan, action, reason, plan.reason, looked_up)
 
 

@@ -1,4 +1,4 @@
-"""The files that Spark reads for a scan, as `ScanListing.java` writes them."""
+"""The files that Spark reads for a scan, as `Listing.java` writes them."""
 
 from __future__ import annotations
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from itertools import count
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 from cachetools import LRUCache
@@ -28,6 +29,7 @@ from hive_bitmap.planning.spark_fallback import left_to_spark
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+T = TypeVar("T")
 TABLES_KEPT, LISTINGS_KEPT, ANSWERS_KEPT, PLANS_KEPT = 1024, 256, 10_000, 64
 
 
@@ -42,6 +44,7 @@ class Planning:
         self._answers: LRUCache[str, Answer] = LRUCache(ANSWERS_KEPT)
         self._process, self._numbers = uuid4().hex, count()
         self.plans: LRUCache[str, Plan] = LRUCache(PLANS_KEPT)
+        self._remember = Remember(self._listing, partial(self._keep, self.plans), partial(self._keep, self._answers))
 
     def answer(self, spark: SparkSession, question: Any) -> None:
         """Say of each scan of a question what becomes of it; raises what a strict session wants to see."""
@@ -68,8 +71,7 @@ class Planning:
         if not indexes:
             question.leave(scan.number, report(scan, "left alone", "no_index", "the table has no index"))
             return
-        remember = Remember(lambda scan, listed: self._listing(question, scan, listed), self._plan, self._kept)
-        Decision(spark, question, scan, base, indexes, conf, remember).make()
+        Decision(spark, question, scan, base, indexes, conf, self._remember).make()
 
     def counts(self, spark: SparkSession, counting: Any) -> str | None:
         """Give the counts of an aggregation that was answered, and return the files that Spark has to count, as JSON;
@@ -88,21 +90,14 @@ class Planning:
                 counting.add(part, schema, batch)
         return json.dumps(sorted(found.unknown))
 
-    def _plan(self, plan: Plan) -> str:
-        number = self._number()
+    def _keep(self, kept: LRUCache[str, T], value: T) -> str:
+        """Keep a value under a number by which the JVM asks for it again; no other process gives that number, for a
+        plan may outlive the process that made it.
+        """
+        number = f"{self._process}-{next(self._numbers)}"
         with self._lock:
-            self.plans[number] = plan
+            kept[number] = value
         return number
-
-    def _kept(self, answer: Answer) -> str:
-        number = self._number()
-        with self._lock:
-            self._answers[number] = answer
-        return number
-
-    def _number(self) -> str:
-        """By which the JVM asks again; no other process gives it, for a plan may outlive the one that made it."""
-        return f"{self._process}-{next(self._numbers)}"
 
     def _conf(self, spark: SparkSession, question: Any, where: tuple[str, int]) -> Mapping[str, str]:
         with self._lock:

@@ -11,8 +11,8 @@ from hive_bitmap.explaining.plan import FULL_SCAN
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.metastore.file_listing import format_of
 from hive_bitmap.metastore.table_info import Table
-from hive_bitmap.planning import settings
 from hive_bitmap.planning.prices import scan_seconds, share_of_bytes, too_small
+from hive_bitmap.planning.settings import Settings
 
 WORTH_SECONDS = 0.4  # that a scan has to take for one more job, which reads a small side of its join first, to pay
 
@@ -80,9 +80,9 @@ class Listed:
         return cls(int(size), int(files), said)
 
 
-def why_small(scan: Scan, base: Table, conf: Mapping[str, str], listed: Listed | None) -> str:
+def why_small(scan: Scan, base: Table, said: Settings, listed: Listed | None) -> str:
     """Why a scan is not worth a look at its indexes; empty where it may be."""
-    if settings.read(conf).strategy is not None or not scan.native or listed is None:
+    if said.strategy is not None or not scan.native or listed is None:
         return ""
     wanted, store = int(_bytes_of_columns(scan, base, listed)), stores.likely_speed_of(base.location)
     if not too_small(format_of(base), wanted, scan.cores, native=True, files=listed.files, store=store):
@@ -99,10 +99,9 @@ def _bytes_of_columns(scan: Scan, base: Table, listed: Listed) -> float:
 
 
 def worthwhile_links(
-    scan: Scan, base: Table, indexes: Sequence[Index], conf: Mapping[str, str], listed: Listed | None
+    scan: Scan, base: Table, indexes: Sequence[Index], said: Settings, listed: Listed | None
 ) -> list[int]:
     """The links of which the small side is read first: its keys are indexed, and reading the scan takes long."""
-    said = settings.read(conf)
     if not scan.links or said.strategy == FULL_SCAN or not scan.native:
         return []
     indexed = {name.lower() for index in indexes if not index.why_not for name in index.definition.column_names}
