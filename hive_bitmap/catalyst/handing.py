@@ -11,7 +11,7 @@ import pyarrow as pa
 from hive_bitmap.catalyst.conditions import Condition
 from hive_bitmap.columns import Column
 from hive_bitmap.metastore.table_info import CHAR_TYPE_KEY
-from hive_bitmap.planning.spark_leaves import FEW_KEYS, PLACE
+from hive_bitmap.planning.spark_leaves import at_places, with_places
 from hive_bitmap.predicates.nodes import SparkLeaf
 from hive_bitmap.versions import arrow_schema
 
@@ -28,9 +28,9 @@ def batches(rows: pa.Table) -> Iterator[tuple[str, bytes]]:
     of Arrow's IPC format without the schema, as `ArrowRows.java` takes them.
     """
     schema = _schema(rows)
-    text, found = schema.json(), rows.cast(arrow_schema(schema)).combine_chunks()
-    for batch in found.to_batches(BATCH_ROWS) or [pa.RecordBatch.from_pylist([], found.schema)]:
-        yield text, batch.serialize().to_pybytes()
+    text = schema.json()
+    for batch in _messages(rows, schema, BATCH_ROWS):
+        yield text, batch
 
 
 def truths(
@@ -50,18 +50,23 @@ def truths(
     if not len(keys):
         return keys
     try:
-        rows = pa.table({column.name: keys, PLACE: pa.array(range(len(keys)), pa.int32())})
+        rows = with_places(column, keys)
         schema = _schema(rows)
         if column.type.startswith(("char", "varchar")):
             schema[column.name].metadata = {CHAR_TYPE_KEY: column.type}
-        [batch] = rows.cast(arrow_schema(schema)).combine_chunks().to_batches()
-        given = (schema.json(), batch.serialize().to_pybytes())
-        satisfied = DataFrame(question.satisfying(scan, found.expressions[leaf], *given), spark).select(PLACE)
-        places = [row[0] for row in satisfied.collect()] if len(keys) <= FEW_KEYS else satisfied.toArrow().column(0)
+        [batch] = _messages(rows, schema)
+        satisfied = question.satisfying(scan, found.expressions[leaf], schema.json(), batch)
+        return at_places(keys, DataFrame(satisfied, spark))
     except (PySparkException, Py4JJavaError, pa.ArrowException) as e:
         log.info("left to the rows, Spark cannot ask %s over the keys: %s", leaf.text, str(e).splitlines()[0])
         return None
-    return keys.take(pa.array(places, pa.int32()) if isinstance(places, list) else places.combine_chunks())
+
+
+def _messages(rows: pa.Table, schema: StructType, batch_rows: int | None = None) -> Iterator[bytes]:
+    """The record batches of a table with Spark's own types, one at least; one where `batch_rows` is None."""
+    found = rows.cast(arrow_schema(schema)).combine_chunks()
+    for batch in found.to_batches(batch_rows) or [pa.RecordBatch.from_pylist([], found.schema)]:
+        yield batch.serialize().to_pybytes()
 
 
 def _schema(rows: pa.Table) -> StructType:

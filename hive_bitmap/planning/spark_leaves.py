@@ -24,7 +24,7 @@ from hive_bitmap.predicates.nodes import Predicate, SparkLeaf, leaves_of
 from hive_bitmap.selecting.candidates import PartitionState
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
 MAX_KEYS = 200_000  # more distinct keys than these are not worth a detour
@@ -81,16 +81,26 @@ def true_keys(spark: SparkSession, table: str, leaf: SparkLeaf, column: Column, 
     if not len(keys):
         return keys
     try:
-        frame = frame_of(spark, pa.table({column.name: keys, PLACE: pa.array(range(len(keys)), pa.int32())}))
+        frame = frame_of(spark, with_places(column, keys))
         if column.type.startswith(("char", "varchar")):
             frame = frame.withMetadata(column.name, {CHAR_TYPE_KEY: column.type})
         tested = frame.alias(table).selectExpr(PLACE, f"({leaf.text}) AS answer")
         if tested.schema.fields[1].dataType != BooleanType():
             return None
-        true = tested.where("answer").select(PLACE)
-        # few rows that lie in the plan are collected without a job
-        places = [row[0] for row in true.collect()] if len(keys) <= FEW_KEYS else true.toArrow().column(0)
+        return at_places(keys, tested.where("answer"))
     except (PySparkException, pa.ArrowException) as e:
         log.info("left to the rows, Spark cannot ask %s over the keys: %s", leaf.text, str(e).splitlines()[0])
         return None
-    return keys.take(pa.array(places, pa.int32()) if isinstance(places, list) else places.combine_chunks())
+
+
+def with_places(column: Column, keys: pa.Array) -> pa.Table:
+    """Keys of a column under its name, and at which place each stands (PLACE, int32)."""
+    return pa.table({column.name: keys, PLACE: pa.array(range(len(keys)), pa.int32())})
+
+
+def at_places(keys: pa.Array, found: DataFrame) -> pa.Array:
+    """The keys at the places that a DataFrame made of `with_places` still has."""
+    places = found.select(PLACE)
+    if len(keys) <= FEW_KEYS:  # few rows that lie in the plan are collected without a job
+        return keys.take(pa.array([row[0] for row in places.collect()], pa.int32()))
+    return keys.take(places.toArrow().column(0).combine_chunks())
