@@ -114,6 +114,11 @@ def require_alike(
     return wanted
 
 
+def require_alike_now(spark: SparkSession, query: Query) -> None:
+    """Require it of a query under the settings of now, with the rule on: what is remembered of earlier ones stays."""
+    assert not difference(answer(frame(spark, query)), by_spark(spark, query))
+
+
 def require_alike_always(
     spark: SparkSession, query: Query, args: Any = None, *, ordered: bool = False, **more: str
 ) -> None:
