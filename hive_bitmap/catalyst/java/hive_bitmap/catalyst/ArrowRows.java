@@ -1,6 +1,7 @@
 package hive_bitmap.catalyst;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -9,6 +10,7 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils;
 import org.apache.spark.sql.execution.arrow.ArrowConverters$;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.Iterator;
 
@@ -31,7 +33,7 @@ final class ArrowRows {
     }
 
     List<DataType> types() {
-        return columns().stream().map(Attribute::dataType).toList();
+        return Arrays.stream(schema.fields()).map(StructField::dataType).toList();
     }
 
     /** A new attribute a column. */

@@ -93,6 +93,12 @@ final class Conditions {
         return true;
     }
 
+    /** A condition on a column as the same one on another. */
+    static Expression over(Expression condition, Attribute column, Attribute other) {
+        return (Expression) condition.transform(Scala.replacing(
+                one -> one instanceof Attribute used && used.exprId().equals(column.exprId()) ? other : null));
+    }
+
     ArrayNode tree(List<Expression> conjuncts) {
         ArrayNode found = node("and");
         for (Expression one : conjuncts) found.add(tree(one, false, 0));

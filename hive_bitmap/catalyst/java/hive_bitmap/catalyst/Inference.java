@@ -8,7 +8,9 @@ import org.apache.spark.sql.catalyst.plans.LeftAnti$;
 import org.apache.spark.sql.catalyst.plans.LeftSemi$;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.types.AtomicType;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.DoubleType;
 import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.StringType;
@@ -43,21 +45,15 @@ final class Inference {
             if (scan.relation != source.relation() || scan.aggregate != null) continue;
             for (Expression known : Scala.list(join.left().constraints().toSeq())) {
                 if (known.references().size() == 1 && known.references().contains(left) && Joins.selects(known)) {
-                    scan.conjuncts.add(over(known, left, source.column()));
+                    scan.conjuncts.add(Conditions.over(known, left, source.column()));
                 }
             }
         }
     }
 
-    private static Expression over(Expression condition, Attribute column, Attribute other) {
-        return (Expression) condition.transform(Scala.replacing(
-                one -> one instanceof Attribute used && used.exprId().equals(column.exprId()) ? other : null));
-    }
-
     /** Whether equal values of a type are the same in every expression, unlike 0.0 and -0.0. */
     private static boolean isExact(DataType type) {
-        boolean collated = type instanceof StringType && !type.equals(org.apache.spark.sql.types.DataTypes.StringType);
-        return !(type instanceof FloatType || type instanceof DoubleType || collated)
-                && type instanceof org.apache.spark.sql.types.AtomicType;
+        boolean collated = type instanceof StringType && !type.equals(DataTypes.StringType);
+        return type instanceof AtomicType && !(type instanceof FloatType || type instanceof DoubleType || collated);
     }
 }

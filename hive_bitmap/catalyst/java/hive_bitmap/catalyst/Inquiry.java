@@ -59,8 +59,7 @@ public abstract class Inquiry {
         if (key == null || !key.dataType().equals(tested.dataType()) || !(condition.dataType() instanceof BooleanType)) {
             throw new IllegalArgumentException("the keys of " + tested.name() + " are not of the column's type");
         }
-        Expression over = (Expression) condition.transform(Scala.replacing(
-                one -> one instanceof Attribute attribute && attribute.exprId().equals(tested.exprId()) ? key : null));
+        Expression over = Conditions.over(condition, tested, key);
         LocalRelation plan = new LocalRelation(Scala.seq(columns), Scala.seq(keys.rows), false, Option.empty());
         return Dataset.ofRows((org.apache.spark.sql.classic.SparkSession) session, new Filter(over, plan));
     }

@@ -18,7 +18,8 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 
 /**
  * A table that a query reads: the relation, the conjuncts of the filter right above it with what else is known of the
- * rows that matter, and the columns that the query takes from it. {@code aggregate} is the aggregation that reads nothing but this scan, or null.
+ * rows that matter, and the columns that the query takes from it. {@code aggregate} is the aggregation that reads
+ * nothing but this scan, or null.
  */
 final class Scan {
     final LogicalPlan relation;
