@@ -114,6 +114,7 @@ def test_a_broken_hive_site_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_the_active_session_is_used_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
+    spark.createDataFrame([], "a int")  # PySpark's active session is the one that did this last
     assert session(tmp_path / "other") is spark
     assert not (tmp_path / "other").exists()
 
