@@ -129,6 +129,8 @@ def _raced(spark: SparkSession, case: Case, turns: int) -> Race:
         spark.conf.set("hive_bitmap.enabled", str(not case.off).lower())
         if case.cold:
             forget(spark)
+        elif on:  # a rule that was just enabled knows of no table yet
+            plan(spark, case.sql)
 
     contenders = {
         SPARK: Contender(lambda: plan(spark, case.sql), lambda: before(False)),

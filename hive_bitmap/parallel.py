@@ -1,9 +1,10 @@
-"""Many small waits at once: listings, manifests and links of thousands of partitions."""
+"""Many small waits at once: listings, manifests and links of thousands of partitions, files of a store far away."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from typing import TypeVar
 
@@ -20,3 +21,22 @@ def each(function: Callable[[Item], Result], items: Iterable[Item], threads: int
     contexts = [copy_context() for _ in found]  # a thread reaches stores as the one that waits for it
     with ThreadPoolExecutor(min(threads, len(found))) as pool:
         return list(pool.map(lambda context, item: context.run(function, item), contexts, found))
+
+
+def ahead(function: Callable[[Item], Result], items: Iterable[Item], most: int) -> Iterator[Result]:
+    """The result of the function for each item, in their order; while one is used, the next ones are worked on.
+
+    No more than `most` items are under way or done but not yet used: with 1 they are done one after the other, without
+    threads. Raises what the first of them raised; the others are waited for then.
+    """
+    if most < 2:
+        yield from map(function, items)
+        return
+    waiting: deque[Future[Result]] = deque()
+    with ThreadPoolExecutor(most) as pool:
+        for item in items:
+            if len(waiting) == most:
+                yield waiting.popleft().result()
+            waiting.append(pool.submit(copy_context().run, function, item))
+        while waiting:
+            yield waiting.popleft().result()

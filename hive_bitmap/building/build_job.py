@@ -21,11 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Job:
-    """Work for a task that reads so many bytes, and the numbers in the build of the indexes that it is for."""
+    """Work for a task, and the numbers in the build of the indexes that it is for."""
 
     indexes: tuple[int, ...]
     work: Group | Carry
-    bytes: int
 
 
 def run(spark: SparkSession, jobs: Sequence[Job], progress: Callable[[Done], None] | None) -> list[ShardReport]:
@@ -46,9 +45,9 @@ def _dealt(spark: SparkSession, jobs: Sequence[Job]) -> list[Job]:
     """The jobs in an order in which all tasks of `distribute` have about as much to do; the largest are dealt first."""
     room = [end - start for start, end in cuts(spark, len(jobs))]
     hands: list[list[Job]] = [[] for _ in room]
-    for job in sorted(jobs, key=lambda job: -job.bytes):
+    for job in sorted(jobs, key=lambda job: -job.work.bytes):
         open_hands = (hand for hand, most in zip(hands, room, strict=True) if len(hand) < most)
-        min(open_hands, key=lambda hand: sum(held.bytes for held in hand)).append(job)
+        min(open_hands, key=lambda hand: sum(held.work.bytes for held in hand)).append(job)
     return [job for hand in hands for job in hand]
 
 

@@ -67,15 +67,11 @@ def jobs(spark: SparkSession, base: Table, changes: Sequence[Change], staging: s
     """
     zone = metastore.time_zone(spark)
     crc = schema_crc(base.columns, zone, serde.reading(base))
-    like = Group(0, (), format_of(base), base.columns, crc, zone, (), (), staging)
+    like = Group(0, (), 0, format_of(base), base.columns, crc, zone, (), (), staging)
     shared = _shared(changes)
     target = shard_bytes(spark, (file for files, _ in shared for file in files))
     made = [
-        Job(
-            tuple(change.index for change in together),
-            _group(like, together, [file.path for file in files]),
-            sum(file.size for file in files),
-        )
+        Job(tuple(change.index for change in together), _group(like, together, files))
         for all_files, together in shared
         for files in cut(all_files, target)
     ]
@@ -97,11 +93,12 @@ def _shared(changes: Sequence[Change]) -> list[tuple[list[FileStatus], tuple[Cha
     ]
 
 
-def _group(like: Group, together: Sequence[Change], paths: Sequence[str]) -> Group:
+def _group(like: Group, together: Sequence[Change], files: Sequence[FileStatus]) -> Group:
     return replace(
         like,
         partition=together[0].partition,
-        paths=tuple(paths),
+        paths=tuple(file.path for file in files),
+        bytes=sum(file.size for file in files),
         definitions=tuple(change.definition for change in together),
         folders=tuple(change.folder for change in together),
     )
@@ -109,7 +106,7 @@ def _group(like: Group, together: Sequence[Change], paths: Sequence[str]) -> Gro
 
 def _carry(like: Group, change: Change, shards: Sequence[str]) -> Job:
     assert change.held is not None  # nothing is carried from nowhere
-    files = change.refresh.rows_of(shards)
+    rows = change.refresh.rows_of(shards)
     sized = tuple((change.held.shard_path(shard), change.held.sizes[shard]) for shard in shards)
-    work = Carry(sized, files, _group(like, [change], files["path"].to_pylist()))
-    return Job((change.index,), work, sum(size for _, size in sized))
+    files = [FileStatus(*row.values()) for row in rows.select(["path", "size", "mtime_ms", "etag"]).to_pylist()]
+    return Job((change.index,), Carry(sized, rows, _group(like, [change], files)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,10 +29,12 @@ from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.index.manifest import FILES
 from hive_bitmap.index.shard import Written
 from hive_bitmap.index.table_schema import built_schema, key_columns, shard_name
+from hive_bitmap.parallel import THREADS, ahead
 
 SHARD_BYTES = 256 << 20  # index rows in memory before they are sorted and written: bounds a task's memory
 MOST_BYTES = 1 << 30  # index rows of one file; more fit neither a task nor the offsets of an Arrow array
 ADVICE = "use the encoding gap"
+AHEAD_BYTES = 128 << 20  # base files that are worked on at the same time, where that is more than two of them
 NEAR_CODES = 128  # integers in so narrow a range are their own codes
 DENSE_CODES = 1 << 22  # combined codes below this are numbered through a table of flags
 
@@ -40,12 +43,14 @@ DENSE_CODES = 1 << 22  # combined codes below this are numbered through a table 
 class Group:
     """Base files of one partition that one shard of each index will cover; it travels to a task.
 
-    `folders` holds the generation of each of `definitions`; `schema` is all data columns of the base table. `staging`
-    is the folder of the values that Spark has read, of a format that only it reads.
+    `bytes` is the size of all its files, as listed. `folders` holds the generation of each of `definitions`; `schema`
+    is all data columns of the base table. `staging` is the folder of the values that Spark has read, of a format that
+    only it reads.
     """
 
     partition: int
     paths: tuple[str, ...]
+    bytes: int
     format: str
     schema: tuple[Column, ...]
     schema_crc: int
@@ -83,8 +88,7 @@ def index_group(group: Group) -> list[ShardReport]:
     reports: list[ShardReport] = []
     waiting: list[FileLook] = []
     weight = 0
-    for path in group.paths:
-        look = _look(group, path)
+    for look in ahead(partial(_look, group), group.paths, _files_at_once(group)):
         if look is not None:
             waiting.append(look)
             weight += _weight(look)
@@ -102,6 +106,14 @@ def index_rows(definition: Definition, keys: pa.Table, bucket: str, offset: int)
     columns += [pa.repeat(bucket, len(present)), pa.repeat(offset, len(present))]
     columns += [*_bitmaps(definition, found), pa.array(found.cardinalities(), pa.int32())]
     return pa.Table.from_arrays(columns, schema=built_schema(definition))
+
+
+def _files_at_once(group: Group) -> int:
+    """Files that are worked on at the same time: where each waits for a store, as many as memory allows."""
+    if not group.paths:
+        return 1
+    average = group.bytes // len(group.paths)
+    return min(stores.parallel(group.paths[0]), max(AHEAD_BYTES // max(average, 1), 2), THREADS)
 
 
 def _weight(look: FileLook) -> int:

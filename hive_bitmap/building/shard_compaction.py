@@ -35,6 +35,11 @@ class Carry:
     files: pa.Table
     group: Group
 
+    @property
+    def bytes(self) -> int:
+        """What is read of shards."""
+        return sum(size for _, size in self.shards)
+
 
 def carry(item: Carry) -> list[ShardReport]:
     """Write the rows of the files that stay as one shard, or as several where they are large."""

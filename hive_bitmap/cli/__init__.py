@@ -16,7 +16,7 @@ from hive_bitmap import __version__
 from hive_bitmap.cli.checks import estimate, verify
 from hive_bitmap.cli.export_hive import export_hive
 from hive_bitmap.cli.indexes import create, rebuild
-from hive_bitmap.cli.invocation import Endpoint, messages, one_line
+from hive_bitmap.cli.invocation import Endpoint, messages, one_line, settings_of, spark_options
 from hive_bitmap.cli.jar import jar
 from hive_bitmap.cli.queries import explain, offsets, query
 from hive_bitmap.cli.server import address_of, register, server_options
@@ -35,11 +35,20 @@ LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
     help="Folder of a local warehouse, made where there is none: Spark and its metastore run inside this process. "
     "Default: ./warehouse, or the metastore that your Spark or Hive configuration names.",
 )
+@spark_options
 @server_options
 @click.option("-v", "--verbose", count=True, help="Tell on stderr what is done; -vv tells more.")
 @click.version_option(__version__, message="%(prog)s %(version)s")
 @click.pass_context
-def command(context: click.Context, /, warehouse: str | None, verbose: int, **server: Any) -> None:
+def command(
+    context: click.Context,
+    /,
+    warehouse: str | None,
+    master: str | None,
+    conf: Sequence[str],
+    verbose: int,
+    **server: Any,
+) -> None:
     """Bitmap indexes for Hive and Spark tables.
 
     \b
@@ -47,7 +56,10 @@ def command(context: click.Context, /, warehouse: str | None, verbose: int, **se
       hive-bitmap create flights carrier origin
       hive-bitmap query flights "carrier = 'UA' AND origin = 'JFK'" --count
     """
-    context.obj = Endpoint(warehouse, address_of(**server))
+    address = address_of(**server)
+    if address is not None and (master or conf):
+        raise click.UsageError("--master and --conf are for Spark, which does nothing where --hiveserver2 is given")
+    context.obj = Endpoint(warehouse, address, master, settings_of(conf))
     context.with_resource(_told(LEVELS[min(verbose, len(LEVELS) - 1)]))
 
 

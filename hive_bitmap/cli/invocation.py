@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 from rich.console import Console
@@ -33,10 +33,15 @@ QUERY_PLAN = re.compile(r";\n[^\n]*\n\+- ")  # how Spark goes on to the plan of 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """What the global options say: the warehouse folder, and the address of HiveServer2; None where none was named."""
+    """What the global options say: the warehouse folder, HiveServer2, Spark's master, each None where none was named.
+
+    `conf` are settings of Spark by name.
+    """
 
     warehouse: str | None
     address: Address | None = None
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
 
     def server(self) -> AbstractContextManager[Server]:
         """A connection to HiveServer2 that ends with the block. Raises ServerError, and UsageError without address."""
@@ -76,12 +81,39 @@ class Endpoint:
             console.print(Text(f"a new warehouse, without tables, is made in {os.path.abspath(warehouse)}", "dim"))
         status = console.status("[dim]starting Spark") if console.is_terminal else nullcontext()
         with status, sieve.over_stderr():
-            spark = session(warehouse)
+            spark = session(warehouse, master=self.master, conf=self.conf)
         try:
             yield spark
         finally:
             sieve.closed = True
             spark.stop()
+
+
+def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--master` and `--conf`, as spark-submit has them."""
+    conf = click.option(
+        "--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark; may be given several times."
+    )
+    master = click.option(
+        "--master",
+        metavar="URL",
+        help="Where Spark runs: local[4], spark://host:7077, yarn. Default: what your Spark configuration says; "
+        "for a local warehouse, this machine.",
+    )
+    return master(conf(command))
+
+
+def settings_of(conf: Sequence[str]) -> dict[str, str]:
+    """The values of `--conf` by name. Raises UsageError.
+
+    >>> settings_of(["spark.executor.memory=2g", "spark.a=b=c"])
+    {'spark.executor.memory': '2g', 'spark.a': 'b=c'}
+    """
+    pairs = [one.partition("=") for one in conf]
+    for name, equals, value in pairs:
+        if not name.startswith("spark.") or not equals:
+            raise click.UsageError(f"--conf {name}{equals}{value}: give a setting of Spark as spark.name=value")
+    return {name: value for name, _, value in pairs}
 
 
 def messages() -> Console:

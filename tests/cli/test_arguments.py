@@ -88,6 +88,9 @@ def test_the_program_has_help_and_a_version(capsys: pytest.CaptureFixture[str]) 
         (["query", "t", "--format", "xml"], "'xml' is not one of"),
         (["offsets", "t"], "Missing argument 'WHERE'"),
         (["drop", "t"], "Missing argument 'INDEX'"),
+        (["--conf", "memory=2g", "show"], "--conf memory=2g: give a setting of Spark as spark.name=value"),
+        (["--conf", "spark.memory", "show"], "--conf spark.memory: give a setting of Spark"),
+        (["--hiveserver2", "h:1", "--master", "local", "show"], "--master and --conf are for Spark"),
     ],
 )
 def test_wrong_usage_is_status_2_with_nothing_on_stdout(

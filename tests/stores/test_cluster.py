@@ -79,13 +79,19 @@ def told(command: list[str], environment: Mapping[str, str] | None = None) -> di
 
 
 def submitted(folder: Path, master: str, conf: Mapping[str, str], *arguments: str) -> dict[str, Any]:
-    """What the script told that `spark-submit` ran, by a configuration that names the metastore of `said`."""
-    home = folder / f"conf-{arguments[0].strip('-')}"
+    """What the script told that `spark-submit` ran."""
+    home = configured(folder / f"conf-{arguments[0].strip('-')}", folder, {**conf, "spark.master": master})
+    # the settings of the tests' own Spark go before these
+    bare = {"PYSPARK_PYTHON": "", "PYSPARK_DRIVER_PYTHON": "", "SPARK_CONF_DIR": str(home), "PYTHONPATH": str(CHECKOUT)}
+    return told([SUBMIT, *arguments], bare)
+
+
+def configured(home: Path, folder: Path, conf: Mapping[str, str]) -> Path:
+    """A folder with a configuration of Spark (SPARK_CONF_DIR) that names the metastore of `said`."""
     home.mkdir()
     metastore = f"jdbc:derby:;databaseName={folder}/warehouse/.metastore/derby"
     settings = {
         **CONF,
-        "spark.master": master,
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
@@ -96,9 +102,7 @@ def submitted(folder: Path, master: str, conf: Mapping[str, str], *arguments: st
         **conf,
     }
     (home / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
-    # the settings of the tests' own Spark go before these
-    bare = {"PYSPARK_PYTHON": "", "PYSPARK_DRIVER_PYTHON": "", "SPARK_CONF_DIR": str(home), "PYTHONPATH": str(CHECKOUT)}
-    return told([SUBMIT, *arguments], bare)
+    return home
 
 
 def sent(path: Path) -> Path:
@@ -169,3 +173,21 @@ def test_the_package_may_come_as_an_archive(said: dict[str, Any], folder: Path, 
     found = submitted(folder, master, conf, "--archives", archive, str(SCRIPT), "on_hdfs.t", "static")
     assert found.pop("found in").endswith("/environment/lib/hive_bitmap/packages.py")
     assert found == {"rows": 40, "build": 20_000, "count": 40, "plan": "answered"}
+
+
+@pytest.mark.parametrize("named_by", ["--master", "SPARK_CONF_DIR"])
+def test_the_program_runs_on_the_cluster(said: dict[str, Any], folder: Path, master: str, named_by: str) -> None:
+    assert said["on_hdfs: build"]
+    by_option = named_by == "--master"
+    home = configured(folder / f"conf{named_by}", folder, {} if by_option else {"spark.master": master})
+    options = ["--master", master] if by_option else []
+    program = [sys.executable, "-m", "hive_bitmap", *options, "--conf", "spark.app.name=told by the program", "-v"]
+    env = {**os.environ, "SPARK_CONF_DIR": str(home)}
+    for command, expected in (
+        (["query", "on_hdfs.t", "k = 7", "--count"], ["40"]),
+        (["rebuild", "on_hdfs.t", "--full"], ["20,000"]),
+        (["sql", "-e", "SET spark.master; SET spark.app.name"], [master, "told by the program"]),
+    ):
+        done = subprocess.run([*program, *command], capture_output=True, text=True, timeout=300, check=False, env=env)
+        assert done.returncode == 0, done.stdout + done.stderr[-4000:]
+        assert all(one in done.stdout for one in expected), done.stdout

@@ -38,7 +38,7 @@ def item(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
         pq.write_table(table, local(path), row_group_size=60)
     kind = {"type": "COMPACT"} if request.param == "compact" else {"encoding": request.param}
     definition = Definition("i", "db", "t", COLUMNS, **kind)
-    group = Group(0, paths, "parquet", COLUMNS, 1, "UTC", (definition,), (f"file:{tmp_path}",))
+    group = Group(0, paths, 1, "parquet", COLUMNS, 1, "UTC", (definition,), (f"file:{tmp_path}",))
     (report,) = index_group(group)
     return ShardItem(0, stored(report, definition, f"file:{tmp_path}"), known(report), "parquet", COLUMNS, "UTC")
 
