@@ -59,11 +59,10 @@ def start(change: Change) -> None:
     if change.held is None or not change.refresh.linked:
         return
     stores.make_folder(f"{change.folder}/{checksums.FOLDER}")
-    for shard in change.refresh.linked:
-        before, after = change.held.shard_path(shard), f"{change.folder}/{shard}"
-        stores.link_or_copy(before, after)
-        if change.definition.type == "BITMAP":
-            stores.link_or_copy(cardinalities_path(before), cardinalities_path(after))
+    links = [(change.held.shard_path(shard), f"{change.folder}/{shard}") for shard in change.refresh.linked]
+    if change.definition.type == "BITMAP":
+        links += [(cardinalities_path(before), cardinalities_path(after)) for before, after in links]
+    each(lambda link: stores.link_or_copy(*link), links, stores.parallel(change.folder))
 
 
 def finish(changes: Sequence[Change], reports: Sequence[ShardReport]) -> list[Content]:

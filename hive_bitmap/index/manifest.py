@@ -103,12 +103,17 @@ def write(folder: str, files: Sequence[pa.Table], shards: pa.Table, sums: Mappin
     contents: dict[str, pa.Buffer | bytes] = {
         "files.parquet": _serialised(ordered),
         LINES: _to_lines(ordered, shards),
-        "shards.parquet": _serialised(shards),  # the last: where it is, the manifest is complete
+        "shards.parquet": _serialised(shards),
     }
-    checksums.write(folder, {**sums, **{name: [zlib.crc32(content)] for name, content in contents.items()}})
-    for name, content in contents.items():
+    sums = {**sums, **{name: [zlib.crc32(content)] for name, content in contents.items()}}
+
+    def put(name: str) -> None:
         with stores.open_output(f"{folder}/{FOLDER}/{name}") as sink:
-            sink.write(content)
+            sink.write(contents[name])
+
+    *others, last = [partial(put, name) for name in contents]
+    each(lambda write: write(), [partial(checksums.write, folder, sums), *others], stores.parallel(folder))
+    last()  # where it is, the manifest is complete
 
 
 @lru_cache(maxsize=4096)
