@@ -32,6 +32,7 @@ from tests.stores.servers import hdfs as hdfs_server
 
 ROWS, KEYS = 20, 10  # of each file
 ADDED = 500  # partitions that one statement adds
+WRITERS = 64  # files that are made at the same time
 
 
 @click.command()
@@ -73,7 +74,7 @@ def _measure(spark: SparkSession, url: str, files: int, partitions: int, out: Co
     )
     session_stores.use(spark)
     names = [(p, n) for p in range(partitions) for n in range(each_partition)]
-    step("make files", lambda: len(each(lambda name: _write(url, *name), names)))
+    step("make files", lambda: len(each(lambda name: _write(url, *name), names, WRITERS)))
     step("add partitions", lambda: _add(spark, url, partitions))
     step("build", lambda: sum(r.base_rows for r in hive_bitmap.build(spark, "t", ["k"])))
     step("count", lambda: hive_bitmap.count(spark, "t", "k = 3"))

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from hive_bitmap.building.group_indexing import Group, ShardReport, index_group
+from hive_bitmap import stores
+from hive_bitmap.building.group_indexing import AHEAD_BYTES, Group, ShardReport, index_group
 from hive_bitmap.building.progress import Done, watched
 from hive_bitmap.building.shard_compaction import Carry, carry
 from hive_bitmap.errors import BuildFailed
+from hive_bitmap.parallel import THREADS, each
 from hive_bitmap.tasks.distribution import cause, cuts, distribute, in_stores, pickled, received
 
 if TYPE_CHECKING:
@@ -25,6 +27,10 @@ class Job:
 
     indexes: tuple[int, ...]
     work: Group | Carry
+
+    @property
+    def group(self) -> Group:
+        return self.work if isinstance(self.work, Group) else self.work.group
 
 
 def run(spark: SparkSession, jobs: Sequence[Job], progress: Callable[[Done], None] | None) -> list[ShardReport]:
@@ -52,11 +58,28 @@ def _dealt(spark: SparkSession, jobs: Sequence[Job]) -> list[Job]:
 
 
 def _batches(batches: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.RecordBatch]:
-    for job in received(batches):
-        reports = index_group(job.work) if isinstance(job.work, Group) else carry(job.work)
-        if counter is not None and isinstance(job.work, Group):
-            mine = [report for report in reports if report.index == 0]
-            size = sum(size for report in mine for size in report.files["size"].to_pylist() if size > 0)
-            counter.add((len(job.work.paths), sum(report.base_rows for report in mine), size))
-        numbered = [replace(report, index=job.indexes[report.index]) for report in reports]
-        yield pa.record_batch([pa.array([pickle.dumps(report) for report in numbered], pa.binary())], ["report"])
+    for jobs in _side_by_side(received(batches)):
+        for job, reports in zip(jobs, each(_done, jobs), strict=True):
+            if counter is not None and isinstance(job.work, Group):
+                mine = [report for report in reports if report.index == 0]
+                size = sum(size for report in mine for size in report.files["size"].to_pylist() if size > 0)
+                counter.add((len(job.work.paths), sum(report.base_rows for report in mine), size))
+            numbered = [replace(report, index=job.indexes[report.index]) for report in reports]
+            yield pa.record_batch([pa.array([pickle.dumps(report) for report in numbered], pa.binary())], ["report"])
+
+
+def _side_by_side(jobs: Iterable[Job]) -> Iterator[list[Job]]:
+    """Jobs that are done at the same time: where each waits for a store, as many as memory allows."""
+    waiting: list[Job] = []
+    for job in jobs:
+        together = sum(one.work.bytes for one in (*waiting, job)) <= AHEAD_BYTES and len(waiting) < THREADS
+        if waiting and not (together and stores.parallel(job.group.folders[0]) > 1):
+            yield waiting
+            waiting = []
+        waiting.append(job)
+    if waiting:
+        yield waiting
+
+
+def _done(job: Job) -> list[ShardReport]:
+    return index_group(job.work) if isinstance(job.work, Group) else carry(job.work)

@@ -29,7 +29,7 @@ from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.index.manifest import FILES
 from hive_bitmap.index.shard import Written
 from hive_bitmap.index.table_schema import built_schema, key_columns, shard_name
-from hive_bitmap.parallel import THREADS, ahead
+from hive_bitmap.parallel import THREADS, ahead, each
 
 SHARD_BYTES = 256 << 20  # index rows in memory before they are sorted and written: bounds a task's memory
 MOST_BYTES = 1 << 30  # index rows of one file; more fit neither a task nor the offsets of an Arrow array
@@ -175,7 +175,8 @@ def _unindexed(group: Group, found: Fingerprint, reason: str) -> FileLook:
 
 
 def _write_shards(group: Group, looks: Sequence[FileLook]) -> list[ShardReport]:
-    return [_write_shard(group, index, looks) for index in range(len(group.definitions))]
+    numbers = range(len(group.definitions))
+    return each(lambda index: _write_shard(group, index, looks), numbers, stores.parallel(group.folders[0]))
 
 
 def _write_shard(group: Group, index: int, looks: Sequence[FileLook]) -> ShardReport:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from hive_bitmap import stores
 from hive_bitmap.bitmaps import ragged
 from hive_bitmap.index import checksums
 from hive_bitmap.index.definition import BUCKET, OFFSET, OFFSETS, Definition
+from hive_bitmap.parallel import each
 
 ROW_GROUP_BYTES = 1 << 20  # of bitmaps, before compression: what a lookup of one key decodes at least
 ROW_GROUP_ROWS = 128 << 10
@@ -68,21 +70,27 @@ def compact(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
 
 def write(path: str, rows: pa.Table, definition: Definition) -> Written:
     """Write sorted rows as a shard, and their cardinalities beside it; the rows of COMPACT have none."""
+    beside = cardinalities_path(path)
     counted = CARDINALITY.name in rows.column_names
     stored = rows.drop_columns([CARDINALITY.name]) if counted else rows
-    size, found = _written(path, stored, definition)
-    sums = {path.rpartition("/")[2]: found}
-    if not counted:
-        return Written(size, 0, sums)
-    beside = cardinalities_path(path)
+    writing = [partial(_written, path, stored, definition)]
+    if counted:
+        writing.append(partial(_cardinalities_written, beside, rows))
+    found = each(lambda write: write(), writing, stores.parallel(path))
+    names = [one.rpartition("/")[2] for one in (path, beside)]
+    sums = {name: sums for name, (_, sums) in zip(names, found, strict=False)}
+    return Written(found[0][0], found[1][0] if counted else 0, sums)
+
+
+def _cardinalities_written(path: str, rows: pa.Table) -> tuple[int, list[int]]:
+    """The bytes of a new file of cardinalities and its sum."""
     sink = pa.BufferOutputStream()
     pq.write_table(rows.select([CARDINALITY.name]), sink, compression="zstd", store_schema=False)
     content = sink.getvalue()
-    stores.make_folder(beside.rpartition("/")[0])
-    with stores.open_output(beside) as file:
+    stores.make_folder(path.rpartition("/")[0])
+    with stores.open_output(path) as file:
         file.write(content)
-    sums[beside.rpartition("/")[2]] = [zlib.crc32(content)]
-    return Written(size, content.size, sums)
+    return content.size, [zlib.crc32(content)]
 
 
 def _written(path: str, rows: pa.Table, definition: Definition) -> tuple[int, list[int]]:
