@@ -39,7 +39,7 @@ KINDS: list[dict[str, Any]] = [{"encoding": name} for name in ("gap", "plain", "
 def group_of(tmp_path: Path, names: list[str], folder: str, definition: Definition) -> Group:
     paths = tuple(f"file:{tmp_path}/{name}" for name in names)
     (tmp_path / folder).mkdir(exist_ok=True)
-    return Group(0, paths, "parquet", COLUMNS, 1, "UTC", (definition,), (f"file:{tmp_path}/{folder}",))
+    return Group(0, paths, 1, "parquet", COLUMNS, 1, "UTC", (definition,), (f"file:{tmp_path}/{folder}",))
 
 
 @pytest.fixture
