@@ -45,7 +45,7 @@ def generation(tmp_path: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -
     definitions = tuple(Definition(c.name, "db", "t", (c,), **kind) for c in COLUMNS)
     folder = f"file:{tmp_path}"
     paths = (f"{folder}/a.parquet", f"{folder}/b.parquet")
-    group = Group(0, paths, "parquet", COLUMNS, 1, "UTC", definitions, (folder, folder))
+    group = Group(0, paths, 1, "parquet", COLUMNS, 1, "UTC", definitions, (folder, folder))
     reports = index_group(group)
     rows = [(r.shard, r.written.size, r.shard_rows, r.written.cardinality_size) for r in reports]
     shards = pa.Table.from_pylist([dict(zip(SHARDS.names, row, strict=True)) for row in rows], SHARDS)
