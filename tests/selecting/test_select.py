@@ -72,7 +72,7 @@ def unit_of(
 
 
 def group_of(folder: Path, paths: Sequence[str], definition: Definition) -> Any:
-    return index_group(Group(0, tuple(paths), "parquet", COLUMNS, 1, "UTC", (definition,), (f"file:{folder}",)))[0]
+    return index_group(Group(0, tuple(paths), 1, "parquet", COLUMNS, 1, "UTC", (definition,), (f"file:{folder}",)))[0]
 
 
 def truth(node: Predicate, row: Row) -> bool:
