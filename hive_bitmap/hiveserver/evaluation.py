@@ -29,10 +29,10 @@ from hive_bitmap.predicates.nodes import (
     columns_of,
     only_column,
 )
-from hive_bitmap.selecting.candidates import Lookup, LookupResult
+from hive_bitmap.selecting.candidates import Lookup
 from hive_bitmap.selecting.key_matches import key_matches
 from hive_bitmap.selecting.lookup_units import BlockNumbers, Flags, Longs, Unit
-from hive_bitmap.selecting.select import is_understood
+from hive_bitmap.selecting.select import LookupResult, is_understood
 
 Bits = npt.NDArray[np.uint8]
 

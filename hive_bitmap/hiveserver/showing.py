@@ -14,7 +14,8 @@ from hive_bitmap.hiveserver.states import folders, format_of, state
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.predicates.nodes import TRUE
-from hive_bitmap.selecting.candidates import STALE, UNINDEXED, Lookup, LookupResult, look_up_files
+from hive_bitmap.selecting.candidates import STALE, UNINDEXED, Lookup, look_up_files
+from hive_bitmap.selecting.select import LookupResult
 
 
 @dataclass(frozen=True)

@@ -97,8 +97,8 @@ def format_of(table: Table) -> str:
     return table.provider.lower()
 
 
-def why_unsupported(settings: Mapping[str, str], table: Table) -> str:
-    """Why a reader with these settings might not list what `base_files` does; empty where it does."""
+def why_unsupported(settings: Mapping[str, str], table: Table) -> str | None:
+    """Why a reader with these settings might not list what `base_files` does; None where it does."""
     for name, value in settings.items():
         if SETTINGS.get(name.removeprefix(OF_HADOOP), value).lower() != value.lower():
             return f"{name} is {value}"
@@ -107,11 +107,11 @@ def why_unsupported(settings: Mapping[str, str], table: Table) -> str:
     return odd_option(table)
 
 
-def odd_option(table: Table) -> str:
-    """The option or property of a table under which its readers may see other rows in its files; empty for none."""
+def odd_option(table: Table) -> str | None:
+    """The option or property of a table under which its readers may see other rows in its files; None without one."""
     said = {*table.options, *(key for key in table.properties if key.lower().startswith(OF_FORMATS))}
     odd = sorted(key for key in said if not HARMLESS_OPTIONS.fullmatch(key))
-    return f"table option {odd[0]!r} may change what is read" if odd else ""
+    return f"table option {odd[0]!r} may change what is read" if odd else None
 
 
 def files_of(table: Table, folder: str) -> list[FileStatus]:

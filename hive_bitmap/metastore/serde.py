@@ -88,12 +88,12 @@ def require_alike(table: Table, partitions: Iterable[Partition]) -> None:
             )
 
 
-def why_unsupported(settings: Mapping[str, str]) -> str:
-    """Why a session might not read what is listed here, by its settings; empty where it does."""
+def why_unsupported(settings: Mapping[str, str]) -> str | None:
+    """Why a session might not read what is listed here, by its settings; None where it does."""
     for name, value in sorted(settings.items()):
         if DOUBTFUL_SETTINGS.fullmatch(name.removeprefix("spark.hadoop.")) and value.lower() != "false":
             return f"{name} is {value}"
-    return ""
+    return None
 
 
 def files(folder: str) -> list[FileStatus]:
