@@ -91,7 +91,12 @@ def files(folder: str) -> list[FileStatus]:
 
 
 def is_visible(name: str) -> bool:
-    """Whether Hadoop lists a file of that name (FileInputFormat.hiddenFileFilter)."""
+    """Whether Hadoop lists a file of that name.
+
+    By `hiddenFileFilter` of
+    https://github.com/apache/hadoop/blob/rel/release-3.4.1/hadoop-mapreduce-project/hadoop-mapreduce-client/hadoop-mapreduce-client-core/src/main/java/org/apache/hadoop/mapred/FileInputFormat.java,
+    which the input formats of `formats.LAYOUTS` inherit.
+    """
     return not name.startswith(("_", "."))
 
 
