@@ -22,7 +22,8 @@ from hive_bitmap.selecting.select import LookupResult
 class Coverage:
     """One index: how many base files are as it saw them, changed since, unknown to it, or known and gone.
 
-    `problem` says why it cannot be used; then nothing is counted.
+    `rows` are those of the fresh files. `problem` says why the index cannot be used, and then nothing is counted; it is
+    empty where it can.
     """
 
     definition: Definition

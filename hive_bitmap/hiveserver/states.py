@@ -66,7 +66,8 @@ def state(
 ) -> PartitionState:
     """The files of one partition, and the manifests of its indexes, each given with the folder of its rows.
 
-    Raises Unsupported for a folder that readers list in several ways, CorruptIndex and ServerError.
+    Files have bytes and milliseconds since 1970, and no etag. An index has no manifest here where the folder is no
+    generation of its own. Raises Unsupported for a folder that readers list in several ways, CorruptIndex, ServerError.
     """
     held = {
         definition.name: _manifest(server, base, format, at)

@@ -42,7 +42,11 @@ ANY_KEY = Interval(nulls=True)
 
 
 def matches(leaf: Leaf, keys: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
-    """For each key (of the column's Arrow type, NULL included) whether the leaf is TRUE of it."""
+    """Of n keys, NULL among them, a flag each: whether the leaf is TRUE of it (not FALSE, and not NULL).
+
+    Keys have the column's Arrow type (`key_values.arrow_type`), and the values of the leaf fit it: `parse` and the
+    optimizer rule make no others. Raises ArrowInvalid for one that does not.
+    """
     match leaf:
         case IsNull(_, negated):
             found = pc.is_valid(keys) if negated else pc.is_null(keys)
