@@ -1,4 +1,6 @@
-"""Gap-coded bitmaps, the default: the second iteration of https://issues.apache.org/jira/browse/HIVE-1803.
+"""Gap-coded bitmaps, the default: the second iteration in the design of HIVE-1803.
+
+The design, which Hive never built: https://cwiki.apache.org/confluence/display/Hive/IndexDev+Bitmap.
 
 `_bitmaps binary`: the bytes of the plain bitmap, but a byte 0x00 or 0xFF stands for a run of one or more equal bytes.
 `_gap_lengths array<int>`: the length of each of these runs, in bytes and in their order. A run at the end is stored

@@ -1,4 +1,6 @@
-"""Plain bitmaps: the first iteration of HIVE-1803 (https://issues.apache.org/jira/browse/HIVE-1803).
+"""Plain bitmaps: the first implementation in the design of HIVE-1803.
+
+The design: https://cwiki.apache.org/confluence/display/Hive/IndexDev+Bitmap.
 
 `_bitmaps binary`: row r of the block is bit r % 8, least significant first, of byte r // 8; ceil(rows / 8) bytes.
 Rows 5, 12 and 64 of a block of 72 rows:

@@ -1,6 +1,6 @@
 """Roaring bitmaps in their portable serialisation, as CRoaring, Java and Go write it.
 
-The format is https://github.com/RoaringBitmap/RoaringFormatSpec.
+The format is https://github.com/RoaringBitmap/RoaringFormatSpec#standard-32-bit-roaring-bitmap.
 
 `_bitmaps binary`, little-endian: a cookie, 12346 followed by the number of containers as 32 bits, or, where a container
 is made of runs, 12347 with the number less one in its upper 16 bits, followed by a bit a container (1: runs). Then for

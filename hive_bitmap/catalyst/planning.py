@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import count
 from threading import Lock
@@ -29,6 +29,7 @@ from hive_bitmap.planning.spark_fallback import left_to_spark
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+K = TypeVar("K")
 T = TypeVar("T")
 TABLES_KEPT, LISTINGS_KEPT, ANSWERS_KEPT, PLANS_KEPT = 1024, 256, 10_000, 64
 
@@ -100,30 +101,22 @@ class Planning:
         return number
 
     def _conf(self, spark: SparkSession, question: Any, where: tuple[str, int]) -> Mapping[str, str]:
-        with self._lock:
-            known = self._settings.get(where)
-        if known is None:
-            known = jvm_reader.settings_of(spark, question.settings())
-            with self._lock:
-                self._settings[where] = known
-        return known
+        return self._once(self._settings, where, lambda: jvm_reader.settings_of(spark, question.settings()))
 
     def _base(self, spark: SparkSession, question: Any, scan: Scan) -> Table:
         where = (scan.database, scan.table, scan.version)
-        with self._lock:
-            known = self._tables.get(where)
-        if known is None:
-            known = metastore.table_of(spark, question.table(scan.number))
-            with self._lock:
-                self._tables[where] = known
-        return known
+        return self._once(self._tables, where, lambda: metastore.table_of(spark, question.table(scan.number)))
 
     def _listing(self, question: Any, scan: Scan, listed: Listed) -> ScanListing:
         where = (scan.database, scan.table, listed.key)
+        return self._once(self._listings, where, lambda: parse(jvm_reader.text_of(question.listing(scan.number))))
+
+    def _once(self, kept: LRUCache[K, T], where: K, ask: Callable[[], T]) -> T:
+        """What is kept there, asked for where nothing is: without the lock, for the JVM may take its time."""
         with self._lock:
-            known = self._listings.get(where)
+            known = kept.get(where)
         if known is None:
-            known = parse(jvm_reader.text_of(question.listing(scan.number)))
+            known = ask()
             with self._lock:
-                self._listings[where] = known
+                kept[where] = known
         return known

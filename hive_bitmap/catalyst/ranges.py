@@ -1,7 +1,9 @@
 """The files and blocks of a plan as Spark's own reader is told them: a line a file, read by `Native.java`.
 
 A range goes from the first byte of a selected block to that of the next one that is not; neighbours share one. Spark
-takes of a range the Parquet row groups whose middle, and the ORC stripes whose first byte, lies in it.
+takes of a range the Parquet row groups whose middle, and the ORC stripes whose first byte, lies in it; for the former
+see `filterFileMetaDataByMidpoint` in org/apache/parquet/format/converter/ParquetMetadataConverter.java of
+https://github.com/apache/parquet-java/tree/apache-parquet-1.15.2/parquet-hadoop/src/main/java.
 """
 
 from __future__ import annotations

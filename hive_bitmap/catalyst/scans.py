@@ -80,13 +80,13 @@ class Listed:
         return cls(int(size), int(files), said)
 
 
-def why_small(scan: Scan, base: Table, said: Settings, listed: Listed | None) -> str:
-    """Why a scan is not worth a look at its indexes; empty where it may be."""
+def why_small(scan: Scan, base: Table, said: Settings, listed: Listed | None) -> str | None:
+    """Why a scan is not worth a look at its indexes; None where it may be, or where nobody knows."""
     if said.strategy is not None or not scan.native or listed is None:
-        return ""
+        return None
     wanted, store = int(_bytes_of_columns(scan, base, listed)), stores.likely_speed_of(base.location)
     if not too_small(format_of(base), wanted, scan.cores, native=True, files=listed.files, store=store):
-        return ""
+        return None
     return f"the {wanted:,} bytes of its columns are read in less time than planning takes"
 
 

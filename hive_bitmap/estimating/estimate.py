@@ -37,7 +37,9 @@ TASK_BLOCKS = 8  # sampled blocks of a task at least: the fewer, the less is see
 class Estimate:
     """What an index would be: bytes of shards with their cardinalities, and seconds that the tasks of a build take.
 
-    `distinct_keys` is a lower bound. `usefulness` says in a sentence what an equality would skip.
+    `columns` are in base-table order. `blocks_total` counts blocks that hold rows; `base_bytes` is all of the table's
+    files. `distinct_keys`, of the sampled blocks, is a lower bound. `usefulness` says in a sentence what an equality
+    would skip.
     """
 
     columns: tuple[str, ...]
@@ -53,17 +55,15 @@ class Estimate:
 
 @dataclass(frozen=True)
 class _Table:
-    """The base table: paths of its files, and their bytes; its blocks with rows, in order: file, number in the file,
-    rows, and for each index (a row each) the bytes of its columns; and how many shards a build would make.
-    """
+    """The base table, its b blocks that hold rows, in file order, and i indexes that are estimated."""
 
-    paths: tuple[str, ...]
-    bytes: int
-    file: Longs
-    number: Longs
-    rows: Longs
-    size: Longs
-    shards: int
+    paths: tuple[str, ...]  # of its files
+    bytes: int  # of all of them
+    file: Longs  # b: the number of the block's file in `paths`
+    number: Longs  # b: that of the block in its file
+    rows: Longs  # b
+    size: Longs  # (i, b): the bytes that the columns of an index take in a block
+    shards: int  # that a build would make
 
 
 def estimate(

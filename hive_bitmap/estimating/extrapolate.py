@@ -10,14 +10,12 @@ from hive_bitmap.estimating.sampling import Sample
 
 @dataclass(frozen=True)
 class BaseTable:
-    """The base table: its blocks with rows, the bytes that the key columns of an index take in them, and how many
-    shards a build would make of them, with so many tasks at once.
-    """
+    """The base table, as the price of one index depends on it."""
 
-    blocks: int
-    size: int
-    shards: int
-    workers: int
+    blocks: int  # that hold rows
+    size: int  # bytes that the key columns of the index take in them
+    shards: int  # that a build would make of them
+    workers: int  # tasks at once of that build
 
 
 def index_bytes(whole: BaseTable, samples: Sequence[Sample]) -> int:

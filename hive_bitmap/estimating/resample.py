@@ -30,7 +30,8 @@ def resampled(
 ) -> tuple[float, list[tuple[pa.Table, float]]]:
     """Rows of a shard of so many blocks and files, without bitmaps; `rows` are those of `sampled` blocks, sorted.
 
-    First comes of how many blocks the result is: fewer, where it would be too large. Then tables, sorted as a shard
+    `rows` has the columns `keys`, `_bucketname` and `_offset`, and any others, a row a key and block. First comes of
+    how many blocks the result is: fewer, where it would be too large. Then tables of these columns, sorted as a shard
     is, each with the number of times that it has to be counted.
     """
     met = rows.select(keys).group_by(list(keys), use_threads=False).aggregate([([], "count_all")])

@@ -33,7 +33,10 @@ FEWEST_BLOCKS = 4  # of a sample: fewer do not tell how many blocks hold a key
 
 @dataclass(frozen=True)
 class Footer:
-    """A base file whose footer is asked for the bytes of the columns of each index; it travels to a task."""
+    """A base file whose footer is asked for the bytes of the columns of each index; it travels to a task.
+
+    `format`, `schema`, `time_zone` and `staging` are as in `verifying.audit.ShardItem`.
+    """
 
     path: str
     format: str
@@ -45,8 +48,10 @@ class Footer:
 
 @dataclass(frozen=True)
 class SampleItem:
-    """Sampled blocks, (path, block) each, whose key columns take `size` bytes. A task indexes them together, as if they
-    were the group of a shard; one of a build has about `shard_blocks` blocks in `shard_files` files.
+    """Sampled blocks, (path, number in its file) each, whose key columns take `size` bytes; it travels to a task.
+
+    The task indexes them together, as if they were the group of a shard; one of a build has about `shard_blocks` blocks
+    in `shard_files` files. The rest is as in Footer.
     """
 
     definition: Definition
@@ -95,9 +100,10 @@ class Sample:
 
 
 def look(footer: Footer) -> tuple[Longs, Longs]:
-    """The rows of each block of a file, and for each index (a row each) the bytes of its columns in each block.
+    """Of the b blocks of a file and its i indexes: the rows of each block (b), and the bytes of the columns of each
+    index in each block (i, b), both int64.
 
-    No blocks where the file cannot be read, for then a build leaves it unindexed.
+    No blocks where the file cannot be read, for then a build leaves it unindexed. Raises StoreError.
     """
     format = staged_values.reader(footer.format, footer.staging)
     try:
@@ -115,7 +121,9 @@ def look(footer: Footer) -> tuple[Longs, Longs]:
 
 
 def choose(rows: Longs, size: Longs, share: float) -> Longs:
-    """The numbers of the sampled blocks, ascending, of blocks with so many rows and bytes of the key columns."""
+    """The numbers of the sampled blocks, ascending (int64), of b blocks with so many rows, none of them 0, and so many
+    bytes of the key columns; about `share` of them, FEWEST_BLOCKS at least where there are as many.
+    """
     count = min(len(rows), max(FEWEST_BLOCKS, int(len(rows) * share)))
     each = size / rows
     stretches = np.array_split(np.argsort(each, kind="stable"), max(count, 1))
@@ -123,7 +131,10 @@ def choose(rows: Longs, size: Longs, share: float) -> Longs:
 
 
 def measure(item: SampleItem) -> Sample:
-    """Index the blocks as a build does, and write them as a shard into a folder that goes when it is measured."""
+    """Index the blocks as a build does, and write them as a shard into a folder that goes when it is measured.
+
+    A block that cannot be indexed is told in the result. Raises StoreError.
+    """
     started = time.perf_counter()
     try:
         parts = list(_index_rows(item))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,8 +17,10 @@ from hive_bitmap.formats.key_values import KeyColumn
 from hive_bitmap.formats.units import Layout
 
 __all__ = [
+    "BY_INPUT_FORMAT",
     "FORMATS",
     "LAYOUTS",
+    "FileFormat",
     "Format",
     "blocks",
     "calendar_checks",
@@ -67,9 +70,38 @@ class Format(Protocol):
         """
 
 
-LAYOUTS: Mapping[str, Layout] = {"text": text, "avro": avro, "rcfile": rcfile, "sequencefile": sequencefile}
-FORMATS: Mapping[str, Format] = {
-    "parquet": parquet,
-    "orc": orc,
-    **{name: EngineFormat(name, layout) for name, layout in LAYOUTS.items()},
+@dataclass(frozen=True)
+class FileFormat:
+    """A file format, and how the metastore says that a table is stored as it: by the class of its input format.
+
+    Arrow reads the values of its files if it has a `reader`. If it has a `layout` instead, only Spark does: where it
+    reads with one of the `serdes`, which make one row of one record.
+    """
+
+    name: str
+    input_format: str
+    reader: Format | None = None
+    layout: Layout | None = None
+    serdes: tuple[str, ...] = ()
+
+
+_HIVE, _HADOOP = "org.apache.hadoop.hive.", "org.apache.hadoop.mapred."
+_SERDE, _HCATALOG = f"{_HIVE}serde2.", "org.apache.hive.hcatalog.data."
+_LAZY_SIMPLE = f"{_SERDE}lazy.LazySimpleSerDe"
+_TEXTS = (_LAZY_SIMPLE, f"{_SERDE}JsonSerDe", f"{_HCATALOG}JsonSerDe", f"{_SERDE}OpenCSVSerde", f"{_SERDE}RegexSerDe")
+_COLUMNAR = (f"{_SERDE}columnar.ColumnarSerDe", f"{_SERDE}columnar.LazyBinaryColumnarSerDe")
+_RECORDS = (_LAZY_SIMPLE, f"{_SERDE}lazybinary.LazyBinarySerDe")
+# A file format more is a module, and its line here.
+FILE_FORMATS = (
+    FileFormat("parquet", f"{_HIVE}ql.io.parquet.MapredParquetInputFormat", reader=parquet),
+    FileFormat("orc", f"{_HIVE}ql.io.orc.OrcInputFormat", reader=orc),
+    FileFormat("text", f"{_HADOOP}TextInputFormat", layout=text, serdes=_TEXTS),
+    FileFormat("avro", f"{_HIVE}ql.io.avro.AvroContainerInputFormat", layout=avro, serdes=(f"{_SERDE}avro.AvroSerDe",)),
+    FileFormat("rcfile", f"{_HIVE}ql.io.RCFileInputFormat", layout=rcfile, serdes=_COLUMNAR),
+    FileFormat("sequencefile", f"{_HADOOP}SequenceFileInputFormat", layout=sequencefile, serdes=_RECORDS),
+)
+BY_INPUT_FORMAT: Mapping[str, FileFormat] = {one.input_format: one for one in FILE_FORMATS}
+LAYOUTS: Mapping[str, Layout] = {one.name: one.layout for one in FILE_FORMATS if one.layout is not None}
+FORMATS: Mapping[str, Format] = {one.name: one.reader for one in FILE_FORMATS if one.reader is not None} | {
+    name: EngineFormat(name, layout) for name, layout in LAYOUTS.items()
 }

@@ -2,7 +2,8 @@
 
 The format: https://avro.apache.org/docs/1.11.1/specification/#object-container-files.
 
-A reader takes the blocks whose mark starts in its split.
+A reader takes the blocks whose mark starts in its split: `sync` and `pastSync` of
+https://github.com/apache/avro/blob/release-1.11.1/lang/java/avro/src/main/java/org/apache/avro/file/DataFileReader.java.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""ORC: a block is a stripe, known by the byte where it starts."""
+"""ORC: a block is a stripe, known by the byte where it starts.
+
+The footer lists them: `StripeInformation` of https://orc.apache.org/specification/ORCv1/.
+"""
 
 from __future__ import annotations
 

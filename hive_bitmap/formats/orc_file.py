@@ -1,7 +1,10 @@
 """An open ORC file, and its columns found as Spark finds them.
 
 By name, without case; by position where every name of the file begins with `_col`, as old versions of Hive wrote them;
-a missing one is NULL. The footer is read by pyorc, which knows where the stripes lie, the values by pyarrow.
+a missing one is NULL. That is `requestedColumnIds` of
+https://github.com/apache/spark/blob/v4.0.0/sql/core/src/main/scala/org/apache/spark/sql/execution/datasources/orc/OrcUtils.scala.
+
+The footer is read by pyorc, which knows where the stripes lie, the values by pyarrow.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from hive_bitmap.errors import Undecodable
 from hive_bitmap.formats.key_values import KeyColumn, decoding
 from hive_bitmap.formats.orc_types import Conversion, reading
 
-# Spark's note on a column that ORC cannot tell it of: a timestamp_ntz is stored as a bigint of microseconds.
+# Spark's note (in OrcUtils, too) on a column that ORC cannot tell it of: a timestamp_ntz is a bigint of microseconds.
 _CATALYST_TYPE = "spark.sql.catalyst.type"
 
 

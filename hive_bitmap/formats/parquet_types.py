@@ -3,7 +3,8 @@
 An allowlist: pairs of stored kind and table type that Spark 4 reads without an error and that were compared with it.
 Dates and timestamps need more: a writer of the legacy calendar stored other numbers for days before 1582-10-15 (times
 before 1900), and only the metadata of Spark's own writer proves which calendar it was; for other writers the session's
-configuration decides, so there such values are left to Spark.
+configuration decides, so there such values are left to Spark. These are `datetimeRebaseSpec` and `int96RebaseSpec` of
+https://github.com/apache/spark/blob/v4.0.0/sql/core/src/main/scala/org/apache/spark/sql/execution/datasources/DataSourceUtils.scala.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """RCFile: a unit is what lies between two sync marks, known by the mark's first byte, or the end of the header.
 
 Most row groups have a mark of their own; small ones share it. A reader takes the row groups behind a mark that starts
-in its split (Hive's RCFile, version 1). How many rows a group holds is the first number of its key, which may be
-compressed.
+in its split. How many rows a group holds is the first number of its key, which may be compressed. The format, of which
+this is version 1, is the comment before the class in
+https://github.com/apache/hive/blob/rel/release-2.3.9/ql/src/java/org/apache/hadoop/hive/ql/io/RCFile.java.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """SequenceFile: a unit is what lies between two sync marks, known by the mark's first byte, or the end of the header.
 
-A reader takes the records behind a mark that starts in its split, up to the next mark (Hadoop's SequenceFile, version
-6). Blocks of a block-compressed file have a mark each, and tell how many records they hold; others are counted.
+A reader takes the records behind a mark that starts in its split, up to the next mark. Blocks of a block-compressed
+file have a mark each, and tell how many records they hold; others are counted. The format, of which this is version 6:
+https://hadoop.apache.org/docs/r3.5.0/api/org/apache/hadoop/io/SequenceFile.html.
 """
 
 from __future__ import annotations

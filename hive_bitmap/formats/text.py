@@ -1,4 +1,7 @@
-"""Text: a unit is a line, known by its first byte; lines end at \\n, \\r or \\r\\n, as Hadoop's LineReader ends them.
+"""Text: a unit is a line, known by its first byte; lines end at \\n, \\r or \\r\\n, as Hadoop ends them.
+
+Its rule is `readDefaultLine` of
+https://github.com/apache/hadoop/blob/rel/release-3.4.1/hadoop-common-project/hadoop-common/src/main/java/org/apache/hadoop/util/LineReader.java.
 
 Hadoop tells compressed files by their names. One of gzip or deflate has one unit, at 0, for it is one split whatever
 its size.

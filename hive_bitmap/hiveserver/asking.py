@@ -41,11 +41,12 @@ class _Target:
 
 
 def ask(server: Server, table: str, predicate: str | None) -> Plan:
-    """What the indexes of a table say of a predicate; `rows_selected` is None where that is only an upper bound.
+    """What the indexes of a table say of a predicate (None: all rows), as a plan that is of blocks and counts alone.
 
-    Files that the index does not know as they are now are `scanned` in the plan. Raises NotFound for a table without a
-    usable index, Unsupported for one whose files the server might read otherwise than was indexed, InvalidPredicate,
-    ServerError, and CorruptIndex for an index table whose rows cannot be.
+    Its `rows_selected` is None where only an upper bound is known. Files that the index does not know as they are now
+    are `scanned` in the plan. Raises NotFound for a table without a usable index, Unsupported for one whose files the
+    server might read otherwise than was indexed, InvalidPredicate, ServerError, and CorruptIndex for an index table
+    whose rows cannot be.
     """
     return _ask(server, _target(server, table), predicate)
 

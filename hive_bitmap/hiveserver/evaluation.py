@@ -29,10 +29,10 @@ from hive_bitmap.predicates.nodes import (
     columns_of,
     only_column,
 )
-from hive_bitmap.selecting.candidates import Lookup, LookupResult
+from hive_bitmap.selecting.candidates import Lookup
 from hive_bitmap.selecting.key_matches import key_matches
 from hive_bitmap.selecting.lookup_units import BlockNumbers, Flags, Longs, Unit
-from hive_bitmap.selecting.select import is_understood
+from hive_bitmap.selecting.select import LookupResult, is_understood
 
 Bits = npt.NDArray[np.uint8]
 
@@ -42,7 +42,9 @@ def evaluation(
 ) -> Callable[[Sequence[Lookup]], list[LookupResult]]:
     """The way to look units up: those with one predicate together. `within` limits the index rows, in HiveQL.
 
-    Raises CorruptIndex where an index table holds what cannot be, and ServerError.
+    `chosen` has the index of each column, by lower-case name. Its results are those of `select.count`, one a lookup and
+    in their order, without files that are `damaged`: CorruptIndex is raised where an index table holds what cannot be.
+    Raises ServerError, too.
     """
 
     def evaluate(lookups: Sequence[Lookup]) -> list[LookupResult]:
@@ -80,6 +82,7 @@ class _ServerEvaluation:
         return selection.layout(self.unit.rows)
 
     def rows_of(self, node: Predicate) -> Bits:
+        """The rows that may match, a bit each, laid out as `layout`."""
         column = only_column(node)
         match node:
             case Constant(True) | Unknown() | SparkLeaf():

@@ -20,7 +20,7 @@ _FORMAT = "%F|%b|%Y|%n"  # kind, bytes, ms since 1970, name
 
 @dataclass(frozen=True)
 class Entry:
-    """What a folder holds: a file or a folder."""
+    """What a folder holds: a file or a folder. `size` is in bytes, `mtime_ms` milliseconds since 1970."""
 
     name: str
     is_folder: bool

@@ -24,9 +24,12 @@ COMPARED = ("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "strin
 def fetched(
     server: Server, definition: Definition, column: str, node: Predicate, within: str
 ) -> Iterator[pa.RecordBatch]:
-    """The index rows whose key may match: `key`, `bucket`, `offset` and the bitmaps' columns, a batch at a time.
+    """The index rows whose key may match, a batch at a time, a row a key and block, in no order.
 
-    One of type COMPACT comes as a row a block. Of a key whose type is not COMPARED only NULL is told from others.
+    Columns: `key`, in the Arrow type of the column; `bucket` (string), `offset` (int64), and those of the bitmaps as
+    `definition.bitmap_fields` says, none for COMPACT. Of a key whose type is not COMPARED only NULL is told from
+    others: its column is boolean, TRUE where there is a key. `within` limits the rows further, in HiveQL; empty for
+    all. Raises ServerError, and NotFound for a column that the index does not have.
     """
     key = find(definition.columns, column, f"index {definition.name}")
     names = [_key(key), *(quote(one.name) for one in (BUCKET, *_stored(definition)))]

@@ -14,14 +14,16 @@ from hive_bitmap.hiveserver.states import folders, format_of, state
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.predicates.nodes import TRUE
-from hive_bitmap.selecting.candidates import STALE, UNINDEXED, Lookup, LookupResult, look_up_files
+from hive_bitmap.selecting.candidates import STALE, UNINDEXED, Lookup, look_up_files
+from hive_bitmap.selecting.select import LookupResult
 
 
 @dataclass(frozen=True)
 class Coverage:
     """One index: how many base files are as it saw them, changed since, unknown to it, or known and gone.
 
-    `problem` says why it cannot be used; then nothing is counted.
+    `rows` are those of the fresh files. `problem` says why the index cannot be used, and then nothing is counted; it is
+    empty where it can.
     """
 
     definition: Definition

@@ -66,7 +66,8 @@ def state(
 ) -> PartitionState:
     """The files of one partition, and the manifests of its indexes, each given with the folder of its rows.
 
-    Raises Unsupported for a folder that readers list in several ways, CorruptIndex and ServerError.
+    Files have bytes and milliseconds since 1970, and no etag. An index has no manifest here where the folder is no
+    generation of its own. Raises Unsupported for a folder that readers list in several ways, CorruptIndex, ServerError.
     """
     held = {
         definition.name: _manifest(server, base, format, at)
@@ -77,10 +78,12 @@ def state(
     return PartitionState(partition_name(names, values), values, tuple(_files(server, base, folder)), held)
 
 
-def _by_place(server: Server, format: str) -> str:
-    """The setting of the server under which it knows columns by their places, where it has it."""
-    said = "=".join(map(str, server.all(f"SET {file_listing.ORC_BY_PLACE}")[0])) if format == "orc" else ""
-    return said if said.lower().endswith("=true") else ""
+def _by_place(server: Server, format: str) -> str | None:
+    """The setting of the server under which it knows columns by their places; None where it knows them by name."""
+    if format != "orc":
+        return None
+    said = "=".join(map(str, server.all(f"SET {file_listing.ORC_BY_PLACE}")[0]))
+    return said if said.lower().endswith("=true") else None
 
 
 def _files(server: Server, base: Table, folder: str) -> Iterator[FileStatus]:

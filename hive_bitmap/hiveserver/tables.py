@@ -58,7 +58,10 @@ def index_tables(server: Server, base: Table) -> list[str]:
 
 
 def indexes(server: Server, base: Table) -> list[tuple[Table, Definition, str]]:
-    """The index tables of a table, by the index's name: each with its definition, and why it cannot be used if so."""
+    """The index tables of a table, by the index's name: each with its definition, and why it cannot be used.
+
+    The last is empty where it can. Raises ServerError.
+    """
     found = []
     for name in index_tables(server, base):
         table = describe(server, f"{quote(base.database)}.{quote(name)}")
@@ -112,6 +115,7 @@ def _names(name: str) -> tuple[str, str]:
 
 
 def why_unusable(base: Table, table: Table, definition: Definition) -> str:
+    """Why an index, whose table is `table`, cannot serve its base table here; empty where it can."""
     if not definition.enabled:
         return f"index {definition.name} is not enabled: set its property enabled to true"
     lower = tuple(Column(column.name.lower(), column.type) for column in definition.columns)  # as Hive has all names

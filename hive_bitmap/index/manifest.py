@@ -27,28 +27,30 @@ from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.parallel import each
 
 LONGS = pa.list_(pa.field("element", pa.int64(), nullable=False))
+# Base files of the partition as the build found them, a row each, by path.
 FILES = pa.schema(
     [
-        ("path", pa.string()),
-        ("size", pa.int64()),
-        ("mtime_ms", pa.int64()),
-        ("etag", pa.string()),
-        ("tail_crc32", pa.int64()),
-        ("shard", pa.string()),  # null: the file is not indexed, for this reason
-        ("reason", pa.string()),
-        ("schema_crc", pa.int64()),  # the base table's columns when the file was looked at
+        ("path", pa.string()),  # as Hadoop's Path.toString() prints it
+        ("size", pa.int64()),  # bytes
+        ("mtime_ms", pa.int64()),  # since 1970
+        ("etag", pa.string()),  # empty where the store has none
+        ("tail_crc32", pa.int64()),  # see `fingerprint`, as for the four before it
+        ("shard", pa.string()),  # name of the file that holds its keys; null: it is not indexed, for this reason
+        ("reason", pa.string()),  # empty where it is
+        ("schema_crc", pa.int64()),  # `definition.schema_crc` of the base table when the file was looked at
         ("indirect", pa.list_(pa.field("element", pa.string()))),  # columns that only the engine reads alike
-        ("offsets", LONGS),  # of its blocks, as are
+        ("offsets", LONGS),  # of its blocks in file order, as are the next three: see `formats.blocks.Blocks`
         ("lengths", LONGS),
         ("rows", LONGS),
-        ("starts", LONGS),  # their first bytes
+        ("starts", LONGS),  # null in manifests of older builds
     ]
 )
+# Shards of the generation, a row each.
 SHARDS = pa.schema(
     [
-        ("shard", pa.string()),
-        ("size", pa.int64()),
-        ("rows", pa.int64()),
+        ("shard", pa.string()),  # file name in the generation's folder
+        ("size", pa.int64()),  # bytes
+        ("rows", pa.int64()),  # of the index table
         ("cardinality_size", pa.int64()),  # bytes of the file that holds the cardinalities of its bitmaps
     ]
 )
@@ -97,7 +99,10 @@ class Manifest:
 
 
 def write(folder: str, files: Sequence[pa.Table], shards: pa.Table, sums: Mapping[str, Sequence[int]]) -> None:
-    """Write the manifest of a generation whose shards are all there; `sums` are theirs, by name (`checksums`)."""
+    """Write the manifest of a generation whose shards are all there; `sums` are theirs, by name (`checksums`).
+
+    `files` are tables of schema FILES, in any order, `shards` has schema SHARDS. Raises OSError, StoreError.
+    """
     stores.make_folder(f"{folder}/{FOLDER}")
     ordered = pa.concat_tables([FILES.empty_table(), *files]).sort_by("path")
     contents: dict[str, pa.Buffer | bytes] = {
@@ -118,7 +123,10 @@ def write(folder: str, files: Sequence[pa.Table], shards: pa.Table, sums: Mappin
 
 @lru_cache(maxsize=4096)
 def read(folder: str) -> Manifest:
-    """The manifest of a generation; one never changes, so it is kept. Raises CorruptIndex if it cannot be read."""
+    """The manifest of a generation; one never changes, so it is kept.
+
+    Raises CorruptIndex if it cannot be read or its sums are wrong, and StoreError.
+    """
     names, tables = ("files.parquet", "shards.parquet"), []
     asks: list[Callable[[], Any]] = [partial(stores.read_kept, f"{folder}/{FOLDER}/{name}") for name in names]
     asks.append(partial(checksums.read, folder))

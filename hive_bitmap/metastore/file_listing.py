@@ -11,15 +11,11 @@ from collections.abc import Mapping
 
 from hive_bitmap import stores
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.formats import FORMATS
+from hive_bitmap.formats import BY_INPUT_FORMAT, FORMATS, LAYOUTS
 from hive_bitmap.metastore import serde
 from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.stores import FileStatus
 
-FORMAT_OF_INPUT = {
-    "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat": "parquet",
-    "org.apache.hadoop.hive.ql.io.orc.OrcInputFormat": "orc",
-}
 FOREIGN = {  # table properties of formats whose files are not their rows
     "iceberg": ("table_type", "iceberg"),
     "delta": ("spark.sql.sources.provider", "delta"),
@@ -82,14 +78,17 @@ def format_of(table: Table) -> str:
             f"the partitions of table {table.full_name} are not in the metastore: {repair} puts them there"
         )
     if table.provider == "hive":
-        found = FORMAT_OF_INPUT.get(table.input_format, "") or serde.format_of(table)
-        if found in FORMAT_OF_INPUT.values() and found not in table.serde.lower():
-            raise Unsupported(f"table {table.full_name} is {found} read by {table.serde}, which may see other rows")
-        if not found:
+        found = BY_INPUT_FORMAT.get(table.input_format)
+        if found is None:
             name, known = table.input_format.rpartition(".")[2], ", ".join(FORMATS)
             raise Unsupported(f"table {table.full_name} is stored as {name}; formats that are indexed: {known}")
-        return found
-    if table.provider.lower() not in FORMAT_OF_INPUT.values():
+        if found.layout is not None:
+            serde.require_known(table, found)
+        elif found.name not in table.serde.lower():
+            serde_doubt = f"{found.name} read by {table.serde}, which may see other rows"
+            raise Unsupported(f"table {table.full_name} is {serde_doubt}")
+        return found.name
+    if table.provider.lower() not in FORMATS.keys() - LAYOUTS.keys():
         raise Unsupported(
             f"table {table.full_name} is USING {table.provider}; of such tables parquet and orc are indexed, "
             "others where they are STORED AS a format"
@@ -97,8 +96,8 @@ def format_of(table: Table) -> str:
     return table.provider.lower()
 
 
-def why_unsupported(settings: Mapping[str, str], table: Table) -> str:
-    """Why a reader with these settings might not list what `base_files` does; empty where it does."""
+def why_unsupported(settings: Mapping[str, str], table: Table) -> str | None:
+    """Why a reader with these settings might not list what `base_files` does; None where it does."""
     for name, value in settings.items():
         if SETTINGS.get(name.removeprefix(OF_HADOOP), value).lower() != value.lower():
             return f"{name} is {value}"
@@ -107,11 +106,11 @@ def why_unsupported(settings: Mapping[str, str], table: Table) -> str:
     return odd_option(table)
 
 
-def odd_option(table: Table) -> str:
-    """The option or property of a table under which its readers may see other rows in its files; empty for none."""
+def odd_option(table: Table) -> str | None:
+    """The option or property of a table under which its readers may see other rows in its files; None without one."""
     said = {*table.options, *(key for key in table.properties if key.lower().startswith(OF_FORMATS))}
     odd = sorted(key for key in said if not HARMLESS_OPTIONS.fullmatch(key))
-    return f"table option {odd[0]!r} may change what is read" if odd else ""
+    return f"table option {odd[0]!r} may change what is read" if odd else None
 
 
 def files_of(table: Table, folder: str) -> list[FileStatus]:

@@ -173,10 +173,17 @@ def forget_files(spark: SparkSession, table: Table) -> None:
     _bridge(spark).session_catalog.refreshTable(named)
 
 
-def caches_nothing(spark: SparkSession) -> bool:
-    """Whether no session of this engine keeps rows of anything: to ask for one table takes its whole analysis."""
-    empty: bool = _bridge(spark).cache.isEmpty()
-    return empty
+def is_cached(spark: SparkSession, sql_name: str) -> bool:
+    """Whether the session keeps the rows of a table in its cache.
+
+    To ask for one table takes its whole analysis, so the engine is first asked whether it keeps rows of anything.
+    """
+    return not _bridge(spark).cache.isEmpty() and spark.catalog.isCached(sql_name)
+
+
+def default_parallelism(spark: SparkSession) -> int:
+    """How many tasks the cluster runs at once."""
+    return spark.sparkContext.defaultParallelism
 
 
 @lru_cache(maxsize=8)

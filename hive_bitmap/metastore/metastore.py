@@ -16,6 +16,7 @@ import sqlglot
 from sqlglot import exp
 
 from hive_bitmap.errors import NotFound, Unsupported
+from hive_bitmap.metastore import jvm_reader
 from hive_bitmap.metastore.reader import Reader
 from hive_bitmap.metastore.sql_reader import SqlReader
 from hive_bitmap.metastore.table_info import Partition, Table, index_table_name
@@ -23,6 +24,8 @@ from hive_bitmap.metastore.table_info import Partition, Table, index_table_name
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# The first that is available reads. A reader more is a module, and its line here.
+READERS: Sequence[Reader] = (jvm_reader, SqlReader)
 NAMES_REMEMBERED = 1024
 OURS = "/* hive_bitmap */"  # before a DROP of our own, which the extension's parser passes on as it is
 
@@ -94,7 +97,7 @@ def partitions(spark: SparkSession, table: Table) -> list[Partition]:
 
 def table_of(spark: SparkSession, described: Any) -> Table:
     """A table from its description in Spark's catalog, an object of the JVM (`CatalogTable`)."""
-    from hive_bitmap.metastore import jvm_reader, session_stores
+    from hive_bitmap.metastore import session_stores
 
     session_stores.use(spark)
     return jvm_reader.table_of(spark, described)
@@ -102,40 +105,31 @@ def table_of(spark: SparkSession, described: Any) -> Table:
 
 def _reader(spark: SparkSession) -> Reader:
     """Whoever asks for a table, or what it has, will look at its files: as this session reaches them."""
-    from hive_bitmap.metastore import jvm_reader, session_stores
+    from hive_bitmap.metastore import session_stores
 
     session_stores.use(spark)
-    return jvm_reader if jvm_reader.available(spark) else SqlReader
+    return _available(spark)
+
+
+def _available(spark: SparkSession) -> Reader:
+    return next(reader for reader in READERS if reader.available(spark))
 
 
 def forget_files(spark: SparkSession, table: Table) -> None:
     """Have the session look anew at the files and columns of a table when it reads it the next time."""
-    from hive_bitmap.metastore import jvm_reader
-
-    if jvm_reader.available(spark):
-        jvm_reader.forget_files(spark, table)
-    else:
-        spark.catalog.refreshTable(table.sql_name)
+    _available(spark).forget_files(spark, table)
 
 
 def is_cached(spark: SparkSession, sql_name: str) -> bool:
     """Whether the session keeps the rows of a table in its cache."""
-    from hive_bitmap.metastore import jvm_reader
-
-    if jvm_reader.available(spark) and jvm_reader.caches_nothing(spark):
-        return False
-    return spark.catalog.isCached(sql_name)
+    return _available(spark).is_cached(spark, sql_name)
 
 
 def time_zone(spark: SparkSession) -> str:
     """The zone of the engine's JVM, in which it reads the timestamps of ORC files; empty where it cannot be asked."""
-    from hive_bitmap.metastore import jvm_reader
-
-    return jvm_reader.time_zone(spark) if jvm_reader.available(spark) else ""
+    return _available(spark).time_zone(spark)
 
 
 def default_parallelism(spark: SparkSession) -> int:
     """How many tasks the cluster runs at once, as far as the session tells."""
-    from hive_bitmap.metastore import jvm_reader
-
-    return spark.sparkContext.defaultParallelism if jvm_reader.available(spark) else 8
+    return _available(spark).default_parallelism(spark)

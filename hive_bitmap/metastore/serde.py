@@ -11,28 +11,10 @@ from collections.abc import Iterable, Mapping
 
 from hive_bitmap import stores
 from hive_bitmap.errors import Unsupported
+from hive_bitmap.formats import BY_INPUT_FORMAT, FileFormat
 from hive_bitmap.metastore.table_info import Partition, Table
 from hive_bitmap.stores import FileStatus
 
-INPUT_FORMATS = {
-    "org.apache.hadoop.mapred.TextInputFormat": "text",
-    "org.apache.hadoop.hive.ql.io.avro.AvroContainerInputFormat": "avro",
-    "org.apache.hadoop.hive.ql.io.RCFileInputFormat": "rcfile",
-    "org.apache.hadoop.mapred.SequenceFileInputFormat": "sequencefile",
-}
-_HIVE, _HCATALOG = "org.apache.hadoop.hive.serde2.", "org.apache.hive.hcatalog.data."
-SERDES = {  # each makes one row of one record
-    "text": (
-        f"{_HIVE}lazy.LazySimpleSerDe",
-        f"{_HIVE}JsonSerDe",
-        f"{_HCATALOG}JsonSerDe",
-        f"{_HIVE}OpenCSVSerde",
-        f"{_HIVE}RegexSerDe",
-    ),
-    "avro": (f"{_HIVE}avro.AvroSerDe",),
-    "rcfile": (f"{_HIVE}columnar.ColumnarSerDe", f"{_HIVE}columnar.LazyBinaryColumnarSerDe"),
-    "sequencefile": (f"{_HIVE}lazy.LazySimpleSerDe", f"{_HIVE}lazybinary.LazyBinarySerDe"),
-}
 REFUSED = {  # table properties of any value but these
     "skip.header.line.count": ("0", "Hive skips lines that Spark reads as rows"),
     "skip.footer.line.count": ("0", "Hive skips lines that Spark reads as rows"),
@@ -54,24 +36,21 @@ DOUBTFUL_SETTINGS = re.compile(  # of a session: under any of them it may list o
 )
 
 
-def format_of(table: Table) -> str:
-    """The format of a table's files, empty where none is known. Raises Unsupported where Hive and Spark may differ."""
-    format = INPUT_FORMATS.get(table.input_format, "")
-    if not format:
-        return ""
-    if table.serde not in SERDES[format]:
-        known = ", ".join(SERDES[format])
-        raise Unsupported(f"table {table.full_name} is {format} read by {table.serde}; known are {known}")
+def require_known(table: Table, format: FileFormat) -> None:
+    """Raise Unsupported for a table of a format with a layout that Hive and Spark may read in several ways."""
+    if table.serde not in format.serdes:
+        known = ", ".join(format.serdes)
+        raise Unsupported(f"table {table.full_name} is {format.name} read by {table.serde}; known are {known}")
     for key, value in {**table.properties, **table.options}.items():
         harmless, reason = REFUSED.get(key, (value, ""))
         if value != harmless:
             raise Unsupported(f"table {table.full_name} has {key} = {value!r}: {reason}")
-    return format
 
 
 def reading(table: Table) -> tuple[str, ...]:
     """What decides, beside the columns, as what the files of a table are read; nothing for formats that tell it all."""
-    if table.provider != "hive" or table.input_format not in INPUT_FORMATS:
+    format = BY_INPUT_FORMAT.get(table.input_format)
+    if table.provider != "hive" or format is None or format.layout is None:
         return ()
     said = _telling({**table.properties, **table.options}.items())
     return (table.input_format, table.serde, *(f"{key}={value}" for key, value in sorted(said.items())))
@@ -88,12 +67,12 @@ def require_alike(table: Table, partitions: Iterable[Partition]) -> None:
             )
 
 
-def why_unsupported(settings: Mapping[str, str]) -> str:
-    """Why a session might not read what is listed here, by its settings; empty where it does."""
+def why_unsupported(settings: Mapping[str, str]) -> str | None:
+    """Why a session might not read what is listed here, by its settings; None where it does."""
     for name, value in sorted(settings.items()):
         if DOUBTFUL_SETTINGS.fullmatch(name.removeprefix("spark.hadoop.")) and value.lower() != "false":
             return f"{name} is {value}"
-    return ""
+    return None
 
 
 def files(folder: str) -> list[FileStatus]:
@@ -112,7 +91,12 @@ def files(folder: str) -> list[FileStatus]:
 
 
 def is_visible(name: str) -> bool:
-    """Whether Hadoop lists a file of that name (FileInputFormat.hiddenFileFilter)."""
+    """Whether Hadoop lists a file of that name.
+
+    By `hiddenFileFilter` of
+    https://github.com/apache/hadoop/blob/rel/release-3.4.1/hadoop-mapreduce-project/hadoop-mapreduce-client/hadoop-mapreduce-client-core/src/main/java/org/apache/hadoop/mapred/FileInputFormat.java,
+    which the input formats of `formats.LAYOUTS` inherit.
+    """
     return not name.startswith(("_", "."))
 
 

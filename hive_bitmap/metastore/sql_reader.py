@@ -23,9 +23,15 @@ from hive_bitmap.metastore.table_info import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+UNKNOWN_PARALLELISM = 8  # tasks at once, of a cluster that does not tell
+
 
 class SqlReader:
-    """The reader for sessions without a JVM at hand: a statement a table or partition."""
+    """The reader for sessions without a JVM at hand, and so for any: a statement a table or partition."""
+
+    @staticmethod
+    def available(spark: SparkSession) -> bool:
+        return True
 
     @staticmethod
     def describe(spark: SparkSession, database: str, names: Sequence[str], qualified: bool) -> list[Table]:
@@ -94,3 +100,19 @@ class SqlReader:
             said.get("serde_library", ""),
             (*said.get("partition_parameters", {}).items(), *said.get("storage_properties", {}).items()),
         )
+
+    @staticmethod
+    def forget_files(spark: SparkSession, table: Table) -> None:
+        spark.catalog.refreshTable(table.sql_name)
+
+    @staticmethod
+    def is_cached(spark: SparkSession, sql_name: str) -> bool:
+        return spark.catalog.isCached(sql_name)
+
+    @staticmethod
+    def time_zone(spark: SparkSession) -> str:
+        return ""
+
+    @staticmethod
+    def default_parallelism(spark: SparkSession) -> int:
+        return UNKNOWN_PARALLELISM

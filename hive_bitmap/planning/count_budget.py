@@ -33,8 +33,8 @@ class CountPrices:
 def over_budget(
     lookups: Sequence[Lookup], answers: Answers, keys: Sequence[str], cores: int, prices: CountPrices = CountPrices(),
     waits: float = 0.0,
-) -> str:
-    """Why Spark is quicker at counting these, by lower-case keys in the files; empty where it is not.
+) -> str | None:
+    """Why Spark is quicker at counting these, by lower-case keys in the files; None where it is not.
 
     `waits` are the seconds that Spark waits for the store of the files.
     """
@@ -46,7 +46,7 @@ def over_budget(
     rows = sum(int(lookup.unit.rows.sum()) for lookup in lookups)
     budget = CLEARLY_CHEAPER * (prices.spark_start + waits + rows * len(columns) * prices.spark_value / cores)
     if sum(_seconds(lookup, keys, read, read, prices) for lookup, _, read in work) <= budget:
-        return ""
+        return None
     seconds = sum(_seconds(lookup, keys, read, dict.fromkeys(read, 0.0), prices) for lookup, _, read in work)
     for lookup, nodes, read in work:
         if seconds <= budget:
@@ -54,7 +54,7 @@ def over_budget(
             seconds += _seconds(lookup, keys, read, found, prices)
             seconds -= _seconds(lookup, keys, read, dict.fromkeys(read, 0.0), prices)
     if seconds <= budget:
-        return ""
+        return None
     return f"Spark reads {len(columns)} column{'s' * (len(columns) > 1)} in less time than these indexes are decoded"
 
 

@@ -35,7 +35,8 @@ from hive_bitmap.planning.prices import (
     scan_seconds,
 )
 from hive_bitmap.predicates.nodes import Predicate, columns_of
-from hive_bitmap.selecting.candidates import FRESH, UNINDEXED, Lookup, LookupResult, LookupResults
+from hive_bitmap.selecting.candidates import FRESH, UNINDEXED, Lookup, LookupResults
+from hive_bitmap.selecting.select import LookupResult
 from hive_bitmap.stores.speed import LOCAL, Speed
 
 DIRECT_STRATEGY = {"parquet": ROWS, "orc": BLOCKS}
@@ -175,9 +176,9 @@ def _costs(
     impossible = {}
     direct = ROWS if question.native else DIRECT_STRATEGY.get(question.format, BLOCKS)
     direct_price = direct_seconds(question.format, read, share, cores, store)
-    indirect = _indirect(question, work)
-    if indirect:
-        impossible[INDEX_ONLY if question.count else direct] = indirect
+    engine_only = _why_engine_only(question, work)
+    if engine_only is not None:
+        impossible[INDEX_ONLY if question.count else direct] = engine_only
     elif question.count:
         costs[INDEX_ONLY] = 0.0 if exact and not read.whole else direct_price
     else:
@@ -198,8 +199,8 @@ def _costs(
     return costs, impossible
 
 
-def _indirect(question: Question, work: LookupResults) -> str:
-    """Why the files that must be opened cannot be read but through the engine; empty if they can."""
+def _why_engine_only(question: Question, work: LookupResults) -> str | None:
+    """Why the files that must be opened cannot be read but through the engine; None if they can."""
     if question.engine_reads_only:
         return "hive_bitmap.engine_reads_only is true"
     for lookup, found in zip(work.lookups, work.found, strict=True):
@@ -209,7 +210,7 @@ def _indirect(question: Question, work: LookupResults) -> str:
                 return "the table's columns changed since the index was built"
             if columns := sorted(lookup.indirect[file] & question.columns):
                 return f"only Spark reads column {columns[0]!r} of these files as it should be"
-    return next(iter(question.unreadable.values()), "")
+    return next(iter(question.unreadable.values()), None)
 
 
 def _choose(

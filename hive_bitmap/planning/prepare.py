@@ -33,7 +33,6 @@ from hive_bitmap.planning.task_probe import require_readable
 from hive_bitmap.predicates.nodes import Predicate, Unknown, leaves_of
 from hive_bitmap.selecting.candidates import (
     Lookup,
-    LookupResult,
     LookupResults,
     WholeFile,
     choose_indexes,
@@ -43,6 +42,7 @@ from hive_bitmap.selecting.candidates import (
     look_up_files,
 )
 from hive_bitmap.selecting.key_matches import Answers
+from hive_bitmap.selecting.select import LookupResult
 from hive_bitmap.tasks.distribution import in_tasks
 
 if TYPE_CHECKING:
@@ -93,6 +93,14 @@ def prepare(
     return preparation.prepared(known)
 
 
+@dataclass(frozen=True)
+class _Unserved:
+    """Why no index can serve a request: a key of REASONS, and a text."""
+
+    code: str
+    reason: str
+
+
 class _Preparation:
     """One request on its way to a plan."""
 
@@ -119,17 +127,15 @@ class _Preparation:
     def prepared(self, known: Snapshot | None) -> Prepared:
         """The plan by cost, or by the strategy that is wanted; a store that fails leaves the request to Spark."""
         wanted = self._request.strategy or self._wanted()
-        code, why_not = ("off", self._said.why_off) if self._said.why_off else self._unserved
         uses = explain_indexes(
             [(index.definition, index.why_not) for index in self._resolved.indexes],
             self._chosen,
             self._resolved.predicate,
         )
-        if why_not or wanted == FULL_SCAN:
-            unused = tuple(
-                replace(use, used=False, reason=use.reason if not use.used else why_not or "not wanted") for use in uses
-            )
-            return self._full_scan(why_not or "it was asked for", code or "off", unused)
+        if self._unserved is not None:
+            return self._full_scan(self._unserved.reason, self._unserved.code, _unused(uses, self._unserved.reason))
+        if wanted == FULL_SCAN:
+            return self._full_scan("it was asked for", "off", _unused(uses, "not wanted"))
         try:
             snapshot = self._snapshot(known)
         except (Unsupported, StoreError) as e:
@@ -146,23 +152,25 @@ class _Preparation:
     def _wanted(self) -> str | None:
         return self._said.strategy if self._resolved.native else self._said.strategy_for(self._format)
 
-    def _why_unserved(self) -> tuple[str, str]:
-        """Why no index can serve, a key of REASONS and a text; empty if one can."""
+    def _why_unserved(self) -> _Unserved | None:
+        """Why no index can serve; None if one can."""
         indexes, predicate = self._resolved.indexes, self._resolved.predicate
+        if not self._said.enabled:
+            return _Unserved("off", f"{settings.PREFIX}enabled is false")
         if not indexes:
-            return "no_index", "the table has no index"
+            return _Unserved("no_index", "the table has no index")
         if missing := [key for key in self._keys if key not in self._chosen]:
-            return "not_tested", f"no index of type BITMAP has the key {missing[0]}"
+            return _Unserved("not_tested", f"no index of type BITMAP has the key {missing[0]}")
         if not self._chosen:
             unusable = "".join(f"; {index.why_not}" for index in indexes if index.why_not)
             code = "no_index" if unusable else _why_untested(predicate)
-            return code, f"no index has a column that the predicate tests{unusable}"
+            return _Unserved(code, f"no index has a column that the predicate tests{unusable}")
         if not self._resolved.planned and _ASKS_FOR_FILES.search(self._request.predicate or ""):
-            return "unsupported", _FILES_ASKED_FOR
+            return _Unserved("unsupported", _FILES_ASKED_FOR)
         if not self._resolved.planned and metastore.is_cached(self._spark, self._base.sql_name):
-            return "cached", "its rows are in the session's cache"
+            return _Unserved("cached", "its rows are in the session's cache")
         doubt = file_listing.why_unsupported(self._resolved.settings, self._base)
-        return "unsupported" if doubt else "", doubt
+        return None if doubt is None else _Unserved("unsupported", doubt)
 
     def _snapshot(self, known: Snapshot | None) -> Snapshot:
         served = {definition.name for definition in self._chosen.values()}
@@ -250,6 +258,11 @@ def _left(
     """Spark reads all, for a reason of this code, or because a store fails."""
     code = "store" if isinstance(error, StoreError) else code
     return Prepared(full_scan(table, request.predicate, left_to_spark(error), uses, code))
+
+
+def _unused(uses: tuple[IndexUse, ...], reason: str) -> tuple[IndexUse, ...]:
+    """None of the indexes takes part: for this reason, or for one of its own."""
+    return tuple(replace(use, used=False, reason=reason if use.used else use.reason) for use in uses)
 
 
 def _why_untested(tree: Predicate) -> str:

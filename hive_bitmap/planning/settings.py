@@ -26,11 +26,6 @@ class Settings:
     strategy: str | None = None
     strict: bool = False
 
-    @property
-    def why_off(self) -> str:
-        """Why no index is used; empty where they are."""
-        return "" if self.enabled else f"{PREFIX}enabled is false"
-
     def strategy_for(self, format: str) -> str | None:
         """The wanted strategy over files of a format: `rows` of Parquet are `blocks` of ORC."""
         direct = self.strategy in DIRECT_STRATEGY.values()

@@ -34,7 +34,7 @@ class Names:
         return None if column is None or bare else (column, after)
 
     def resolve(self, parts: Sequence[str]) -> Column | None:
-        """The column of a dotted name."""
+        """The column of a dotted name, whose parts are in lower case; None for none, or for one of two such columns."""
         *qualifier, name = parts or [""]
         return self._columns.get(name) if tuple(qualifier) in self._qualifiers else None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from hive_bitmap.columns import Column
 from hive_bitmap.predicates.column_names import Names, path_at
@@ -61,8 +62,15 @@ _NOW = re.compile(r"(?i)\s*(now|today|tomorrow|yesterday)\b")  # as dates, these
 _COLLATION = re.compile(r"(?i)(UTF8|UNICODE|[a-z]{2,3}(_|$))\w*")
 
 
-def judge(tokens: Sequence[Token], names: Names) -> Column | str:
-    """The one column of a deterministic leaf, or the reason why Spark cannot be asked about it key by key."""
+@dataclass(frozen=True)
+class RowByRow:
+    """A leaf about which Spark cannot be asked key by key, and why."""
+
+    reason: str
+
+
+def judge(tokens: Sequence[Token], names: Names) -> Column | RowByRow:
+    """The one column of a leaf that Spark may be asked about key by key; RowByRow for any other leaf."""
     columns: dict[str, Column] = {}
     at = 0
     while at < len(tokens):
@@ -76,7 +84,7 @@ def judge(tokens: Sequence[Token], names: Names) -> Column | str:
             before = tokens[at - 1].key if at else ""
             reason = sign_problem(tokens[at]) if not parts else word_problem(tokens[at:after], before, called, names)
             if reason is not None:
-                return reason
+                return RowByRow(reason)
         at = after
     return _one_column(tokens, list(columns.values()))
 
@@ -105,15 +113,15 @@ def sign_problem(token: Token) -> str | None:
     return None
 
 
-def _one_column(tokens: Sequence[Token], columns: Sequence[Column]) -> Column | str:
+def _one_column(tokens: Sequence[Token], columns: Sequence[Column]) -> Column | RowByRow:
     if len(columns) != 1:
-        return "it compares several columns" if columns else "it tests no column"
+        return RowByRow("it compares several columns" if columns else "it tests no column")
     if len(tokens) == 1:
-        return f"{tokens[0].text} is not boolean"
+        return RowByRow(f"{tokens[0].text} is not boolean")
     if _has_outer_comma(tokens):
-        return "it is a list"
+        return RowByRow("it is a list")
     if columns[0].type in _FLOATING and not all(map(_float_safe, tokens)):
-        return "it may tell 0.0 from -0.0, of which the index keeps one"
+        return RowByRow("it may tell 0.0 from -0.0, of which the index keeps one")
     return columns[0]
 
 

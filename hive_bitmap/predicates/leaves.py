@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from hive_bitmap.columns import Column
 from hive_bitmap.predicates.column_names import Names
-from hive_bitmap.predicates.deterministic import judge
+from hive_bitmap.predicates.deterministic import RowByRow, judge
 from hive_bitmap.predicates.literals import Beyond, Literal, literal_at, value_of
 from hive_bitmap.predicates.nodes import (
     NULL,
@@ -42,10 +42,11 @@ def leaf(tokens: Sequence[Token], text: str, names: Names) -> Predicate:
     native = _native(_LeafReader(tokens, names))
     if native is not None:
         return native
-    judged = judge(tokens, names)
-    if isinstance(judged, Column):
-        return SparkLeaf(names.unqualified(tokens, text), judged.name)
-    return Unknown(text[tokens[0].start : tokens[-1].end], judged)
+    match judge(tokens, names):
+        case Column(name):
+            return SparkLeaf(names.unqualified(tokens, text), name)
+        case RowByRow(reason):
+            return Unknown(text[tokens[0].start : tokens[-1].end], reason)
 
 
 @dataclass

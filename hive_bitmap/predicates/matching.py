@@ -28,7 +28,8 @@ class Interval:
     """No key outside [low, high] can match (None: no bound on that side), and NULL only if `nulls`.
 
     Where `points` is not None, no other key than these can match: they are sorted, and () where only NULL can.
-    Texts are in the order of their UTF-8 bytes, which is that of Python's strings.
+    Bounds are values of the column's type. Texts are in the order of their UTF-8 bytes, which is that of Python's
+    strings, and of the statistics of Parquet.
     """
 
     low: Value | None = None
@@ -37,8 +38,15 @@ class Interval:
     points: tuple[Value, ...] | None = None
 
 
+ANY_KEY = Interval(nulls=True)
+
+
 def matches(leaf: Leaf, keys: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
-    """For each key (of the column's Arrow type, NULL included) whether the leaf is TRUE of it."""
+    """Of n keys, NULL among them, a flag each: whether the leaf is TRUE of it (not FALSE, and not NULL).
+
+    Keys have the column's Arrow type (`key_values.arrow_type`), and the values of the leaf fit it: `parse` and the
+    optimizer rule make no others. Raises ArrowInvalid for one that does not.
+    """
     match leaf:
         case IsNull(_, negated):
             found = pc.is_valid(keys) if negated else pc.is_null(keys)
@@ -53,8 +61,8 @@ def matches(leaf: Leaf, keys: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
     return np.asarray(pc.fill_null(found, False).to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
-def interval(leaf: Predicate) -> Interval | None:
-    """The bounds of the keys that can match; None where any key may (SparkLeaf, and what is no leaf)."""
+def interval(leaf: Predicate) -> Interval:
+    """The bounds of the keys that can match: ANY_KEY for a SparkLeaf, and for what is no leaf."""
     match leaf:
         case IsNull(_, negated):
             return Interval() if negated else Interval(nulls=True, points=())
@@ -70,7 +78,7 @@ def interval(leaf: Predicate) -> Interval | None:
         case In() | Prefix():
             return Interval()
         case _:
-            return None
+            return ANY_KEY
 
 
 def _after(prefix: str) -> str | None:

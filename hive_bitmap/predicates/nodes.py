@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 
-Value = bool | int | str | Decimal | date
+Value = bool | int | str | Decimal | date  # of the column's type; a Decimal has its scale
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,9 @@
 """The words of a predicate, cut where Spark cuts them.
 
-The rules are those of Spark 4's SqlBaseLexer.g4. A general SQL tokenizer is not used, because where it differs the
-boolean structure goes wrong: `show = 1 AND b = 2` (a statement word), `-- x \\` with a continued line, `a !> 5`.
+The rules are those of
+https://github.com/apache/spark/blob/v4.0.0/sql/api/src/main/antlr4/org/apache/spark/sql/catalyst/parser/SqlBaseLexer.g4.
+A general SQL tokenizer is not used, because where it differs the boolean structure goes wrong: `show = 1 AND b = 2`
+(a statement word), `-- x \\` with a continued line, `a !> 5`.
 What the session's settings or Spark's version may cut otherwise ends the list with one token of kind `odd`.
 """
 

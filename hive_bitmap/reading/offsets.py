@@ -2,7 +2,8 @@
 
 A line a file: `path \\x01 offset (\\x02 offset)* \\n`, decimal offsets, never an empty list: readers reject it.
 Hive keeps a split when an offset lies in it, so the offset of a block is the byte by which a reader assigns that block
-to a split: the start of an ORC stripe, the first data page of a Parquet row group.
+to a split: the start of an ORC stripe, the first data page of a Parquet row group. Hive's reader is
+https://github.com/apache/hive/blob/rel/release-2.3.9/ql/src/java/org/apache/hadoop/hive/ql/index/HiveIndexResult.java.
 
 A reader looks a file up by the text of its path, and drops the splits of one that it does not find, without a word. So
 a path stands here as Hadoop's `Path.toString()` prints it, or nothing is written.

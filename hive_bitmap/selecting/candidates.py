@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from hive_bitmap.columns import Column
@@ -33,7 +32,7 @@ from hive_bitmap.predicates.nodes import (
 )
 from hive_bitmap.selecting.key_matches import Answers, key_matches
 from hive_bitmap.selecting.lookup_units import IndexPart, Longs, Unit
-from hive_bitmap.selecting.select import count
+from hive_bitmap.selecting.select import LookupResult, count
 from hive_bitmap.stores import FileStatus, is_local
 
 REMOTE_READS = 16  # lookups at a time that wait for a network
@@ -63,16 +62,6 @@ class Lookup:
 
 
 @dataclass(frozen=True)
-class LookupResult:
-    """What a lookup found in the files and b blocks of its unit."""
-
-    counts: Longs  # b: how many rows of each block are selected
-    exact: npt.NDArray[np.bool_]  # of each file: every selected row matches
-    damaged: Mapping[int, str]  # numbers of files whose index cannot be read, and why
-    index_bytes: int  # bytes of bitmaps that were looked at
-
-
-@dataclass(frozen=True)
 class WholeFile:
     """A file that is read whole, for no index knows it as it is now."""
 
@@ -95,8 +84,7 @@ class LookupResults:
 
 def look_up(lookup: Lookup, answers: Answers) -> LookupResult:
     """What planning keeps of a lookup: nothing that grows with the rows."""
-    counts, selected = count(lookup.unit, lookup.predicate, answers)
-    return LookupResult(counts, selected.exact, dict(selected.damaged), selected.index_bytes)
+    return count(lookup.unit, lookup.predicate, answers)
 
 
 def choose_indexes(

@@ -54,7 +54,7 @@ def may_hold(node: Predicate, stats: KeyStats) -> bool:
         case Or(children):
             return any(may_hold(child, stats) for child in children)
     bounds = interval(node)
-    if bounds is None or stats.low is None or (bounds.nulls and stats.nulls):
+    if stats.low is None or (bounds.nulls and stats.nulls):
         return True
     if bounds.points is not None:
         return any(stats.low <= point <= stats.high for point in bounds.points)

@@ -37,16 +37,30 @@ log = logging.getLogger(__name__)
 Bits = npt.NDArray[np.uint8]
 
 
+@dataclass(frozen=True)
+class LookupResult:
+    """How many rows of the files and blocks of a unit may match, where nobody asks which."""
+
+    counts: Longs  # of each block, how many rows are selected
+    exact: Flags  # of each file: every selected row matches
+    damaged: Mapping[int, str]  # numbers of files whose index cannot be read, and why
+    index_bytes: int  # bytes of bitmaps that were looked at
+
+
 @dataclass
 class Selection:
     """The rows of a unit that may match."""
 
     unit: Unit
     layout: BitLayout  # of `bits`: the blocks of the unit, in its order
-    bits: Bits | None  # None: all rows
+    bits: Bits | None  # one bit a row, set where it may match (`bitmaps.selection`); None: all rows may
     exact: Flags  # of each file: every selected row matches
     damaged: dict[int, str] = field(default_factory=dict)  # numbers of files whose index cannot be read, and why
     index_bytes: int = 0  # bytes of bitmaps that were looked at
+
+    def result(self) -> LookupResult:
+        """What is left without the rows."""
+        return LookupResult(self.counts(), self.exact, self.damaged, self.index_bytes)
 
     def counts(self) -> Longs:
         """How many rows of each block of the unit are selected."""
@@ -66,18 +80,17 @@ def select(unit: Unit, predicate: Predicate, answers: Answers) -> Selection:
     return evaluation.selection(evaluation.rows_of(predicate, unit.rows > 0))
 
 
-def count(unit: Unit, predicate: Predicate, answers: Answers) -> tuple[Longs, Selection]:
-    """How many rows of each block (int64) `select` would select, and its selection, whose `bits` may be left out.
+def count(unit: Unit, predicate: Predicate, answers: Answers) -> LookupResult:
+    """How many rows of each block `select` would select.
 
     A predicate over one column needs no bits: the keys of a block share no row, so their cardinalities add up.
     """
     column = only_column(predicate)
     if column is None or column not in unit.parts:
-        selected = select(unit, predicate, answers)
-        return selected.counts(), selected
+        return select(unit, predicate, answers).result()
     evaluation = _Evaluation(unit, answers, _exact_files(unit, predicate, answers))
     counts = evaluation.most_rows(column, predicate)
-    return counts, evaluation.selection(None)
+    return LookupResult(counts, evaluation.exact_files(), evaluation.damaged, evaluation.index_bytes)
 
 
 def matching_share(unit: Unit, node: Predicate, answers: Answers) -> float:
@@ -144,9 +157,13 @@ class _Evaluation:
         self.maps: dict[str, BlockNumbers] = {}
 
     def selection(self, bits: Bits | None) -> Selection:
+        return Selection(self.unit, self.layout, bits, self.exact_files(), self.damaged, self.index_bytes)
+
+    def exact_files(self) -> Flags:
+        """Of each file, as far as it is looked up by now, whether every selected row matches."""
         for file in self.damaged:
             self.exact[file] = False
-        return Selection(self.unit, self.layout, bits, self.exact, self.damaged, self.index_bytes)
+        return self.exact
 
     def rows_of(self, node: Predicate, alive: Flags, within: Bits | None = None) -> Bits | None:
         """The rows that may match, none of blocks that are not alive (unless it is all rows).

@@ -32,8 +32,11 @@ PASS_BYTES = 128 << 20  # of index rows gathered at a time; a task holds up to t
 
 @dataclass(frozen=True)
 class ShardItem:
-    """One shard and the files that the manifest says it covers; it travels to a task. `index` is a number in the run,
-    `schema` all data columns of the base table, `staging` the folder of the values that Spark has read, if so.
+    """One shard and the files that the manifest says it covers; it travels to a task.
+
+    `index` is the number of its index in the run. `format` is a key of `formats.FORMATS`, `schema` all data columns of
+    the base table, `time_zone` that of the engine's JVM (empty: unknown), `staging` the folder of the values that Spark
+    has read (empty for a format whose values Arrow reads).
     """
 
     index: int
@@ -47,7 +50,10 @@ class ShardItem:
 
 @dataclass(frozen=True)
 class ShardAudit:
-    """What the comparison of a shard found; `stale` counts files that are no longer as the listing showed them."""
+    """What the comparison of a shard found: how many files, blocks and rows (of the base table) were compared.
+
+    `stale` counts files that are no longer as the listing showed them, `index` is that of the ShardItem.
+    """
 
     index: int
     files: int
@@ -58,7 +64,10 @@ class ShardAudit:
 
 
 def audit_shard(item: ShardItem) -> ShardAudit:
-    """Compare a shard with its base files. What is wrong, missing or damaged is told in the result, never raised."""
+    """Compare a shard with its base files. What is wrong, missing or damaged is told in the result, never raised.
+
+    StoreError is: a store that fails says nothing of the index.
+    """
     format = staged_values.reader(item.format, item.staging)
     bases = [open_base(known, format, item.schema, item.time_zone) for known in item.files]
     problems = Problems()
@@ -111,7 +120,10 @@ def _check_places(problems: Problems, path: str, rows: pa.Table, at: Longs) -> N
 
 
 def _places(bases: Sequence[BaseFile]) -> Callable[[pa.Table], Longs]:
-    """A function from index rows to the number of the block that each is of, counted over all files; -1 for none."""
+    """A function from n index rows to n numbers: of the block that each is of, counted over all files; -1 for none.
+
+    Blocks without rows are not counted (`BaseFile.filled`).
+    """
     paths = pa.array([base.path for base in bases], pa.string())
     file = np.repeat(np.arange(len(bases)), [len(base.filled) for base in bases])
     offset = np.concatenate([np.zeros(0, np.int64), *(base.blocks.offset[base.filled] for base in bases)])
@@ -133,7 +145,7 @@ def _places(bases: Sequence[BaseFile]) -> Callable[[pa.Table], Longs]:
 
 
 def _passes(weight: npt.NDArray[np.float64]) -> Iterator[tuple[int, int]]:
-    """Runs of blocks whose index rows take about PASS_BYTES each."""
+    """Runs of blocks, (first, end) each, whose index rows take about PASS_BYTES; `weight` has those bytes by block."""
     part = (np.cumsum(weight) - weight) // PASS_BYTES
     starts = np.flatnonzero(np.diff(part, prepend=-1))
     yield from pairwise([*starts.tolist(), len(weight)])

@@ -30,8 +30,10 @@ _LARGE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}  # a w
 def compare_block(definition: Definition, keys: pa.Table, stored: pa.Table) -> Problems:
     """What is wrong with the stored rows of one block.
 
-    `keys` holds the indexed columns of the block, a row a row; `stored` the block's rows of the index table: the
-    indexed columns and, for BITMAP, those of the bitmaps, and the cardinalities where they are known.
+    `keys` holds the indexed columns of the block, a row for each of its rows, as `Format.key_columns` reads them.
+    `stored` holds the block's rows of the index table, a row a key in any order, with the schema
+    `table_schema.built_schema`, without `_cardinality` where that is not known, and without bitmaps for COMPACT. What
+    is wrong is returned, never raised.
     """
     names = definition.column_names
     fields = [pa.field(name, field.type) for name, field in zip(names, key_fields(definition), strict=True)]

@@ -22,7 +22,10 @@ COMPARED, STALE, DAMAGED = "compared", "stale", "damaged"
 
 @dataclass(frozen=True)
 class KnownFile:
-    """A base file as the manifest has it, and whether a listing shows it unchanged."""
+    """A base file as the manifest has it, and whether a listing shows it unchanged (`fresh`).
+
+    `indirect` are the columns, as the table names them, that only the engine reads as it should.
+    """
 
     fingerprint: Fingerprint
     blocks: Blocks
@@ -50,7 +53,10 @@ class BaseFile:
 
 
 def open_base(known: KnownFile, format: Format, schema: Sequence[Column], time_zone: str) -> BaseFile:
-    """Look whether a file is still the one that was indexed, and whether its blocks lie where the manifest says."""
+    """Look whether a file is still the one that was indexed, and whether its blocks lie where the manifest says.
+
+    `schema` is all data columns of the table. Raises StoreError.
+    """
     problems = Problems()
     if not (known.fresh and known.fingerprint.confirmed()):
         return BaseFile(known, known.blocks, STALE, problems)

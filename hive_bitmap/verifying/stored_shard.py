@@ -24,8 +24,10 @@ _MAGIC = b"PAR1"  # what a Parquet file begins with
 
 @dataclass(frozen=True)
 class StoredShard:
-    """A shard as its manifest has it: its bytes and rows, the bytes of its cardinalities, and the sums of both files,
-    None where the generation holds none.
+    """A shard as its manifest has it: its bytes and rows, the bytes of its cardinalities, and the sums of both files.
+
+    Sums are CRC-32 as in `index.checksums`, the first of the whole of what is checked at opening; None where the
+    generation holds none.
     """
 
     definition: Definition
@@ -39,7 +41,7 @@ class StoredShard:
 
 @dataclass(frozen=True)
 class OpenShard:
-    """A shard that is being read; `cardinalities` are those of all rows, None where there are none to be had."""
+    """A shard that is being read; `cardinalities` (int32) are those of all its rows, None where none are to be had."""
 
     stored: StoredShard
     file: pq.ParquetFile
@@ -51,7 +53,10 @@ class OpenShard:
         return (row_schema if self.cardinalities is None else built_schema)(self.stored.definition)
 
     def row_groups(self) -> Iterator[tuple[int, pa.Table]]:
-        """Each row group with its number, one row a key and block (COMPACT is expanded). Raises CorruptIndex."""
+        """Each row group with its number, and its rows in the order of the shard, with the columns `schema`.
+
+        That is one row a key and block; a row of COMPACT, which has many blocks, is expanded. Raises CorruptIndex.
+        """
         before = 0
         for group in range(self.file.num_row_groups):
             with _reading(f"shard {self.stored.path}"):

@@ -35,12 +35,12 @@ def test_only_what_decodes_bitmaps_may_be_dear(
     unit = unit_of(tmp_path, [rows], {"k": "gap", "s": "gap"}, {"k": [0], "s": [0]})
     lookups = [Lookup(0, unit, predicate, (), (), ())]
     assert bool(over_budget(lookups, {}, keys, 2, DEAR_BITMAPS)) == left_to_spark
-    assert over_budget(lookups, {}, keys, 2) == ""
+    assert over_budget(lookups, {}, keys, 2) is None
 
 
 def test_an_index_of_large_keys_is_dearer_than_a_column(tmp_path: Path) -> None:
     unit = unit_of(tmp_path, [[{"k": 1, "s": "a", "f": 0.0}]], {"k": "gap"}, {"k": [0]})
-    assert over_budget([Lookup(0, unit, TRUE, (), (), ())], {}, ["k"], 2, CountPrices(key_byte=1.0)) != ""
+    assert over_budget([Lookup(0, unit, TRUE, (), (), ())], {}, ["k"], 2, CountPrices(key_byte=1.0)) is not None
 
 
 def test_only_row_groups_in_which_keys_may_match_are_looked_up(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hive_bitmap.predicates.matching import Interval, interval, matches
+from hive_bitmap.predicates.matching import ANY_KEY, Interval, interval, matches
 from hive_bitmap.predicates.nodes import Compare, Constant, In, IsNull, Leaf, Prefix, SparkLeaf, Unknown, Value
 
 OPS: dict[str, Callable[[Any, Any], bool]] = {
@@ -72,7 +72,6 @@ def test_matches_are_those_of_python_and_lie_in_the_interval(case: tuple[Leaf, p
     found = matches(leaf, keys).tolist()
     assert found == [true_of(leaf, key) for key in keys.to_pylist()]
     bounds = interval(leaf)
-    assert bounds is not None
     assert all(inside(key, bounds) for key, match in zip(keys.to_pylist(), found, strict=True) if match)
 
 
@@ -119,8 +118,8 @@ def test_bounds(leaf: Leaf, expected: Interval) -> None:
 
 
 @pytest.mark.parametrize("node", [SparkLeaf("f(k)", "k"), Unknown("?", "because"), Constant(True)])
-def test_what_is_not_ours_has_no_bounds(node: SparkLeaf | Unknown | Constant) -> None:
-    assert interval(node) is None
+def test_of_what_is_not_ours_any_key_may_match(node: SparkLeaf | Unknown | Constant) -> None:
+    assert interval(node) == ANY_KEY
 
 
 def test_an_empty_column_and_chunks() -> None:

@@ -145,8 +145,8 @@ def test_selected_rows_hold_every_match_and_no_other_where_exact(
     found = select(unit, predicate, {})
     assert not found.damaged
     counts = found.counts()
-    counted, without_rows = count(unit, predicate, {})
-    assert counted.tolist() == counts.tolist() and without_rows.exact.tolist() == found.exact.tolist()
+    counted = count(unit, predicate, {})
+    assert counted.counts.tolist() == counts.tolist() and counted.exact.tolist() == found.exact.tolist()
     for number, rows in enumerate(files):
         blocks = np.flatnonzero(unit.file == number).tolist()
         assert len(rows) == unit.rows[blocks].sum()
