@@ -82,8 +82,8 @@ jar: $(INSTALLED) ## compile the Java of hive_bitmap/catalyst into the jar of th
 test-docker: $(INSTALLED) ## run the same tests with the servers of docker/compose.yaml, which needs a Docker engine
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) -m hive --docker tests/integration
 
-stores: $(STORES) ## run the tests with real HDFS and S3 servers; the first time some 800 MB of jars are fetched
-	@$(WITH_JAVA) $(BIN)/python -m pytest -m stores $(or $(T),--numprocesses auto --maxprocesses 2 tests/stores)
+stores: $(STORES) ## run the tests with real HDFS and S3 servers, S3=versitygw (needs Go) with a strict one; first some 800 MB of jars are fetched
+	@$(WITH_JAVA) $(BIN)/python -m pytest -m stores $(if $(S3),--s3 $(S3)) $(or $(T),--numprocesses auto --maxprocesses 2 tests/stores)
 
 bench-stores: $(STORES) ## measure requests and seconds on S3, at 0, 30 and 100 ms a request, side by side with Spark
 	@$(WITH_JAVA) $(BIN)/python -m bench.stores

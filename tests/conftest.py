@@ -31,6 +31,7 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", _JAVA_OPTIONS)
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", type=int, default=0, metavar="N", help="try N random tables more than usual")
     parser.addoption("--seed", type=int, default=0, metavar="S", help="the first seed of random queries")
+    parser.addoption("--s3", choices=("moto", "versitygw"), default="moto", help="the server of S3 for tests/stores")
     parser.addoption("--docker", action="store_true", help="use the servers of docker/compose.yaml")
 
 

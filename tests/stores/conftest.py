@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BUCKET = "warehouse"
-SECRET = "a-secret-of-tests"
+SECRET = s3_server.SECRET
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class S3:
         return {
             "fs.s3a.endpoint": f"http://127.0.0.1:{self.proxy.port}",
             "fs.s3a.endpoint.region": "us-east-1",
-            "fs.s3a.access.key": "tests",
+            "fs.s3a.access.key": s3_server.ACCESS,
             "fs.s3a.secret.key": SECRET,
             "fs.s3a.path.style.access": "true",
             "fs.s3a.attempts.maximum": "3",
@@ -50,8 +50,9 @@ class S3:
 
 
 @pytest.fixture(scope="session")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
-    with started(s3_server.serving(tmp_path_factory.mktemp("s3"))) as port, proxy_server.serving(port) as proxy:
+def s3(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[S3]:
+    serving = s3_server.serving(tmp_path_factory.mktemp("s3"), pytestconfig.getoption("--s3"))
+    with started(serving) as port, proxy_server.serving(port) as proxy:
         s3_server.make_bucket(port, BUCKET)
         yield S3(port, proxy)
 

@@ -42,6 +42,13 @@ def listed(name: str) -> list[str]:
     return Path(__file__).with_name(f"{name}.jars").read_text().split()
 
 
+def cache() -> Path:
+    """The folder in which what is fetched is kept, for all checkouts; it is made at need."""
+    found = Path(os.environ.get("HIVE_BITMAP_CACHE") or Path.home() / ".cache" / "hive_bitmap")
+    found.mkdir(parents=True, exist_ok=True)
+    return found
+
+
 def resolve(name: str, coordinates: Sequence[str] | None = None) -> Path:
     """A folder with the files of these coordinates (of the list `name` without them) and nothing else.
 
@@ -49,13 +56,11 @@ def resolve(name: str, coordinates: Sequence[str] | None = None) -> Path:
     never changed. Raises Unavailable where they cannot be fetched.
     """
     wanted = sorted(listed(name) if coordinates is None else coordinates)
-    cache = Path(os.environ.get("HIVE_BITMAP_CACHE") or Path.home() / ".cache" / "hive_bitmap")
-    folder = cache / f"{name}-{hashlib.sha256(' '.join(wanted).encode()).hexdigest()[:12]}"
-    cache.mkdir(parents=True, exist_ok=True)
-    with open(cache / f"{name}.lock", "w") as lock:
+    folder = cache() / f"{name}-{hashlib.sha256(' '.join(wanted).encode()).hexdigest()[:12]}"
+    with open(cache() / f"{name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
-            with tempfile.TemporaryDirectory(dir=cache) as work:
+            with tempfile.TemporaryDirectory(dir=cache()) as work:
                 _fetch([artifact(text) for text in wanted], Path(work))
                 (Path(work) / "files").rename(folder)
     return folder
