@@ -93,7 +93,7 @@ class Plan:
     candidates: LookupResults | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
-        from hive_bitmap.explaining.explain import to_text
+        from hive_bitmap.explaining.explain import to_text  # late: only a plan that is printed needs rich
 
         return to_text(self)
 
