@@ -70,8 +70,8 @@ hive: $(INSTALLED) ## run the tests with real Hive servers; their reader's split
 compat: $(INSTALLED) ## install the wheel beside each PySpark from 4.0 on, and run all entry points; VERSIONS="4.0 lowest"
 	@$(WITH_JAVA) $(BIN)/python -m compat $(if $(PYTHON),--python $(PYTHON)) $(VERSIONS)
 
-servers: $(INSTALLED) ## run the tests with real servers: Hive, metastores, Thrift, Connect, a standalone cluster
-	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) -m "servers or hive" tests/integration
+servers: $(INSTALLED) ## run the tests with real servers, and Spark in other processes: Hive, metastores, Thrift, Connect, a cluster
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) -m "servers or hive" tests
 
 soak: $(INSTALLED) ## run random queries, tables and edits for as long as you like: LONG=50 SEED=1000
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) -m "random and not stores" --long $(or $(LONG),10) --seed $(or $(SEED),0) tests/integration

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import hive_bitmap
+from hive_bitmap.catalyst.explanation import relations_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -85,7 +86,7 @@ def by_index(spark: SparkSession, query: Query, strategy: str = "", args: Any = 
 def told(spark: SparkSession, query: Query, strategy: str = "", args: Any = None, **more: str) -> list[tuple[str, str]]:
     """(table, action) of each relation of a query that has an index, sorted; tables without their database."""
     with indexed(spark, strategy, **more):
-        relations = hive_bitmap.explain(frame(spark, query, args)).relations
+        relations = relations_of(frame(spark, query, args))
     return sorted((one.table.rpartition(".")[2], one.action) for one in relations if one.reason != "no_index")
 
 
@@ -105,12 +106,13 @@ def difference(found: Answer, wanted: Answer, *, ordered: bool = False) -> str:
 
 
 def require_alike(
-    spark: SparkSession, query: Query, strategy: str = "", args: Any = None, *, ordered: bool = False, **more: str
+    spark: SparkSession, query: Query, *strategies: str, args: Any = None, ordered: bool = False, **more: str
 ) -> Answer:
-    """Require that a query answers as Spark does, and return the answer."""
+    """Require that a query answers as Spark does in each of these ways (by cost if there is none); the answer."""
     wanted = by_spark(spark, query, args)
-    found = by_index(spark, query, strategy, args, **more)
-    assert not difference(found, wanted, ordered=ordered), f"{strategy or 'default'}: {query}"
+    for strategy in strategies or ("",):
+        found = by_index(spark, query, strategy, args, **more)
+        assert not difference(found, wanted, ordered=ordered), f"{strategy or 'default'}: {query}"
     return wanted
 
 
@@ -121,9 +123,6 @@ def require_alike_now(spark: SparkSession, query: Query) -> None:
 
 def require_alike_always(
     spark: SparkSession, query: Query, args: Any = None, *, ordered: bool = False, **more: str
-) -> None:
+) -> Answer:
     """The same by cost and by each forced strategy."""
-    wanted = by_spark(spark, query, args)
-    for strategy in ("", *FORCED):
-        found = by_index(spark, query, strategy, args, **more)
-        assert not difference(found, wanted, ordered=ordered), f"{strategy or 'default'}: {query}"
+    return require_alike(spark, query, "", *FORCED, args=args, ordered=ordered, **more)

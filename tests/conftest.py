@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 # Alone it would get a code cache that a Spark fills within a minute, and then it compiles the same again and again.
 _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
 os.environ.setdefault("SPARK_SUBMIT_OPTS", _JAVA_OPTIONS)
+# Of the Spark that all tests share: a heap that need not grow first, and a metastore that is lost if the machine dies.
+_SHARED = "-XX:MetaspaceSize=512m -Xms1g -Xmn400m -Dderby.system.durability=test"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -67,7 +69,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Local Spark on two cores with a Derby metastore, as `hive_bitmap.session` makes it."""
     warehouse = tmp_path_factory.mktemp("warehouse")
     conf = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "2"}
-    running = session(warehouse, app_name="hive_bitmap tests", master="local[2]", conf=conf)
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("SPARK_SUBMIT_OPTS", f"{os.environ['SPARK_SUBMIT_OPTS']} {_SHARED}")
+        running = session(warehouse, app_name="hive_bitmap tests", master="local[2]", conf=conf)
     hive_bitmap.disable(running)
     yield running
     running.stop()
@@ -83,7 +87,7 @@ def _rule_stays_off(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 def database(spark: SparkSession) -> Iterator[str]:
-    """The name of a new database, current while the test runs, dropped with all its tables after it."""
+    """The name of a new database, current while the test runs."""
     with _new_database(spark) as name:
         yield name
 
@@ -104,5 +108,4 @@ def _new_database(spark: SparkSession) -> Iterator[str]:
     try:
         yield name
     finally:
-        spark.catalog.setCurrentDatabase(before)
-        spark.sql(f"DROP DATABASE {name} CASCADE")
+        spark.catalog.setCurrentDatabase(before)  # nobody else comes to the other one, and to drop it takes a while

@@ -139,6 +139,7 @@ def test_workers_run_this_interpreter(spark: SparkSession) -> None:
     assert os.path.realpath(row.python) == os.path.realpath(sys.executable)
 
 
+@pytest.mark.servers
 def test_a_warehouse_in_use_is_named(spark: SparkSession) -> None:
     warehouse = spark.conf.get("spark.sql.warehouse.dir").removeprefix("file:")
     code = "import sys\nfrom hive_bitmap.session import session\nsession(sys.argv[1], master='local[1]')"

@@ -125,16 +125,22 @@ def explain(
     if not is_enabled(session):
         enable(session)
     before, before_tasks, started = so_far(), task_requests.so_far(session), time.monotonic()
-    said = [json.loads(one) for one in bridge(session).reports(frame._jdf)]
+    relations = relations_of(frame)
     planned = time.monotonic() - started
-    plans = answers(session).planning.plans
-    relations = tuple(Relation(**one, plan=plans.get(number)) for one in said for number in [one.pop("plan", None)])
     if not analyze:
         return Explanation(text, relations, _engine(frame, mode), planned)
     rows, took = _run(frame)
     by_tasks = task_requests.so_far(session) - before_tasks
     asked = so_far() - before + by_tasks
     return Explanation(text, relations, _engine(frame, mode), planned, rows, took, asked, by_tasks)
+
+
+def relations_of(frame: DataFrame) -> tuple[Relation, ...]:
+    """What became of each relation of a frame, planned now, in a session that is enabled."""
+    session = frame.sparkSession
+    said = [json.loads(one) for one in bridge(session).reports(frame._jdf)]
+    plans = answers(session).planning.plans
+    return tuple(Relation(**one, plan=plans.get(number)) for one in said for number in [one.pop("plan", None)])
 
 
 def explained(spark: SparkSession, text: str, args: Arguments = None) -> DataFrame | None:

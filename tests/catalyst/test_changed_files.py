@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -37,17 +37,18 @@ def write(path: Path, seed: int, high: int = 7, rows: int = ROWS) -> None:
 
 
 @pytest.fixture(params=["parquet", "orc"])
-def files(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[tuple[str, list[Path]]]:
+def files(
+    request: pytest.FixtureRequest, spark: SparkSession, shared_database: str, tmp_path: Path
+) -> tuple[str, list[Path]]:
     """A table of four files with an index, and their paths; of the last one no row has k = 3."""
-    name, folder = f"changing_{request.param}", tmp_path / "t"
+    name, folder = f"{shared_database}.changing_{uuid4().hex[:8]}", tmp_path / "t"
     folder.mkdir()
     paths = [folder / f"{number}.{request.param}" for number in range(4)]
     for number, path in enumerate(paths):
         write(path, number, high=3 if number == 3 else 7)
     spark.sql(f"CREATE TABLE {name} (k int, id bigint) USING {request.param} LOCATION '{folder}'")
     hive_bitmap.build(spark, name, ["k"])
-    yield name, paths
-    hive_bitmap.drop_table(spark, name)
+    return name, paths
 
 
 @pytest.mark.parametrize("strategy", ["", *FORCED])

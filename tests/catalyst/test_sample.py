@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 PARTITIONS = 24  # of 10,000 rows, so that footers weigh little
 
 
-@pytest.fixture
-def table(spark: SparkSession, database: str, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
+@pytest.fixture(scope="module")
+def made(spark: SparkSession, shared_database: str) -> SparkSession:
     """`half` is not selective, `rare` is; all rows whose `one` is 0 are in four partitions."""
     spark.sql(
         "CREATE TABLE t USING parquet PARTITIONED BY (p) AS "
@@ -26,10 +26,16 @@ def table(spark: SparkSession, database: str, monkeypatch: pytest.MonkeyPatch) -
         f"FROM (SELECT id, id % {PARTITIONS} AS p FROM range(240000))"
     )
     hive_bitmap.build(spark, "t", ["half", "rare", "one"])
+    return spark
+
+
+@pytest.fixture
+def table(made: SparkSession, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
+    """The same, at prices at which it pays to look."""
     monkeypatch.setattr(prices, "DIRECT_ROW", 1e-3)  # as if it were large
     for price in ("SPARK_BYTE", "DIRECT_BYTE"):
         monkeypatch.setattr(prices, price, {"parquet": 1e-3})
-    return spark
+    return made
 
 
 @pytest.mark.parametrize(

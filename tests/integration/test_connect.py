@@ -52,6 +52,7 @@ spark.stop()
 """
 
 
+@pytest.mark.servers
 def test_everything_works_without_a_jvm_at_hand(tmp_path: Path) -> None:
     missing = [name for name in NEEDED if find_spec(name.partition(".")[0]) is None]
     if missing:

@@ -127,6 +127,7 @@ def switched(root: Path, before: set[Path]) -> bool:
     return any((old / "_retired").exists() for old in before)
 
 
+@pytest.mark.servers
 def test_a_killed_build_changes_nothing_and_the_next_one_cleans_up(tmp_path: Path) -> None:
     warehouse, said = tmp_path / "w", tmp_path / "said"
     for stage in (first_shard, manifest_begun, switched):

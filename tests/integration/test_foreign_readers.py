@@ -190,6 +190,7 @@ def ewah_rows(numbers: list[int]) -> list[int]:
     return rows
 
 
+@pytest.mark.servers
 def test_hives_ewah_functions_read_and_write_the_same_arrays(
     spark: SparkSession, base: str, javaewah: Path, tmp_path: Path
 ) -> None:

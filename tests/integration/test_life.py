@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.random
-STEPS = 200
+SHORT, LONG = 60, 200  # steps of the usual run, and of a long one
 PREDICATES = ("k = {}", "k <> {}", "k IN ({}, 3)", "k IS NULL OR k = {}", "k > {} AND p = 'a'", "k < {} AND id % 2 = 0")
 
 
@@ -151,13 +151,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("seed", range(1 + metafunc.config.getoption("--long")))
 
 
-def test_a_life(spark: SparkSession, database: str, tmp_path: Path, seed: int) -> None:
+def test_a_life(
+    spark: SparkSession, database: str, tmp_path: Path, seed: int, pytestconfig: pytest.Config
+) -> None:
     rng = random.Random(seed)
     life, story = Life(spark, tmp_path, rng), []
     steps, weights = zip(*STEPS_OF_A_LIFE, strict=True)
-    for number, step in enumerate(
-        [Life.add_partition, Life.append, Life.create, *rng.choices(steps, weights, k=STEPS)]
-    ):
+    more = LONG if pytestconfig.getoption("--long") else SHORT
+    drawn = [*rng.sample(steps, len(steps)), *rng.choices(steps, weights, k=more - len(steps))]  # each at least once
+    for number, step in enumerate([Life.add_partition, Life.append, Life.create, *drawn]):
         story.append(step.__name__)
         step(life)
         if number % 2:

@@ -44,7 +44,7 @@ def shop(spark: SparkSession) -> Iterator[SparkSession]:
 def check(spark: SparkSession, text: str, *tables: str, args: Any = None, strategy: str = "rows") -> None:
     """The rows and schema are Spark's, and these tables' scans are narrowed."""
     assert used(spark, text, strategy, args) == [(table, N) for table in sorted(tables)]
-    require_alike(spark, text, strategy, args)
+    require_alike(spark, text, strategy, args=args)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from uuid import uuid4
 
 import pytest
 
-import hive_bitmap
+from hive_bitmap.catalyst.explanation import relations_of
 from hive_bitmap.explaining.plan import STRATEGIES
 from hive_bitmap.sql.script import split
 from tests.asking import Answer, by_index, by_spark, difference, indexed, told, under
@@ -123,6 +123,6 @@ def test_the_marked_scans_are_answered_by_the_index(schema: SparkSession) -> Non
 def test_scans_of_tables_so_small_are_not_narrowed_by_default(schema: SparkSession) -> None:
     """Reading them whole is quicker, but for what the index alone answers."""
     with indexed(schema):
-        found = [one for fixture in CORPUS[::10] for one in hive_bitmap.explain(schema.sql(fixture.text)).relations]
+        found = [one for fixture in CORPUS[::10] for one in relations_of(schema.sql(fixture.text))]
     assert {one.action for one in found} <= {"left alone", "answered"}
     assert {one.reason for one in found if one.action == "left alone"} >= {"too_small"}

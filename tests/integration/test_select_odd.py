@@ -120,4 +120,4 @@ def test_what_explain_analyze_takes(odd: SparkSession, text: str) -> None:
 def test_the_field_of_a_variant_is_no_parameter(odd: SparkSession) -> None:
     text = """SELECT x5 FROM (SELECT parse_json(concat('{"p":', j, '}')) AS y, x AS y5, k AS x5 FROM fact) z
     WHERE y:q IS NULL AND x5 > :q"""
-    require_alike(odd, text, "rows", {"q": 5})
+    require_alike(odd, text, "rows", args={"q": 5})
