@@ -22,7 +22,8 @@ from pathlib import Path
 import pyarrow as pa, pyarrow.parquet as pq
 import hive_bitmap
 from hive_bitmap.errors import BuildFailed, ServerError
-from hive_bitmap.index import catalog, metastore, alter_table
+from hive_bitmap.index import catalog
+from hive_bitmap.metastore import alter_table, metastore
 folder, conf, warehouse = Path(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3]
 spark = hive_bitmap.session(folder / "warehouse", master="local[2]", conf={**conf, "spark.driver.memory": "1g"})
 """
