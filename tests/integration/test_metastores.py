@@ -23,7 +23,7 @@ import pyarrow as pa, pyarrow.parquet as pq
 import hive_bitmap
 from hive_bitmap.errors import BuildFailed, ServerError
 from hive_bitmap.index import catalog
-from hive_bitmap.metastore import alter_table, metastore
+from hive_bitmap.metastore import alter_table, metastore, table_info
 folder, conf, warehouse = Path(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3]
 spark = hive_bitmap.session(folder / "warehouse", master="local[2]", conf={**conf, "spark.driver.memory": "1g"})
 """
@@ -46,7 +46,7 @@ spark.conf.set("hive.exec.dynamic.partition.mode", "nonstrict")
 spark.range(600).selectExpr("cast(id % 3 + 7 as int)", "id", "cast(id % 4 as int)").write.insertInto("t")
 expected = 200
 hive_bitmap.build(spark, "t", ["k"])
-home = metastore.hadoop_path(spark.catalog.getDatabase("life").locationUri)
+home = table_info.hadoop_path(spark.catalog.getDatabase("life").locationUri)
 assert right().definition.root == f"{home}/life__t_k__"
 spark.range(9, 10).selectExpr("9", "id", "7").write.insertInto("t")
 spark.sql("ALTER TABLE t DROP PARTITION (p=3)")
