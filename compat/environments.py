@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import os
 import re
 import shutil
 import subprocess
@@ -23,6 +22,8 @@ from zipfile import ZipFile
 
 from packaging.requirements import Requirement
 from packaging.version import Version
+
+from tests.integration.servers import jars
 
 RELEASES = ("4.0", "4.1", "4.2", "4.3")
 LOWEST = "lowest"  # every package that the wheel declares in the oldest version that it declares
@@ -81,8 +82,7 @@ def environment(name: str, wheel: Path, python: str) -> Iterator[Environment]:
     `name` is a release (`4.1`: its newest patch), an exact version, or LOWEST. Raises Unavailable.
     """
     needed = requirements(wheel)
-    cache = Path(os.environ.get("HIVE_BITMAP_CACHE") or Path.home() / ".cache" / "hive_bitmap")
-    cache.mkdir(parents=True, exist_ok=True)
+    cache = jars.cache()
     if name == LOWEST:
         pins = lowest(needed)
         pyspark = next(pin.partition("==")[2] for pin in pins if pin.startswith("pyspark=="))

@@ -40,3 +40,25 @@ def ahead(function: Callable[[Item], Result], items: Iterable[Item], most: int) 
             waiting.append(pool.submit(copy_context().run, function, item))
         while waiting:
             yield waiting.popleft().result()
+
+
+def batches(items: Iterable[Item], weight: Callable[[Item], float], most: int, heaviest: float) -> Iterator[list[Item]]:
+    """The items in order, those in one list that may be worked on at the same time.
+
+    A list has no more than `most`, and together these weigh no more than `heaviest`: an item that alone weighs more has
+    a list of its own.
+
+    >>> list(batches([1, 2, 3, 9, 1, 1, 1, 1], float, 3, 5))
+    [[1, 2], [3], [9], [1, 1, 1], [1]]
+    """
+    together: list[Item] = []
+    held = 0.0
+    for item in items:
+        more = weight(item)
+        if together and (len(together) == most or held + more > heaviest):
+            yield together
+            together, held = [], 0.0
+        together.append(item)
+        held += more
+    if together:
+        yield together

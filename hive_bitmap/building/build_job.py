@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -9,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from hive_bitmap import stores
+from hive_bitmap import parallel, stores
 from hive_bitmap.building.group_indexing import AHEAD_BYTES, Group, ShardReport, index_group
 from hive_bitmap.building.progress import Done, watched
 from hive_bitmap.building.shard_compaction import Carry, carry
 from hive_bitmap.errors import BuildFailed
-from hive_bitmap.parallel import THREADS, each
 from hive_bitmap.tasks.distribution import cause, cuts, distribute, in_stores, pickled, received
 
 if TYPE_CHECKING:
@@ -57,9 +57,9 @@ def _dealt(spark: SparkSession, jobs: Sequence[Job]) -> list[Job]:
     return [job for hand in hands for job in hand]
 
 
-def _batches(batches: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.RecordBatch]:
-    for jobs in _side_by_side(received(batches)):
-        for job, reports in zip(jobs, each(_done, jobs), strict=True):
+def _batches(records: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.RecordBatch]:
+    for jobs in parallel.batches(received(records), _weight, parallel.THREADS, AHEAD_BYTES):
+        for job, reports in zip(jobs, parallel.each(_done, jobs), strict=True):
             if counter is not None and isinstance(job.work, Group):
                 mine = [report for report in reports if report.index == 0]
                 size = sum(size for report in mine for size in report.files["size"].to_pylist() if size > 0)
@@ -68,17 +68,9 @@ def _batches(batches: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.Rec
             yield pa.record_batch([pa.array([pickle.dumps(report) for report in numbered], pa.binary())], ["report"])
 
 
-def _side_by_side(jobs: Iterable[Job]) -> Iterator[list[Job]]:
-    """Jobs that are done at the same time: where each waits for a store, as many as memory allows."""
-    waiting: list[Job] = []
-    for job in jobs:
-        together = sum(one.work.bytes for one in (*waiting, job)) <= AHEAD_BYTES and len(waiting) < THREADS
-        if waiting and not (together and stores.parallel(job.group.folders[0]) > 1):
-            yield waiting
-            waiting = []
-        waiting.append(job)
-    if waiting:
-        yield waiting
+def _weight(job: Job) -> float:
+    """The bytes that a job reads; infinite for one that waits for no store, and so is done by itself."""
+    return job.work.bytes if stores.parallel(job.group.folders[0]) > 1 else math.inf
 
 
 def _done(job: Job) -> list[ShardReport]:

@@ -6,6 +6,7 @@ read now, stops the query with FileChanged: never fewer rows in silence.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from hive_bitmap.errors import FileChanged, Undecodable
 from hive_bitmap.formats import FORMATS
 from hive_bitmap.formats.key_values import KeyColumn
 from hive_bitmap.index.fingerprint import Fingerprint
-from hive_bitmap.parallel import each
+from hive_bitmap.parallel import batches, each
 from hive_bitmap.selecting.candidates import Lookup
 from hive_bitmap.selecting.key_matches import Answers
 from hive_bitmap.selecting.select import select
@@ -100,27 +101,17 @@ def _read_selected(task: ReadTask, lookup: Lookup) -> Iterator[pa.RecordBatch]:
 
     rows = np.bincount(lookup.unit.file, counts, len(lookup.fingerprints)).astype(np.int64)
     needed = [n for n, one in enumerate(lookup.fingerprints) if rows[n] or not _unchanged(one, listed)]
-    for numbers in _together(needed, lookup.fingerprints, rows):
+
+    def held(number: int) -> float:
+        """The rows of a file that are held until its turn; infinite for one that is near, and so is read by itself."""
+        return float(rows[number]) if lookup.fingerprints[number].tagged else math.inf
+
+    for numbers in batches(needed, held, SIDE_BY_SIDE, ROWS_TOGETHER):
         if len(numbers) == 1:
             yield from read(numbers[0])
         else:
-            for batches in each(lambda number: list(read(number)), numbers, len(numbers)):
-                yield from batches
-
-
-def _together(
-    numbers: Sequence[int], fingerprints: Sequence[Fingerprint], rows: npt.NDArray[np.int64]
-) -> list[list[int]]:
-    """These files in order, those together that are read side by side: far ones, of few rows."""
-    groups: list[list[int]] = []
-    held = 0
-    for number in numbers:
-        held += int(rows[number])
-        if not groups or not fingerprints[number].tagged or len(groups[-1]) >= SIDE_BY_SIDE or held > ROWS_TOGETHER:
-            groups.append([])
-            held = int(rows[number])
-        groups[-1].append(number)
-    return groups
+            for found in each(lambda number: list(read(number)), numbers, len(numbers)):
+                yield from found
 
 
 def _rows_of(task: ReadTask, fingerprint: Fingerprint, wanted: BlockRows) -> Iterator[pa.RecordBatch]:
