@@ -26,7 +26,7 @@ def open_google(options: Options, bucket: str) -> Objects:
         client = GCSStore(bucket, config=config, client_options=client_options(options), retry_config=retries(options))
     except (BaseError, ValueError) as e:
         raise StoreError(f"bucket {bucket} cannot be opened: {str(e).splitlines()[0]} ({advice})") from e
-    return Objects(client, advice)
+    return Objects(client, advice, options.number("parallel"))
 
 
 def open_azure(options: Options, authority: str) -> Objects:
@@ -44,7 +44,7 @@ def open_azure(options: Options, authority: str) -> Objects:
         )
     except (BaseError, ValueError) as e:
         raise StoreError(f"container {authority} cannot be opened: {str(e).splitlines()[0]} ({advice})") from e
-    return Objects(client, advice)
+    return Objects(client, advice, options.number("parallel"))
 
 
 def _azure_keys(options: Options, host: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
+from threading import BoundedSemaphore
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -42,16 +43,19 @@ def open_cluster(options: Options, scheme: str, authority: str) -> Hdfs:
     config = {"dfs.client.failover.max.attempts": attempts, **_BOUNDS}
     config |= options.beginning("dfs.", "fs.defaultFS", "fs.viewfs.", "hadoop.security.", "hadoop.rpc.")
     try:
-        return Hdfs(Client(url, config), options.number("attempts"))
+        return Hdfs(Client(url, config), options.number("attempts"), options.number("parallel"))
     except (RuntimeError, OSError, ValueError) as e:
         raise failed(f"{url} cannot be reached", e, ADVICE) from e
 
 
 class Hdfs:
-    """A cluster. It keeps no tag of a file, but times in milliseconds."""
+    """A cluster. It keeps no tag of a file, but times in milliseconds.
 
-    def __init__(self, client: Any, attempts: int) -> None:
-        self._client, self._attempts = client, attempts
+    No more than `parallel` requests of this process wait for it at the same time, whoever makes them.
+    """
+
+    def __init__(self, client: Any, attempts: int, parallel: int) -> None:
+        self._client, self._attempts, self._slots = client, attempts, BoundedSemaphore(parallel)
         self._mode = lru_cache(maxsize=1024)(self._mode_below)
 
     def status(self, path: str) -> FileStatus:
@@ -69,8 +73,8 @@ class Hdfs:
 
     def listing(self, path: str) -> Listing:
         inner, prefix = _inner(path), path.rstrip("/") + "/"
-        with speed.noted(path):
-            found = self._ask(requests.LIST, path, lambda: list(self._client.list_status(inner)))
+        ask = speed.timed(path, lambda: list(self._client.list_status(inner)))
+        found = self._ask(requests.LIST, path, ask)
         if [one.path for one in found if not one.isdir] == [inner]:
             raise NotADirectoryError(f"not a folder but a file: {path}")
         named = [(one.path.rstrip("/").rpartition("/")[2], one) for one in found]
@@ -150,8 +154,8 @@ class Hdfs:
             return None
 
     def _info(self, path: str) -> Any:
-        with speed.noted(path):
-            return self._ask(requests.STATUS, path, lambda: self._client.get_file_info(_inner(path)))
+        ask = speed.timed(path, lambda: self._client.get_file_info(_inner(path)))
+        return self._ask(requests.STATUS, path, ask)
 
     def _mode_below(self, folder: str) -> int:
         """The mode of a folder, else that of the nearest one above it."""
@@ -165,8 +169,8 @@ class Hdfs:
     def _read(self, path: str, reader: Any, start: int, size: int) -> bytes:
         if not size:
             return b""
-        with speed.noted(path, size):
-            content: bytes = self._ask(requests.READ, path, lambda: reader.read_range(start, size))
+        ask = speed.timed(path, lambda: reader.read_range(start, size), size)
+        content: bytes = self._ask(requests.READ, path, ask)
         requests.count_bytes(len(content))
         if len(content) != size:
             raise StoreError(f"the store of {path} fails: {len(content)} bytes came in place of {size}")
@@ -175,7 +179,8 @@ class Hdfs:
     def _ask(self, kind: str, path: str, ask: Callable[[], T]) -> T:
         requests.count(kind)
         try:
-            return repeated(ask, _passes, self._attempts)
+            with self._slots:
+                return repeated(ask, _passes, self._attempts)
         except FileNotFoundError as error:
             raise FileNotFoundError(f"no such file: {path}") from error
         except (FileExistsError, NotADirectoryError, IsADirectoryError):

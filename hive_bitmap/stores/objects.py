@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from threading import BoundedSemaphore
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -33,10 +34,13 @@ _BEYOND = ("status code: 416", "non-partial response")  # how the client tells o
 
 
 class Objects:
-    """A bucket or container; `client` is a store of obstore, `advice` says where its settings come from."""
+    """A bucket or container; `client` is a store of obstore, `advice` says where its settings come from.
 
-    def __init__(self, client: Any, advice: str) -> None:
-        self._client, self._advice = client, advice
+    No more than `parallel` requests of this process wait for it at the same time, whoever makes them.
+    """
+
+    def __init__(self, client: Any, advice: str, parallel: int) -> None:
+        self._client, self._advice, self._slots = client, advice, BoundedSemaphore(parallel)
 
     def status(self, path: str) -> FileStatus:
         import obstore
@@ -143,11 +147,11 @@ class Objects:
             start = 0 if known.size <= AHEAD else known.size - TAIL
             return self._range(path, start, known.size - start, known.etag) if known.size else b"", known
         try:
-            started = time.monotonic()
             with self._asking(requests.READ, path):
+                started = time.monotonic()
                 got = obstore.get(self._client, _key(path), options={"range": {"suffix": TAIL}})
                 status, content = _status(path, got.meta), got.bytes().to_bytes()
-            speed.note(path, time.monotonic() - started, len(content))
+                speed.note(path, time.monotonic() - started, len(content))
             requests.count_bytes(len(content))
             return content, status
         except _Beyond:
@@ -183,7 +187,8 @@ class Objects:
 
         requests.count(kind)
         try:
-            yield
+            with self._slots:
+                yield
         except FileNotFoundError as error:
             raise FileNotFoundError(f"no such file: {path}") from error
         except PreconditionError as error:

@@ -18,7 +18,7 @@ PREFIX = "hive_bitmap.stores."
 # What of a Hadoop configuration concerns the clients of stores, without what follows.
 PREFIXES = ("fs.", "dfs.", "hadoop.security.", "hadoop.rpc.", "google.cloud.")
 OWN = {  # name: its default, and what it is
-    "parallel": (64, "requests that wait for a store at the same time"),
+    "parallel": (64, "requests of a process that wait for a store at the same time"),
     "attempts": (4, "how often a request is made that fails for a reason that may pass"),
     "timeout": (30, "seconds until a store that says nothing has failed"),
     "memory": (128, "MB of index files of stores that are kept in memory"),

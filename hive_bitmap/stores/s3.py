@@ -68,7 +68,7 @@ def open_bucket(options: Options, bucket: str) -> Objects:
     keys = keys_of(said)
     advice = ADVICE.format(bucket=bucket)
     try:
-        return Objects(S3Store(bucket, **arguments(said, keys)), advice)
+        return Objects(S3Store(bucket, **arguments(said, keys)), advice, options.number("parallel"))
     except (BaseError, ValueError) as e:
         raise StoreError(f"bucket {bucket} cannot be opened: {str(e).splitlines()[0]} ({advice})") from e
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import statistics
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import TypeVar
 
 from hive_bitmap.stores.paths import parts
 
+T = TypeVar("T")
 REMEMBERED = 32  # requests of each store: a store that is busy now counts as it is now
 SMALL, LARGE = 64 << 10, 1 << 20  # bytes of an answer that tells the latency, and of one that tells the bandwidth
 BANDWIDTH = 100e6  # bytes a second, until a large answer came
@@ -69,6 +71,16 @@ def noted(path: str, size: int = 0) -> Iterator[None]:
     started = time.monotonic()
     yield
     note(path, time.monotonic() - started, size)
+
+
+def timed(path: str, ask: Callable[[], T], size: int = 0) -> Callable[[], T]:
+    """The same function, whose calls are noted: of one that is repeated, that which was answered."""
+
+    def ask_noted() -> T:
+        with noted(path, size):
+            return ask()
+
+    return ask_noted
 
 
 def forget() -> None:

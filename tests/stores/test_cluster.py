@@ -1,4 +1,6 @@
-"""A cluster of processes with folders of their own, tables on S3 and HDFS: nothing comes from the driver's disk."""
+"""A cluster of processes with folders of their own, tables on S3 and HDFS, and a metastore server: nothing comes from
+the driver's disk.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ import pytest
 
 import hive_bitmap
 from tests.integration.conftest import started
-from tests.integration.servers import standalone
+from tests.integration.servers import metastore2, standalone
 from tests.stores.conftest import BUCKET, S3
 from tests.stores.servers import s3 as s3_server
 
@@ -42,6 +44,15 @@ def master(folder: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
+def metastore(s3: S3, hdfs: str, folder: Path) -> Iterator[str]:
+    """The address of a metastore server, which makes the folders of databases in both stores."""
+    home = folder / "metastore"
+    home.mkdir()
+    with started(metastore2.serving(home, clients=s3_server.client_jars(), settings=s3.settings)) as server:
+        yield f"thrift://127.0.0.1:{server.port}"
+
+
+@pytest.fixture(scope="module")
 def lacking(folder: Path) -> Path:
     """A Python that has what is installed but for what is installed as a link to a checkout: this package."""
     return python_of(folder / "python", f'"$PYTHONPATH:{sysconfig.get_path("purelib")}"')
@@ -55,12 +66,13 @@ def python_of(path: Path, paths: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def said(s3: S3, hdfs: str, master: str, folder: Path, lacking: Path) -> dict[str, Any]:
+def said(s3: S3, hdfs: str, master: str, metastore: str, folder: Path, lacking: Path) -> dict[str, Any]:
     """What a program told whose executors have the package installed."""
     jars = s3_server.client_jars()
     conf = {
         **CONF,
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        "spark.hadoop.hive.metastore.uris": metastore,
         "spark.driver.extraClassPath": f"{jars}/*",
         "spark.executor.extraClassPath": f"{jars}/*",
         **{f"spark.hadoop.{name}": value for name, value in s3.settings.items()},
@@ -78,24 +90,23 @@ def told(command: list[str], environment: Mapping[str, str] | None = None) -> di
     return dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
 
 
-def submitted(folder: Path, master: str, conf: Mapping[str, str], *arguments: str) -> dict[str, Any]:
+def submitted(folder: Path, metastore: str, conf: Mapping[str, str], *arguments: str) -> dict[str, Any]:
     """What the script told that `spark-submit` ran."""
-    home = configured(folder / f"conf-{arguments[0].strip('-')}", folder, {**conf, "spark.master": master})
+    home = configured(folder / f"conf-{arguments[0].strip('-')}", metastore, conf)
     # the settings of the tests' own Spark go before these
     bare = {"PYSPARK_PYTHON": "", "PYSPARK_DRIVER_PYTHON": "", "SPARK_CONF_DIR": str(home), "PYTHONPATH": str(CHECKOUT)}
     return told([SUBMIT, *arguments], bare)
 
 
-def configured(home: Path, folder: Path, conf: Mapping[str, str]) -> Path:
-    """A folder with a configuration of Spark (SPARK_CONF_DIR) that names the metastore of `said`."""
+def configured(home: Path, metastore: str, conf: Mapping[str, str]) -> Path:
+    """A folder with a configuration of Spark (SPARK_CONF_DIR) that names the metastore server."""
     home.mkdir()
-    metastore = f"jdbc:derby:;databaseName={folder}/warehouse/.metastore/derby"
     settings = {
         **CONF,
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
-        "spark.sql.warehouse.dir": f"{folder}/warehouse",
-        "spark.hadoop.javax.jdo.option.ConnectionURL": metastore,
+        "spark.sql.warehouse.dir": str(home / "warehouse"),
+        "spark.hadoop.hive.metastore.uris": metastore,
         "spark.pyspark.driver.python": sys.executable,
         "spark.hive_bitmap.strategy": "index only",  # else so small a table is not looked into
         "spark.hive_bitmap.planning_seconds": "60",  # a busy machine plans all the same
@@ -149,37 +160,42 @@ def test_an_executor_without_the_package_is_told_in_a_sentence(said: dict[str, A
 
 
 def test_a_script_that_is_submitted_brings_the_package_along_and_gets_executors_as_it_needs_them(
-    said: dict[str, Any], folder: Path, master: str, lacking: Path
+    said: dict[str, Any], folder: Path, master: str, metastore: str, lacking: Path
 ) -> None:
     """`--py-files`, which is `spark.submit.pyFiles`, and dynamic allocation that begins with no executor at all."""
     assert said["on_hdfs: build"]
     conf = {
+        "spark.master": master,
         "spark.pyspark.python": str(lacking),
         "spark.dynamicAllocation.enabled": "true",
         "spark.dynamicAllocation.executorIdleTimeout": "1s",
         "spark.dynamicAllocation.maxExecutors": "2",
     }
     package = str(sent(folder / "sent.zip"))
-    found = submitted(folder, master, conf, "--py-files", package, str(SCRIPT), "on_hdfs.t", "dynamic")
+    found = submitted(folder, metastore, conf, "--py-files", package, str(SCRIPT), "on_hdfs.t", "dynamic")
     assert "/sent.zip/hive_bitmap/" in found.pop("found in")
     assert found == {"at first": 0, "idle": 0, "rows": 40, "build": 20_000, "count": 40, "plan": "answered"}
 
 
-def test_the_package_may_come_as_an_archive(said: dict[str, Any], folder: Path, master: str) -> None:
+def test_the_package_may_come_as_an_archive(
+    said: dict[str, Any], folder: Path, master: str, metastore: str
+) -> None:
     """`--archives`, which is `spark.archives`: executors run the Python that is in it."""
     assert said["on_hdfs: build"]
-    conf = {"spark.pyspark.python": "./environment/bin/python"}
+    conf = {"spark.master": master, "spark.pyspark.python": "./environment/bin/python"}
     archive = f"{environment(folder)}#environment"
-    found = submitted(folder, master, conf, "--archives", archive, str(SCRIPT), "on_hdfs.t", "static")
+    found = submitted(folder, metastore, conf, "--archives", archive, str(SCRIPT), "on_hdfs.t", "static")
     assert found.pop("found in").endswith("/environment/lib/hive_bitmap/packages.py")
     assert found == {"rows": 40, "build": 20_000, "count": 40, "plan": "answered"}
 
 
 @pytest.mark.parametrize("named_by", ["--master", "SPARK_CONF_DIR"])
-def test_the_program_runs_on_the_cluster(said: dict[str, Any], folder: Path, master: str, named_by: str) -> None:
+def test_the_program_runs_on_the_cluster(
+    said: dict[str, Any], folder: Path, master: str, metastore: str, named_by: str
+) -> None:
     assert said["on_hdfs: build"]
     by_option = named_by == "--master"
-    home = configured(folder / f"conf{named_by}", folder, {} if by_option else {"spark.master": master})
+    home = configured(folder / f"conf{named_by}", metastore, {} if by_option else {"spark.master": master})
     options = ["--master", master] if by_option else []
     program = [sys.executable, "-m", "hive_bitmap", *options, "--conf", "spark.app.name=told by the program", "-v"]
     env = {**os.environ, "SPARK_CONF_DIR": str(home)}

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from hive_bitmap import stores
+from hive_bitmap import parallel, stores
 from hive_bitmap.errors import FileChanged, StoreError
 from hive_bitmap.stores import requests
 from tests.stores.conftest import BUCKET, S3, SECRET, reached
@@ -166,6 +166,33 @@ def test_a_bucket_may_have_dots_and_settings_of_its_own(s3: S3) -> None:
     with reached({**own, "fs.s3a.endpoint": "http://127.0.0.1:1"}):
         write("s3a://my.bucket/f", b"1")
         assert stores.status("s3a://my.bucket/f").size == 1
+
+
+def test_no_more_requests_of_a_process_wait_than_the_setting_says(s3: S3) -> None:
+    paths = [f"s3a://{BUCKET}/{uuid4().hex}/{number}" for number in range(12)]
+    with reached({**s3.settings, "hive_bitmap.stores.parallel": "3"}):
+        s3.proxy.reset()
+        s3.proxy.delay = 0.05
+        parallel.each(lambda path: write(path, b"x"), paths, len(paths))
+        parallel.each(stores.status, paths, len(paths))
+    assert s3.proxy.most_at_once == 3 and len(s3.proxy.ours()) == 24
+    s3.proxy.reset()
+    with reached({**s3.settings, "hive_bitmap.stores.parallel": "12"}):
+        s3.proxy.delay = 0.2
+        parallel.each(stores.status, paths, len(paths))
+    assert 3 < s3.proxy.most_at_once <= 12
+
+
+def test_waiting_for_a_turn_is_no_slowness_of_the_store(s3: S3) -> None:
+    """What a store is said to take for a request is what prices are made of."""
+    paths = [f"s3a://{BUCKET}/{uuid4().hex}/{number}" for number in range(16)]
+    with reached({**s3.settings, "hive_bitmap.stores.parallel": "1"}):
+        parallel.each(lambda path: write(path, b"x"), paths, len(paths))
+        s3.proxy.delay = 0.1
+        stores.speed.forget()
+        parallel.each(stores.status, paths, len(paths))
+        taken = stores.speed_of(paths[0]).request
+    assert 0.1 <= taken < 0.8
 
 
 @pytest.mark.parametrize("fate", [proxy.BUSY, proxy.CUT, proxy.HALF])

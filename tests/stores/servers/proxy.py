@@ -34,6 +34,8 @@ class Proxy:
     fate: Callable[[Request], str] = lambda request: PASS
     seen: list[Request] = field(default_factory=list)
     bytes_sent: int = 0  # of bodies that went to clients
+    most_at_once: int = 0  # requests of ours that waited for their answers at the same time
+    _waiting: int = 0
     _upstream: int = 0
 
     def ours(self) -> list[Request]:
@@ -41,6 +43,7 @@ class Proxy:
 
     def reset(self) -> None:
         self.delay, self.fate, self.bytes_sent = 0.0, lambda request: PASS, 0
+        self.most_at_once = 0
         self.seen.clear()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -63,13 +66,28 @@ class Proxy:
         body = await _body(reader, headers)
         self.seen.append(request)
         fate = self.fate(request)
+        with self._counted(request):
+            return await self._answer(request, fate, head, body, writer)
+
+    @contextlib.contextmanager
+    def _counted(self, request: Request) -> Iterator[None]:
+        self._waiting += request.ours
+        self.most_at_once = max(self.most_at_once, self._waiting)
+        try:
+            yield
+        finally:
+            self._waiting -= request.ours
+
+    async def _answer(
+        self, request: Request, fate: str, head: bytes, body: bytes, writer: asyncio.StreamWriter
+    ) -> bool:
         if self.delay:
             await asyncio.sleep(self.delay)
         if fate == CUT:
             return False
         if fate in (BUSY, FORBIDDEN):
             said, status = (SLOW_DOWN, "503 Slow Down") if fate == BUSY else (DENIED, "403 Forbidden")
-            content = b"" if verb == "HEAD" else said
+            content = b"" if request.verb == "HEAD" else said
             writer.write(f"HTTP/1.1 {status}\r\nContent-Length: {len(content)}\r\n\r\n".encode() + content)
             await writer.drain()
             return True
