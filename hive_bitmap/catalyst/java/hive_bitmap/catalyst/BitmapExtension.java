@@ -1,5 +1,7 @@
 package hive_bitmap.catalyst;
 
+import hive_bitmap.catalyst.queries.Helper;
+import hive_bitmap.catalyst.statements.Statements;
 import java.util.Collections;
 import java.util.Set;
 import java.util.WeakHashMap;

@@ -1,5 +1,9 @@
 package hive_bitmap.catalyst;
 
+import hive_bitmap.catalyst.queries.IndexedColumns;
+import hive_bitmap.catalyst.queries.Planner;
+import hive_bitmap.catalyst.queries.Reports;
+import hive_bitmap.catalyst.statements.Statements;
 import java.util.List;
 import java.util.function.BiFunction;
 import org.apache.spark.sql.classic.Dataset;

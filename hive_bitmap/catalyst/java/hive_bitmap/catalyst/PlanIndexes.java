@@ -1,5 +1,13 @@
 package hive_bitmap.catalyst;
 
+import hive_bitmap.catalyst.queries.IndexAnswer;
+import hive_bitmap.catalyst.queries.IndexAnswerExec;
+import hive_bitmap.catalyst.queries.IndexScan;
+import hive_bitmap.catalyst.queries.Native;
+import hive_bitmap.catalyst.reading.NarrowedScanExec;
+import hive_bitmap.catalyst.spark.KeyCounts;
+import hive_bitmap.catalyst.spark.KeyCountsExec;
+import hive_bitmap.catalyst.spark.Scala;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.SparkSession;

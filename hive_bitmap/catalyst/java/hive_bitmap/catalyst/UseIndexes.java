@@ -1,5 +1,18 @@
 package hive_bitmap.catalyst;
 
+import hive_bitmap.catalyst.queries.Existence;
+import hive_bitmap.catalyst.queries.Helper;
+import hive_bitmap.catalyst.queries.IndexedColumns;
+import hive_bitmap.catalyst.queries.Inference;
+import hive_bitmap.catalyst.queries.Joins;
+import hive_bitmap.catalyst.queries.Planner;
+import hive_bitmap.catalyst.queries.Question;
+import hive_bitmap.catalyst.queries.Reports;
+import hive_bitmap.catalyst.queries.Scan;
+import hive_bitmap.catalyst.queries.Settings;
+import hive_bitmap.catalyst.queries.TooSmall;
+import hive_bitmap.catalyst.spark.Conditions;
+import hive_bitmap.catalyst.spark.Scala;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.SparkSession;

@@ -1,0 +1,444 @@
+package hive_bitmap.catalyst.queries;
+
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import hive_bitmap.catalyst.spark.ArrowRows;
+import hive_bitmap.catalyst.spark.Conditions;
+import hive_bitmap.catalyst.spark.KeyCounts;
+import hive_bitmap.catalyst.spark.Scala;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.QueryContext;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.Cast;
+import org.apache.spark.sql.catalyst.expressions.Coalesce;
+import org.apache.spark.sql.catalyst.expressions.DecimalDivideWithOverflowCheck;
+import org.apache.spark.sql.catalyst.expressions.Divide;
+import org.apache.spark.sql.catalyst.expressions.EqualTo;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.If;
+import org.apache.spark.sql.catalyst.expressions.IsNull;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.Multiply;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.Or;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Average;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Complete$;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Count;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Max;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Min;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Sum;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.execution.CommandExecutionMode;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.Metadata;
+import scala.Option;
+import scala.collection.immutable.Seq$;
+import scala.collection.immutable.Seq;
+
+/**
+ * Aggregations over one scan, computed from the distinct keys of its rows and how often each key occurs (its weight).
+ *
+ * <p>{@code count(x)} is the sum of the weights of the keys whose {@code x} is not NULL, {@code sum(x)} that of
+ * {@code x * weight}; MIN, MAX and what is DISTINCT do not depend on how often a key occurs. Aggregates over different
+ * columns are computed each from the keys of its own columns (and the grouping's), and put together by group.
+ */
+final class Aggregates {
+    private static final List<DataType> INTEGERS =
+            List.of(DataTypes.ByteType, DataTypes.ShortType, DataTypes.IntegerType, DataTypes.LongType);
+    private static final int MOST_DIGITS = 38;
+    private static final String WEIGHT = "hive_bitmap_weight";
+
+    private Aggregates() {}
+
+    /** Tell Python which keys are to be counted: {@code parts}, each a list of columns; or {@code why} it cannot be. */
+    static void describe(Scan scan, ObjectNode to) {
+        try {
+            Weighted weighted = Weighted.of(scan);
+            ArrayNode parts = to.putArray("parts");
+            for (Part part : weighted.parts) {
+                ArrayNode one = parts.addArray();
+                for (Attribute key : part.keys) one.add(key.name());
+            }
+            ArrayNode means = to.putArray("means");
+            for (String column : weighted.means) means.add(column);
+        } catch (NotFromKeys e) {
+            to.put("why", e.getMessage());
+        }
+    }
+
+    static IndexAnswer answered(Scan scan, String number, String label) {
+        return new IndexAnswer(Weighted.of(scan), scan.aggregate, number, label);
+    }
+
+    /** The count of the rows of a plan. */
+    static Aggregate countOf(LogicalPlan rows) {
+        List<NamedExpression> results = List.of(alias(countAll(), "count"));
+        return new Aggregate(Scala.seq(List.of()), Scala.seq(results), rows, Option.empty());
+    }
+
+    private static AggregateExpression countAll() {
+        Expression one = new Literal(1, DataTypes.IntegerType);
+        return new AggregateExpression(
+                new Count(Scala.seq(List.of(one))), Complete$.MODULE$, false, Option.empty(),
+                NamedExpression$.MODULE$.newExprId());
+    }
+
+    /** An aggregation that keys and weights do not tell. */
+    private static final class NotFromKeys extends RuntimeException {
+        NotFromKeys(String reason) {
+            super(reason, null, false, false);
+        }
+    }
+
+    /** Aggregates that are computed from the same keys. */
+    private record Part(List<Attribute> keys, List<AggregateExpression> aggregates) {}
+
+    /** An aggregation over a scan, its expressions over the scan's own columns. */
+    static final class Weighted {
+        private final Scan scan;
+        private final List<Expression> grouping;
+        private final List<NamedExpression> results;
+        final List<Part> parts;
+        final Set<String> means = new LinkedHashSet<>();
+
+        private Weighted(Scan scan, List<Expression> grouping, List<NamedExpression> results) {
+            this.scan = scan;
+            this.grouping = grouping;
+            this.results = results;
+            this.parts = parts(scan.all());
+        }
+
+        static Weighted of(Scan scan) {
+            Aggregate aggregate = scan.aggregate;
+            Map<ExprId, Expression> aliases = aliases(aggregate.child());
+            List<Expression> grouping = new ArrayList<>();
+            for (Expression one : Scala.list(aggregate.groupingExpressions())) grouping.add(inlined(one, aliases));
+            List<NamedExpression> results = new ArrayList<>();
+            for (NamedExpression one : Scala.list(aggregate.aggregateExpressions())) {
+                Expression found = inlined((Expression) one, aliases);
+                results.add(found instanceof NamedExpression named && named.exprId().equals(one.exprId())
+                        ? named : alias(found, one));
+            }
+            return new Weighted(scan, grouping, results);
+        }
+
+        private List<Part> parts(List<Attribute> columns) {
+            Set<String> grouped = new LinkedHashSet<>();
+            for (Expression one : grouping) addColumns(one, columns, grouped);
+            for (NamedExpression one : results) requireKnown((Expression) one);
+            List<AggregateExpression> aggregates = new ArrayList<>();
+            for (NamedExpression one : results) addAggregates((Expression) one, aggregates);
+            Map<AggregateExpression, Set<String>> needed = new LinkedHashMap<>();
+            for (AggregateExpression one : aggregates) {
+                Set<String> mine = new LinkedHashSet<>(grouped);
+                addColumns(one, columns, mine);
+                requireCounted(one);
+                needed.put(one, mine);
+            }
+            List<Set<String>> sets = new ArrayList<>(new LinkedHashSet<>(needed.values()));
+            if (sets.isEmpty()) sets.add(grouped);
+            sets.removeIf(set -> sets.stream().anyMatch(other -> other != set && other.size() > set.size() && other.containsAll(set)));
+            List<Part> found = new ArrayList<>();
+            for (Set<String> set : sets) {
+                List<AggregateExpression> mine = new ArrayList<>();
+                needed.forEach((one, columnsOfOne) -> {
+                    boolean first = sets.stream().filter(other -> other.containsAll(columnsOfOne)).findFirst().get() == set;
+                    if (first) mine.add(one);
+                });
+                found.add(new Part(columns.stream().filter(column -> set.contains(column.name())).toList(), mine));
+            }
+            return found;
+        }
+
+        private void requireCounted(AggregateExpression one) {
+            AggregateFunction function = one.aggregateFunction();
+            if (function instanceof Count || (function instanceof Min || function instanceof Max) && !isFloat(function)) return;
+            if (!(function instanceof Sum || function instanceof Average)) {
+                throw new NotFromKeys(function.prettyName() + " needs the rows");
+            }
+            Expression argument = Scala.list(function.children()).get(0);
+            DataType type = argument.dataType();
+            if (!INTEGERS.contains(type) && !(type instanceof DecimalType)) {
+                throw new NotFromKeys("a " + function.prettyName() + " of " + type.sql() + " depends on the order of the rows");
+            }
+            if (function instanceof Average && INTEGERS.contains(type)) {
+                if (!(argument instanceof Attribute column)) throw new NotFromKeys("a mean of an expression needs the rows");
+                means.add(column.name());
+            }
+            if (type instanceof DecimalType decimal && decimal.precision() + 18 > MOST_DIGITS) {
+                throw new NotFromKeys("a sum of " + type.sql() + " may be more than is exact");
+            }
+        }
+
+        private static boolean isFloat(AggregateFunction function) {
+            return function.dataType().equals(DataTypes.FloatType) || function.dataType().equals(DataTypes.DoubleType);
+        }
+
+        /** The result of the aggregation: from the counts of keys if Python has them, else by Spark from the table. */
+        List<InternalRow> rows(SparkSession session, IndexAnswer answer) {
+            Counting counting = new Counting(session, scan, answer.number());
+            List<String> unknown = unknown(session, counting);
+            if (unknown == null) return Planner.quietly(() -> Aggregates.executed(session, answer.original()));
+            List<List<InternalRow>> found = new ArrayList<>();
+            for (int at = 0; at < parts.size(); at++) {
+                KeyCounts keys = keyed(session, parts.get(at), counting.parts.get(at), unknown);
+                found.add(aggregated(session, parts.get(at), keys));
+            }
+            List<Attribute> output = new ArrayList<>(groupOutput());
+            for (Part part : parts) output.addAll(outputs(part));
+            return projected(session, merged(found), output);
+        }
+
+        /** Have Python count; the files that Spark has to count itself, null where it is to count all. */
+        private static List<String> unknown(SparkSession session, Counting counting) {
+            try {
+                return counting.unknown((String) Planner.call(session, counting).get());
+            } catch (java.util.concurrent.ExecutionException e) {
+                if (Settings.of(org.apache.spark.sql.internal.SQLConf.get()).strict()) throw new IllegalStateException(e.getCause());
+                Reports.failed(e.getCause());
+                return null;
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                throw new IllegalStateException("interrupted", e);
+            } catch (java.util.concurrent.RejectedExecutionException | IllegalStateException e) {
+                Reports.failed(e);
+                return null;
+            }
+        }
+
+        /** The counts of a part as a leaf, its columns under the ids of the keys; Spark counts the files in `unknown`. */
+        private KeyCounts keyed(SparkSession session, Part part, ArrowRows counts, List<String> unknown) {
+            List<Attribute> output = new ArrayList<>();
+            List<DataType> found = counts.types();
+            for (Attribute key : part.keys) output.add(key.withNullability(true));
+            output.add(weight());
+            for (int at = 0; at < output.size(); at++) {
+                if (!found.get(at).equals(output.get(at).dataType())) {
+                    throw new IllegalStateException("the counts of " + output.get(at).name() + " are not of the column's type");
+                }
+            }
+            List<InternalRow> rows = new ArrayList<>(counts.rows);
+            if (!unknown.isEmpty()) {
+                LogicalPlan rest = countedBySpark(part, Native.only(scan, new LinkedHashSet<>(unknown)));
+                rows.addAll(Planner.quietly(() -> Aggregates.executed(session, rest)));
+            }
+            return new KeyCounts(Scala.seq(output), rows);
+        }
+
+        /** The same counts of the rows of a relation that satisfy the scan's condition. */
+        private LogicalPlan countedBySpark(Part part, LogicalPlan relation) {
+            LogicalPlan rows = relation;
+            for (Expression one : scan.conjuncts) rows = new Filter(one, rows);
+            List<NamedExpression> results = new ArrayList<>(part.keys);
+            results.add(alias(countAll(), WEIGHT));
+            return new Aggregate(Scala.seq(part.keys), Scala.seq(results), rows, Option.empty());
+        }
+
+        /** The weighted aggregates of a part, behind the grouping: in the driver if there are few keys. */
+        private List<InternalRow> aggregated(SparkSession session, Part part, KeyCounts counts) {
+            List<Attribute> input = new ArrayList<>(Scala.list(counts.output()));
+            Attribute weight = input.get(part.keys.size());
+            List<Expression> aggregates = new ArrayList<>();
+            for (AggregateExpression one : part.aggregates) aggregates.add(weighted(one, weight));
+            if (counts.rows().size() <= DriverAggregation.MOST_ROWS && DriverAggregation.computes(aggregates)) {
+                return new DriverAggregation(input, grouping, aggregates).of(counts.rows());
+            }
+            List<NamedExpression> results = new ArrayList<>();
+            for (Expression one : grouping) results.add(alias(one, "g" + results.size()));
+            for (Expression one : aggregates) results.add(alias(one, "a" + results.size()));
+            LogicalPlan plan = new Aggregate(Scala.seq(grouping), Scala.seq(results), counts, Option.empty());
+            return Planner.quietly(() -> Aggregates.executed(session, plan));
+        }
+
+        private List<Attribute> groupOutput() {
+            List<Attribute> found = new ArrayList<>();
+            for (Expression one : grouping) found.add(attribute(one.dataType()));
+            return found;
+        }
+
+        private static List<Attribute> outputs(Part part) {
+            List<Attribute> found = new ArrayList<>();
+            for (AggregateExpression one : part.aggregates) found.add(attribute(one.dataType()));
+            return found;
+        }
+
+        /** The rows of the parts put side by side, by group. */
+        private List<InternalRow> merged(List<List<InternalRow>> found) {
+            if (found.size() == 1) return found.get(0);
+            List<Attribute> groups = groupOutput();
+            UnsafeProjection key = UnsafeProjection.create(Scala.<Expression>seq(new ArrayList<Expression>(groups)), Scala.seq(groups));
+            int width = groups.size() + parts.stream().mapToInt(part -> part.aggregates.size()).sum();
+            Map<Object, Object[]> rows = new LinkedHashMap<>();
+            int start = groups.size();
+            for (int at = 0; at < parts.size(); at++) {
+                List<Attribute> columns = new ArrayList<>(groups);
+                columns.addAll(outputs(parts.get(at)));
+                for (InternalRow row : found.get(at)) {
+                    Object[] values = rows.computeIfAbsent(key.apply(row).copy(), missing -> new Object[width]);
+                    for (int column = 0; column < columns.size(); column++) {
+                        Object value = row.isNullAt(column) ? null : row.get(column, columns.get(column).dataType());
+                        values[column < groups.size() ? column : start + column - groups.size()] = value;
+                    }
+                }
+                start += parts.get(at).aggregates.size();
+            }
+            List<InternalRow> merged = new ArrayList<>();
+            for (Object[] values : rows.values()) {
+                merged.add(new org.apache.spark.sql.catalyst.expressions.GenericInternalRow(values));
+            }
+            return merged;
+        }
+
+        /** The results of the aggregation, from rows of groups and aggregates. */
+        private List<InternalRow> projected(SparkSession session, List<InternalRow> rows, List<Attribute> output) {
+            Map<Expression, Attribute> places = new HashMap<>();
+            for (int at = 0; at < grouping.size(); at++) places.put(grouping.get(at).canonicalized(), output.get(at));
+            int next = grouping.size();
+            for (Part part : parts) {
+                for (AggregateExpression one : part.aggregates) places.put(one.canonicalized(), output.get(next++));
+            }
+            List<NamedExpression> wanted = new ArrayList<>();
+            for (NamedExpression one : results) {
+                Expression over = (Expression) ((Expression) one).transformDown(
+                        Scala.replacing(node -> node == one && !(node instanceof Attribute) ? null : places.get(node.canonicalized())));
+                wanted.add(over instanceof Alias named ? named : alias(over, one));
+            }
+            UnsafeProjection projection = UnsafeProjection.create(
+                    Scala.<Expression>seq(wanted.stream().map(one -> ((Alias) one).child()).toList()), Scala.seq(output));
+            List<InternalRow> found = new ArrayList<>();
+            for (InternalRow row : rows) found.add(projection.apply(row).copy());
+            return found;
+        }
+    }
+
+    /** The rows of a plan. */
+    static List<InternalRow> executed(SparkSession session, LogicalPlan plan) {
+        return Arrays.asList(((org.apache.spark.sql.classic.SparkSession) session).sessionState()
+                .executePlan(plan, CommandExecutionMode.SKIP()).executedPlan().executeCollect());
+    }
+
+    /** An aggregate over rows as one over keys and weights. */
+    private static Expression weighted(AggregateExpression one, Expression weight) {
+        AggregateFunction function = one.aggregateFunction();
+        if (one.isDistinct() || function instanceof Min || function instanceof Max) return one;
+        Expression rows = aggregate(new Sum(present(Scala.list(function.children()), weight)), one);
+        if (function instanceof Count) return new Coalesce(Scala.seq(List.of(rows, new Literal(0L, DataTypes.LongType))));
+        Expression argument = Scala.list(function.children()).get(0);
+        DataType type = argument.dataType();
+        int scale = type instanceof DecimalType decimal ? decimal.scale() : 0;
+        int precision = type instanceof DecimalType decimal ? decimal.precision() : 19;
+        Expression product = new Multiply(cast(argument, new DecimalType(precision, scale)), cast(weight, new DecimalType(18, 0)));
+        Expression total = aggregate(new Sum(product), one);
+        boolean ansi = org.apache.spark.sql.internal.SQLConf.get().ansiEnabled();
+        if (function instanceof Sum) return cast(total, function.dataType());
+        if (!(type instanceof DecimalType)) return new Divide(cast(total, DataTypes.DoubleType), cast(rows, DataTypes.DoubleType));
+        DecimalType summed = new DecimalType(Math.min(MOST_DIGITS, precision + 10), scale);
+        Expression zero = new Literal(0L, DataTypes.LongType);
+        Expression none = new EqualTo(new Coalesce(Scala.seq(List.of(rows, zero))), zero);
+        Expression mean = new DecimalDivideWithOverflowCheck(
+                cast(total, summed), cast(rows, new DecimalType(20, 0)), (DecimalType) function.dataType(),
+                (QueryContext) null, !ansi);
+        return new If(none, new Literal(null, function.dataType()), mean);
+    }
+
+    /** The weight of a key for which no argument is NULL, else 0. */
+    private static Expression present(List<Expression> arguments, Expression weight) {
+        Expression missing = null;
+        for (Expression one : arguments) {
+            if (one instanceof Literal literal && literal.value() != null) continue;
+            missing = missing == null ? new IsNull(one) : new Or(missing, new IsNull(one));
+        }
+        return missing == null ? weight : new If(missing, new Literal(0L, DataTypes.LongType), weight);
+    }
+
+    private static AggregateExpression aggregate(AggregateFunction function, AggregateExpression like) {
+        return new AggregateExpression(function, Complete$.MODULE$, false, like.filter(), NamedExpression$.MODULE$.newExprId());
+    }
+
+    private static Expression cast(Expression value, DataType type) {
+        return value.dataType().equals(type) ? value : new Cast(value, type, Option.empty());
+    }
+
+    /** What the projections between an aggregation and its scan call which expression. */
+    private static Map<ExprId, Expression> aliases(LogicalPlan plan) {
+        Map<ExprId, Expression> found = new HashMap<>();
+        if (plan instanceof Filter filter) return aliases(filter.child());
+        if (!(plan instanceof Project project)) return found;
+        Map<ExprId, Expression> below = aliases(project.child());
+        found.putAll(below);
+        for (NamedExpression one : Scala.list(project.projectList())) {
+            if (one instanceof Alias alias) found.put(alias.exprId(), inlined(alias.child(), below));
+        }
+        return found;
+    }
+
+    private static Expression inlined(Expression expression, Map<ExprId, Expression> aliases) {
+        if (aliases.isEmpty()) return expression;
+        return (Expression) expression.transform(Scala.replacing(
+                one -> one instanceof Attribute attribute ? aliases.get(attribute.exprId()) : null));
+    }
+
+    static void addAggregates(Expression expression, List<AggregateExpression> found) {
+        if (expression instanceof AggregateExpression one) {
+            if (found.stream().noneMatch(other -> other.canonicalized().equals(one.canonicalized()))) found.add(one);
+            return;
+        }
+        for (Expression child : Scala.list(expression.children())) addAggregates(child, found);
+    }
+
+    private static void addColumns(Expression expression, List<Attribute> columns, Set<String> found) {
+        for (Attribute used : Scala.list(expression.references().toSeq())) {
+            Attribute column = columns.stream().filter(one -> one.exprId().equals(used.exprId())).findFirst()
+                    .orElseThrow(() -> new NotFromKeys(used.name() + " is no column of the table"));
+            found.add(column.name());
+        }
+    }
+
+    private static void requireKnown(Expression expression) {
+        if (!expression.deterministic()) throw new NotFromKeys(Conditions.sql(expression) + " is not deterministic");
+        if (Conditions.isOpaque(expression)) throw new NotFromKeys("it holds a subquery or a Python function");
+    }
+
+    private static Attribute weight() {
+        return new AttributeReference(
+                WEIGHT, DataTypes.LongType, false, Metadata.empty(), NamedExpression$.MODULE$.newExprId(), noNames());
+    }
+
+    private static Attribute attribute(DataType type) {
+        return new AttributeReference("", type, true, Metadata.empty(), NamedExpression$.MODULE$.newExprId(), noNames());
+    }
+
+    private static Alias alias(Expression expression, String name) {
+        return new Alias(expression, name, NamedExpression$.MODULE$.newExprId(), noNames(), Option.empty(), noNames());
+    }
+
+    private static Alias alias(Expression expression, NamedExpression like) {
+        return new Alias(expression, like.name(), like.exprId(), like.qualifier(), Option.apply(like.metadata()), noNames());
+    }
+
+    @SuppressWarnings("unchecked")
+    private static Seq<String> noNames() {
+        return (Seq<String>) (Seq<?>) Seq$.MODULE$.empty();
+    }
+}

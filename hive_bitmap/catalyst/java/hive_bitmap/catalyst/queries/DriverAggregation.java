@@ -1,0 +1,153 @@
+package hive_bitmap.catalyst.queries;
+
+import hive_bitmap.catalyst.spark.Scala;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.BoundReference;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.JoinedRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.DeclarativeAggregate;
+
+/** An aggregation of few rows in the driver, by Spark's own expressions, without a job. */
+final class DriverAggregation {
+    static final int MOST_ROWS = 10_000;
+
+    private final List<Attribute> input;
+    private final List<Expression> grouping;
+    private final List<Expression> results;
+    private final List<Function> functions = new ArrayList<>();
+    private final List<Attribute> buffers = new ArrayList<>();
+
+    /** {@code results} are expressions over aggregates, {@code grouping} over the columns of {@code input}. */
+    DriverAggregation(List<Attribute> input, List<Expression> grouping, List<Expression> results) {
+        this.input = input;
+        this.grouping = grouping;
+        this.results = results;
+        List<AggregateExpression> found = new ArrayList<>();
+        for (Expression one : results) Aggregates.addAggregates(one, found);
+        for (AggregateExpression one : found) functions.add(new Function(one));
+    }
+
+    /** Whether Spark's expressions tell how each of the aggregates is computed, row by row. */
+    static boolean computes(List<Expression> results) {
+        List<AggregateExpression> found = new ArrayList<>();
+        for (Expression one : results) Aggregates.addAggregates(one, found);
+        return found.stream().allMatch(one -> one.aggregateFunction() instanceof DeclarativeAggregate);
+    }
+
+    /** A row a group: the values of the grouping, then the results; without grouping one row, even of no rows. */
+    List<InternalRow> of(List<InternalRow> rows) {
+        Map<InternalRow, Group> groups = new LinkedHashMap<>();
+        UnsafeProjection key = UnsafeProjection.create(Scala.seq(grouping), Scala.seq(input));
+        if (grouping.isEmpty()) groups.put(key.apply(new GenericInternalRow(new Object[input.size()])).copy(), new Group());
+        for (InternalRow row : rows) {
+            InternalRow found = key.apply(row);
+            Group group = groups.get(found);
+            if (group == null) groups.put(found.copy(), group = new Group());
+            group.add(row);
+        }
+        List<InternalRow> made = new ArrayList<>();
+        List<Expression> finished = results.stream().map(this::finished).toList();
+        groups.forEach((values, group) -> made.add(group.result(values, finished)));
+        return made;
+    }
+
+    /** A result over the buffers of the aggregates in it. */
+    private Expression finished(Expression result) {
+        Expression over = (Expression) result.transform(Scala.replacing(node -> {
+            for (Function one : functions) {
+                if (node instanceof AggregateExpression && node.canonicalized().equals(one.aggregate.canonicalized())) {
+                    return one.function.evaluateExpression();
+                }
+            }
+            return null;
+        }));
+        return bound(over, buffers);
+    }
+
+    private static Expression bound(Expression expression, List<Attribute> to) {
+        return (Expression) expression.transform(Scala.replacing(node -> {
+            for (int at = 0; at < to.size(); at++) {
+                if (node instanceof Attribute used && used.exprId().equals(to.get(at).exprId())) {
+                    return new BoundReference(at, used.dataType(), used.nullable());
+                }
+            }
+            return null;
+        }));
+    }
+
+    private final class Function {
+        private final AggregateExpression aggregate;
+        private final DeclarativeAggregate function;
+        private final int start = buffers.size();
+        private final List<Expression> updates = new ArrayList<>();
+        private final Expression filter;
+        private final UnsafeProjection arguments;
+
+        Function(AggregateExpression aggregate) {
+            this.aggregate = aggregate;
+            this.function = (DeclarativeAggregate) aggregate.aggregateFunction();
+            List<Attribute> mine = new ArrayList<>(Scala.list(function.aggBufferAttributes()));
+            buffers.addAll(mine);
+            List<Attribute> known = new ArrayList<>(mine);
+            known.addAll(input);
+            for (Expression one : Scala.list(function.updateExpressions())) updates.add(bound(one, known));
+            filter = aggregate.filter().isEmpty() ? null : bound(aggregate.filter().get(), input);
+            arguments = aggregate.isDistinct()
+                    ? UnsafeProjection.create(function.children(), Scala.seq(input)) : null;
+        }
+
+        Object[] initial() {
+            List<Expression> values = Scala.list(function.initialValues());
+            return values.stream().map(value -> value.eval(null)).toArray();
+        }
+    }
+
+    /** The buffers of one group. */
+    private final class Group {
+        private final List<GenericInternalRow> values = new ArrayList<>();
+        private final List<Set<InternalRow>> seen = new ArrayList<>();
+
+        Group() {
+            for (Function one : functions) {
+                values.add(new GenericInternalRow(one.initial()));
+                seen.add(new HashSet<>());
+            }
+        }
+
+        void add(InternalRow row) {
+            for (int at = 0; at < functions.size(); at++) {
+                Function one = functions.get(at);
+                if (one.filter != null && !Boolean.TRUE.equals(one.filter.eval(row))) continue;
+                if (one.arguments != null && !seen.get(at).add(one.arguments.apply(row).copy())) continue;
+                JoinedRow known = new JoinedRow(values.get(at), row);
+                Object[] updated = one.updates.stream().map(update -> update.eval(known)).toArray();
+                values.set(at, new GenericInternalRow(updated));
+            }
+        }
+
+        InternalRow result(InternalRow key, List<Expression> finished) {
+            Object[] all = new Object[buffers.size()];
+            for (int at = 0; at < functions.size(); at++) {
+                Object[] mine = values.get(at).values();
+                System.arraycopy(mine, 0, all, functions.get(at).start, mine.length);
+            }
+            InternalRow over = new GenericInternalRow(all);
+            Object[] row = new Object[grouping.size() + finished.size()];
+            for (int at = 0; at < grouping.size(); at++) {
+                row[at] = key.isNullAt(at) ? null : key.get(at, grouping.get(at).dataType());
+            }
+            for (int at = 0; at < finished.size(); at++) row[grouping.size() + at] = finished.get(at).eval(over);
+            return new GenericInternalRow(row);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+package hive_bitmap.catalyst.queries;
+
+import hive_bitmap.catalyst.spark.Scala;
+import java.util.List;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GreaterThan;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.GlobalLimit;
+import org.apache.spark.sql.catalyst.plans.logical.LocalLimit;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.types.DataTypes;
+
+/**
+ * One row of constants if a plan has a row, as Spark asks for EXISTS and users do by {@code SELECT 1 .. LIMIT 1}: the same
+ * as that row where the count of the rows is more than 0.
+ *
+ * @param plan the limit
+ * @param constants the projection right below it
+ * @param rows what is below the projection
+ * @param count the count of these rows
+ */
+public record Existence(LogicalPlan plan, Project constants, LogicalPlan rows, Aggregate count) {
+    /** What {@code plan} asks for; null if that is anything else. */
+    public static Existence of(LogicalPlan plan) {
+        if (!(plan instanceof GlobalLimit global) || !isOne(global.limitExpr())) return null;
+        LogicalPlan below = global.child() instanceof LocalLimit local ? local.child() : global.child();
+        if (!(below instanceof Project constants)) return null;
+        for (NamedExpression one : Scala.list(constants.projectList())) {
+            if (!(one instanceof Alias alias) || !alias.child().foldable()) return null;
+        }
+        return new Existence(plan, constants, constants.child(), Aggregates.countOf(constants.child()));
+    }
+
+    private static boolean isOne(Expression limit) {
+        return limit instanceof Literal literal && Integer.valueOf(1).equals(literal.value());
+    }
+
+    /** The row, if {@code answer}, a plan of the count alone, is more than 0. */
+    LogicalPlan from(LogicalPlan answer) {
+        Attribute rows = Scala.list(answer.output()).get(0);
+        Expression some = new GreaterThan(rows, new Literal(0L, DataTypes.LongType));
+        return new Project(constants.projectList(), new Filter(some, answer));
+    }
+}

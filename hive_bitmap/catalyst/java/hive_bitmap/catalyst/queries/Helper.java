@@ -1,0 +1,319 @@
+package hive_bitmap.catalyst.queries;
+
+import java.io.BufferedReader;
+import java.io.File;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.net.InetAddress;
+import java.nio.charset.StandardCharsets;
+import java.security.SecureRandom;
+import java.util.HexFormat;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.function.BiFunction;
+import org.apache.spark.SparkConf;
+import org.apache.spark.SparkContext;
+import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerApplicationEnd;
+import org.apache.spark.sql.SparkSession;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import py4j.ClientServer;
+
+/**
+ * The Python process of a server in which no Python of ours runs: {@code python -m hive_bitmap.catalyst.helper}. It is
+ * started when a query first could use an index, attached by py4j over the loopback, and started again when it has died.
+ * While it is away plans are Spark's own. It ends with the JVM, for that closes its standard input.
+ */
+public final class Helper {
+    private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
+    private static final String MODULE = "hive_bitmap.catalyst.helper";
+    private static final long SECOND = 1_000_000_000L;
+    private static final long LONGEST_PAUSE = 60 * SECOND;
+    private static final long ENDING_MILLIS = 300;
+    private static final Helper ONLY = new Helper();
+
+    private boolean installed;
+    private Thread supervisor;
+    private SparkContext context;
+    private ClassLoader loader;
+    private boolean wanted;
+    private Process process;
+    private boolean ready;
+    private int starts;
+    private long pause = SECOND;
+    private long notBefore = System.nanoTime();
+    private String problem;
+
+    private Helper() {}
+
+    /** From now on the process is started at need: Spark was configured with the extension. */
+    public static void install() {
+        synchronized (ONLY) {
+            ONLY.installed = true;
+        }
+    }
+
+    public static boolean isInstalled() {
+        synchronized (ONLY) {
+            return ONLY.installed;
+        }
+    }
+
+    /** Have the process started, if it does not run, and go on. */
+    public static void want(SparkSession session) {
+        ONLY.wantFor(session);
+    }
+
+    /** Why the process does not answer after so many seconds at most; null where it does. */
+    public static String awaited(SparkSession session, long seconds) {
+        return ONLY.await(session, seconds);
+    }
+
+    /** End the process: another Python answers, or none is to answer. */
+    static void stop() {
+        ONLY.end();
+    }
+
+    /** Whether the process was there a moment ago and is not any more; one that has lost its connections may be ending. */
+    public static boolean hasDied() {
+        Process asked;
+        synchronized (ONLY) {
+            if (!ONLY.installed) return false;
+            asked = ONLY.process;
+        }
+        if (asked == null) return true;
+        try {
+            return asked.waitFor(ENDING_MILLIS, TimeUnit.MILLISECONDS);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            return !asked.isAlive();
+        }
+    }
+
+    private synchronized void wantFor(SparkSession session) {
+        if (!installed) return;
+        SparkContext asking = session.sparkContext();
+        if (context != asking) {
+            end();
+            context = asking;
+            loader = ((org.apache.spark.sql.classic.SparkSession) session).sharedState().jarClassLoader();
+            context.addSparkListener(new SparkListener() {
+                @Override
+                public void onApplicationEnd(SparkListenerApplicationEnd ended) {
+                    endOf(asking);
+                }
+            });
+        }
+        wanted = true;
+        if (supervisor == null) {
+            supervisor = new Thread(this::supervise, "hive_bitmap-helper");
+            supervisor.setDaemon(true);
+            supervisor.start();
+        }
+        notifyAll();
+    }
+
+    private synchronized String await(SparkSession session, long seconds) {
+        long end = System.nanoTime() + seconds * SECOND;
+        int before = starts;
+        wantFor(session);
+        while (!ready) {
+            boolean failed = process == null && problem != null && (starts > before || notBefore - System.nanoTime() > 0);
+            if (failed) return problem;
+            long left = end - System.nanoTime();
+            if (left <= 0) return "the Python process of hive_bitmap is still starting: try again in a moment";
+            try {
+                wait(Math.max(1, left / 1_000_000));
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                return "interrupted while the Python process of hive_bitmap was starting";
+            }
+        }
+        return null;
+    }
+
+    private synchronized void endOf(SparkContext ended) {
+        if (context == ended) {
+            end();
+            context = null;
+        }
+    }
+
+    private synchronized void end() {
+        wanted = false;
+        ready = false;
+        Planner.attach(null);
+        if (process != null) process.destroy();
+    }
+
+    private void supervise() {
+        try {
+            while (true) {
+                SparkContext served = waitUntilWanted();
+                int number;
+                synchronized (this) {
+                    number = ++starts;
+                    Thread.currentThread().setContextClassLoader(loader);
+                }
+                run(served, number);
+                synchronized (this) {
+                    notBefore = System.nanoTime() + pause;
+                    pause = Math.min(2 * pause, LONGEST_PAUSE);
+                    notifyAll();
+                }
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private synchronized SparkContext waitUntilWanted() throws InterruptedException {
+        while (true) {
+            long left = notBefore - System.nanoTime();
+            if (!wanted || context == null) wait();
+            else if (left > 0) wait(Math.max(1, left / 1_000_000));
+            else return context;
+        }
+    }
+
+    /** Start the process and read what it says until it ends. */
+    private void run(SparkContext served, int number) {
+        String program = program(served.conf());
+        ClientServer server = null;
+        long since = System.nanoTime();
+        try {
+            String secret = secret();
+            server = new ClientServer.ClientServerBuilder(new Attachment(served, number))
+                    .javaPort(0).javaAddress(InetAddress.getLoopbackAddress()).authToken(secret).build();
+            server.startServer(true);
+            int port = server.getJavaServer().getListeningPort();
+            Process started = builder(program, served, port, secret).start();
+            boolean stillWanted;
+            synchronized (this) {
+                process = started;
+                stillWanted = wanted && context == served;
+            }
+            if (!stillWanted) started.destroy();
+            String last = listen(started);
+            int status = started.waitFor();
+            ended(served, program, status, last, System.nanoTime() - since);
+        } catch (IOException e) {
+            failed(program + " cannot be started (" + e.getMessage() + "): set spark.hive_bitmap.python to a Python that has"
+                    + " hive_bitmap installed");
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        } finally {
+            synchronized (this) {
+                process = null;
+                ready = false;
+                Planner.attach(null);
+            }
+            if (server != null) server.shutdown();
+        }
+    }
+
+    private synchronized void ended(SparkContext served, String program, int status, String last, long lived) {
+        if (lived > LONGEST_PAUSE) pause = SECOND;
+        if (!wanted || context != served) return;
+        if (ready) {
+            LOG.warn("the Python process of hive_bitmap ended with status {}; it is started again at need", status);
+        } else if (last.contains("No module named")) {
+            failed(program + " cannot be used (" + last + "): install hive_bitmap for it, or set spark.hive_bitmap.python to"
+                    + " a Python that has it");
+        } else {
+            failed(program + " -m " + MODULE + " ended with status " + status + " before it was ready: " + last);
+        }
+    }
+
+    private synchronized void failed(String why) {
+        problem = "the Python process of hive_bitmap does not run: " + why;
+        LOG.warn("indexes are not used: {}", problem);
+    }
+
+    private synchronized void attached(int number, BiFunction<Object, Object, Object> answers) {
+        if (number != starts || process == null || !wanted) return;
+        Planner.attach(answers);
+        ready = true;
+        problem = null;
+        LOG.info("the Python process of hive_bitmap is ready: {}", process.pid());
+        notifyAll();
+    }
+
+    private static String listen(Process started) throws IOException {
+        String last = "";
+        try (BufferedReader output =
+                new BufferedReader(new InputStreamReader(started.getInputStream(), StandardCharsets.UTF_8))) {
+            for (String line = output.readLine(); line != null; line = output.readLine()) {
+                if (line.isBlank()) continue;
+                last = line.strip();
+                if (line.startsWith("WARNING") || line.startsWith("ERROR")) LOG.warn("{}", line);
+                else LOG.info("{}", line);
+            }
+        }
+        return last;
+    }
+
+    /** The Python to run: as told, else that of Spark's own Python programs. */
+    private static String program(SparkConf conf) {
+        String[] names = {
+            "spark.hive_bitmap.python", "hive_bitmap.python", "spark.pyspark.driver.python", "spark.pyspark.python"};
+        for (String name : names) {
+            if (!conf.get(name, "").isBlank()) return conf.get(name).strip();
+        }
+        String said = System.getenv("PYSPARK_PYTHON");
+        return said == null || said.isBlank() ? "python3" : said;
+    }
+
+    private static ProcessBuilder builder(String program, SparkContext context, int port, String secret) {
+        ProcessBuilder builder = new ProcessBuilder(program, "-u", "-m", MODULE).redirectErrorStream(true);
+        Map<String, String> environment = builder.environment();
+        for (String name : new String[] {"SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_API_MODE"}) {
+            environment.remove(name); // the process is a classic client, whatever else this machine runs
+        }
+        environment.put("PYSPARK_GATEWAY_PORT", Integer.toString(port));
+        environment.put("PYSPARK_GATEWAY_SECRET", secret);
+        environment.put("PYSPARK_PIN_THREAD", "true");
+        environment.put("PYTHONSAFEPATH", "1"); // what lies in the folder of the server is no module
+        String workers = context.conf().get("spark.pyspark.python", environment.getOrDefault("PYSPARK_PYTHON", program));
+        environment.put("PYSPARK_PYTHON", context.isLocal() ? program : workers);
+        String home = environment.get("SPARK_HOME");
+        if (home != null && new File(home, "python/pyspark/__init__.py").exists()) {
+            String path = home + "/python" + py4jOf(new File(home, "python/lib"));
+            environment.merge("PYTHONPATH", path, (before, ours) -> ours + File.pathSeparator + before);
+        }
+        return builder;
+    }
+
+    private static String py4jOf(File folder) {
+        String[] names = folder.list((where, name) -> name.startsWith("py4j-") && name.endsWith(".zip"));
+        return names == null || names.length == 0 ? "" : File.pathSeparator + new File(folder, names[0]);
+    }
+
+    private static String secret() {
+        byte[] bytes = new byte[32];
+        new SecureRandom().nextBytes(bytes);
+        return HexFormat.of().formatHex(bytes);
+    }
+
+    /** What the process sees first: py4j's entry point. */
+    public static final class Attachment {
+        private final SparkContext context;
+        private final int number;
+
+        Attachment(SparkContext context, int number) {
+            this.context = context;
+            this.number = number;
+        }
+
+        public JavaSparkContext context() {
+            return new JavaSparkContext(context);
+        }
+
+        /** From now on the process answers. */
+        public void attach(BiFunction<Object, Object, Object> answers) {
+            ONLY.attached(number, answers);
+        }
+    }
+}

@@ -1,0 +1,37 @@
+package hive_bitmap.catalyst.queries;
+
+import hive_bitmap.catalyst.spark.DriverRowsExec;
+import java.util.List;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import scala.collection.immutable.Seq;
+
+/** {@link IndexAnswer}, executed: Python is asked for the counts; where it has none, Spark aggregates the table. */
+public final class IndexAnswerExec extends DriverRowsExec {
+    private final transient IndexAnswer answer;
+
+    public IndexAnswerExec(IndexAnswer answer, Seq<Attribute> output) {
+        super(output);
+        this.answer = answer;
+    }
+
+    @Override
+    protected List<InternalRow> rows() {
+        return answer.weighted().rows(session(), answer);
+    }
+
+    @Override
+    protected DriverRowsExec copy() {
+        return new IndexAnswerExec(answer, output());
+    }
+
+    @Override
+    protected Object[] identity() {
+        return new Object[] {answer};
+    }
+
+    @Override
+    public String simpleString(int maxFields) {
+        return "IndexAnswer " + answer.label();
+    }
+}

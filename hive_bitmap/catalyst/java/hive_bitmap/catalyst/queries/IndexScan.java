@@ -1,0 +1,88 @@
+package hive_bitmap.catalyst.queries;
+
+import hive_bitmap.catalyst.reading.Narrowing;
+import hive_bitmap.catalyst.spark.Leaf;
+import hive_bitmap.catalyst.spark.Scala;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.Statistics;
+import org.apache.spark.sql.classic.Dataset;
+import scala.Option;
+import scala.collection.immutable.Seq$;
+import scala.collection.immutable.Seq;
+
+/** A scan whose rows tasks read through the index: a planned query that is not optimized again, of a known size. */
+public final class IndexScan extends Leaf {
+    private final LogicalPlan rows;
+    private final long bytes;
+    private final Narrowing narrowing;
+
+    private IndexScan(Seq<Attribute> output, LogicalPlan rows, long bytes, Narrowing narrowing) {
+        super(output);
+        this.rows = rows;
+        this.bytes = bytes;
+        this.narrowing = narrowing;
+    }
+
+    /** The columns that a scan needs, under the ids that its query knows, taken by name from a DataFrame. */
+    static IndexScan of(Scan scan, Dataset<Row> frame, long bytes, Narrowing narrowing) {
+        LogicalPlan rows = frame.queryExecution().optimizedPlan();
+        List<NamedExpression> aliases = new ArrayList<>();
+        List<Attribute> output = new ArrayList<>();
+        for (Attribute column : scan.columns) {
+            Attribute found = named(rows, column.name());
+            if (!found.dataType().equals(column.dataType())) {
+                throw new IllegalStateException(
+                        "column " + column.name() + " is " + found.dataType().sql() + ", not " + column.dataType().sql());
+            }
+            aliases.add(new Alias(
+                    found, column.name(), column.exprId(), column.qualifier(), Option.apply(column.metadata()),
+                    (Seq<String>) (Seq<?>) Seq$.MODULE$.empty()));
+            output.add(column.withNullability(true));
+        }
+        return new IndexScan(Scala.seq(output), new Project(Scala.seq(aliases), rows), bytes, narrowing);
+    }
+
+    private static Attribute named(LogicalPlan rows, String name) {
+        for (Attribute column : Scala.list(rows.output())) {
+            if (column.name().equalsIgnoreCase(name)) return column;
+        }
+        throw new IllegalStateException("the narrowed scan lacks column " + name);
+    }
+
+    public Narrowing narrowing() {
+        return narrowing;
+    }
+
+    public LogicalPlan rows() {
+        return rows;
+    }
+
+    @Override
+    public Statistics computeStats() {
+        return new Statistics(
+                scala.math.BigInt.apply(Math.max(bytes, 1)), Option.empty(),
+                org.apache.spark.sql.catalyst.expressions.AttributeMap$.MODULE$.empty(), false);
+    }
+
+    @Override
+    public String simpleString(int maxFields) {
+        return "IndexScan " + narrowing.label();
+    }
+
+    @Override
+    protected Leaf copy() {
+        return new IndexScan(output(), rows, bytes, narrowing);
+    }
+
+    @Override
+    protected Object[] identity() {
+        return new Object[] {rows, narrowing};
+    }
+}

@@ -1,0 +1,61 @@
+package hive_bitmap.catalyst.queries;
+
+import hive_bitmap.catalyst.spark.Conditions;
+import hive_bitmap.catalyst.spark.Scala;
+import java.util.List;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.EqualNullSafe;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.plans.LeftAnti$;
+import org.apache.spark.sql.catalyst.plans.LeftSemi$;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.types.AtomicType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DoubleType;
+import org.apache.spark.sql.types.FloatType;
+import org.apache.spark.sql.types.StringType;
+
+/**
+ * Conditions that Spark does not infer: INTERSECT and EXCEPT are semi and anti joins whose columns are compared by
+ * {@code <=>}. What holds of a column on the left holds of every row on the right that matches one there; the others
+ * change nothing. Spark's own InferFiltersFromConstraints does the same for {@code =}.
+ */
+public final class Inference {
+    private Inference() {}
+
+    /** Add to scans on the right what is known of the left. */
+    public static void add(LogicalPlan plan, List<Scan> scans) {
+        if (plan instanceof Join join && join.condition().isDefined()
+                && (join.joinType() == LeftSemi$.MODULE$ || join.joinType() == LeftAnti$.MODULE$)) {
+            for (Expression one : Conditions.conjuncts(join.condition().get())) {
+                if (one instanceof EqualNullSafe equal && equal.left() instanceof Attribute a && equal.right() instanceof Attribute b) {
+                    if (join.left().outputSet().contains(a)) add(join, a, b, scans);
+                    else add(join, b, a, scans);
+                }
+            }
+        }
+        for (LogicalPlan child : Scala.list(plan.children())) add(child, scans);
+    }
+
+    private static void add(Join join, Attribute left, Attribute right, List<Scan> scans) {
+        if (!join.right().outputSet().contains(right) || !left.dataType().equals(right.dataType()) || !isExact(left.dataType())) return;
+        Joins.Source source = Joins.source(join.right(), right);
+        if (source == null) return;
+        for (Scan scan : scans) {
+            if (scan.relation != source.relation() || scan.aggregate != null) continue;
+            for (Expression known : Scala.list(join.left().constraints().toSeq())) {
+                if (known.references().size() == 1 && known.references().contains(left) && Joins.selects(known)) {
+                    scan.conjuncts.add(Conditions.over(known, left, source.column()));
+                }
+            }
+        }
+    }
+
+    /** Whether equal values of a type are the same in every expression, unlike 0.0 and -0.0. */
+    private static boolean isExact(DataType type) {
+        boolean collated = type instanceof StringType && !type.equals(DataTypes.StringType);
+        return type instanceof AtomicType && !(type instanceof FloatType || type instanceof DoubleType || collated);
+    }
+}

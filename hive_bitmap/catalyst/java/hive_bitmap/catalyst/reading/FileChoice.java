@@ -1,0 +1,41 @@
+package hive_bitmap.catalyst.reading;
+
+import java.io.Serializable;
+import java.util.Arrays;
+
+/**
+ * What is read of a file that an index knows: ranges of bytes, and the fingerprint by which the reading task tells that
+ * the file is still the one that was indexed.
+ *
+ * @param size bytes
+ * @param modified milliseconds since 1970
+ * @param tag the store's tag, empty where it has none; of a local file its inode and the nanoseconds of its last change
+ * @param tailCrc32 CRC-32 of the last 65,536 bytes
+ * @param ranges begin and end of each range, in ascending order; empty if nothing of the file is needed
+ */
+public record FileChoice(long size, long modified, String tag, long tailCrc32, long[] ranges) implements Serializable {
+    /** The key under which a choice travels among the constant metadata of a file. */
+    static final String KEY = "hive_bitmap.choice";
+
+    boolean readsNothing() {
+        return ranges.length == 0;
+    }
+
+    long bytes() {
+        long sum = 0;
+        for (int at = 0; at < ranges.length; at += 2) sum += ranges[at + 1] - ranges[at];
+        return sum;
+    }
+
+    @Override
+    public boolean equals(Object other) {
+        return other instanceof FileChoice choice
+                && size == choice.size && modified == choice.modified && tag.equals(choice.tag)
+                && tailCrc32 == choice.tailCrc32 && Arrays.equals(ranges, choice.ranges);
+    }
+
+    @Override
+    public int hashCode() {
+        return Long.hashCode(size * 31 + modified) * 31 + Arrays.hashCode(ranges);
+    }
+}

@@ -1,0 +1,152 @@
+package hive_bitmap.catalyst.reading;
+
+import hive_bitmap.catalyst.spark.Scala;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.SortOrder;
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
+import org.apache.spark.sql.execution.SQLExecution;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.metric.SQLMetric;
+import org.apache.spark.sql.execution.metric.SQLMetrics;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+import scala.Function1;
+import scala.collection.immutable.IndexedSeq;
+import scala.collection.immutable.Seq;
+
+/** A scan of which an index leaves out files or blocks; it passes the rows on, and shows in Spark's UI what is read of all. */
+public final class NarrowedScanExec extends SparkPlan {
+    private final SparkPlan child;
+    private final Narrowing narrowing;
+    private final transient Map<String, SQLMetric> counts = new LinkedHashMap<>();
+
+    public NarrowedScanExec(SparkPlan child, Narrowing narrowing) {
+        this.child = child;
+        this.narrowing = narrowing;
+        count("blocks read", narrowing.blocks());
+        count("blocks of all", narrowing.blocksOfAll());
+        count("files read", narrowing.files());
+        count("files of all", narrowing.filesOfAll());
+    }
+
+    private void count(String name, long value) {
+        SQLMetric metric = SQLMetrics.createMetric(sparkContext(), name);
+        metric.set(value);
+        counts.put(name.replace(' ', '_'), metric);
+    }
+
+    private void tell() {
+        String execution = sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
+        SQLMetrics.postDriverMetricUpdates(sparkContext(), execution, Scala.seq(new ArrayList<>(counts.values())));
+    }
+
+    @Override
+    public scala.collection.immutable.Map<String, SQLMetric> metrics() {
+        return Scala.map(counts);
+    }
+
+    @Override
+    public RDD<InternalRow> doExecute() {
+        tell();
+        return child.execute();
+    }
+
+    @Override
+    public RDD<ColumnarBatch> doExecuteColumnar() {
+        tell();
+        return child.executeColumnar();
+    }
+
+    @Override
+    public boolean supportsColumnar() {
+        return child.supportsColumnar();
+    }
+
+    @Override
+    public scala.Option<Seq<String>> vectorTypes() {
+        return child.vectorTypes();
+    }
+
+    @Override
+    public Seq<Attribute> output() {
+        return child.output();
+    }
+
+    @Override
+    public Partitioning outputPartitioning() {
+        return child.outputPartitioning();
+    }
+
+    @Override
+    public Seq<SortOrder> outputOrdering() {
+        return child.outputOrdering();
+    }
+
+    @Override
+    public Seq<SparkPlan> children() {
+        return Scala.seq(List.of(child));
+    }
+
+    @Override
+    public SparkPlan mapChildren(Function1<SparkPlan, SparkPlan> change) {
+        SparkPlan changed = change.apply(child);
+        return changed == child ? this : copy(changed);
+    }
+
+    @Override
+    public SparkPlan withNewChildrenInternal(IndexedSeq<SparkPlan> children) {
+        return copy(Scala.list(children).get(0));
+    }
+
+    private NarrowedScanExec copy(SparkPlan changed) {
+        NarrowedScanExec copy = new NarrowedScanExec(changed, narrowing);
+        copy.copyTagsFrom(this);
+        return copy;
+    }
+
+    @Override
+    public SparkPlan clone() {
+        return copy((SparkPlan) child.clone());
+    }
+
+    @Override
+    public SparkPlan makeCopy(Object[] arguments) {
+        return copy(child);
+    }
+
+    @Override
+    public String simpleString(int maxFields) {
+        return "NarrowedScan " + narrowing.label();
+    }
+
+    @Override
+    public int productArity() {
+        return 2;
+    }
+
+    @Override
+    public Object productElement(int at) {
+        return at == 0 ? child : narrowing;
+    }
+
+    @Override
+    public boolean canEqual(Object other) {
+        return other instanceof NarrowedScanExec;
+    }
+
+    @Override
+    public boolean equals(Object other) {
+        return other instanceof NarrowedScanExec scan && child.equals(scan.child) && narrowing.equals(scan.narrowing);
+    }
+
+    @Override
+    public int hashCode() {
+        return Arrays.asList(child, narrowing).hashCode();
+    }
+}

@@ -1,0 +1,41 @@
+package hive_bitmap.catalyst.reading;
+
+import org.apache.hadoop.conf.Configuration;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.execution.datasources.PartitionedFile;
+import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat;
+import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.types.StructType;
+import scala.Function1;
+import scala.collection.Iterator;
+import scala.collection.immutable.Map;
+import scala.collection.immutable.Seq;
+
+/** Spark's own ORC reader over the selected stripes of {@link SelectedFiles}. */
+public final class SelectedOrc extends OrcFileFormat {
+    private final Narrowing narrowing;
+
+    public SelectedOrc(Narrowing narrowing) {
+        this.narrowing = narrowing;
+    }
+
+    @Override
+    public Function1<PartitionedFile, Iterator<InternalRow>> buildReaderWithPartitionValues(
+            SparkSession session, StructType data, StructType partition, StructType required, Seq<Filter> filters,
+            Map<String, String> options, Configuration conf) {
+        return new SelectedReader(
+                super.buildReaderWithPartitionValues(session, data, partition, required, filters, options, conf),
+                SelectedReader.shipped(session, conf));
+    }
+
+    /** What is read of all. */
+    public Narrowing narrowing() {
+        return narrowing;
+    }
+
+    @Override
+    public String toString() {
+        return "ORC, " + narrowing.label();
+    }
+}

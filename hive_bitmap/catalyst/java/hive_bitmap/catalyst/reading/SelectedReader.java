@@ -1,0 +1,129 @@
+package hive_bitmap.catalyst.reading;
+
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.io.Serializable;
+import java.io.UncheckedIOException;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.spark.broadcast.Broadcast;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.execution.datasources.PartitionedFile;
+import org.apache.spark.util.SerializableConfiguration;
+import scala.Function1;
+import scala.Option;
+import scala.collection.AbstractIterator;
+import scala.collection.Iterator;
+import scala.reflect.ClassTag;
+import scala.runtime.AbstractFunction1;
+
+/**
+ * In a task: of each split of a file, the selected ranges, by Spark's own reader, which takes of a range the row groups
+ * whose middle, or the stripes whose first byte, lies in it. A file that is no more what was indexed is read whole.
+ */
+final class SelectedReader extends AbstractFunction1<PartitionedFile, Iterator<InternalRow>> implements Serializable {
+    private final Function1<PartitionedFile, Iterator<InternalRow>> reader;
+    private final Broadcast<SerializableConfiguration> conf;
+
+    SelectedReader(Function1<PartitionedFile, Iterator<InternalRow>> reader, Broadcast<SerializableConfiguration> conf) {
+        this.reader = reader;
+        this.conf = conf;
+    }
+
+    static Broadcast<SerializableConfiguration> shipped(SparkSession session, Configuration conf) {
+        ClassTag<SerializableConfiguration> tag = scala.reflect.ClassTag$.MODULE$.apply(SerializableConfiguration.class);
+        return session.sparkContext().broadcast(new SerializableConfiguration(conf), tag);
+    }
+
+    @Override
+    public Iterator<InternalRow> apply(PartitionedFile split) {
+        Option<Object> found = ((scala.collection.Map<String, Object>) split.otherConstantMetadataColumnValues()).get(FileChoice.KEY);
+        if (found.isEmpty()) return reader.apply(split);
+        FileChoice choice = (FileChoice) found.get();
+        try {
+            FileStatus now = BaseFile.status(split.toPath(), choice, conf.value().value());
+            if (!BaseFile.is(now, choice, conf.value().value())) return reader.apply(whole(split, choice, now));
+            return rowsOf(new Ranges(split, choice));
+        } catch (FileNotFoundException e) {
+            return reader.apply(split); // which says so in Spark's words, or passes over it where Spark is told to
+        } catch (IOException e) {
+            throw new UncheckedIOException("cannot look at " + split.toPath(), e);
+        }
+    }
+
+    @SuppressWarnings("unchecked")
+    private static Iterator<InternalRow> rowsOf(Iterator<?> rows) {
+        return (Iterator<InternalRow>) rows;
+    }
+
+    /** The split over a file that was replaced: the last one reaches to the new end. */
+    private static PartitionedFile whole(PartitionedFile split, FileChoice choice, FileStatus now) {
+        long start = choice.readsNothing() ? 0 : split.start();
+        boolean last = choice.readsNothing() || split.start() + split.length() >= choice.size();
+        long length = last ? Math.max(now.getLen() - start, 0) : split.length();
+        return piece(split, start, length, now.getLen(), now.getModificationTime());
+    }
+
+    private static PartitionedFile piece(PartitionedFile split, long start, long length, long size, long modified) {
+        return new PartitionedFile(
+                split.partitionValues(), split.filePath(), start, length, split.locations(), modified, size,
+                split.otherConstantMetadataColumnValues());
+    }
+
+    /** The rows, or batches of them, of the ranges that lie in a split, one range behind the other. */
+    private final class Ranges extends AbstractIterator<Object> {
+        private final PartitionedFile split;
+        private final FileChoice choice;
+        private int next;
+        private boolean opened;
+        private Iterator<?> rows = Iterator.empty();
+
+        Ranges(PartitionedFile split, FileChoice choice) {
+            this.split = split;
+            this.choice = choice;
+        }
+
+        @Override
+        public boolean hasNext() {
+            while (!rows.hasNext()) {
+                PartitionedFile range = nextRange();
+                if (range == null) {
+                    requireUnchanged();
+                    return false;
+                }
+                opened = true;
+                rows = reader.apply(range);
+            }
+            return true;
+        }
+
+        @Override
+        public Object next() {
+            if (!hasNext()) throw new java.util.NoSuchElementException();
+            return rows.next();
+        }
+
+        private PartitionedFile nextRange() {
+            while (next < choice.ranges().length) {
+                long start = Math.max(choice.ranges()[next], split.start());
+                long end = Math.min(choice.ranges()[next + 1], split.start() + split.length());
+                next += 2;
+                if (start < end) return piece(split, start, end - start, choice.size(), split.modificationTime());
+            }
+            return null;
+        }
+
+        /** A file that changed while it was read may have given rows of both: the query is to be run again. */
+        private void requireUnchanged() {
+            if (!opened) return;
+            opened = false;
+            try {
+                if (BaseFile.is(BaseFile.status(split.toPath(), conf.value().value()), choice, conf.value().value())) return;
+            } catch (IOException e) {
+                throw new UncheckedIOException(split.toPath() + " cannot be looked at after it was read", e);
+            }
+            throw new IllegalStateException(split.toPath() + " was replaced while it was read: run the query again");
+        }
+    }
+}

@@ -1,0 +1,278 @@
+package hive_bitmap.catalyst.spark;
+
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeSet;
+import org.apache.spark.sql.catalyst.expressions.BinaryComparison;
+import org.apache.spark.sql.catalyst.expressions.EqualNullSafe;
+import org.apache.spark.sql.catalyst.expressions.EqualTo;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GreaterThan;
+import org.apache.spark.sql.catalyst.expressions.GreaterThanOrEqual;
+import org.apache.spark.sql.catalyst.expressions.In;
+import org.apache.spark.sql.catalyst.expressions.InSet;
+import org.apache.spark.sql.catalyst.expressions.IsNotNull;
+import org.apache.spark.sql.catalyst.expressions.IsNull;
+import org.apache.spark.sql.catalyst.expressions.LessThan;
+import org.apache.spark.sql.catalyst.expressions.LessThanOrEqual;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.Not;
+import org.apache.spark.sql.catalyst.expressions.Or;
+import org.apache.spark.sql.catalyst.expressions.PlanExpression;
+import org.apache.spark.sql.catalyst.expressions.PythonUDF;
+import org.apache.spark.sql.catalyst.expressions.StartsWith;
+import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke;
+import org.apache.spark.sql.types.BooleanType;
+import org.apache.spark.sql.types.ByteType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DateType;
+import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.IntegerType;
+import org.apache.spark.sql.types.LongType;
+import org.apache.spark.sql.types.ShortType;
+import org.apache.spark.sql.types.StringType$;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * A condition of Catalyst as a tree of JSON arrays, of which hive_bitmap/catalyst/conditions.py makes a predicate.
+ *
+ * <pre>
+ * ["and", tree..]  ["or", tree..]  ["not", tree]  ["constant", true | false | null]
+ * ["compare", column, "=" | "<" | "<=" | ">" | ">=", value]  ["in", column, value..]
+ * ["is null", column]  ["prefix", column, text]
+ * ["expression", column, number, sql]      to be evaluated by Spark over the keys of the column
+ * ["unknown", sql, reason]                 all rows may match
+ * </pre>
+ *
+ * A value is a JSON boolean, a number in a string (integers and decimals), a string, or ["date", days since 1970].
+ * Comparisons are taken only where column and literal have one type that an index compares as Spark does.
+ */
+public final class Conditions {
+    private static final JsonNodeFactory JSON = JsonNodeFactory.instance;
+    private static final int DEEPEST = 200;
+    private static final String CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING";
+    private static final int YEAR_1 = -719162;
+    private static final int YEAR_9999_END = 2932896;
+
+    private final List<Attribute> columns;
+    private final List<Expression> leaves;
+
+    /** {@code leaves} takes the expressions that Spark has to evaluate, by their numbers. */
+    public Conditions(List<Attribute> columns, List<Expression> leaves) {
+        this.columns = columns;
+        this.leaves = leaves;
+    }
+
+    /** The conjuncts of a condition. */
+    public static List<Expression> conjuncts(Expression condition) {
+        List<Expression> found = new ArrayList<>();
+        List<Expression> waiting = new ArrayList<>(List.of(condition));
+        while (!waiting.isEmpty()) {
+            Expression one = waiting.remove(waiting.size() - 1);
+            if (one instanceof And and) {
+                waiting.add(and.right());
+                waiting.add(and.left());
+            } else {
+                found.add(one);
+            }
+        }
+        return found;
+    }
+
+    /** Whether an expression is deterministic and refers to some of these columns, and to nothing else. */
+    public static boolean isOver(Expression expression, List<Attribute> columns) {
+        if (!expression.deterministic() || expression.references().isEmpty() || isOpaque(expression)) return false;
+        for (Attribute used : Scala.list(expression.references().toSeq())) {
+            if (columns.stream().noneMatch(column -> column.exprId().equals(used.exprId()))) return false;
+        }
+        return true;
+    }
+
+    /** A condition on a column as the same one on another. */
+    public static Expression over(Expression condition, Attribute column, Attribute other) {
+        return (Expression) condition.transform(Scala.replacing(
+                one -> one instanceof Attribute used && used.exprId().equals(column.exprId()) ? other : null));
+    }
+
+    public ArrayNode tree(List<Expression> conjuncts) {
+        ArrayNode found = node("and");
+        for (Expression one : conjuncts) found.add(tree(one, false, 0));
+        return found;
+    }
+
+    /** NOT goes down to the leaves, so that what Spark evaluates holds it. */
+    private ArrayNode tree(Expression condition, boolean negated, int depth) {
+        if (depth > DEEPEST) return unknown(condition, "nested too deep");
+        if (condition instanceof Not not) return tree(not.child(), !negated, depth + 1);
+        if (condition instanceof And || condition instanceof Or) {
+            ArrayNode found = node(condition instanceof And == negated ? "or" : "and");
+            for (Expression child : Scala.list(condition.children())) found.add(tree(child, negated, depth + 1));
+            return found;
+        }
+        ArrayNode leaf = leaf(condition);
+        if (leaf != null) return negated ? node("not").add(leaf) : leaf;
+        return expression(negated ? new Not(condition) : condition);
+    }
+
+    /** A condition whose meaning an index knows; null for another. */
+    private ArrayNode leaf(Expression condition) {
+        if (condition instanceof Literal literal && literal.dataType() instanceof BooleanType) {
+            return node("constant").add((Boolean) literal.value());
+        }
+        if (column(condition) != null && condition.dataType() instanceof BooleanType) {
+            return node("compare").add(column(condition)).add("=").add(true);
+        }
+        if (condition instanceof IsNull test && column(test.child()) != null) {
+            return node("is null").add(column(test.child()));
+        }
+        if (condition instanceof IsNotNull test && column(test.child()) != null) {
+            return node("not").add(node("is null").add(column(test.child())));
+        }
+        if (condition instanceof BinaryComparison comparison) return comparison(comparison);
+        if (condition instanceof In in) return in(in.value(), Scala.list(in.list()));
+        if (condition instanceof InSet in) return in(in.child(), literals(in));
+        if (condition instanceof StartsWith test && column(test.left()) != null && isText(test.left(), test.right())) {
+            return node("prefix").add(column(test.left())).add(((Literal) test.right()).value().toString());
+        }
+        return null;
+    }
+
+    private ArrayNode comparison(BinaryComparison comparison) {
+        Expression left = comparison.left();
+        Expression right = comparison.right();
+        boolean turned = column(left) == null;
+        String name = column(turned ? right : left);
+        Expression other = turned ? left : right;
+        if (name == null || !(other instanceof Literal literal)) return null;
+        String operator = operator(comparison, turned);
+        if (operator == null || literal.dataType() instanceof BooleanType && !operator.equals("=")) return null;
+        if (!sameType(turned ? right : left, literal)) return null;
+        if (literal.value() == null) {
+            return comparison instanceof EqualNullSafe ? node("is null").add(name) : node("constant").addNull();
+        }
+        ArrayNode found = node("compare").add(name).add(operator);
+        if (!addValue(found, literal.value(), literal.dataType())) return null;
+        if (!(comparison instanceof EqualNullSafe)) return found;
+        return node("and").add(node("not").add(node("is null").add(name))).add(found);
+    }
+
+    private static String operator(BinaryComparison comparison, boolean turned) {
+        if (comparison instanceof EqualTo || comparison instanceof EqualNullSafe) return "=";
+        if (comparison instanceof LessThan) return turned ? ">" : "<";
+        if (comparison instanceof LessThanOrEqual) return turned ? ">=" : "<=";
+        if (comparison instanceof GreaterThan) return turned ? "<" : ">";
+        if (comparison instanceof GreaterThanOrEqual) return turned ? "<=" : ">=";
+        return null;
+    }
+
+    private ArrayNode in(Expression tested, List<Expression> values) {
+        String name = column(tested);
+        if (name == null) return null;
+        ArrayNode found = node("in").add(name);
+        boolean hasNull = false;
+        for (Expression value : values) {
+            if (!(value instanceof Literal literal) || !sameType(tested, literal)) return null;
+            if (literal.value() == null) hasNull = true;
+            else if (!addValue(found, literal.value(), literal.dataType())) return null;
+        }
+        return hasNull ? node("or").add(found).add(node("constant").addNull()) : found;
+    }
+
+    private static List<Expression> literals(InSet in) {
+        List<Expression> found = new ArrayList<>();
+        scala.collection.Iterator<Object> values = in.hset().iterator();
+        while (values.hasNext()) found.add(new Literal(values.next(), in.child().dataType()));
+        return found;
+    }
+
+    /** A condition that Spark may evaluate over the distinct keys of its one column. */
+    private ArrayNode expression(Expression condition) {
+        if (!condition.deterministic()) return unknown(condition, "it is not deterministic");
+        if (isOpaque(condition)) return unknown(condition, "it holds a subquery or a Python function");
+        List<Attribute> used = Scala.list(condition.references().toSeq());
+        if (used.size() != 1) return unknown(condition, "it tests " + used.size() + " columns");
+        String name = name(used.get(0));
+        if (name == null) return unknown(condition, "it tests what is no column of the table");
+        if (isChar(used.get(0)) && !unpadded(condition).isEmpty()) {
+            return unknown(condition, "it compares a CHAR column as the files have it");
+        }
+        leaves.add(condition);
+        return node("expression").add(name).add(leaves.size() - 1).add(sql(condition));
+    }
+
+    private static boolean isChar(Attribute column) {
+        return column.metadata().contains(CHAR_TYPE) && column.metadata().getString(CHAR_TYPE).startsWith("char(");
+    }
+
+    /** The columns that an expression takes otherwise than padded, as the keys of an index are. */
+    private static AttributeSet unpadded(Expression expression) {
+        return ((Expression) expression.transformDown(Scala.replacing(one ->
+                one instanceof StaticInvoke call && call.functionName().equals("readSidePadding")
+                        ? new Literal(null, StringType$.MODULE$) : null))).references();
+    }
+
+    /** Whether an expression holds what can only be evaluated where the rows are. */
+    public static boolean isOpaque(Expression expression) {
+        return expression.exists(Scala.predicate(one ->
+                one instanceof PlanExpression || one instanceof PythonUDF
+                        || one.getClass().getSimpleName().startsWith("InputFile")));
+    }
+
+    private String name(Attribute used) {
+        for (Attribute column : columns) {
+            if (column.exprId().equals(used.exprId())) return column.name();
+        }
+        return null;
+    }
+
+    /** The name of a column of the relation that is compared as it is; null for any other expression. */
+    private String column(Expression expression) {
+        if (expression instanceof Attribute attribute && !isChar(attribute)) {
+            return name(attribute);
+        }
+        return null;
+    }
+
+    private static boolean sameType(Expression column, Literal literal) {
+        return column.dataType().equals(literal.dataType());
+    }
+
+    private static boolean isText(Expression column, Expression given) {
+        return given instanceof Literal literal && literal.value() != null
+                && column.dataType().equals(StringType$.MODULE$) && sameType(column, literal);
+    }
+
+    private static boolean addValue(ArrayNode to, Object value, DataType type) {
+        if (type instanceof BooleanType) to.add((Boolean) value);
+        else if (type instanceof ByteType || type instanceof ShortType || type instanceof IntegerType || type instanceof LongType) {
+            to.add(value.toString());
+        } else if (type instanceof DecimalType) to.add(((Decimal) value).toJavaBigDecimal().toPlainString());
+        else if (type.equals(StringType$.MODULE$) && ((UTF8String) value).isValid()) to.add(value.toString());
+        else if (type instanceof DateType && (Integer) value >= YEAR_1 && (Integer) value <= YEAR_9999_END) {
+            to.add(node("date").add((Integer) value));
+        } else return false;
+        return true;
+    }
+
+    /** An expression as people read it, names without the table's. */
+    public static String sql(Expression expression) {
+        try {
+            return expression.sql();
+        } catch (RuntimeException e) {
+            return expression.toString(); // some expressions have no SQL
+        }
+    }
+
+    private static ArrayNode unknown(Expression condition, String reason) {
+        return node("unknown").add(sql(condition)).add(reason);
+    }
+
+    private static ArrayNode node(String kind) {
+        return JSON.arrayNode().add(kind);
+    }
+}

@@ -1,0 +1,133 @@
+package hive_bitmap.catalyst.spark;
+
+import java.util.Arrays;
+import java.util.List;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeSet;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
+import org.apache.spark.sql.catalyst.plans.physical.SinglePartition$;
+import org.apache.spark.sql.execution.LeafExecNode;
+import org.apache.spark.sql.execution.SparkPlan;
+import scala.Function1;
+import scala.collection.immutable.IndexedSeq;
+import scala.collection.immutable.Seq;
+import scala.reflect.ClassTag;
+
+/** A leaf of a physical plan whose few rows are made in the driver, anew each time that the plan is executed. */
+public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
+    private final Seq<Attribute> output;
+
+    public DriverRowsExec(Seq<Attribute> output) {
+        this.output = output;
+    }
+
+    protected abstract List<InternalRow> rows();
+
+    protected abstract Object[] identity();
+
+    /** The same leaf as another object. */
+    protected abstract DriverRowsExec copy();
+
+    @Override
+    public SparkPlan clone() {
+        DriverRowsExec copy = copy();
+        copy.copyTagsFrom(this);
+        return copy;
+    }
+
+    @SuppressWarnings("unchecked")
+    private InternalRow[] unsafeRows() {
+        UnsafeProjection projection = UnsafeProjection.create((Seq<Expression>) (Seq<?>) output, output);
+        return rows().stream().map(row -> (InternalRow) projection.apply(row).copy()).toArray(InternalRow[]::new);
+    }
+
+    /** Nothing of a leaf is changed from outside. */
+    @Override
+    public SparkPlan makeCopy(Object[] arguments) {
+        return clone();
+    }
+
+    @Override
+    public RDD<InternalRow> doExecute() {
+        ClassTag<InternalRow> tag = scala.reflect.ClassTag$.MODULE$.apply(InternalRow.class);
+        return sparkContext().parallelize(Scala.seq(Arrays.asList(unsafeRows())), 1, tag);
+    }
+
+    @Override
+    public InternalRow[] executeCollect() {
+        return unsafeRows();
+    }
+
+    @Override
+    public InternalRow[] executeTake(int limit) {
+        InternalRow[] all = unsafeRows();
+        return Arrays.copyOf(all, Math.min(limit, all.length));
+    }
+
+    @Override
+    public InternalRow[] executeTail(int limit) {
+        InternalRow[] all = unsafeRows();
+        return Arrays.copyOfRange(all, Math.max(0, all.length - limit), all.length);
+    }
+
+    @Override
+    public Partitioning outputPartitioning() {
+        return SinglePartition$.MODULE$;
+    }
+
+    @Override
+    public Seq<Attribute> output() {
+        return output;
+    }
+
+    @Override
+    public AttributeSet producedAttributes() {
+        return outputSet();
+    }
+
+    @Override
+    public Seq<SparkPlan> children() {
+        return Scala.seq(List.of());
+    }
+
+    @Override
+    public SparkPlan mapChildren(Function1<SparkPlan, SparkPlan> change) {
+        return this;
+    }
+
+    @Override
+    public SparkPlan withNewChildrenInternal(IndexedSeq<SparkPlan> children) {
+        return this;
+    }
+
+    @Override
+    public int productArity() {
+        return identity().length;
+    }
+
+    @Override
+    public Object productElement(int at) {
+        return identity()[at];
+    }
+
+    @Override
+    public boolean canEqual(Object other) {
+        return other != null && other.getClass() == getClass();
+    }
+
+    @Override
+    public boolean equals(Object other) {
+        return this == other
+                || canEqual(other) && Arrays.equals(identity(), ((DriverRowsExec) other).identity())
+                        && output.equals(((DriverRowsExec) other).output);
+    }
+
+    @Override
+    public int hashCode() {
+        return Arrays.hashCode(identity());
+    }
+}

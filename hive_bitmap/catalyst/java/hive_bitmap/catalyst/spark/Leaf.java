@@ -1,0 +1,89 @@
+package hive_bitmap.catalyst.spark;
+
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeSet;
+import org.apache.spark.sql.catalyst.plans.logical.LeafNode;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import scala.Function1;
+import scala.collection.immutable.IndexedSeq;
+import scala.collection.immutable.Seq;
+
+/** What Scala's compiler would add to a leaf of a logical plan. */
+public abstract class Leaf extends LogicalPlan implements LeafNode {
+    private final Seq<Attribute> output;
+
+    public Leaf(Seq<Attribute> output) {
+        this.output = output;
+    }
+
+    /** What two equal leaves have in common. */
+    protected abstract Object[] identity();
+
+    /** The same leaf as another object. */
+    protected abstract Leaf copy();
+
+    @Override
+    public LogicalPlan clone() {
+        Leaf copy = copy();
+        copy.copyTagsFrom(this);
+        return copy;
+    }
+
+    /** Nothing of a leaf is changed from outside. */
+    @Override
+    public LogicalPlan makeCopy(Object[] arguments) {
+        return clone();
+    }
+
+    @Override
+    public Seq<Attribute> output() {
+        return output;
+    }
+
+    @Override
+    public AttributeSet producedAttributes() {
+        return outputSet();
+    }
+
+    @Override
+    public Seq<LogicalPlan> children() {
+        return Scala.seq(java.util.List.of());
+    }
+
+    @Override
+    public LogicalPlan mapChildren(Function1<LogicalPlan, LogicalPlan> change) {
+        return this;
+    }
+
+    @Override
+    public LogicalPlan withNewChildrenInternal(IndexedSeq<LogicalPlan> children) {
+        return this;
+    }
+
+    @Override
+    public int productArity() {
+        return identity().length;
+    }
+
+    @Override
+    public Object productElement(int at) {
+        return identity()[at];
+    }
+
+    @Override
+    public boolean canEqual(Object other) {
+        return other != null && other.getClass() == getClass();
+    }
+
+    @Override
+    public boolean equals(Object other) {
+        return this == other
+                || canEqual(other) && java.util.Arrays.equals(identity(), ((Leaf) other).identity())
+                        && output.equals(((Leaf) other).output);
+    }
+
+    @Override
+    public int hashCode() {
+        return java.util.Arrays.hashCode(identity());
+    }
+}

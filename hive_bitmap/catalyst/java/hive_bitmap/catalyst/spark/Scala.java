@@ -1,0 +1,68 @@
+package hive_bitmap.catalyst.spark;
+
+import java.util.List;
+import scala.PartialFunction;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractPartialFunction;
+
+/** Between Java's collections and functions and Scala's. */
+public final class Scala {
+    private Scala() {}
+
+    public static <T> List<T> list(scala.collection.Seq<T> found) {
+        return CollectionConverters.asJava(found);
+    }
+
+    @SuppressWarnings("unchecked")
+    public static <T> Seq<T> seq(List<? extends T> items) {
+        scala.collection.mutable.Buffer<T> found = CollectionConverters.asScala((List<T>) items);
+        return (Seq<T>) scala.collection.immutable.Seq$.MODULE$.from(found);
+    }
+
+    @SuppressWarnings("unchecked")
+    public static <T> scala.collection.immutable.Set<T> set(java.util.Set<T> items) {
+        scala.collection.Iterable<T> found = CollectionConverters.asScala((Iterable<T>) items);
+        return (scala.collection.immutable.Set<T>) scala.collection.immutable.Set$.MODULE$.from(found);
+    }
+
+    @SuppressWarnings("unchecked")
+    public static <K, V> scala.collection.immutable.Map<K, V> map(java.util.Map<K, V> items) {
+        scala.collection.mutable.Map<K, V> found = CollectionConverters.asScala(items);
+        return (scala.collection.immutable.Map<K, V>) scala.collection.immutable.Map$.MODULE$.from(found);
+    }
+
+    public static <T> scala.Function1<T, Object> predicate(java.util.function.Predicate<T> test) {
+        return new scala.runtime.AbstractFunction1<>() {
+            @Override
+            public Object apply(T one) {
+                return test.test(one);
+            }
+        };
+    }
+
+    /** The function that puts something in the place of nodes: those for which {@code replace} gives null stay. */
+    public static <T> PartialFunction<T, T> replacing(java.util.function.Function<T, T> replace) {
+        return new Replacing<>(replace);
+    }
+
+    private static final class Replacing<T> extends AbstractPartialFunction<T, T> {
+        private final java.util.function.Function<T, T> replace;
+
+        Replacing(java.util.function.Function<T, T> replace) {
+            this.replace = replace;
+        }
+
+        @Override
+        public boolean isDefinedAt(T node) {
+            return replace.apply(node) != null;
+        }
+
+        @Override
+        @SuppressWarnings("unchecked")
+        public <A extends T, B> B applyOrElse(A node, scala.Function1<A, B> otherwise) {
+            T found = replace.apply(node);
+            return found == null ? otherwise.apply(node) : (B) found;
+        }
+    }
+}

@@ -1,0 +1,68 @@
+package hive_bitmap.catalyst.statements;
+
+import hive_bitmap.catalyst.queries.Helper;
+import hive_bitmap.catalyst.queries.Planner;
+import hive_bitmap.catalyst.spark.Leaf;
+import hive_bitmap.catalyst.spark.Scala;
+import java.util.List;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedIdentifier;
+import org.apache.spark.sql.catalyst.catalog.ExternalCatalog;
+import org.apache.spark.sql.catalyst.plans.logical.DropNamespace;
+import org.apache.spark.sql.catalyst.plans.logical.DropTable;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.classic.Dataset;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** DROP TABLE, or DROP DATABASE with its tables: Python drops the indexes, then Spark does its own statement. */
+final class DropCommand extends PythonCommand {
+    private static final String POINTER = "hive_bitmap.index_tables"; // on a table, names that IN TABLE gave
+    private final LogicalPlan original;
+
+    private DropCommand(String text, LogicalPlan original) {
+        super(text, Scala.seq(List.of()));
+        this.original = original;
+    }
+
+    /** What a text is that Spark reads so: a DROP of what may have indexes, or what Spark makes of it. */
+    static LogicalPlan of(String text, LogicalPlan original) {
+        boolean drops = original instanceof DropTable || original instanceof DropNamespace namespace && namespace.cascade();
+        return drops ? new DropCommand(text, original) : original;
+    }
+
+    @Override
+    public Seq<Row> run(SparkSession session) {
+        if (!Planner.isAbsent() || Helper.isInstalled() && mayHaveIndexes((org.apache.spark.sql.classic.SparkSession) session)) {
+            Statements.dropIndexes(session, text);
+        }
+        Dataset.ofRows((org.apache.spark.sql.classic.SparkSession) session, original);
+        return Scala.seq(List.of());
+    }
+
+    /** Whether it is worth waiting for Python: there is an index table by name, or the table points at one. */
+    private boolean mayHaveIndexes(org.apache.spark.sql.classic.SparkSession session) {
+        if (!(original instanceof DropTable drop) || !(drop.child() instanceof UnresolvedIdentifier named)) return true;
+        List<String> name = Scala.list(named.nameParts());
+        if (name.size() > 3 || name.size() == 3 && !name.get(0).equalsIgnoreCase("spark_catalog")) return false;
+        String table = name.get(name.size() - 1).toLowerCase(java.util.Locale.ROOT);
+        String database = name.size() == 1
+                ? session.sessionState().catalog().getCurrentDatabase()
+                : name.get(name.size() - 2).toLowerCase(java.util.Locale.ROOT);
+        ExternalCatalog catalog = session.sharedState().externalCatalog();
+        if (!catalog.databaseExists(database) || !catalog.tableExists(database, table)) return false;
+        return !Scala.list(catalog.listTables(database, database + "__" + table + "_*__")).isEmpty()
+                || CollectionConverters.asJava(catalog.getTable(database, table).properties()).containsKey(POINTER);
+    }
+
+    @Override
+    protected Leaf copy() {
+        return new DropCommand(text, original);
+    }
+
+    @Override
+    protected Object[] identity() {
+        return new Object[] {text, original};
+    }
+}

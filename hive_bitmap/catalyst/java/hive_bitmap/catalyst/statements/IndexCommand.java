@@ -1,0 +1,55 @@
+package hive_bitmap.catalyst.statements;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import hive_bitmap.catalyst.spark.Leaf;
+import hive_bitmap.catalyst.spark.Scala;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.RowFactory;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.Metadata;
+import scala.collection.immutable.Seq;
+
+/** An index statement, which Python does when it is executed; its columns are known when it is read. */
+final class IndexCommand extends PythonCommand {
+    private IndexCommand(String text, Seq<Attribute> output) {
+        super(text, output);
+    }
+
+    /** The statement, with these names of columns. */
+    static IndexCommand of(String text, JsonNode columns) {
+        List<Attribute> output = new ArrayList<>();
+        for (JsonNode name : columns) {
+            output.add(new AttributeReference(
+                    name.asText(), DataTypes.StringType, true, Metadata.empty(), NamedExpression.newExprId(),
+                    Scala.seq(List.<String>of())));
+        }
+        return new IndexCommand(text, Scala.seq(output));
+    }
+
+    @Override
+    public Seq<Row> run(SparkSession session) {
+        List<Row> rows = new ArrayList<>();
+        for (JsonNode row : Statements.done(session, text)) {
+            Object[] values = new Object[row.size()];
+            for (int at = 0; at < values.length; at++) values[at] = row.get(at).isNull() ? null : row.get(at).asText();
+            rows.add(RowFactory.create(values));
+        }
+        return Scala.seq(rows);
+    }
+
+    @Override
+    protected Leaf copy() {
+        return new IndexCommand(text, output());
+    }
+
+    @Override
+    protected Object[] identity() {
+        return new Object[] {text};
+    }
+}

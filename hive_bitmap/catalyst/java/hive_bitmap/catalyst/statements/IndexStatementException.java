@@ -1,0 +1,14 @@
+package hive_bitmap.catalyst.statements;
+
+/** An index statement cannot be read or done; the message says why and what to do. */
+public final class IndexStatementException extends IllegalArgumentException {
+    private static final long serialVersionUID = 1;
+
+    IndexStatementException(String message) {
+        super(message);
+    }
+
+    IndexStatementException(String message, Throwable cause) {
+        super(message, cause);
+    }
+}
