@@ -45,7 +45,7 @@ $(DOCS): $(INSTALLED)
 	@$(PIP) --constraint constraints.txt --editable '.[docs]'
 	@touch $@
 
-demo: $(INSTALLED) ## index a year of flights from New York, 15 times, and ask a few questions
+demo: $(INSTALLED) ## index a year of flights from New York, 12 times, and ask a few questions
 	@$(WITH_JAVA) $(BIN)/python -m demo
 
 test: $(INSTALLED) ## run the tests that need no servers; T="tests/planning -k name" runs some of all

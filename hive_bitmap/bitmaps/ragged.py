@@ -89,7 +89,10 @@ def list_values(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 
 def take(column: pa.Array, order: pa.Array) -> pa.Array:
-    """The values of a column at these places; lists of numbers are copied whole, not number by number as Arrow does."""
+    """The values of a column at these places (integers, 0-based), in their order, as `column.take` gives them.
+
+    Lists of numbers are copied whole, not number by number as Arrow does.
+    """
     if not isinstance(column, pa.ListArray) or column.null_count or column.values.null_count:
         return column.take(order)
     values, offsets = list_values(column)

@@ -34,19 +34,19 @@ def layout(rows: ArrayLike) -> BitLayout:
 
 
 def nothing(where: BitLayout) -> NDArray[np.uint8]:
-    """No row of any block."""
+    """No row of any block: a selection (uint8, the bytes of all blocks)."""
     return np.zeros(where.starts[-1], np.uint8)
 
 
 def everything(where: BitLayout) -> NDArray[np.uint8]:
-    """Every row of every block."""
+    """Every row of every block: a selection (uint8, the bytes of all blocks)."""
     bits = np.full(where.starts[-1], 0xFF, np.uint8)
     _trim(bits, where, np.arange(len(where.rows)))
     return bits
 
 
 def everything_in(where: BitLayout, blocks: ArrayLike) -> NDArray[np.uint8]:
-    """Every row of the blocks with these numbers, and no other row."""
+    """Every row of the blocks with these numbers, and no other row: a selection (uint8, the bytes of all blocks)."""
     chosen = np.asarray(blocks, np.int64)
     bits = nothing(where)
     fill(bits, where.starts[chosen], where.starts[chosen + 1] - where.starts[chosen])
@@ -55,7 +55,7 @@ def everything_in(where: BitLayout, blocks: ArrayLike) -> NDArray[np.uint8]:
 
 
 def and_not(left: NDArray[np.uint8], right: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The rows of `left` that `right` does not hold."""
+    """The rows of `left` that `right` does not hold; all three are selections of the same layout."""
     return left & ~right
 
 

@@ -99,7 +99,10 @@ def index_group(group: Group) -> list[ShardReport]:
 
 
 def index_rows(definition: Definition, keys: pa.Table, bucket: str, offset: int) -> pa.Table:
-    """The rows of an index table for one block, with cardinalities; `keys` are the indexed columns, a row a row."""
+    """The rows of an index table for one block, a row a distinct key; schema `built_schema(definition)`.
+
+    `keys` has the indexed columns with one row for each row of the block, in order.
+    """
     codes, distinct = _codes([keys[name] for name in definition.column_names])
     present, found = key_bytes(codes)
     columns = [column.take(pa.array(present)) for column in distinct]

@@ -61,7 +61,10 @@ class _Counted:
 
 @dataclass(frozen=True)
 class KnownCounts:
-    """The keys of each key set with their COUNT, in all files but those of these paths, which have to be read."""
+    """The keys of each key set with their COUNT, in all files but the `unknown` ones, which have to be read.
+
+    A table a key set: its columns, and `count` (int64); a row for each combination of values that occurs.
+    """
 
     tables: tuple[pa.Table, ...]
     unknown: frozenset[str]

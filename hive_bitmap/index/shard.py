@@ -44,7 +44,10 @@ NOTHING = Written(0, 0, {})
 
 
 def sort(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """The rows of an index in the order of a shard; they come in the order of file and offset."""
+    """The rows of an index in the order of a shard: by key, NULL first, then by file and offset, as they came.
+
+    The schema stays as it is.
+    """
     if rows.num_rows == 0:
         return rows
     order: npt.NDArray[np.int64] = np.arange(rows.num_rows)
@@ -56,7 +59,10 @@ def sort(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
 
 
 def compact(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """The COMPACT form of sorted rows: one row a key and file, with the array of its offsets."""
+    """The COMPACT form of sorted rows: a row a key and file, in the columns `keys`, `_bucketname` and `_offsets`.
+
+    `_offsets` is a list of int64, the offsets of the blocks that hold the key, ascending.
+    """
     changed = np.zeros(rows.num_rows, bool)
     changed[:1] = True
     for name in (*keys, BUCKET.name):
@@ -69,7 +75,10 @@ def compact(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
 
 
 def write(path: str, rows: pa.Table, definition: Definition) -> Written:
-    """Write sorted rows as a shard, and their cardinalities beside it; the rows of COMPACT have none."""
+    """Write sorted rows as the shard `path`, and their cardinalities (int32) in a file beside it, if they have any.
+
+    The rows of COMPACT have none. Raises OSError, StoreError.
+    """
     beside = cardinalities_path(path)
     counted = CARDINALITY.name in rows.column_names
     stored = rows.drop_columns([CARDINALITY.name]) if counted else rows
