@@ -73,7 +73,7 @@ def _rows(item: Carry, path: str, size: int) -> pa.Table:
 
 
 def shard_rows(definition: Definition, path: str, size: int) -> pa.Table:
-    """All rows of a shard, with their cardinalities if it has bitmaps: `built_schema(definition)`. Raises CorruptIndex."""
+    """All rows of a shard, with cardinalities if it has bitmaps: `built_schema(definition)`. Raises CorruptIndex."""
     try:
         with stores.open_input(path) as source:
             if source.size() != size:

@@ -44,7 +44,7 @@ NOTHING = Written(0, 0, {})
 
 
 def sort(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """The rows of an index in the order of a shard: by key, NULL first, then by file and offset, as they came.
+    """The rows of an index in the order of a shard: by key, NULL last, then by file and offset, as they came.
 
     The schema stays as it is.
     """

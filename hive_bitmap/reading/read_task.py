@@ -63,7 +63,7 @@ def read_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def read_task(task: ReadTask) -> Iterator[pa.RecordBatch]:
-    """The rows of a task, in the columns `names`: some more than match, for Spark has yet to ask the predicate of each."""
+    """The rows of a task, in the columns `names`, which still have to be asked the predicate."""
     for read in _read(task):
         yield _complete(task, read)
 
