@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
+from threading import Lock
 from types import MappingProxyType
 from typing import Any
 
@@ -62,6 +63,7 @@ _COPIED = 1 << 22  # bytes at a time
 _TAGGED = (*s3.SCHEMES, *clouds.GOOGLE, *clouds.AZURE)
 _pinned: ContextVar[Mapping[str, FileStatus]] = ContextVar("hive_bitmap_pinned", default=MappingProxyType({}))
 _LOCAL = Local()
+_opening = Lock()
 
 
 def status(path: str) -> FileStatus:
@@ -196,7 +198,11 @@ def likely_speed_of(path: str) -> Speed:
 
 def _store(path: str) -> Store:
     scheme, authority, _ = parts(path)
-    return _LOCAL if scheme in ("", "file") else _remote(scheme, authority, current())
+    if scheme in ("", "file"):
+        return _LOCAL
+    options = current()
+    with _opening:  # threads that come at once would each open one, with a bound on requests of its own
+        return _remote(scheme, authority, options)
 
 
 @lru_cache(maxsize=64)

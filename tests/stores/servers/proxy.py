@@ -34,7 +34,7 @@ class Proxy:
     fate: Callable[[Request], str] = lambda request: PASS
     seen: list[Request] = field(default_factory=list)
     bytes_sent: int = 0  # of bodies that went to clients
-    most_at_once: int = 0  # requests of ours that waited for their answers at the same time
+    most_at_once: int = 0  # requests of ours that were delayed at the same time
     _waiting: int = 0
     _upstream: int = 0
 
@@ -66,23 +66,8 @@ class Proxy:
         body = await _body(reader, headers)
         self.seen.append(request)
         fate = self.fate(request)
-        with self._counted(request):
-            return await self._answer(request, fate, head, body, writer)
-
-    @contextlib.contextmanager
-    def _counted(self, request: Request) -> Iterator[None]:
-        self._waiting += request.ours
-        self.most_at_once = max(self.most_at_once, self._waiting)
-        try:
-            yield
-        finally:
-            self._waiting -= request.ours
-
-    async def _answer(
-        self, request: Request, fate: str, head: bytes, body: bytes, writer: asyncio.StreamWriter
-    ) -> bool:
         if self.delay:
-            await asyncio.sleep(self.delay)
+            await self._delayed(request)
         if fate == CUT:
             return False
         if fate in (BUSY, FORBIDDEN):
@@ -95,6 +80,15 @@ class Proxy:
         lines = [line for line in lines if not line.lower().startswith(("expect:", "connection:"))]
         lines.insert(1, "Connection: close")
         return await self._forward("\r\n".join(lines).encode("latin-1") + body, request, fate, writer)
+
+    async def _delayed(self, request: Request) -> None:
+        """Counted here alone, where no client can have its answer yet: a slot of its own is surely taken."""
+        self._waiting += request.ours
+        self.most_at_once = max(self.most_at_once, self._waiting)
+        try:
+            await asyncio.sleep(self.delay)
+        finally:
+            self._waiting -= request.ours
 
     async def _forward(self, message: bytes, request: Request, fate: str, writer: asyncio.StreamWriter) -> bool:
         upstream, sink = await asyncio.open_connection("127.0.0.1", self._upstream)
