@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
-from threading import Lock
+from threading import RLock
 from types import MappingProxyType
 from typing import Any
 
@@ -63,7 +63,7 @@ _COPIED = 1 << 22  # bytes at a time
 _TAGGED = (*s3.SCHEMES, *clouds.GOOGLE, *clouds.AZURE)
 _pinned: ContextVar[Mapping[str, FileStatus]] = ContextVar("hive_bitmap_pinned", default=MappingProxyType({}))
 _LOCAL = Local()
-_opening = Lock()
+_opening = RLock()
 
 
 def status(path: str) -> FileStatus:
