@@ -31,10 +31,19 @@ _SHARED = "-XX:MetaspaceSize=512m -Xms1g -Xmn400m -Dderby.system.durability=test
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--long", type=int, default=0, metavar="N", help="try N random tables more than usual")
+    parser.addoption(
+        "--long", type=int, default=0, metavar="N", help="N random tables more than usual, and every way to ask"
+    )
     parser.addoption("--seed", type=int, default=0, metavar="S", help="the first seed of random queries")
     parser.addoption("--s3", choices=("moto", "versitygw"), default="moto", help="the server of S3 for tests/stores")
     parser.addoption("--docker", action="store_true", help="use the servers of docker/compose.yaml")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--long"):
+        from tests import asking
+
+        asking.every_way = True
 
 
 class _FilesAndGroups(LoadGroupScheduling):
