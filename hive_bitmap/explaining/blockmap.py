@@ -1,6 +1,6 @@
-"""The block map of a plan: a row a file, a cell a block (or a few neighbours, where they are too many to draw).
+"""The block map of a plan: one row per file, one cell per block, or per few adjacent blocks where there are too many.
 
-Files that keep something are drawn before those that keep nothing; what is left out is counted.
+Files of which something is read come first; the files that are not drawn are counted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Cells:
-    """Neighbouring blocks of one file, drawn as one; arrays of one length, a cell each."""
+    """The cells of one file, each of which stands for adjacent blocks: arrays of equal length, an element per cell."""
 
     first: Int64s  # number of the cell's first block in its file
     blocks: Int64s
@@ -57,7 +57,7 @@ class MapRow:
 
 @dataclass(frozen=True)
 class BlockMap:
-    """The rows to draw, in the plan's order, and how many files are left out, `kept_more` of which are read."""
+    """The files to draw, in the plan's order. `more` files are left out, of `kept_more` of them something is read."""
 
     rows: tuple[MapRow, ...]
     more: int
@@ -65,7 +65,7 @@ class BlockMap:
 
 
 def files_kept(plan: Plan) -> npt.NDArray[np.bool_]:
-    """For each file of the plan, whether any of it is read: it is read whole, or holds a selected row."""
+    """For each file of the plan, whether anything of it is read: it is read whole, or it holds a selected row."""
     kept = _column(plan.files, "scanned").astype(bool)
     selected = _column(plan.blocks, "selected") > 0
     kept[_column(plan.blocks, "file")[selected]] = True
@@ -73,7 +73,7 @@ def files_kept(plan: Plan) -> npt.NDArray[np.bool_]:
 
 
 def block_map(plan: Plan, max_files: int, max_cells: int) -> BlockMap:
-    """The map of at most `max_files` files with at most `max_cells` cells each; both at least 1."""
+    """The map of at most `max_files` files, with at most `max_cells` cells for each; both are at least 1."""
     kept = files_kept(plan)
     drawn = np.sort(np.argsort(~kept, kind="stable")[:max_files])
     file_of_block = _column(plan.blocks, "file")
@@ -94,7 +94,7 @@ def _files(plan: Plan, numbers: Int64s) -> list[dict[str, Any]]:
 
 
 def _cells(blocks: pa.Table, max_cells: int) -> Cells:
-    """The blocks of one file, in the order of their offsets, as equal groups of as few neighbours as will fit."""
+    """The cells for the blocks of one file, in the order of their offsets; all cells but the last have equally many."""
     count = len(blocks)
     group = max(1, -(-count // max_cells))
     first = np.arange(0, count, group, dtype=np.int64)
@@ -113,6 +113,6 @@ def _cells(blocks: pa.Table, max_cells: int) -> Cells:
 
 
 def _column(table: pa.Table, name: str) -> Int64s:
-    """A numeric or boolean column as integers; what is not known (NULL) counts as 0."""
+    """A numeric or boolean column as integers; NULL becomes 0."""
     values: Int64s = pc.fill_null(table[name].cast(pa.int64()), 0).to_numpy()
     return values

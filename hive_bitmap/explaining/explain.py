@@ -1,4 +1,4 @@
-"""A plan for people (text, HTML) and for programs (JSON): what is read, why, and where it lies in the files."""
+"""Show a plan: as text and HTML for people, as JSON for programs."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 __all__ = ["to_html", "to_json", "to_text"]
 
 MAX_FILES = 40
-# A cell's shade by the share of its rows that is selected: none, then up to each limit, then above the last.
+# The shade of a cell by the share of its rows that is selected: none, then up to each limit, then above the last one.
 SHADES = "·░▒▓█"
 LIMITS = (0.01, 0.1, 0.5)
 STYLES = ("bright_black", "color(31)", "color(37)", "color(178)", "color(208)")
 MARK = "?"
-# What stands right of the map: `read whole: unindexed` or `12,345 of 336,776 rows`, and the gaps between the columns.
+# For the column right of the map, `read whole: unindexed` or `12,345 of 336,776 rows`, and the gaps between columns.
 TAIL_WIDTH = 32
 
 
 def to_text(plan: Plan, width: int | None = None, color: bool = False) -> str:
-    """The plan as lines of at most `width` characters (the terminal's, else 100), with ANSI colours where asked."""
+    """The plan as lines of at most `width` characters (default: the terminal's width, or 100), with ANSI colours or not."""
     columns = width or shutil.get_terminal_size((100, 24)).columns
     console = Console(
         width=columns,
@@ -46,7 +46,7 @@ def to_text(plan: Plan, width: int | None = None, color: bool = False) -> str:
 
 
 def to_json(plan: Plan) -> dict[str, Any]:
-    """The plan as JSON values: its fields, `files` and `blocks` as lists of objects, files kept counted."""
+    """The plan as JSON values: its fields, with `files` and `blocks` as lists of objects, and the counts of files."""
     return {
         "table": plan.table,
         "predicate": plan.predicate,
@@ -136,11 +136,11 @@ def _map(plan: Plan, width: int) -> list[RenderableType]:
     for row in drawn.rows:
         label = [Text(_shorten(row.partition, label_width), "dim")] if partitioned else []
         grid.add_row(*label, Text(_shorten(row.name, label_width)), _strip(row, thickness), _tail(row))
-    return [Text(f"block map: a row a file, {_cell_words(drawn)}", "dim"), _legend(drawn), grid, *_left_out(drawn)]
+    return [Text(f"block map: one row per file, {_cell_words(drawn)}", "dim"), _legend(drawn), grid, *_left_out(drawn)]
 
 
 def _strip(row: MapRow, thickness: int) -> Text:
-    """The cells of a file, or the mark of a file whose blocks the index does not know."""
+    """The cells of a file, or MARK for a file that is not fresh."""
     if not len(row.cells):
         return Text(MARK * 2 * thickness if row.state != "fresh" else "", "yellow")
     share = row.cells.share()
@@ -161,7 +161,7 @@ def _tail(row: MapRow) -> Text:
 
 def _cell_words(drawn: BlockMap) -> str:
     most = max((int(row.cells.blocks.max()) for row in drawn.rows if len(row.cells)), default=1)
-    return "a cell a block" if most == 1 else f"a cell up to {most:,} blocks"
+    return "one cell per block" if most == 1 else f"one cell for up to {most:,} blocks"
 
 
 def _legend(drawn: BlockMap) -> Text:

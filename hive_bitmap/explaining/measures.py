@@ -1,4 +1,4 @@
-"""Figures as people read them: shares, sizes, times, and what a plan keeps of all."""
+"""Figures as text for people: shares, sizes, times, and how much of a table a plan reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def measures(plan: Plan) -> list[tuple[str, str, str, str]]:
-    """What is kept of all, as (thing, kept, all, share); a dash where the plan does not know, as where it read none."""
+    """How much a plan reads, as rows of (what, kept, of all, share); a dash stands for what is not known."""
     if not plan.looked_up:
         return [(word, "-", "-", "-") for word in ("files", "blocks", "bytes", "rows")]
     counts = [
@@ -30,7 +30,7 @@ def measures(plan: Plan) -> list[tuple[str, str, str, str]]:
 
 
 def percent(part: float | None, whole: float | None) -> str:
-    """The share of `part` in `whole`; neither 0 nor 100 unless it is exactly that.
+    """The share of `part` in `whole`; 0 and 100 only if it is exactly that.
 
     >>> [percent(0, 9), percent(1, 9), percent(1, 90_000), percent(8_999, 9_000), percent(9, 9), percent(0, 0)]
     ['0 %', '11 %', '<0.1 %', '>99 %', '100 %', '-']
@@ -59,7 +59,7 @@ def size(count: int) -> str:
 
 
 def seconds(value: float) -> str:
-    """A time; milliseconds below a second.
+    """A duration, below a second in milliseconds.
 
     >>> [seconds(0.0042), seconds(0.25), seconds(12.34)]
     ['4 ms', '250 ms', '12.3 s']
@@ -77,7 +77,7 @@ def of_all(part: int, whole: int) -> str:
 
 
 def deleted(count: int) -> str:
-    """What is said of the files of the index that are no longer there."""
+    """A sentence on the files of the index that no longer exist."""
     return "1 file that the index knew is gone" if count == 1 else f"{count:,} files that the index knew are gone"
 
 

@@ -1,4 +1,4 @@
-"""The plan of a query as a value: the strategy, why, and what is kept of all files, blocks and rows."""
+"""The plan of a query as a value: the strategy, the reason, and the files, blocks and rows to read."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ REASONS = {
     "store": "the store of the files fails, or does not let us in",
     "error": "something failed; the log says what",
 }
-# Base files of the partitions that the predicate leaves, a row each.
+# The base files of the partitions that pruning kept, a row for each.
 FILES_SCHEMA = pa.schema(
     [
         ("path", pa.string()),
         ("partition", pa.string()),  # as in `a=1/b=x`; empty where the table has none
         ("state", pa.string()),  # fresh, stale or unindexed
-        ("reason", pa.string()),  # why it is not fresh, as far as that is known
+        ("reason", pa.string()),  # why the file is not fresh, if that is known
         ("size", pa.int64()),  # bytes
-        ("scanned", pa.bool_()),  # it is read whole, for the index does not know it as it is, or is damaged
-        ("blocks", pa.int32()),  # how many the index knows; 0 where it does not know the file
+        ("scanned", pa.bool_()),  # it is read whole: it is not fresh, or the index is damaged
+        ("blocks", pa.int32()),  # the number of its blocks in the index; 0 if it is read whole
     ]
 )
-# Blocks of the files that the index knows as they are, a row each, in the order of the files.
+# The blocks of the fresh files, a row for each, in the order of the files.
 BLOCKS_SCHEMA = pa.schema(
     [
-        ("file", pa.int32()),  # row of the file in `files`
-        ("offset", pa.int64()),  # the byte by which readers know the block
+        ("file", pa.int32()),  # the row of its file in `files`
+        ("offset", pa.int64()),  # `_offset` of the index table
         ("length", pa.int64()),  # bytes
         ("rows", pa.int64()),
-        ("selected", pa.int64()),  # how many of the rows may match
+        ("selected", pa.int64()),  # the number of rows that may match
     ]
 )
 
 
 @dataclass(frozen=True)
 class IndexUse:
-    """Whether, and why, an index takes part in a plan. `encoding` is None where its type is COMPACT: no bitmaps."""
+    """Whether a plan uses an index, and why. `encoding` is None for the type COMPACT, which has no bitmaps."""
 
     name: str
     columns: tuple[str, ...]
@@ -65,12 +65,13 @@ class IndexUse:
 class Plan:
     """How a query is answered, and why; `str()` of it is what EXPLAIN prints.
 
-    `strategy` is one of STRATEGIES, `reason` says in a sentence why, and `code` is, of a full scan, a key of REASONS.
-    `files` and `blocks` have FILES_SCHEMA and BLOCKS_SCHEMA. Figures are None where no index serves the query, so that
-    no file was looked at; `rows_total` is None also where a file is read whole, `rows_selected` where only an upper
-    bound is known. A file that is read whole counts as one block. `bytes_*` are bytes of base files, `index_bytes`
-    those of bitmaps that were looked at. `costs` has estimated seconds by strategy, of those that are possible.
-    `deleted` counts files that the index knows and that are gone.
+    `strategy` is one of STRATEGIES, `reason` a sentence that says why; for a full scan, `code` is a key of REASONS.
+    `files` and `blocks` have the schemas FILES_SCHEMA and BLOCKS_SCHEMA. If no index serves the query, no file was
+    looked at: both are empty and the figures are None. `rows_total` is None also if a file is read whole, and
+    `rows_selected` if only an upper bound is known. A file that is read whole counts as one block. `bytes_total` and
+    `bytes_selected` are bytes of base files, `index_bytes` bytes of the bitmaps that were decoded. `costs` has the
+    estimated seconds of each possible strategy. `deleted` is the number of files that are in the index and no longer in
+    the table.
     """
 
     table: str
@@ -93,11 +94,12 @@ class Plan:
     candidates: LookupResults | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
-        from hive_bitmap.explaining.explain import to_text  # late: only a plan that is printed needs rich
+        # Imported here, because explain imports this module, and because only printing needs rich.
+        from hive_bitmap.explaining.explain import to_text
 
         return to_text(self)
 
     @property
     def looked_up(self) -> bool:
-        """Whether files and blocks were looked at: else there is nothing in `files`, and figures are None."""
+        """Whether files and blocks were looked at; if not, `files` is empty and the figures are None."""
         return self.blocks_total is not None

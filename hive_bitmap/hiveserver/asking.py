@@ -21,7 +21,7 @@ from hive_bitmap.hiveserver.hiveql import MOST_VALUES, literal
 from hive_bitmap.hiveserver.states import Values, folders, format_of, state
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.metastore.table_info import Table, quote
-from hive_bitmap.planning.planner import Question, explain_indexes, make_plan
+from hive_bitmap.planning.planner import PlanInputs, explain_indexes, make_plan
 from hive_bitmap.planning.table_state import typed_values
 from hive_bitmap.predicates.nodes import TRUE, Constant, Predicate
 from hive_bitmap.predicates.parser import parse
@@ -75,7 +75,7 @@ def _ask(server: Server, target: _Target, predicate: str | None) -> Plan:
     if [folders(server, tables.describe(server, of.sql_name), left) for of, _ in used] != places:
         raise ServerError(f"an index of {base.full_name} was rebuilt while it was asked: ask again")
     uses = explain_indexes([(definition, why) for _, definition, why in found], chosen, tree)
-    return make_plan(Question(base.full_name, predicate, format, frozenset(), 0, 1, count=True), uses, work)
+    return make_plan(PlanInputs(base.full_name, predicate, format, cores=1, count=True), uses, work)
 
 
 def count(server: Server, table: str, predicate: str | None) -> int:

@@ -1,7 +1,7 @@
-"""From a session, a table and a condition to a plan: what there is, what the index says, and the cheapest strategy.
+"""Planning: from a session, a table and a predicate to the cheapest strategy.
 
-`prepare` does it for all entry points; `snapshot` has the table and its indexes as they are now, `planner` prices the
-strategies. Nothing of the base table's rows is read here.
+`prepare` serves all entry points; `snapshot` reads the current state of the table and its indexes, `planner` prices the
+strategies. No row of the base table is read here.
 """
 
 __all__ = [

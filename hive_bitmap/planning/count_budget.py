@@ -1,8 +1,8 @@
-"""Whether counting through the index may take longer than Spark takes to read the columns: never slower.
+"""Whether counting through the index would take longer than Spark takes to read the columns.
 
-Sizes and statistics settle it where the index is small, or much of it is passed over. Else the keys that match are
-looked up, without their bitmaps, and say how many bytes of bitmaps would be decoded. Seconds, measured on one core of a
-small machine; only their ratios matter.
+Sizes and statistics decide where the index is small, or where most of its row groups are skipped. Otherwise the
+matching keys are looked up, without their bitmaps, which tells how many bytes of bitmaps would be decoded. Prices are
+seconds, measured on one core of a small machine; only their ratios matter.
 """
 
 from __future__ import annotations
@@ -22,21 +22,25 @@ from hive_bitmap.selecting.select import matching_share
 
 @dataclass(frozen=True)
 class CountPrices:
-    """Of Spark: starting, and a value read, compared and grouped. Of the index: a stored byte of keys, of bitmaps."""
+    """Seconds that Spark and the index take for their units of work."""
 
-    spark_start: float = 0.10
-    spark_value: float = 5.0e-8
-    key_byte: float = 4.0e-9
-    bitmap_byte: float = 2.5e-8
+    spark_start: float = 0.10  # for Spark to start a job
+    spark_value: float = 5.0e-8  # for Spark to read, compare and group a value
+    key_byte: float = 4.0e-9  # to read a stored byte of keys
+    bitmap_byte: float = 2.5e-8  # to decode a stored byte of bitmaps
 
 
 def over_budget(
-    lookups: Sequence[Lookup], answers: Answers, keys: Sequence[str], cores: int, prices: CountPrices = CountPrices(),
+    lookups: Sequence[Lookup],
+    answers: Answers,
+    keys: Sequence[str],
+    cores: int,
+    prices: CountPrices = CountPrices(),
     waits: float = 0.0,
 ) -> str | None:
-    """Why Spark is quicker at counting these, by lower-case keys in the files; None where it is not.
+    """Why Spark counts the rows of these lookups more quickly than the index; None if it does not.
 
-    `waits` are the seconds that Spark waits for the store of the files.
+    `keys` are the grouping columns, in lower case; `waits` is how many seconds Spark waits for the store of the files.
     """
     work = []
     for lookup in lookups:
@@ -59,7 +63,7 @@ def over_budget(
 
 
 def index_bytes(lookups: Sequence[Lookup], keys: Sequence[str] = ()) -> int:
-    """The bytes of the shards of these keys, lower-case, and of the columns that the predicates test."""
+    """The bytes of the shards of these keys (in lower case) and of the columns that the predicates test."""
     shards = set()
     for lookup in lookups:
         columns = {*keys, *(column.lower() for column in columns_of(lookup.predicate))} & set(lookup.unit.parts)
@@ -68,7 +72,7 @@ def index_bytes(lookups: Sequence[Lookup], keys: Sequence[str] = ()) -> int:
 
 
 def bytes_to_look_up(lookups: Sequence[Lookup]) -> float:
-    """About the bytes of the indexes in which keys that match may lie, by statistics alone."""
+    """About how many bytes of the indexes may hold matching keys, by the statistics of their row groups."""
     return sum(
         _bytes(lookup.unit.parts[column]) * _share_of_groups(lookup, column, node)
         for lookup in lookups
@@ -78,7 +82,7 @@ def bytes_to_look_up(lookups: Sequence[Lookup]) -> float:
 
 
 def _by_column(predicate: Predicate) -> dict[str, Predicate]:
-    """For each tested column what holds of every key that can matter: any of its leaves."""
+    """For each tested column, the OR of its leaves: a key for which it is not TRUE matters to no leaf."""
     leaves: dict[str, list[Predicate]] = {}
     for leaf in leaves_of(predicate):
         if not isinstance(leaf, (Unknown, Constant)):
@@ -87,7 +91,7 @@ def _by_column(predicate: Predicate) -> dict[str, Predicate]:
 
 
 def _share_of_groups(lookup: Lookup, column: str, node: Predicate) -> float:
-    """Which share of its index has to be looked at, by statistics alone."""
+    """The share of a column's index, in bytes, whose row groups may hold matching keys, by their statistics."""
     part = lookup.unit.parts.get(column)
     if part is None:
         return 0.0
@@ -101,7 +105,7 @@ def _share_of_groups(lookup: Lookup, column: str, node: Predicate) -> float:
 def _seconds(
     lookup: Lookup, keys: Sequence[str], read: Mapping[str, float], decoded: Mapping[str, float], prices: CountPrices
 ) -> float:
-    """What counting takes, if these shares of the tested columns' indexes are read, and decoded."""
+    """Seconds that counting takes if these shares of the tested columns' indexes are read and decoded."""
     parts = lookup.unit.parts
     tested = [column for column in read if column in parts]
     counted = {parts[key].index: parts[key] for key in keys if key in parts}

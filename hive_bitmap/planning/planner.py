@@ -1,13 +1,14 @@
-"""The plan of a query: what is kept of all, the strategy, and why. Pure: values in, values out.
+"""Make the plan of a query: choose the cheapest strategy from what the indexes say of each file. Pure functions.
 
-The index must never make a query slower, so each strategy has a price, from the counts that the index gave and from
-measured unit costs, and the cheapest one that is possible wins; a full scan wins when it is nearly as cheap.
+The index must never make a query slower, so each strategy has a price, and a full scan is taken if it is nearly as
+cheap as the cheapest of the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 
 import numpy as np
 import pyarrow as pa
@@ -42,38 +43,55 @@ from hive_bitmap.stores.speed import LOCAL, Speed
 DIRECT_STRATEGY = {"parquet": ROWS, "orc": BLOCKS}
 
 
+class EngineSkips(Enum):
+    """The smallest part of a table that Spark's own reader can be told not to read."""
+
+    NOTHING = "nothing"
+    FILES = "files"
+    SPLITS = "splits"  # of formats that only Spark reads
+    BLOCKS = "blocks"  # row groups of Parquet, stripes of ORC
+
+
 @dataclass(frozen=True)
-class Question:
-    """What the price of a strategy depends on, beside what the indexes say of the files."""
+class PlanInputs:
+    """What the prices of the strategies depend on, besides what the indexes say of each file.
+
+    `cores` is how many tasks run at the same time, `columns` are the data columns to read, in lower case, `schema_crc`
+    is the checksum of the table's columns as they are now. `unreadable` says why only Spark can read some of the files
+    that have to be read whole, by path, or by "" for all of them. `share` is the share of the files' bytes that the
+    columns take, `store` how fast the files come. `scale` is the bytes of the table divided by the bytes of the files
+    that were looked up, which may be a sample.
+    """
 
     table: str
     predicate: str | None  # as the user wrote it
     format: str  # a key of FORMATS
-    columns: frozenset[str]  # data columns that are read, in lower case
-    schema_crc: int  # of the table's columns as they are now
-    cores: int  # how many tasks run at once
+    cores: int
+    columns: frozenset[str] = frozenset()
+    schema_crc: int = 0
     count: bool = False
-    unreadable: Mapping[str, str] = field(default_factory=dict)  # files read whole that only Spark reads: path, reason
-    engine_can_skip_files: bool = True
-    engine_can_skip_splits: bool = False
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    engine_skips: EngineSkips = EngineSkips.FILES
     engine_reads_only: bool = False  # the setting hive_bitmap.engine_reads_only
-    share: float = 1.0  # of the files' bytes, that the columns take
-    native: bool = False  # whether Spark's own reader can be told blocks
-    store: Speed = LOCAL  # how fast the files come
-    times: float = 1.0  # the bytes of the table by those of what was looked up, which may be a sample
+    share: float = 1.0
+    store: Speed = LOCAL
+    scale: float = 1.0
 
 
 def full_scan(
     table: str, predicate: str | None, reason: str, indexes: tuple[IndexUse, ...] = (), code: str = ""
 ) -> Plan:
-    """The plan that reads all, for this reason."""
+    """A plan that reads everything; `code` is a key of REASONS."""
     return Plan(table, predicate, FULL_SCAN, reason, indexes, code=code)
 
 
 def explain_indexes(
     indexes: Sequence[tuple[Definition, str]], chosen: Mapping[str, Definition], predicate: Predicate
 ) -> tuple[IndexUse, ...]:
-    """For each index of the table, given with why it cannot be used if so, whether it is used and why."""
+    """Tell for each index of a table whether it is used, and why.
+
+    `indexes` pairs each definition with the reason why it cannot be used, which is empty if it can.
+    """
     wanted = {column.lower() for column in columns_of(predicate)}
     uses = []
     for definition, why_not in indexes:
@@ -94,11 +112,11 @@ def explain_indexes(
     return tuple(uses)
 
 
-def make_plan(question: Question, uses: tuple[IndexUse, ...], work: LookupResults) -> Plan:
-    """The plan for the files that were looked up, by the cheapest strategy."""
+def make_plan(inputs: PlanInputs, uses: tuple[IndexUse, ...], work: LookupResults) -> Plan:
+    """Return the plan with the cheapest strategy for the files that were looked up."""
     files, blocks = _tables(work)
     selected, rows, lengths = (blocks[name].to_numpy() for name in ("selected", "rows", "length"))
-    read = reads(question.format, files, blocks, splits=question.engine_can_skip_splits)
+    read = reads(inputs.format, files, blocks, splits=inputs.engine_skips is EngineSkips.SPLITS)
     whole_files = files.num_rows - _read_by_index(files)
     exact = not whole_files and all(found.exact.all() for found in work.found)
     figures = {
@@ -111,11 +129,11 @@ def make_plan(question: Question, uses: tuple[IndexUse, ...], work: LookupResult
         "index_bytes": sum(found.index_bytes for found in work.found),
         "deleted": work.deleted,
     }
-    costs, impossible = _costs(question, work, read.times(question.times), exact)
-    strategy, reason = _choose(question, costs, impossible, figures, read.rows, int(rows.sum()))
+    costs, impossible = _costs(inputs, work, read.times(inputs.scale), exact)
+    strategy, reason = _choose(inputs, costs, impossible, figures, read.rows, int(rows.sum()))
     return Plan(
-        question.table,
-        question.predicate,
+        inputs.table,
+        inputs.predicate,
         strategy,
         reason,
         uses,
@@ -128,7 +146,7 @@ def make_plan(question: Question, uses: tuple[IndexUse, ...], work: LookupResult
 
 
 def needs_file(found: LookupResult, lookup: Lookup) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Of each file of a lookup, whether any row of it is selected."""
+    """For each file of a lookup, whether a row of it is selected."""
     return np.bincount(lookup.unit.file, found.counts, len(lookup.unit.paths)) > 0
 
 
@@ -168,53 +186,55 @@ def _read_by_index(files: pa.Table) -> int:
 
 
 def _costs(
-    question: Question, work: LookupResults, read: Reads, exact: bool
+    inputs: PlanInputs, work: LookupResults, read: Reads, exact: bool
 ) -> tuple[dict[str, float], dict[str, str]]:
-    """The price in seconds of each strategy that is possible, and why the others are not."""
-    share, cores, store = question.share, question.cores, question.store
-    costs = {FULL_SCAN: scan_seconds(question.format, share * read.total, cores, read.files, store)}
+    """The price in seconds of each possible strategy, and the reason why others are impossible."""
+    format, share, cores, store = inputs.format, inputs.share, inputs.cores, inputs.store
+    costs = {FULL_SCAN: scan_seconds(format, share * read.total, cores, read.files, store)}
     impossible = {}
-    direct = ROWS if question.native else DIRECT_STRATEGY.get(question.format, BLOCKS)
-    direct_price = direct_seconds(question.format, read, share, cores, store)
-    engine_only = _why_engine_only(question, work)
-    if engine_only is not None:
-        impossible[INDEX_ONLY if question.count else direct] = engine_only
-    elif question.count:
-        costs[INDEX_ONLY] = 0.0 if exact and not read.whole else direct_price
-    else:
-        costs[direct] = direct_price
-    if not question.count:
-        engine_price = engine_seconds(question.format, read, share, cores, store)
-        if question.native:
-            impossible.clear()
-            costs[BLOCKS] = native_seconds(question.format, read, read.ranges, share, cores, store)
-            costs[FILES] = native_file_seconds(question.format, read, share, cores, store)
-        elif question.engine_can_skip_splits:
-            costs[BLOCKS] = engine_price
-            impossible.clear()
-        elif question.engine_can_skip_files:
-            costs[FILES] = engine_price
+    skips = inputs.engine_skips
+    direct = ROWS if skips is EngineSkips.BLOCKS else DIRECT_STRATEGY.get(format, BLOCKS)
+    direct_price = direct_seconds(format, read, share, cores, store)
+    engine_only = _why_engine_only(inputs, work)
+    if inputs.count:
+        if engine_only is None:
+            costs[INDEX_ONLY] = 0.0 if exact and not read.whole else direct_price
         else:
+            impossible[INDEX_ONLY] = engine_only
+        return costs, impossible
+    if engine_only is None:
+        costs[direct] = direct_price
+    elif skips in (EngineSkips.NOTHING, EngineSkips.FILES):
+        impossible[direct] = engine_only  # elsewhere Spark's own reader reads no more blocks than tasks of ours
+    match skips:
+        case EngineSkips.BLOCKS:
+            costs[BLOCKS] = native_seconds(format, read, share, cores, store)
+            costs[FILES] = native_file_seconds(format, read, share, cores, store)
+        case EngineSkips.SPLITS:
+            costs[BLOCKS] = engine_seconds(format, read, share, cores, store)
+        case EngineSkips.FILES:
+            costs[FILES] = engine_seconds(format, read, share, cores, store)
+        case EngineSkips.NOTHING:
             impossible[FILES] = "the session's reader cannot skip files"
     return costs, impossible
 
 
-def _why_engine_only(question: Question, work: LookupResults) -> str | None:
-    """Why the files that must be opened cannot be read but through the engine; None if they can."""
-    if question.engine_reads_only:
+def _why_engine_only(inputs: PlanInputs, work: LookupResults) -> str | None:
+    """Why only Spark can read the files that have to be opened; None if tasks of ours can."""
+    if inputs.engine_reads_only:
         return "hive_bitmap.engine_reads_only is true"
     for lookup, found in zip(work.lookups, work.found, strict=True):
-        opened = needs_file(found, lookup) & ~found.exact if question.count else needs_file(found, lookup)
+        opened = needs_file(found, lookup) & ~found.exact if inputs.count else needs_file(found, lookup)
         for file in np.flatnonzero(opened).tolist():
-            if lookup.schema_crc[file] != question.schema_crc:
+            if lookup.schema_crc[file] != inputs.schema_crc:
                 return "the table's columns changed since the index was built"
-            if columns := sorted(lookup.indirect[file] & question.columns):
+            if columns := sorted(lookup.indirect[file] & inputs.columns):
                 return f"only Spark reads column {columns[0]!r} of these files as it should be"
-    return next(iter(question.unreadable.values()), None)
+    return next(iter(inputs.unreadable.values()), None)
 
 
 def _choose(
-    question: Question,
+    inputs: PlanInputs,
     costs: Mapping[str, float],
     impossible: Mapping[str, str],
     figures: Mapping[str, int | None],

@@ -1,4 +1,4 @@
-"""From a request to a plan and what reading by it needs: resolved, snapshot, lookups, plan, each made once."""
+"""Plan a request: resolved table, snapshot, lookup results and plan, each made once."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from hive_bitmap.columns import Column, find
-from hive_bitmap.errors import NotFound, StoreError, Undecodable, Unsupported
+from hive_bitmap.errors import NotFound, StoreError, Unsupported
 from hive_bitmap.explaining.plan import BLOCKS, FILES, FULL_SCAN, INDEX_ONLY, STRATEGIES, IndexUse, Plan
-from hive_bitmap.formats import FORMATS
 from hive_bitmap.formats.key_values import KeyColumn
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.table_schema import key_columns
-from hive_bitmap.metastore import file_listing, jvm_reader, metastore, serde
+from hive_bitmap.metastore import file_listing, metastore, serde
 from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.planning import settings
 from hive_bitmap.planning import snapshot as snapshots
 from hive_bitmap.planning import spark_leaves as spark_answers
 from hive_bitmap.planning.count_budget import bytes_to_look_up, index_bytes, over_budget
-from hive_bitmap.planning.planner import Question, explain_indexes, full_scan, make_plan
+from hive_bitmap.planning.engine_only import engine_skips, why_unreadable
+from hive_bitmap.planning.planner import PlanInputs, explain_indexes, full_scan, make_plan
 from hive_bitmap.planning.prices import share_of_bytes, too_small, waiting_seconds
 from hive_bitmap.planning.request import Request, ResolvedTable
 from hive_bitmap.planning.resolving import resolve
@@ -34,7 +34,6 @@ from hive_bitmap.predicates.nodes import Predicate, Unknown, leaves_of
 from hive_bitmap.selecting.candidates import (
     Lookup,
     LookupResults,
-    WholeFile,
     choose_indexes,
     evaluate_here,
     knowing,
@@ -48,17 +47,19 @@ from hive_bitmap.tasks.distribution import in_tasks
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DRIVER_INDEX_BYTES = 256 << 20  # more index than this is looked up in tasks
-DRIVER_STATISTICS_BYTES = 4 << 30  # of more index than this not even the statistics are read in this process
+DRIVER_INDEX_BYTES = 256 << 20  # more bytes of index than this are looked up in tasks
+DRIVER_STATISTICS_BYTES = 4 << 30  # of more bytes of index than this, the driver does not even read the statistics
 _ASKS_FOR_FILES = re.compile(r"\binput_file_|\b_metadata\b", re.IGNORECASE)
 _FILES_ASKED_FOR = "the predicate may ask for the file of a row, which only the table's own reader knows"
-_NO_ARROW = re.compile(r"\binterval (year|month)")  # types that no task can give to Spark
-MOST_WHOLE_FILES = 500  # more files to be read whole than this are not opened one by one to see if they can be
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What the tasks need besides the plan: columns to read, the partitions' values (a row each), Spark's answers."""
+    """What the tasks need besides the plan.
+
+    `columns` are the data columns to read; `constants` has the partition columns, a row for each partition of the
+    results; `answers` are the keys for which Spark's leaves are TRUE.
+    """
 
     resolved: ResolvedTable
     format: str
@@ -70,7 +71,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A plan. `reading` is None where Spark reads all, `snapshot` where it was not needed to tell so."""
+    """A plan. `reading` is None if Spark reads everything, `snapshot` is None if that was clear without one."""
 
     plan: Plan
     reading: Reading | None = None
@@ -80,7 +81,10 @@ class Prepared:
 def prepare(
     spark: SparkSession, request: Request, resolved: ResolvedTable | None = None, known: Snapshot | None = None
 ) -> Prepared:
-    """Plan a request. `resolved` is its table as Spark's optimizer told it, `known` a snapshot to take over if it fits.
+    """Plan a request.
+
+    `resolved` is its table if Spark's optimizer has resolved it; `known` a snapshot of that table, used again if it
+    covers the indexes needed.
 
     Raises NotFound for unknown names and InvalidPredicate for a predicate that Spark refuses.
     """
@@ -95,18 +99,18 @@ def prepare(
 
 @dataclass(frozen=True)
 class _Unserved:
-    """Why no index can serve a request: a key of REASONS, and a text."""
+    """Why no index can serve a request: a key of REASONS, and a sentence."""
 
     code: str
     reason: str
 
 
 class _Preparation:
-    """One request on its way to a plan."""
+    """The state of planning one request."""
 
     def __init__(self, spark: SparkSession, request: Request, resolved: ResolvedTable) -> None:
         self._spark, self._request, self._resolved, self._base = spark, request, resolved, resolved.base
-        self._said = settings.read(resolved.settings)
+        self._settings = settings.read(resolved.settings)
         self._format = file_listing.format_of(self._base)
         self._keys = _data_keys(request.keys, self._base)
         self._chosen = self._choose()
@@ -125,7 +129,7 @@ class _Preparation:
         return chosen
 
     def prepared(self, known: Snapshot | None) -> Prepared:
-        """The plan by cost, or by the strategy that is wanted; a store that fails leaves the request to Spark."""
+        """The plan by cost, or with the forced strategy. A store that fails leaves the request to Spark."""
         wanted = self._request.strategy or self._wanted()
         uses = explain_indexes(
             [(index.definition, index.why_not) for index in self._resolved.indexes],
@@ -150,12 +154,12 @@ class _Preparation:
         return prepared
 
     def _wanted(self) -> str | None:
-        return self._said.strategy if self._resolved.native else self._said.strategy_for(self._format)
+        return self._settings.strategy if self._resolved.native else self._settings.strategy_for(self._format)
 
     def _why_unserved(self) -> _Unserved | None:
-        """Why no index can serve; None if one can."""
+        """Why no index can serve the request; None if one can."""
         indexes, predicate = self._resolved.indexes, self._resolved.predicate
-        if not self._said.enabled:
+        if not self._settings.enabled:
             return _Unserved("off", f"{settings.PREFIX}enabled is false")
         if not indexes:
             return _Unserved("no_index", "the table has no index")
@@ -180,7 +184,10 @@ class _Preparation:
         return snapshots.take(self._spark, self._resolved, indexes)
 
     def _by_cost(self, snapshot: Snapshot, uses: tuple[IndexUse, ...], *, must_pay: bool) -> Prepared:
-        """The cheapest plan; where it must pay, small tables are not looked up, and few of many partitions at first."""
+        """The cheapest plan.
+
+        With `must_pay`, a small table is not looked up, and of many partitions a sample is looked up first.
+        """
         size, share = snapshot.bytes, self._share()
         store, native = snapshot.store, self._resolved.native
         cores, files = self._resolved.cores, snapshot.files
@@ -189,13 +196,13 @@ class _Preparation:
             return self._full_scan(why_not, "too_small", uses, snapshot)
         sample = snapshot.sample() if must_pay else None
         if sample is not None:
-            reading, question = self._look_up(sample)
-            plan = make_plan(replace(question, times=size / max(sample.bytes, 1)), uses, reading.results)
+            reading, inputs = self._look_up(sample)
+            plan = make_plan(replace(inputs, scale=size / max(sample.bytes, 1)), uses, reading.results)
             if plan.strategy == FULL_SCAN:
                 why_not = f"in {len(sample.partitions)} of {len(snapshot.partitions)} partitions {plan.reason}"
                 return self._full_scan(why_not, "not_selective", uses, snapshot)
-        reading, question = self._look_up(snapshot)
-        return Prepared(make_plan(question, uses, reading.results), reading, snapshot)
+        reading, inputs = self._look_up(snapshot)
+        return Prepared(make_plan(inputs, uses, reading.results), reading, snapshot)
 
     def _full_scan(
         self, reason: str, code: str, uses: tuple[IndexUse, ...], snapshot: Snapshot | None = None
@@ -204,7 +211,7 @@ class _Preparation:
         return Prepared(plan, None, snapshot)
 
     def _require_readable(self, prepared: Prepared) -> None:
-        """Raises StoreError where tasks of ours would open base files, and cannot."""
+        """Raise StoreError if the plan has tasks of ours open base files, and they cannot."""
         told = self._resolved.native and self._resolved.partitions is not None
         strategy, reading = prepared.plan.strategy, prepared.reading
         by_spark = strategy in (FULL_SCAN, INDEX_ONLY) or (told and strategy in (BLOCKS, FILES))
@@ -212,42 +219,43 @@ class _Preparation:
         if path:
             require_readable(self._spark, self._resolved.settings, path)
 
-    def _look_up(self, snapshot: Snapshot) -> tuple[Reading, Question]:
-        request, resolved, base = self._request, self._resolved, self._base
+    def _look_up(self, snapshot: Snapshot) -> tuple[Reading, PlanInputs]:
+        resolved, base = self._resolved, self._base
         answers = spark_answers.ask(resolved.evaluate, resolved.predicate, self._chosen, snapshot.partitions)
         waits = waiting_seconds(snapshot.files, resolved.cores, snapshot.store)
         evaluate = _evaluation(self._spark, answers, resolved.cores, self._counted(), waits)
-        work = knowing(look_up_files(snapshot.partitions, snapshot.predicates, self._chosen, evaluate), self._keys)
+        results = knowing(look_up_files(snapshot.partitions, snapshot.predicates, self._chosen, evaluate), self._keys)
         read = tuple(key_columns([c for c in self._needed if c in base.columns], base.columns, snapshot.zone))
-        constants = [c.name for c in self._needed if c not in base.columns]
-        typed = snapshot.values
-        question = Question(
-            base.full_name,
-            request.predicate,
-            self._format,
-            frozenset(column.name.lower() for column in read),
-            snapshot.schema_crc,
-            resolved.cores,
-            request.count,
-            _unreadable(self._format, read, work.whole) | _untyped(constants, typed) | _defaulted(self._needed),
-            _may_skip_files(self._spark, base, self._needed),
-            bool(serde.reading(base)) and jvm_reader.available(self._spark),
-            self._said.engine_reads_only,
-            self._share(),
-            resolved.native,
-            snapshot.store,
+        known = [c.name for c in self._needed if c not in base.columns and c.name in snapshot.values.column_names]
+        constants = snapshot.values.select(known)
+        reading = Reading(resolved, self._format, read, constants, answers, results)
+        return reading, self._inputs(reading, snapshot)
+
+    def _inputs(self, reading: Reading, snapshot: Snapshot) -> PlanInputs:
+        read, whole, known = reading.columns, reading.results.whole, reading.constants.column_names
+        return PlanInputs(
+            table=self._base.full_name,
+            predicate=self._request.predicate,
+            format=self._format,
+            cores=self._resolved.cores,
+            columns=frozenset(column.name.lower() for column in read),
+            schema_crc=snapshot.schema_crc,
+            count=self._request.count,
+            unreadable=why_unreadable(self._format, read, whole, self._needed, known),
+            engine_skips=engine_skips(self._spark, self._resolved, self._needed),
+            engine_reads_only=self._settings.engine_reads_only,
+            share=self._share(),
+            store=snapshot.store,
         )
-        kept = [name for name in constants if name in typed.column_names]
-        return Reading(resolved, self._format, read, typed.select(kept), answers, work), question
 
     def _counted(self) -> list[list[str]]:
-        """The sets of keys that are counted, where counting has to pay."""
+        """The sets of keys by which rows are counted, if counting has to be quicker than Spark."""
         if not self._request.count or self._request.strategy is not None:
             return []
         return [_data_keys(one, self._base) for one in self._request.grouping_sets or [self._request.keys]]
 
     def _share(self) -> float:
-        """Roughly, what of the bytes of the files is read for the columns that are needed."""
+        """Roughly, the share of the files' bytes that the needed columns take."""
         columns = (*self._base.columns, *self._base.partition_columns)
         return 1.0 if serde.reading(self._base) else share_of_bytes(self._needed, columns)
 
@@ -255,13 +263,13 @@ class _Preparation:
 def _left(
     request: Request, table: str, error: Unsupported | StoreError, code: str, uses: tuple[IndexUse, ...] = ()
 ) -> Prepared:
-    """Spark reads all, for a reason of this code, or because a store fails."""
+    """A full scan, for a reason with this code, or because a store fails."""
     code = "store" if isinstance(error, StoreError) else code
     return Prepared(full_scan(table, request.predicate, left_to_spark(error), uses, code))
 
 
 def _unused(uses: tuple[IndexUse, ...], reason: str) -> tuple[IndexUse, ...]:
-    """None of the indexes takes part: for this reason, or for one of its own."""
+    """The same indexes as not used: for their own reason, or for this one."""
     return tuple(replace(use, used=False, reason=reason if use.used else use.reason) for use in uses)
 
 
@@ -269,23 +277,16 @@ def _why_untested(tree: Predicate) -> str:
     return "not_understood" if any(isinstance(leaf, Unknown) for leaf in leaves_of(tree)) else "not_tested"
 
 
-def _may_skip_files(spark: SparkSession, base: Table, columns: Sequence[Column]) -> bool:
-    """Whether Spark can read these columns of some of a table's files, and tasks of ours look at the others."""
-    told = not serde.reading(base) and (jvm_reader.available(spark) or base.provider != "hive")
-    hidden = any(column.name.lower() == "_metadata" for column in (*base.columns, *base.partition_columns))
-    return told and not hidden and not any(_NO_ARROW.search(column.type) for column in columns)
-
-
 def _data_keys(keys: Sequence[str], base: Table) -> list[str]:
-    """The lower-case names of the keys that lie in the files."""
+    """The names, in lower case, of those keys that are data columns and not partition columns."""
     columns = {column.name.lower() for column in base.columns}
     return [key.lower() for key in keys if key.lower() in columns]
 
 
 def _needed(resolved: ResolvedTable, request: Request) -> list[Column]:
-    """The columns that the request returns or its predicate may mention, in table order; at least one of the files'.
+    """The columns that the request returns or its predicate may mention, in table order, with at least one data column.
 
-    Those that Spark has found out are all that are needed.
+    For a scan in a plan, Spark has told all the columns that are needed.
     """
     base = resolved.base
     schema = (*base.columns, *base.partition_columns)
@@ -301,9 +302,9 @@ def _needed(resolved: ResolvedTable, request: Request) -> list[Column]:
 def _evaluation(
     spark: SparkSession, answers: Answers, cores: int, counted: Sequence[Sequence[str]], waits: float
 ) -> Callable[[Sequence[Lookup]], list[LookupResult]]:
-    """Look up in this process where little index has to be read, else in tasks.
+    """Return the function that looks up: in this process if little of the index has to be read, else in tasks.
 
-    Where sets of keys are to be `counted`, Unsupported is raised if Spark is quicker at one of them.
+    It raises Unsupported if rows are to be `counted` by sets of keys and Spark is quicker at one of them.
     """
 
     def evaluate(lookups: Sequence[Lookup]) -> list[LookupResult]:
@@ -321,34 +322,9 @@ def _evaluation(
 
 
 def _any_file(work: LookupResults) -> str:
-    """The path of one of the files; "" where there is none."""
+    """The path of any of the files; "" if there is none."""
     indexed = (path for lookup in work.lookups for path in lookup.unit.paths)
     return next(indexed, "") or next((file.status.path for file in work.whole), "")
-
-
-def _unreadable(format: str, columns: Sequence[KeyColumn], whole: Sequence[WholeFile]) -> dict[str, str]:
-    """The files to be read whole that only the engine can read, each with the reason."""
-    if len(whole) > MOST_WHOLE_FILES:
-        return {"": f"{len(whole)} files are not indexed as they are now"}
-    reasons = {}
-    for file in whole:
-        try:
-            indirect = FORMATS[format].indirect_columns(FORMATS[format].open_file(file.status.path), columns)
-            if indirect:
-                reasons[file.status.path] = f"only Spark can read {file.status.path}: {next(iter(indirect.values()))}"
-        except (Undecodable, FileNotFoundError) as e:
-            reasons[file.status.path] = f"only Spark can read {file.status.path}: {e}"
-    return reasons
-
-
-def _untyped(constants: Sequence[str], typed: pa.Table) -> dict[str, str]:
-    missing = [name for name in constants if name not in typed.column_names]
-    return {"": f"only Spark can read the values of partition column {missing[0]!r}"} if missing else {}
-
-
-def _defaulted(columns: Sequence[Column]) -> dict[str, str]:
-    found = [column.name for column in columns if column.default]
-    return {"": f"only Spark knows the default value of column {found[0]!r}"} if found else {}
 
 
 def _forced(plan: Plan, strategy: str) -> Plan:

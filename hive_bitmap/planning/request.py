@@ -1,4 +1,4 @@
-"""What a caller asks of a table, and how Spark by itself would answer it."""
+"""A request for the rows of a table, its resolved table, and how Spark alone would answer it."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Request:
-    """What a caller asked for: rows of a table, or, with `count`, how many there are."""
+    """A request for rows of a table, or, with `count`, for their number."""
 
     table: str
     predicate: str | None  # Spark SQL; None: all rows
     columns: tuple[str, ...] | None = None  # to fetch; None: all
     count: bool = False
-    strategy: str | None = None  # that the caller chose, one of STRATEGIES; None: the cheapest
-    must_pay: bool = False  # look nothing up where even the best outcome is no quicker than Spark alone
-    keys: tuple[str, ...] = ()  # columns by which rows are counted
-    grouping_sets: tuple[tuple[str, ...], ...] = ()  # sets of columns, by each of which rows are counted
+    strategy: str | None = None  # forced by the caller, one of STRATEGIES; None: the cheapest
+    must_pay: bool = False  # skip the lookup where even its best outcome is no quicker than Spark alone
+    keys: tuple[str, ...] = ()  # grouping columns of a count
+    grouping_sets: tuple[tuple[str, ...], ...] = ()  # GROUPING SETS of a count: rows are counted by each of them
 
 
 Evaluate = Callable[[SparkLeaf, Column, pa.Array], pa.Array | None]
@@ -41,12 +41,12 @@ Evaluate = Callable[[SparkLeaf, Column, pa.Array], pa.Array | None]
 
 @dataclass(frozen=True)
 class ResolvedTable:
-    """The table of a request: its indexes, the settings of the session, the predicate as a tree.
+    """The table of a request, with its indexes, the settings of the session, and the parsed predicate.
 
-    `evaluate` gives those keys of a column of which a leaf is TRUE, None if that cannot be told; `cores` is how many
-    tasks run at once. Where Spark's optimizer asks (`planned`), it is a scan of a plan, of which Spark tells more:
-    `partitions` are the values and files of those that it reads, None where it does not say, and `native` whether its
-    reader can be told blocks.
+    `evaluate(leaf, column, keys)` has Spark return those keys of a column for which a leaf is TRUE, or None if it
+    cannot tell; `cores` is how many tasks run at the same time. `planned` is true if the request is a scan in a plan of
+    Spark's optimizer, which knows more: `partitions` are the values and files of the partitions that it reads (None if
+    it does not say), and `native` tells whether its reader can be given the blocks to read.
     """
 
     base: Table
@@ -61,10 +61,13 @@ class ResolvedTable:
 
 
 def analysed(spark: SparkSession, request: Request) -> DataFrame:
-    """The request as Spark itself would answer it; raises NotFound and InvalidPredicate in Spark's words."""
+    """Return the DataFrame by which Spark alone answers the request.
+
+    Raises NotFound and InvalidPredicate, with Spark's text.
+    """
     from pyspark.errors import AnalysisException, ParseException
 
-    metastore.table_name(request.table)  # what is none is told before Java gets it
+    metastore.table_name(request.table)  # raises NotFound for text that is no table name, before the JVM sees it
     try:
         frame = spark.table(request.table)
         if request.predicate is not None:
@@ -75,12 +78,12 @@ def analysed(spark: SparkSession, request: Request) -> DataFrame:
         return frame
     except AnalysisException as e:
         if isinstance(e, ParseException):
-            require_sql(spark, request)  # it tells the place without the brackets
+            require_sql(spark, request)  # its error has the position in the user's text, without our parentheses
         raise _refused(request, e) from e
 
 
 def require_sql(spark: SparkSession, request: Request) -> None:
-    """Raise InvalidPredicate, in Spark's words, for a predicate that it refuses as it is written."""
+    """Raise InvalidPredicate, with Spark's text, if Spark refuses the predicate as written."""
     from pyspark.errors import AnalysisException
 
     require_characters(str(request.predicate))

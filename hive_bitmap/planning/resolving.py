@@ -1,4 +1,4 @@
-"""From the text of a request to its table, with indexes and settings, and the predicate, parsed once."""
+"""Resolve the table name of a request to its table, indexes and settings, and parse its predicate, once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def resolve(spark: SparkSession, request: Request) -> ResolvedTable:
-    """The resolved table of a request that names its table and holds its predicate as SQL.
+    """Return the resolved table of a request whose table is a name and whose predicate is SQL text.
 
     Raises NotFound for an unknown table and InvalidPredicate for a predicate that Spark refuses.
     """
@@ -36,5 +36,5 @@ def _parsed(spark: SparkSession, request: Request, base: Table) -> Predicate:
     try:
         return parse(request.predicate, (*base.columns, *base.partition_columns), base.name)
     except InvalidPredicate as e:
-        require_sql(spark, request)  # Spark has the last word on what that is
+        require_sql(spark, request)  # only what Spark refuses, too, is an error
         return Unknown(request.predicate, str(e))

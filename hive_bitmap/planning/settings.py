@@ -1,4 +1,4 @@
-"""What a session says of indexes: `SET hive_bitmap.enabled=false` and the like, on every kind of session."""
+"""The settings of a session that concern queries, such as `SET hive_bitmap.enabled=false`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ PREFIX = "hive_bitmap."
 
 @dataclass(frozen=True)
 class Settings:
-    """Off switches: whether indexes are used at all, whether only the engine reads base files, a wanted strategy.
+    """Whether and how queries use indexes.
 
-    With `engine_reads_only` no row comes by another way than Spark's reader, and no answer from the index alone: where
-    a policy engine filters or masks rows, it keeps doing so. `strategy` is taken wherever it can answer. Where
-    `strict`, a failure of ours in a query is raised.
+    With `engine_reads_only`, only Spark reads base files and nothing is answered from the index alone, so that the row
+    filters and masks of a policy engine stay in force. `strategy` is taken wherever it is possible. With `strict`, an
+    error of ours in a query is raised instead of leaving the query to Spark.
     """
 
     enabled: bool = True
@@ -27,13 +27,13 @@ class Settings:
     strict: bool = False
 
     def strategy_for(self, format: str) -> str | None:
-        """The wanted strategy over files of a format: `rows` of Parquet are `blocks` of ORC."""
+        """The forced strategy for files of a format: our own tasks read `rows` of Parquet, `blocks` of ORC."""
         direct = self.strategy in DIRECT_STRATEGY.values()
         return DIRECT_STRATEGY.get(format) if direct else self.strategy
 
 
 def read(conf: Mapping[str, str]) -> Settings:
-    """The settings among those of a session. Raises InvalidProperty for a value that none of them takes.
+    """Read the settings from those of a session. Raises InvalidProperty for a value that a setting does not take.
 
     >>> read({"hive_bitmap.strategy": "full_scan", "spark.app.name": "x"}).strategy
     'full scan'

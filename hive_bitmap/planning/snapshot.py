@@ -21,15 +21,15 @@ from hive_bitmap.stores.speed import LOCAL, Speed
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SAMPLED = 8  # of many partitions, looked up first where a look at all may not pay
+SAMPLED = 8  # partitions to look up first, of many, where a lookup in all of them may not pay
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The partitions that are left, what is left of the predicate in each, and their typed values, a row each.
+    """The partitions that pruning kept, the residual predicate of each, and their typed values (a row for each).
 
-    `indexes` are the names of those that were looked at, `zone` is the session's time zone, `schema_crc` the number
-    under which files are indexed now, `store` how fast the files come.
+    `indexes` are the names of the indexes whose manifests were read, `zone` is the session's time zone, `schema_crc`
+    the schema checksum of files that are indexed now, `store` how fast the files come.
     """
 
     resolved: ResolvedTable
@@ -66,9 +66,9 @@ class Snapshot:
 
 
 def take(spark: SparkSession, resolved: ResolvedTable, indexes: Sequence[Index]) -> Snapshot:
-    """The table of a request as it is now, with what these of its indexes know.
+    """Read the current state of the table of a request, and of these of its indexes.
 
-    Raises Unsupported for a folder whose layout leaves doubt, and StoreError.
+    Raises Unsupported for a folder whose layout is ambiguous, and StoreError.
     """
     base, format = resolved.base, file_listing.format_of(resolved.base)
     zone = metastore.time_zone(spark)

@@ -1,6 +1,6 @@
-"""What only Spark knows of a predicate: its leaves asked over the distinct keys of an index, once.
+"""Leaves of a predicate that only Spark can evaluate, evaluated over the distinct keys of an index.
 
-Any error on the way (`10/k` over a key that another condition excludes) leaves the leaf unanswered: all rows may match.
+After any error (such as `10/k` for a key that another conjunct excludes) the leaf has no answer: all rows may match.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
-MAX_KEYS = 200_000  # more distinct keys than these are not worth a detour
+MAX_KEYS = 200_000  # evaluating more distinct keys than this takes longer than the index may save
 FEW_KEYS = 10_000
 PLACE = "hive_bitmap_place"  # no column of an index has such a name
 
@@ -38,7 +38,7 @@ def ask(
     chosen: Mapping[str, Definition],
     states: Sequence[PartitionState],
 ) -> dict[SparkLeaf, pa.Array]:
-    """For each leaf that Spark could evaluate, the keys of which it is TRUE."""
+    """For each leaf that Spark could evaluate, the keys for which it is TRUE."""
     leaves = dict.fromkeys(leaf for leaf in leaves_of(predicate) if isinstance(leaf, SparkLeaf))
     answers = {}
     for leaf in leaves:
@@ -54,7 +54,7 @@ def ask(
 
 
 def _distinct(definition: Definition, column: str, states: Sequence[PartitionState]) -> pa.Array | None:
-    """All distinct keys of a column in the index, None if there are too many or a shard is damaged."""
+    """All distinct keys of a column in the index; None if there are more than MAX_KEYS or a shard is damaged."""
     field = next(field for field in key_fields(definition) if field.name.lower() == column.lower())
     keys = pa.array([], field.type)
     for state in states:
@@ -74,7 +74,7 @@ def _distinct(definition: Definition, column: str, states: Sequence[PartitionSta
 
 
 def true_keys(spark: SparkSession, table: str, leaf: SparkLeaf, column: Column, keys: pa.Array) -> pa.Array | None:
-    """The keys, of a column of a table, of which Spark says that the leaf is TRUE; None if it cannot say."""
+    """Those of the keys of a column for which the leaf is TRUE in Spark; None if Spark cannot evaluate it."""
     from pyspark.errors import PySparkException
     from pyspark.sql.types import BooleanType
 
@@ -89,18 +89,18 @@ def true_keys(spark: SparkSession, table: str, leaf: SparkLeaf, column: Column, 
             return None
         return at_places(keys, tested.where("answer"))
     except (PySparkException, pa.ArrowException) as e:
-        log.info("left to the rows, Spark cannot ask %s over the keys: %s", leaf.text, str(e).splitlines()[0])
+        log.info("all rows may match, Spark cannot evaluate %s over the keys: %s", leaf.text, str(e).splitlines()[0])
         return None
 
 
 def with_places(column: Column, keys: pa.Array) -> pa.Table:
-    """Keys of a column under its name, and at which place each stands (PLACE, int32)."""
+    """A table of the keys, under the name of their column, and their positions (PLACE, int32)."""
     return pa.table({column.name: keys, PLACE: pa.array(range(len(keys)), pa.int32())})
 
 
 def at_places(keys: pa.Array, found: DataFrame) -> pa.Array:
-    """The keys at the places that a DataFrame made of `with_places` still has."""
+    """The keys whose positions are left in a DataFrame that was made from `with_places`."""
     places = found.select(PLACE)
-    if len(keys) <= FEW_KEYS:  # few rows that lie in the plan are collected without a job
+    if len(keys) <= FEW_KEYS:  # Spark collects a small LocalRelation without a job
         return keys.take(pa.array([row[0] for row in places.collect()], pa.int32()))
     return keys.take(places.toArrow().column(0).combine_chunks())

@@ -1,4 +1,4 @@
-"""From the types of tables and of Arrow to Spark's own."""
+"""Spark's schema of a table, and DataFrames made of Arrow tables."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ _seen: TtlCache[tuple[str, str], tuple[Table, Mapping[str, str], StructType]] = 
 
 
 def schema_of(spark: SparkSession, name: str, base: Table, settings: Mapping[str, str]) -> StructType:
-    """The schema of `spark.table(name)`, a table that the metastore now tells to be `base`.
+    """Return the schema of `spark.table(name)`, which in the metastore is now `base`.
 
-    A session remembers tables; one that knows this as it was before another session altered it looks at it anew. To ask
-    takes as long as a small plan, so the schema is kept for as long as the metastore and the settings tell the same.
+    Spark caches tables: if its schema differs from the metastore's, because another session altered the table, Spark is
+    made to read it again. The schema is cached while `base` and the settings stay the same, because analysing a table
+    takes as long as planning a small query.
     """
     where = (base.database, base.name)
     kept = _seen.get(spark, where, catalog.INDEXES_REMEMBERED)
@@ -39,7 +40,7 @@ def schema_of(spark: SparkSession, name: str, base: Table, settings: Mapping[str
 
 
 def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """The rows as a DataFrame. By itself PySpark takes a timestamp without a zone for one in the session's zone."""
+    """The rows as a DataFrame; timestamps without a zone become TIMESTAMP_NTZ, where PySpark's default is TIMESTAMP."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return data_frame(spark, rows, from_arrow_schema(rows.schema, prefer_timestamp_ntz=True))

@@ -1,4 +1,4 @@
-"""The table and its indexes as they are at this moment: partitions, files, published manifests."""
+"""The current state of a table and its indexes: partitions, files, published manifests."""
 
 from __future__ import annotations
 
@@ -34,24 +34,28 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
-# hashes of the files in partitions of tables
+# By table: the hash of the file listing of each partition, as last seen.
 _followed: TtlCache[tuple[str, str], dict[Values, int]] = TtlCache(most=256)
 
 
 def partitions_left(
     base: Table, found: Sequence[Values], predicate: Predicate, evaluate: Evaluate
 ) -> tuple[list[int], list[Predicate], pa.Table]:
-    """Which partitions the predicate leaves something of, what it leaves, and their typed values, a row each."""
+    """Prune partitions: the numbers of those kept, the residual predicate of each, and their typed values.
+
+    A partition is kept unless the predicate is FALSE or NULL for all its rows. The table has a row for each kept
+    partition; see `typed_values`.
+    """
     if not base.partition_columns:
         return [0], [predicate], pa.table({"": [0]})
     typed = typed_values(base.partition_columns, found)
-    left = residuals(predicate, base.partition_columns, typed, _asked(base, predicate, typed, evaluate))
+    left = residuals(predicate, base.partition_columns, typed, _answers(base, predicate, typed, evaluate))
     kept = [number for number, rest in enumerate(left) if not isinstance(rest, Constant) or rest.value is True]
     return kept, [left[number] for number in kept], typed.take(pa.array(kept, pa.int64()))
 
 
-def _asked(base: Table, predicate: Predicate, typed: pa.Table, evaluate: Evaluate) -> Answers:
-    """What Spark says of the functions of one partition column, over the values that there are."""
+def _answers(base: Table, predicate: Predicate, typed: pa.Table, evaluate: Evaluate) -> Answers:
+    """For each leaf that Spark evaluates over one partition column, the existing values for which it is TRUE."""
     columns = {column.name.lower(): column for column in base.partition_columns if column.name in typed.column_names}
     answers = {}
     for leaf in leaves_of(predicate):
@@ -69,15 +73,16 @@ def states(
     indexes: Sequence[Index],
     schemas: Sequence[int] | None,
 ) -> list[PartitionState]:
-    """Files and manifests of each partition. Raises Unsupported for a folder whose layout leaves doubt.
+    """Return the files and manifests of each partition. Raises Unsupported for a folder whose layout is ambiguous.
 
-    Where `schemas` are given, keys mean what they meant only in files that were indexed under one of these numbers.
+    `schemas` are the schema checksums under which an indexed file's keys are still valid; files indexed under another
+    one count as unindexed. None: any checksum is valid.
     """
     manifests: list[dict[str, Manifest]] = [{} for _ in partitions]
     threads = max((stores.parallel(partition.location) for partition in partitions), default=1)
     for index in indexes:
         folders = catalog.states(spark, index, catalog.INDEXES_REMEMBERED)
-        _hold(manifests, index, [folders.get(partition.values) for partition in partitions], schemas, threads)
+        _add_manifests(manifests, index, [folders.get(partition.values) for partition in partitions], schemas, threads)
     files = each(lambda partition: tuple(files_of(base, partition.location)), partitions, threads)
     return _states(base, [partition.values for partition in partitions], files, manifests)
 
@@ -90,10 +95,10 @@ def states_of(
     indexes: Sequence[Index],
     schemas: Sequence[int] | None,
 ) -> list[PartitionState]:
-    """The same of partitions whose files Spark has listed; `typed` are their values, a row each.
+    """Do the same for partitions whose files Spark has listed; `typed` has a row of typed values for each.
 
-    Spark shows values as their types have them, `1` where the metastore says `01`: an index partition is found by the
-    typed values, and not at all where these do not tell it from another one.
+    Spark prints a partition value by its type, `1` where the metastore has `01`, so index partitions are matched by
+    typed values. Where several index partitions have equal typed values, none of them is used.
     """
     manifests: list[dict[str, Manifest]] = [{} for _ in partitions]
     threads = max((stores.parallel(files[0].path) for _, files in partitions if files), default=1)
@@ -105,25 +110,26 @@ def states_of(
         for values, row in zip(spelled, _rows(base, typed_values(base.partition_columns, spelled)), strict=True):
             by_value.setdefault(row, []).append(folders[values])
         found = [by_value.get(row, []) for row in wanted]
-        _hold(manifests, index, [one[0] if len(one) == 1 else None for one in found], schemas, threads)
+        _add_manifests(manifests, index, [one[0] if len(one) == 1 else None for one in found], schemas, threads)
     return _states(base, [values for values, _ in partitions], [files for _, files in partitions], manifests)
 
 
-def _hold(
+def _add_manifests(
     manifests: Sequence[dict[str, Manifest]],
     index: Index,
     folders: Sequence[str | None],
     schemas: Sequence[int] | None,
     threads: int,
 ) -> None:
-    """Add what an index knows of each partition, in these folders, to what is known of it."""
-    found = each(lambda folder: _held(index, folder, schemas), folders, threads)
-    for held, one in zip(manifests, found, strict=True):
-        held.update({} if one is None else {index.definition.name: one})
+    """Add to each partition's manifests, by index name, the one that the index published in this folder."""
+    found = each(lambda folder: _manifest(index, folder, schemas), folders, threads)
+    for of_partition, one in zip(manifests, found, strict=True):
+        if one is not None:
+            of_partition[index.definition.name] = one
 
 
 def _rows(base: Table, typed: pa.Table) -> list[tuple[Any, ...]]:
-    """Typed partition values as tuples; where a column could not be typed none of them equals another."""
+    """Typed partition values as tuples. If a column could not be typed, no two of them are equal."""
     if any(column.name not in typed.column_names for column in base.partition_columns):
         return [(number, object()) for number in range(typed.num_rows)]
     columns = [typed[column.name].to_pylist() for column in base.partition_columns]
@@ -138,15 +144,16 @@ def _states(
 ) -> list[PartitionState]:
     names = [column.name for column in base.partition_columns]
     return [
-        PartitionState(partition_name(names, mine), mine, listed, held)
-        for mine, listed, held in zip(values, files, manifests, strict=True)
+        PartitionState(partition_name(names, mine), mine, listed, known)
+        for mine, listed, known in zip(values, files, manifests, strict=True)
     ]
 
 
 def follow(spark: SparkSession, base: Table, found: Sequence[PartitionState]) -> None:
-    """Have the session forget the files that it listed, where these are others than when this was last asked.
+    """Make the session list the table's files anew if they changed since the last call.
 
-    It may remember those of another day; a query that reads a table twice, once through the index, would see both.
+    Spark caches listings. A query that reads a table twice, once through the index and once by Spark's scan, would
+    otherwise mix two states of it.
     """
     where = (base.database, base.name)
     before = _followed.get(spark, where, math.inf) or {}
@@ -157,7 +164,11 @@ def follow(spark: SparkSession, base: Table, found: Sequence[PartitionState]) ->
 
 
 def typed_values(columns: Sequence[Column], values: Sequence[Values]) -> pa.Table:
-    """Partition values in the Arrow types of their columns, a row each; one of an odd type or value is left out."""
+    """Return partition values in the Arrow types of their columns, a row for each partition.
+
+    A column is left out if its type is not simple or if one of its values is not in canonical form. The column ""
+    numbers the rows.
+    """
     arrays = {"": pa.array(range(len(values)))}  # keeps the number of rows where every column is left out
     for position, column in enumerate(columns):
         texts = [value[position] for value in values]
@@ -168,7 +179,7 @@ def typed_values(columns: Sequence[Column], values: Sequence[Values]) -> pa.Tabl
 
 
 def _value(type: str, text: str) -> Any:
-    """What Spark makes of a partition value; None for what is left to Spark."""
+    """The value that Spark reads from the text of a partition value; None for what only Spark can tell."""
     if not is_simple(KeyColumn("", type)):
         return None
     match type:
@@ -186,8 +197,8 @@ def _value(type: str, text: str) -> Any:
             return None
 
 
-def _held(index: Index, folder: str | None, schemas: Sequence[int] | None) -> Manifest | None:
-    """What an index knows of a partition; None where it does not cover it, or is damaged."""
+def _manifest(index: Index, folder: str | None, schemas: Sequence[int] | None) -> Manifest | None:
+    """The manifest of an index for a partition; None if it does not cover the partition or is damaged."""
     if folder is None or not generation.is_of(folder, index.definition):
         return None
     try:
@@ -202,7 +213,7 @@ def _held(index: Index, folder: str | None, schemas: Sequence[int] | None) -> Ma
 
 
 def _without(found: Manifest, others: pa.ChunkedArray) -> Manifest:
-    """The manifest with these files as not indexed."""
+    """The manifest with these files marked as unindexed."""
     place = found.files.schema.get_field_index("shard")
     shards = pc.if_else(others, pa.scalar(None, pa.string()), found.files["shard"])
     reasons = pc.if_else(others, "indexed under another time zone or schema", found.files["reason"])

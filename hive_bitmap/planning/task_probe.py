@@ -1,7 +1,7 @@
 """Whether tasks can open the files of a table: they run on other machines, with another Python and other rights.
 
-Asked once a session and store, by a small job, before tasks are first relied on: rows that they cannot read would end
-the query, where Spark alone can answer it.
+Before a plan first relies on tasks, a small job has each open a file, once for each session and store. A plan whose
+tasks cannot read the files would fail, where Spark alone can answer the query.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from hive_bitmap.tasks.distribution import cause, in_tasks, parallelism
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-GOOD, BAD = 3600.0, 300.0  # seconds for which an answer holds
+GOOD, BAD = 3600.0, 300.0  # seconds for which an answer is cached
 _good: TtlCache[tuple[str, str], bool] = TtlCache(most=64)
 _bad: TtlCache[tuple[str, str], str] = TtlCache(most=64)
 
 
 def require_readable(spark: SparkSession, settings: Mapping[str, str], path: str) -> None:
-    """Raise StoreError where tasks cannot open the file at this path; none are asked where they run beside us."""
+    """Raise StoreError if tasks cannot open the file at this path. No job runs if tasks run on the driver's machine."""
     if settings.get("spark.master", "").startswith("local"):
         return
     store = parts(path)[:2]
@@ -33,7 +33,7 @@ def require_readable(spark: SparkSession, settings: Mapping[str, str], path: str
     reason = _bad.get(spark, store, BAD)
     if reason is None:
         try:
-            _ask(spark, path)
+            _open_in_tasks(spark, path)
         except StoreError as e:
             reason = str(e)
             _bad.keep(spark, store, reason)
@@ -43,15 +43,15 @@ def require_readable(spark: SparkSession, settings: Mapping[str, str], path: str
     raise StoreError(f"tasks cannot read the files of {'://'.join(store)}: {reason}")
 
 
-def _ask(spark: SparkSession, path: str) -> None:
+def _open_in_tasks(spark: SparkSession, path: str) -> None:
     try:
         in_tasks(spark, [path] * parallelism(spark), _open)
-    except Exception as e:  # py4j's errors have no parent that is there without py4j
+    except Exception as e:  # py4j's errors have no base class that can be imported without py4j
         raise StoreError(cause(e)) from e
 
 
 def _open(path: str) -> None:
-    """Open a file here; one that is gone meanwhile was not hidden from us, but on a disk that is not the driver's."""
+    """Ask for a file where this task runs. A file of a store may be deleted meanwhile; a local one must be there."""
     try:
         stores.status(path)
     except FileNotFoundError as e:

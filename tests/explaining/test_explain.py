@@ -95,7 +95,7 @@ def test_text_in_full() -> None:
             " bytes  400 B   700 B   57 %",
             "  rows  1,251   5,020   25 %",
             "",
-            "block map: a row a file, a cell a block",
+            "block map: one row per file, one cell per block",
             "selected rows: · none  ░ <1 %  ▒ <10 %  ▓ <50 %  █ more  ? not known to the index as it is now",
             "k=1  one.parquet    ··░░▒▒▓▓██  1,251 of 5,000 rows",
             "k=1  two.parquet    ····        0 of 20 rows",
