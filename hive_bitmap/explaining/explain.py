@@ -31,7 +31,7 @@ TAIL_WIDTH = 32
 
 
 def to_text(plan: Plan, width: int | None = None, color: bool = False) -> str:
-    """The plan as lines of at most `width` characters (default: the terminal's width, or 100), with or without colours."""
+    """The plan as lines of at most `width` characters (the terminal's width, or 100), with ANSI colours if `color`."""
     columns = width or shutil.get_terminal_size((100, 24)).columns
     console = Console(
         width=columns,
