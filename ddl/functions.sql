@@ -1,15 +1,16 @@
--- Functions over the bitmaps of index tables, for SQL users of Spark 4; persistent, as tables are. Into a database:
---   spark-sql --database tools -f ddl/functions.sql
---   hive-bitmap sql -f ddl/functions.sql              (into the current one, `default`)
--- docs/format.md tells what the bytes mean. Bitmaps are combined as plain ones, and only those of one block have rows
--- in common: join on `_bucketname` and `_offset`. The shorter one is taken to end in zeros. The rows of a plain bitmap
--- are counted by Spark's own bitmap_count(_bitmaps). NULL gives NULL; a bitmap that contradicts itself is an error.
--- Spark takes SQL functions in SELECT and WHERE; to sort by one, to explode one, or for the ON of a join, give it a
--- name in a subquery. Each body is a query, for Spark takes no functions inside functions where they are mere
--- expressions with lambdas; and its parameters go once into an array, for Spark else evaluates an argument wherever it
--- is named.
+-- Functions over the bitmaps of index tables, for SQL users of Spark 4. They are persistent, as tables are.
+-- Create them by
+--   spark-sql --database tools -f ddl/functions.sql   (in the database `tools`)
+--   hive-bitmap sql -f ddl/functions.sql              (in the current database, `default`)
+-- docs/format.md specifies the bytes. To combine bitmaps, convert them to plain ones. Only bitmaps of one block have
+-- rows in common: join on `_bucketname` and `_offset`. A shorter bitmap counts as padded with zeros. Spark's own
+-- bitmap_count(_bitmaps) counts the rows of a plain bitmap. NULL gives NULL; an inconsistent bitmap is an error.
+-- Spark accepts SQL functions in SELECT and WHERE. To sort by one, to explode one, or to use one in the ON of a join,
+-- give it a name in a subquery.
+-- Each body is a query, because Spark accepts no functions inside functions that are mere expressions with lambdas. The
+-- parameters go into an array once, because Spark otherwise evaluates an argument wherever it is named.
 
--- Gap: each byte 0x00 or 0xFF as often as its run is long. Text in ISO-8859-1 has one character a byte.
+-- Gap: repeat each byte 0x00 or 0xFF as often as its run is long. Text in ISO-8859-1 has one character per byte.
 CREATE OR REPLACE FUNCTION plain_from_gap(bitmaps BINARY, gap_lengths ARRAY<INT>)
 RETURNS BINARY
 COMMENT 'plain_from_gap(_bitmaps, _gap_lengths): the plain bitmap of a gap-coded one'
@@ -39,8 +40,8 @@ RETURN SELECT transform(array(bitmaps), bytes -> bitmap_count(bytes) + 8 * aggre
     (total, more) -> total + more))[0]
   FROM (SELECT 1);
 
--- EWAH: a marker tells how many words lie between it and the next one. As a number a word is big-endian, as bytes it is
--- little-endian, so all digits are turned round, words and digits, and those of each byte once more.
+-- EWAH: a marker says how many words lie between it and the next marker. The digits of a word are big-endian, its bytes
+-- little-endian. So the order of the words and of all digits is reversed, and the two digits of each byte once more.
 CREATE OR REPLACE FUNCTION ewah_count(bitmaps ARRAY<BIGINT>)
 RETURNS BIGINT
 COMMENT 'ewah_count(_bitmaps): how many rows an EWAH bitmap has'
@@ -86,7 +87,7 @@ RETURN SELECT transform(array(bitmaps), stored -> CASE
   END)[0]
   FROM (SELECT 1);
 
--- Plain: 64 rows at a time, as digits, and as numbers only where the digits do not tell.
+-- Plain: 64 rows at a time, compared as hexadecimal digits, and combined as numbers only if the digits do not decide.
 CREATE OR REPLACE FUNCTION plain_and(a BINARY, b BINARY)
 RETURNS BINARY
 COMMENT 'plain_and(a, b): the rows that both plain bitmaps of a block have'
@@ -129,7 +130,7 @@ RETURN SELECT transform(array(struct(a, b)), two -> unhex(left(array_join(zip_wi
     2 * greatest(length(two.a), length(two.b)))))[0]
   FROM (SELECT 1);
 
--- Row r of 64 is bit r % 8 of byte r / 8, and the first byte is the highest of the number: so bit r ^ 56.
+-- Row r of 64 is bit r % 8 of byte r / 8. The first byte is the highest byte of the number, so the row is bit r ^ 56.
 CREATE OR REPLACE FUNCTION plain_rows(bitmaps BINARY)
 RETURNS ARRAY<INT>
 COMMENT 'plain_rows(_bitmaps): the rows of a plain bitmap, from 0, ascending'
@@ -148,7 +149,7 @@ COMMENT 'plain_contains(_bitmaps, row): whether a plain bitmap has this row of t
 RETURN row >= 0
   AND shiftright(CAST(conv('0' || hex(substring(bitmaps, row DIV 8 + 1, 1)), 16, 10) AS INT), row % 8) & 1 = 1;
 
--- Files: Spark names those of Parquet and ORC tables with three slashes and percent-encoded, index tables do neither.
+-- Files: for Parquet and ORC tables, Spark's paths have three slashes and are percent-encoded. Index tables do neither.
 CREATE OR REPLACE FUNCTION bucketname(file STRING)
 RETURNS STRING
 COMMENT 'bucketname(input_file_name()): how index tables name a file that Spark itself read'

@@ -1,24 +1,25 @@
--- Index tables as DDL, one of each kind: what `hive-bitmap create` registers, for those who manage tables by scripts.
--- They are plain EXTERNAL tables for Hive 2.3, Hive 4 and Spark. The base table of these is
+-- Index tables as DDL, one of each kind, as `hive-bitmap create` registers them: for those who manage tables by
+-- scripts. They are plain EXTERNAL tables for Hive 2.3, Hive 4 and Spark. Their base table is
 --   CREATE TABLE flights (carrier string, tailnum string, distance int) PARTITIONED BY (month int)
--- An index table lies beside its base table and is called <db>__<table>_<index>__; its columns are the indexed columns
--- with the base table's names and types, then where the rows are, then the bitmaps; docs/format.md has the bytes.
--- The properties hive_bitmap.* make a table an index of this package; without them it is only a table.
--- ${indexes} is the folder for them: SET indexes=/warehouse/indexes; in Spark, --hivevar indexes=.. in Hive.
+-- An index table is in the database of its base table and is called <db>__<table>_<index>__. Its columns are the
+-- indexed columns with the base table's names and types, then the place of the rows, then the bitmaps. docs/format.md
+-- specifies the bytes. The properties hive_bitmap.* make a table an index of this package; without them it is only a
+-- table.
+-- ${indexes} is the folder of the tables: SET indexes=/warehouse/indexes; in Spark, --hivevar indexes=.. in Hive.
 
--- plain: one bit a row of the block
+-- plain: one bit per row of the block
 CREATE EXTERNAL TABLE default__flights_carrier_plain__ (
   carrier string, `_bucketname` string, `_offset` bigint, `_bitmaps` binary
 ) PARTITIONED BY (month int) STORED AS PARQUET
 LOCATION '${indexes}/default__flights_carrier_plain__';
 
--- gap (the default): runs of 0x00 and 0xFF bytes are stored once, their lengths beside them
+-- gap (the default): each run of 0x00 or 0xFF bytes is stored as one byte, and its length in a second column
 CREATE EXTERNAL TABLE default__flights_carrier_gap__ (
   carrier string, `_bucketname` string, `_offset` bigint, `_bitmaps` binary, `_gap_lengths` array<int>
 ) PARTITIONED BY (month int) STORED AS PARQUET
 LOCATION '${indexes}/default__flights_carrier_gap__';
 
--- ewah: the words of Hive 0.8 to 2.3, for its EWAH_BITMAP_* functions
+-- ewah: the words that Hive 0.8 to 2.3 stores, for its EWAH_BITMAP_* functions
 CREATE EXTERNAL TABLE default__flights_carrier_ewah__ (
   carrier string, `_bucketname` string, `_offset` bigint, `_bitmaps` array<bigint>
 ) PARTITIONED BY (month int) STORED AS PARQUET

@@ -1,15 +1,15 @@
--- Index tables in Spark's SQL, with the functions of functions.sql in the current database. The base table is
+-- How to use index tables in Spark SQL, with the functions of functions.sql in the current database. The base table is
 --   CREATE TABLE flights (carrier string, tailnum string, distance int) PARTITIONED BY (month int)
--- and its indexes were made by `hive-bitmap create flights carrier tailnum`.
--- An index table knows the files that its last build saw, as they were then: see docs/guide/recipes.md.
+-- and its indexes were created by `hive-bitmap create flights carrier tailnum`.
+-- An index table describes the files as its last build saw them: see docs/guide/recipes.md.
 
--- The keys, with the files and the rows that have them.
+-- Each key, with the number of files and rows that have it.
 SELECT carrier, count(DISTINCT `_bucketname`) AS files, sum(gap_count(`_bitmaps`, `_gap_lengths`)) AS found
 FROM default__flights_carrier__
 GROUP BY carrier;
 
--- Two indexes: the blocks with rows that have both keys, and how many. A row has one key, so of several keys the rows
--- add up.
+-- Two indexes: the blocks that contain rows with both keys, and the number of these rows. A row has only one key of a
+-- column, so the counts of several keys add up.
 SELECT `_bucketname`, `_offset`, sum(found) AS found
 FROM (
   SELECT `_bucketname`, `_offset`, bitmap_count(plain_and(
@@ -19,7 +19,7 @@ FROM (
 WHERE found > 0
 GROUP BY `_bucketname`, `_offset`;
 
--- The rows of a block that have the first key and not the second: row numbers, from 0.
+-- The rows of a block that have the first key and not the second, as row numbers from 0.
 SELECT `_bucketname`, `_offset`, explode(only_first) AS row
 FROM (
   SELECT `_bucketname`, `_offset`, plain_rows(plain_and_not(
@@ -28,9 +28,9 @@ FROM (
   FROM (SELECT * FROM default__flights_carrier__ WHERE carrier = 'AA') c
   LEFT JOIN (SELECT * FROM default__flights_tailnum__ WHERE tailnum = 'N1') t USING (`_bucketname`, `_offset`));
 
--- Files back to the base table, those that the index does not know included. Spark reads Parquet and ORC itself and
--- percent-encodes their names, which bucketname() undoes; names of other tables are input_file_name() as it is.
--- The names are looked at behind the scan: hive_bitmap.sql spares the reading, too.
+-- From files back to the rows of the base table, including files that the index does not know. Spark reads Parquet and
+-- ORC itself and percent-encodes their file names, which bucketname() undoes. For other tables, use input_file_name()
+-- unchanged. The file names are compared after the scan; hive_bitmap.sql avoids the reading too.
 SELECT carrier, tailnum, distance, month
 FROM (SELECT *, bucketname(input_file_name()) AS file FROM flights)
 WHERE carrier = 'UA' AND tailnum = 'N1' AND (

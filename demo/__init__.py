@@ -1,1 +1,1 @@
-"""The demonstration: real flights, indexed, queried and explained, in a local Spark."""
+"""The demo: index, query and explain a table of real flights in a local Spark."""

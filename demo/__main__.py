@@ -1,4 +1,4 @@
-"""`make demo`, or `python -m demo`: load the flights, index them, ask, compare, and draw where the answers lie."""
+"""`make demo`, or `python -m demo`: load flights, index them, run queries, compare with Spark, and draw a block map."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from hive_bitmap.explaining.measures import percent, seconds, size
 WAREHOUSE = Path("demo-warehouse")
 TABLES = ("flights", "flights_by_month")
 NOTES = (
-    "Each is plain SQL, run with the indexes and with hive_bitmap.enabled = false. Times are the median of three "
-    "warm runs of each, planning included; rows are compared as multisets, with their types.\n"
-    "Blocks and bytes are those that the plan opens. Where it is a full scan, the planner found that an index would "
-    "save too little: it takes as long as Spark alone, and the time to find that.\n"
+    "Each query is plain SQL and runs with the indexes and with hive_bitmap.enabled = false. Times are the median of "
+    "three warm runs of each, planning included. Rows are compared as multisets, with their types.\n"
+    "Blocks and bytes are those that the plan reads. A full scan means that the planner found an index to save too "
+    "little: the query then takes as long as with Spark alone, plus the time to find that out.\n"
 )
 
 
 def main() -> int:
-    """0 when every answer equals Spark's own, else 1."""
+    """Run the demo. Return the exit status: 0 if every answer equals Spark's own, else 1."""
     console = Console(highlight=False)
     console.rule(f"[bold]hive_bitmap[/]: a year's flights from New York, {flights.YEARS} times")
     _clear(WAREHOUSE)
     with _step(console, "Spark started"):
         spark = hive_bitmap.session(WAREHOUSE, app_name="hive_bitmap demo")
-    copies = f"{flights.ROWS * flights.YEARS:,} flights (those of 2013 once for each of {flights.YEARS} years)"
-    with _step(console, f"{copies} loaded, as Parquet and as ORC with a partition a month"):
+    copies = f"{flights.ROWS * flights.YEARS:,} flights (those of 2013, repeated for each of {flights.YEARS} years)"
+    with _step(console, f"{copies} loaded, as Parquet, and as ORC with one partition per month"):
         flights.load(spark)
     for table in TABLES:
         _build(console, spark, table)
@@ -50,13 +50,13 @@ def main() -> int:
     _show_map(console, outcomes[0])
     spark.stop()
     if not all(outcome.equal for outcome in outcomes):
-        console.print("[bold red]An answer differs from Spark's own: this is a bug of hive_bitmap.")
+        console.print("[bold red]An answer differs from Spark's own: this is a bug in hive_bitmap.")
         return 1
     return 0
 
 
 def _clear(warehouse: Path) -> None:
-    """Remove the warehouse of an earlier run, and no other folder."""
+    """Remove the warehouse of an earlier run. Raise SystemExit for any other folder."""
     if warehouse.exists() and not (warehouse / ".metastore").is_dir():
         raise SystemExit(f"{warehouse.absolute()} is not a warehouse of this demo; move it away")
     shutil.rmtree(warehouse, ignore_errors=True)
@@ -75,15 +75,15 @@ def _build(console: Console, spark: SparkSession, table: str) -> None:
         reports = hive_bitmap.build(spark, table, INDEXED)
     base, index = reports[0].base_bytes, sum(report.index_bytes for report in reports)
     console.print(
-        f"[green]✓[/] {table}: {len(reports)} indexes ({', '.join(INDEXED)}) of {size(index)} beside {size(base)} "
-        f"of data [dim]in {seconds(reports[0].seconds)}, one pass"
+        f"[green]✓[/] {table}: {len(reports)} indexes ({', '.join(INDEXED)}), {size(index)} for {size(base)} of data, "
+        f"[dim]built in one pass in {seconds(reports[0].seconds)}"
     )
 
 
 def _ask_all(console: Console, spark: SparkSession) -> list[Outcome]:
     outcomes = []
     for question in QUESTIONS:
-        with console.status(f"[dim]asking: {question.text}"):
+        with console.status(f"[dim]running: {question.text}"):
             outcomes.append(ask(spark, question))
         console.print(
             Text.assemble("? ", (question.text, "bold"), "\n  ", (question.sql, "dim"))
@@ -95,8 +95,8 @@ def _ask_all(console: Console, spark: SparkSession) -> list[Outcome]:
 
 
 def outcomes_table(outcomes: Iterable[Outcome]) -> Table:
-    """A row a question: what is read for it, and how long it takes, with and without indexes."""
-    table = Table(box=SIMPLE_HEAD, title="Answers through the indexes, and by Spark alone", title_justify="left")
+    """Return a table with a row per question: what its query reads and how long it takes, with and without indexes."""
+    table = Table(box=SIMPLE_HEAD, title="Queries with the indexes, and with Spark alone", title_justify="left")
     table.add_column("question")
     table.add_column("strategy")
     for heading in ("rows", "blocks\nto read", "bytes\nto read", "time\nindexed", "time\nSpark", "same"):
@@ -122,12 +122,12 @@ def _cells(outcome: Outcome) -> list[Text]:
 
 
 def _show_offsets(console: Console, spark: SparkSession, outcome: Outcome) -> None:
-    """Write the result file that readers of Hive's compact indexes take, and show its beginning."""
+    """Write a result file for readers of Hive's compact indexes, and show its first lines."""
     path = WAREHOUSE / "anchorage.offsets"
     hive_bitmap.write_offsets(spark, outcome.question.table, outcome.question.predicate, str(path))
     lines = path.read_text().splitlines()
     console.print(
-        f"[green]✓[/] the offsets of its blocks, {len(lines)} file(s), for readers of compact indexes: {path}"
+        f"[green]✓[/] result file for readers of Hive's compact indexes, with the offsets of {len(lines)} files: {path}"
     )
     for line in lines[:2]:
         visible = line.rpartition("/")[2].replace("\x01", " ^A ").replace("\x02", " ^B ")
@@ -140,7 +140,7 @@ def _show_map(console: Console, outcome: Outcome) -> None:
     console.print(Text.from_ansi(text) if console.is_terminal else Text(text))
     page = WAREHOUSE / "anchorage.html"
     page.write_text(to_html(outcome.plan), encoding="utf-8")
-    console.print(f"\n[green]✓[/] the same as a page, with every block: {page.absolute().as_uri()}")
+    console.print(f"\n[green]✓[/] the same as an HTML page, with every block: {page.absolute().as_uri()}")
 
 
 if __name__ == "__main__":

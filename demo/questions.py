@@ -1,4 +1,4 @@
-"""What a traveller or an airline would ask, and how an answer is compared with Spark's own."""
+"""The demo's queries, and the comparison of their results and times with those of Spark alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REPEATS = 3
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked in words, and in SQL: some columns, or counts, of the rows of a table that satisfy a predicate."""
+    """A question in words, and its query: columns or counts of the rows of a table that satisfy a predicate."""
 
     text: str
     table: str
@@ -35,9 +35,10 @@ class Question:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One question, answered with the indexes and without. `rows` are those of the result.
+    """The result of one question, with and without the indexes.
 
-    Times are seconds, the median of some warm runs.
+    `rows` is the number of rows of the result, `equal` says whether both results are the same. `with_index` and
+    `without` are seconds, the median of some warm runs.
     """
 
     question: Question
@@ -70,7 +71,7 @@ QUESTIONS = [
 
 
 def ask(spark: SparkSession, question: Question) -> Outcome:
-    """Answer it both ways, warm, as plain SQL; the rows are compared as multisets, their types too."""
+    """Run the query as plain SQL with and without the indexes, warm, and compare rows (as multisets) and types."""
 
     def indexed() -> pa.Table:
         return spark.sql(question.sql).toArrow()
@@ -91,16 +92,16 @@ def ask(spark: SparkSession, question: Question) -> Outcome:
 
 
 def _plan(spark: SparkSession, question: Question) -> Plan:
-    """The plan that the query has; of one that was too small for a lookup, with what there is to read of the table."""
+    """Return the plan of the query: a full scan with the figures of the table if it was too small for a lookup."""
     (relation,) = hive_bitmap.explain(question.sql, spark).relations
     plan = relation.plan
     if plan is None:
         plan = replace(hive_bitmap.plan(spark, question.table, question.predicate), strategy=FULL_SCAN)
-    return replace(plan, predicate=question.predicate)  # as it was asked, not as Spark has it in its plan
+    return replace(plan, predicate=question.predicate)  # as the question has it, not as Spark's plan has it
 
 
 def _to_read(plan: Plan) -> tuple[int, int]:
-    """Blocks and bytes of the table that the plan's strategy opens, as the plan counts them."""
+    """Return the blocks and bytes of the table that the plan's strategy reads, as the plan counts them."""
     match plan.strategy:
         case "full scan":
             return plan.blocks_total or 0, plan.bytes_total or 0

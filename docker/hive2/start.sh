@@ -1,5 +1,6 @@
-# HiveServer2, out of $SHARED/hive2, where its log is too. Hive 2 casts the loader of its classes to URLClassLoader, which
-# Java's own has not been since 9: Hadoop's launcher makes such a loader for all but Java's packages.
+# Start HiveServer2 in $SHARED/hive2, where its log is too. Hive 2 casts its class loader to URLClassLoader, which
+# Java's own class loader has not been since Java 9. Hadoop's launcher provides such a loader for all packages except
+# Java's.
 set -eu
 umask 0
 mkdir -p "$SHARED/hive2"
@@ -12,7 +13,7 @@ for package in java.lang java.lang.reflect java.lang.invoke java.io java.net jav
     sun.util.calendar; do
     opened="$opened --add-opens=java.base/$package=ALL-UNNAMED"
 done
-# shellcheck disable=SC2086 # options, each a word
+# shellcheck disable=SC2086 # $opened is a list of options, one per word
 exec java -Xmx768m $opened -Dshared="$SHARED" -Dhadoop.tmp.dir="$SHARED/hive2/unpacked" -cp "$HADOOP_CLASSPATH" \
     org.apache.hadoop.util.RunJar /opt/hive/lib/hive-service-2.3.10.jar org.apache.hive.service.server.HiveServer2 \
     >> log 2>&1

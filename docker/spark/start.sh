@@ -1,4 +1,4 @@
-# Spark's Thrift Server, out of $SHARED/spark.
+# Start Spark's Thrift Server in $SHARED/spark.
 set -eu
 umask 0
 mkdir -p "$SHARED/spark"
