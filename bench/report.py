@@ -164,7 +164,7 @@ def _grouped(found: Sequence[Grouped]) -> Table:
 
 
 def _overheads(found: Sequence[Overhead]) -> Table:
-    table = _table("What looking costs where no index helps: a query analysed, not run")
+    table = _table("Planning overhead without a usable index: queries planned, not run")
     _columns(table, [""], ["Spark", "hive_bitmap", "added"])
     for each in found:
         times = [seconds(each.race.median(name)) for name in (SPARK, OURS)]

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 # Tests are over before the better compiler pays: with the quick one alone a young Spark takes half the time of the CPU.
 # Alone it would get a code cache that a Spark fills within a minute, and then it compiles the same again and again.
 _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
+# Without libhadoop each change of a file's mode is a process: https://github.com/apache/hadoop/blob/rel/release-3.4.1/
+# hadoop-common-project/hadoop-common/src/main/java/org/apache/hadoop/fs/RawLocalFileSystem.java (setPermission).
+_JAVA_OPTIONS += " -Djdk.lang.Process.launchMechanism=VFORK"
 os.environ.setdefault("SPARK_SUBMIT_OPTS", _JAVA_OPTIONS)
 # Of the Spark that all tests share: a heap that need not grow first, and a metastore that is lost if the machine dies.
 _SHARED = "-XX:MetaspaceSize=512m -Xms1g -Xmn400m -Dderby.system.durability=test"
@@ -77,7 +80,12 @@ def pytest_report_header(config: pytest.Config) -> str:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Local Spark on two cores with a Derby metastore, as `hive_bitmap.session` makes it."""
     warehouse = tmp_path_factory.mktemp("warehouse")
-    conf = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "2"}
+    conf = {
+        "spark.driver.memory": "2g",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.ui.explainMode": "simple",  # nobody looks at the plan that Spark prints for its UI
+        "spark.hadoop.hive.warehouse.subdir.inherit.perms": "false",  # four processes for each new folder
+    }
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("SPARK_SUBMIT_OPTS", f"{os.environ['SPARK_SUBMIT_OPTS']} {_SHARED}")
         running = session(warehouse, app_name="hive_bitmap tests", master="local[2]", conf=conf)

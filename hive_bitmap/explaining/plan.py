@@ -12,19 +12,19 @@ from hive_bitmap.selecting.candidates import LookupResults
 INDEX_ONLY, ROWS, BLOCKS, FILES, FULL_SCAN = "index only", "rows", "blocks", "files", "full scan"
 STRATEGIES = (INDEX_ONLY, ROWS, BLOCKS, FILES, FULL_SCAN)
 REASONS = {
-    "no_index": "the table has no index that can be used",
-    "not_tested": "no index has a column that the condition tests, or a key that is counted",
-    "not_understood": "what the condition says of the indexed columns is not understood",
-    "not_fresh": "no file is indexed as it is now",
-    "not_selective": "reading all costs no more",
-    "too_small": "all of it is read in less time than planning takes",
+    "no_index": "the table has no usable index",
+    "not_tested": "the condition tests no indexed column, or a grouping column is not indexed",
+    "not_understood": "the condition on the indexed columns is not understood",
+    "not_fresh": "every file is new or changed since the index was built",
+    "not_selective": "a full scan costs no more",
+    "too_small": "Spark reads all of it in less time than planning takes",
     "unsupported": "the table, its layout or a setting of the session is not supported",
     "cached": "the rows are in the session's cache",
-    "off": "a setting switches indexes off",
-    "away": "the Python process of the server that decides is starting, or has ended",
+    "off": "a setting switches indexes off, or forces a full scan",
+    "away": "the Python process of the server, which decides, is starting or has ended",
     "late": "planning took longer than hive_bitmap.planning_seconds",
-    "store": "the store of the files fails, or does not let us in",
-    "error": "something failed; the log says what",
+    "store": "the store of the files fails or denies access",
+    "error": "something failed; the log has the details",
 }
 # The base files of the partitions that pruning kept, a row for each.
 FILES_SCHEMA = pa.schema(
