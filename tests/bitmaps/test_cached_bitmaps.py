@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.bitmaps import ENCODINGS, gap, selection
-from hive_bitmap.bitmaps.cached_bitmaps import CachedBitmaps, EncodedBitmaps, Sparse
+from hive_bitmap.bitmaps.cached_bitmaps import CachedBitmaps, PlainBitmaps, SparseBitmaps
 from hive_bitmap.bitmaps.keybytes import key_bytes
 from hive_bitmap.errors import CorruptBitmap
 
@@ -86,10 +86,10 @@ def test_bitmaps_asked_for_are_those_of_their_rows(encoding: str, codes: list[np
 @pytest.mark.parametrize(
     ("codes", "form"),
     [
-        pytest.param(np.arange(100_000) % 2, EncodedBitmaps, id="half of the rows"),
-        pytest.param(np.random.default_rng(1).integers(0, 50, 100_000), EncodedBitmaps, id="a row in fifty"),
-        pytest.param(np.random.default_rng(1).integers(0, 500, 100_000), Sparse, id="a row in five hundred"),
-        pytest.param(np.arange(100_000) // 10_000, Sparse, id="long runs"),
+        pytest.param(np.arange(100_000) % 2, PlainBitmaps, id="half of the rows"),
+        pytest.param(np.random.default_rng(1).integers(0, 50, 100_000), PlainBitmaps, id="a row in fifty"),
+        pytest.param(np.random.default_rng(1).integers(0, 500, 100_000), SparseBitmaps, id="a row in five hundred"),
+        pytest.param(np.arange(100_000) // 10_000, SparseBitmaps, id="long runs"),
     ],
 )
 def test_gap_bitmaps_are_kept_in_little_memory(codes: np.ndarray, form: type) -> None:
