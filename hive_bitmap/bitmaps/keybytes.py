@@ -130,4 +130,3 @@ def _by_sort(codes: NDArray[Any], keys: int) -> tuple[NDArray[np.int64], KeyByte
     first = np.flatnonzero(changes(code))
     position = (byte & word((1 << (shift - 3)) - 1)).astype(np.int64)
     return code[first].astype(np.int64), KeyBytes(rows, np.append(first, len(code)), position, value)
-

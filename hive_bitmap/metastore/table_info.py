@@ -75,7 +75,7 @@ def quote(name: str) -> str:
 
 
 def literal(text: str) -> str:
-    """Quote text as an SQL string literal.
+    """Quote text as an SQL string literal, for sessions whose `spark.sql.parser.escapedStringLiterals` is false.
 
     >>> literal("it's")
     "'it\\\\'s'"

@@ -50,7 +50,7 @@ def open_cluster(options: Options, scheme: str, authority: str) -> Hdfs:
         os.environ.setdefault("HADOOP_USER_NAME", user)  # the client takes the user name only from here
     attempts = str(options.number("attempts"))
     config = {"dfs.client.failover.max.attempts": attempts, **_BOUNDS}
-    config |= options.beginning("dfs.", "fs.defaultFS", "fs.viewfs.", "hadoop.security.", "hadoop.rpc.")
+    config |= options.with_prefixes("dfs.", "fs.defaultFS", "fs.viewfs.", "hadoop.security.", "hadoop.rpc.")
     try:
         return Hdfs(Client(url, config), options.number("attempts"), options.number("parallel"))
     except (RuntimeError, OSError, ValueError) as e:
@@ -88,9 +88,7 @@ class Hdfs:
             raise NotADirectoryError(f"not a folder but a file: {path}")
         named = [(one.path.rstrip("/").rpartition("/")[2], one) for one in found]
         files = [_status(prefix + name, one) for name, one in named if not one.isdir]
-        return Listing(
-            sorted(files, key=lambda file: file.path), sorted(name for name, one in named if one.isdir)
-        )
+        return Listing(sorted(files, key=lambda file: file.path), sorted(name for name, one in named if one.isdir))
 
     def look(self, path: str) -> tuple[FileStatus, bytes]:
         return status_and_tail(self, path)

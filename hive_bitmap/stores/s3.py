@@ -21,7 +21,9 @@ DEFAULT_PROVIDERS = (
     "TemporaryAWSCredentialsProvider, SimpleAWSCredentialsProvider, EnvironmentVariableCredentialsProvider, "
     "IAMInstanceCredentialsProvider"
 )
-_AWS_ENDPOINT = re.compile(r"(?:https?://)?(?:.*\.)?s3[.-](?:dualstack\.|fips\.)?(?:([a-z0-9-]+)\.)?amazonaws\.com(?:\.cn)?/?")
+_AWS_ENDPOINT = re.compile(
+    r"(?:https?://)?(?:.*\.)?s3[.-](?:dualstack\.|fips\.)?(?:([a-z0-9-]+)\.)?amazonaws\.com(?:\.cn)?/?"
+)
 _ENCRYPTIONS = {
     "AES256": "AES256",
     "SSE-S3": "AES256",
