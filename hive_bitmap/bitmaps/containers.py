@@ -125,14 +125,14 @@ def _check(found: Containers, rows: NDArray[np.int64]) -> None:
     ordered = (row[1:] >= (row + length)[:-1]) | (holder[1:] != holder[:-1])
     _require_each(ordered, owner[holder[1:]], m, "its runs are out of order")
     _require_each(row + length <= room[holder], owner[holder], m, "it has a run behind the last row")
-    held = segment_sums(length, offsets_of(found.runs[coded]))
-    _require_each(held == cardinality[coded], owner[coded], m, "a cardinality in its header is wrong")
+    counted = segment_sums(length, offsets_of(found.runs[coded]))
+    _require_each(counted == cardinality[coded], owner[coded], m, "a cardinality in its header is wrong")
 
     dense = found.kind == BITS
     at, owner, room = found.at[dense], owner[dense], room[dense]
     size = np.full(len(at), BITS_SIZE)
-    held = segment_sums(np.bitwise_count(found.data[spans(at, size)]), offsets_of(size))
-    _require_each(held == cardinality[dense], owner, m, "a cardinality in its header is wrong")
+    counted = segment_sums(np.bitwise_count(found.data[spans(at, size)]), offsets_of(size))
+    _require_each(counted == cardinality[dense], owner, m, "a cardinality in its header is wrong")
     used = byte_lengths(room)
     over = segment_sums(found.data[spans(at + used, size - used)], offsets_of(size - used))
     inside = (over == 0) & (found.data[at + used - 1] & ~tail_bits(room) == 0)

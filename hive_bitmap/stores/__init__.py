@@ -1,8 +1,9 @@
 """Read and write files and folders in any store, by their Hadoop paths. This is the only entry point of the package.
 
-Each kind of store is a module: `local`, `s3`, `clouds` (Google, Azure), `hdfs`, `libhdfs`. All functions raise
+Each kind of store is a module: `local`, `s3`, `clouds` (Google, Azure), `hdfs`, `libhdfs`. Functions raise
 FileNotFoundError for a file or folder that does not exist, and StoreError for a store that cannot be reached or still
-fails after the configured number of attempts; queries then fall back to plain Spark.
+fails after the configured number of attempts; queries then fall back to plain Spark. Other errors of the local file
+system are OSErrors.
 """
 
 from __future__ import annotations

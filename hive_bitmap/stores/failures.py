@@ -33,13 +33,13 @@ def summary(error: BaseException) -> str:
     """
     text = str(error) or type(error).__name__
     if found := _CODE.search(text):
-        said = ": ".join(part.strip() for part in found.groups() if part)
+        message = ": ".join(part.strip() for part in found.groups() if part)
     else:
         line = text.strip().splitlines()[0]
-        said = re.sub(r"RPCError\(\"(?:[a-z.]+\.)?(\w+)\", \"([^\\]*).*", r"\1: \2", line)
-        if (status := _STATUS.search(text)) and status[1].strip() not in said:
-            said = f"{said}: {status[1].strip()}"
-    return _SECRETS.sub(r"\1...", said)[:_MOST_CHARACTERS].rstrip(": ")
+        message = re.sub(r"RPCError\(\"(?:[a-z.]+\.)?(\w+)\", \"([^\\]*).*", r"\1: \2", line)
+        if (status := _STATUS.search(text)) and status[1].strip() not in message:
+            message = f"{message}: {status[1].strip()}"
+    return _SECRETS.sub(r"\1...", message)[:_MOST_CHARACTERS].rstrip(": ")
 
 
 def failed(what: str, error: BaseException, advice: str = "") -> StoreError:

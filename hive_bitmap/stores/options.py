@@ -1,8 +1,8 @@
 """The settings of stores: those of the session's Hadoop configuration, read in the driver and sent along with tasks.
 
 Stores read their settings by Hadoop's names. Session settings with the prefix PREFIX override them, for example
-`hive_bitmap.stores.fs.s3a.endpoint`; without a JVM (Spark Connect) they are the only way to set them. Settings that
-Hadoop does not have (OWN) have the same prefix.
+`hive_bitmap.stores.fs.s3a.endpoint`; over Spark Connect, where the Hadoop configuration cannot be read, these can take
+its place. Settings that Hadoop does not have (OWN) have the same prefix.
 """
 
 from __future__ import annotations
