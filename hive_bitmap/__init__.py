@@ -6,9 +6,9 @@
     print(hive_bitmap.plan(spark, "flights", "carrier = 'UA'"))
     hive_bitmap.scan(spark, "flights", "carrier = 'UA' AND origin = 'JFK'")
 
-Names are imported when they are first used, so that the parts that need no Spark load without it; but `session` and
-`sql` at once, for they would else be hidden by the modules of the same names. Whether all packages are there that they
-need is asked then, too.
+Names are imported when they are first used, so that the parts that do not need Spark can be loaded without it. The
+first use also checks that the required packages are installed. `session` and `sql` are imported at once, because
+otherwise the submodules of the same names would hide them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import hive_bitmap.sql  # noqa: F401 - once it is loaded, the module does not hide the function below any more
+import hive_bitmap.sql  # noqa: F401 - loaded before the function of the same name, which it would hide otherwise
 from hive_bitmap.catalyst.sql_text import sql
 from hive_bitmap.packages import require
 from hive_bitmap.session import session

@@ -1,4 +1,4 @@
-"""`hive-bitmap`, which is `python -m hive_bitmap` too: the command line, once it is sure that it can be imported."""
+"""The command `hive-bitmap`, or `python -m hive_bitmap`: check the required packages, then run the CLI."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from hive_bitmap.packages import PROGRAM, require
 
 
 def main() -> int:
-    """Run the program's own command line; returns the exit status."""
+    """Run the command line and return the exit status."""
     try:
         require(PROGRAM)
     except MissingPackage as e:
-        print(f"hive-bitmap: {e}", file=sys.stderr)  # noqa: T201 - the one line that an error is told in
+        print(f"hive-bitmap: {e}", file=sys.stderr)  # noqa: T201 - the CLI prints errors in the same way
         return 1
     from hive_bitmap import cli
 

@@ -1,4 +1,4 @@
-"""A column as the metastore knows it: a name and Spark's simple type string."""
+"""Columns of tables: their names and Spark types."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hive_bitmap.errors import NotFound
 class Column:
     """A column of a table. `type` is Spark's simple string: `int`, `decimal(10,2)`, `string collate UTF8_LCASE`.
 
-    `default` says that Spark shows files without the column as if they held a value (ADD COLUMN .. DEFAULT).
+    `default` says that Spark reads a default value from files that lack the column (ADD COLUMN .. DEFAULT).
     """
 
     name: str
@@ -21,7 +21,7 @@ class Column:
 
 
 def find(columns: Iterable[Column], name: str, where: str) -> Column:
-    """The column of that name, whatever the case; NotFound names the columns that exist."""
+    """Return the column of that name, ignoring case; raise NotFound, which lists the columns of `where`."""
     columns = tuple(columns)
     for column in columns:
         if column.name.lower() == name.lower():

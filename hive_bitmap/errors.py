@@ -1,4 +1,4 @@
-"""What can go wrong, told in one sentence each: what was asked, what is there, and what to do."""
+"""The errors of hive_bitmap. A message is one sentence: what was requested, what exists, and what to do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The known name that is most like this one, whatever the case; empty where none is.
+    """Return the known name that is most similar to this one, ignoring case; "" if none is similar.
 
     >>> nearest("Encodng", ["encoding", "comment"]), nearest("prop1", ["encoding", "comment"])
     ('encoding', '')
@@ -18,7 +18,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """What to add to an error about an unknown name: a question; empty where no known name is like it."""
+    """Return a "did you mean" question for an error message about an unknown name; "" if no known name is similar."""
     meant = nearest(name, known)
     return f"; did you mean {meant!r}?" if meant else ""
 
@@ -28,11 +28,11 @@ class HiveBitmapError(Exception):
 
 
 class NotFound(HiveBitmapError):
-    """A table, column, partition or index that does not exist; the message names those that do."""
+    """A table, column, partition or index that does not exist; the message lists those that do."""
 
     @classmethod
     def of(cls, kind: str, name: str, known: Iterable[str], where: str = "") -> NotFound:
-        """The error for `name`, with what exists in its place, and what of that is probably meant.
+        """Create the error for `name`, with the names that exist and the one that was probably meant.
 
         >>> str(NotFound.of("column", "agee", ["age", "id"], "table db.t"))
         "no column 'agee' in table db.t; known: age, id; did you mean 'age'?"
@@ -46,7 +46,7 @@ class MissingPackage(HiveBitmapError, ImportError):
 
 
 class AlreadyExists(HiveBitmapError):
-    """An index or table of that name is there already."""
+    """An index or table of that name that already exists."""
 
 
 class Unsupported(HiveBitmapError):
@@ -54,26 +54,26 @@ class Unsupported(HiveBitmapError):
 
 
 class InvalidProperty(HiveBitmapError):
-    """An unknown property, or a value that it does not take; the message lists what it takes."""
+    """An unknown property, or an invalid value of one; the message lists the valid ones."""
 
 
 class InvalidPredicate(HiveBitmapError):
-    """A predicate that is not SQL; the message tells the position and the reason."""
+    """A predicate that is not valid SQL; the message says where and why."""
 
     @classmethod
     def at(cls, text: str, offset: int, reason: str) -> InvalidPredicate:
-        """The error that tells where in the text (line and column from 1) and why."""
+        """Create the error for a position in the text, which it gives as line and column, counted from 1."""
         before = text[:offset]
         column = offset - (before.rfind("\n") + 1) + 1
         return cls(f"line {before.count(chr(10)) + 1}, column {column}: {reason}, in {text!r}")
 
 
 class InvalidStatement(HiveBitmapError):
-    """A statement that neither dialect has; the message tells line, column, what stands there and what may."""
+    """A statement of neither dialect; the message gives line, column, what was found there and what was expected."""
 
 
 class Undecodable(HiveBitmapError):
-    """A base file whose values might not be read as the engine reads them: it stays unindexed, for this reason."""
+    """A base file whose values might be read differently than by the engine; it stays unindexed for this reason."""
 
 
 class CorruptBitmap(HiveBitmapError):
@@ -81,24 +81,24 @@ class CorruptBitmap(HiveBitmapError):
 
 
 class CorruptIndex(HiveBitmapError):
-    """A shard or manifest that is missing, truncated or damaged: its base files are read whole."""
+    """A shard or manifest that is missing, truncated or damaged; its base files are read completely."""
 
 
 class BuildFailed(HiveBitmapError):
-    """A build that could not finish; what was published before it is untouched."""
+    """A build that could not finish; the published generation is unchanged."""
 
 
 class FileChanged(HiveBitmapError):
-    """A base file was replaced or vanished between planning and reading: plan again."""
+    """A base file that was replaced or deleted between planning and reading; plan the query again."""
 
 
 class StoreError(HiveBitmapError):
-    """A store of files that cannot be reached, does not let us in, or fails: queries are left to Spark alone."""
+    """A store that cannot be reached, denies access, or fails; queries then fall back to plain Spark."""
 
 
 class ServerError(HiveBitmapError):
-    """A server that cannot be reached, lets us not in, refuses a statement or gives no answer; the message says why."""
+    """A server that cannot be reached, denies access, rejects a statement or does not answer; the message says why."""
 
 
 class NotPermitted(ServerError):
-    """A statement that the server lets others run; the message says which."""
+    """A statement that the server does not permit this user to run; the message says which."""

@@ -1,4 +1,4 @@
-"""Spark 4 runs on Java 17 or newer; say so before Spark fails with a stack trace of its own."""
+"""Check that Java 17 or newer is installed, which Spark 4 needs, before Spark fails with a stack trace."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _ADVICE = (
 
 
 def executable() -> str:
-    """The `java` that Spark will start: that of JAVA_HOME, else the first on PATH.
+    """Return the path of the `java` that Spark will start: that of JAVA_HOME, else the first on PATH.
 
-    Raises HiveBitmapError where there is none.
+    Raises HiveBitmapError if there is none.
     """
     home = os.environ.get("JAVA_HOME")
     found = shutil.which(os.path.join(home, "bin", "java")) if home else shutil.which("java")
@@ -31,19 +31,19 @@ def executable() -> str:
 
 
 def version(java: str) -> int:
-    """The feature release of `java`: 17 for 17.0.15, 8 for 1.8.0_402.
+    """Return the feature release of `java`: 17 for 17.0.15, 8 for 1.8.0_402.
 
-    Raises HiveBitmapError where it does not tell (macOS has a `java` that only says that there is none).
+    Raises HiveBitmapError if `java` fails, like the stub of macOS, which only says that Java is not installed.
     """
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    match = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
-    if told.returncode or not match:
-        raise HiveBitmapError(f"{java} -version failed: {told.stderr.strip()}; {_ADVICE}")
+    done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    match = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
+    if done.returncode or not match:
+        raise HiveBitmapError(f"{java} -version failed: {done.stderr.strip()}; {_ADVICE}")
     return int(match[1])
 
 
 def require() -> None:
-    """Raise HiveBitmapError unless Spark's Java is there and new enough."""
+    """Raise HiveBitmapError unless the Java that Spark will start is new enough."""
     java = executable()
     found = version(java)
     if found < OLDEST:

@@ -1,7 +1,7 @@
-"""The packages that hive_bitmap needs, and what to install where one is missing or too old; its own files.
+"""Check that the packages that hive_bitmap needs are installed, and locate data files of the package.
 
-Each process asks once, before it imports any of them: at the first call, when the program starts, and when a task
-starts, for an executor has a Python of its own.
+Each process checks once, before it imports any of them: the driver at the first call, the program when it starts, and
+the Python worker of an executor, which may lack packages that the driver has, when it runs its first task.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import Any
 
 from hive_bitmap.errors import MissingPackage
 
-# As setup.cfg declares them; a test compares. Lower bounds were run (`make compat VERSIONS=lowest`). pyarrow before 21
-# cannot be told to leave extension types alone, and pyarrow 18 ends the process over a damaged ORC file.
+# The same as in setup.cfg, as a test checks. `make compat VERSIONS=lowest` tests the lower bounds. pyarrow before 21
+# has no option to ignore extension types, and pyarrow 18 aborts the process at a damaged ORC file.
 TASK = ("pyarrow>=21", "numpy>=2", "duckdb>=1.2", "sqlglot>=26", "cachetools>=5.3", "pyorc>=0.9")
-# PySpark refuses `mapInArrow` and Spark Connect without pandas, and warns of pandas 3; pandas before 2.2.2 cannot be
-# imported beside numpy 2.
+# PySpark requires pandas for `mapInArrow` and Spark Connect, and warns about pandas 3. pandas before 2.2.2 does not
+# support numpy 2.
 DRIVER = ("pyspark>=4.0,<4.4", "pandas>=2.2.2,<3", *TASK, "rich>=13")
 PROGRAM = (*DRIVER, "click>=8.1", "prompt_toolkit>=3.0")
 
@@ -36,18 +36,18 @@ _REQUIREMENT = re.compile(r"(?P<name>\w+)>=(?P<oldest>[\d.]+)")
 
 @lru_cache
 def require(needed: tuple[str, ...] = DRIVER) -> None:
-    """Raise MissingPackage unless these packages are installed here, none of them older than it may be."""
-    _refuse(needed, "")
+    """Raise MissingPackage unless these packages are installed in this environment, in the required versions."""
+    _require_installed(needed, "")
 
 
 @lru_cache
 def file_of(package: str, name: str) -> Path:
-    """A file of ours for Spark, which reads no zip: a copy where the package came as one (`spark.submit.pyFiles`)."""
+    """Return the path of a data file; a temporary copy if the package is in a zip (`spark.submit.pyFiles`)."""
     return _copies.enter_context(as_file(files(package) / name))
 
 
 def require_connect() -> None:
-    """Raise MissingPackage unless the client of Spark Connect can be imported; PySpark's own word is a traceback."""
+    """Raise MissingPackage unless the client of Spark Connect can be imported; PySpark would fail with a traceback."""
     missing = [name for name in ("grpc", "grpc_status") if find_spec(name) is None]
     if missing:
         raise MissingPackage(
@@ -57,10 +57,10 @@ def require_connect() -> None:
 
 
 def for_tasks(run: Callable[..., Iterator[Any]], /, **given: Any) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """`run`, with these arguments, as what `mapInArrow` sends to tasks.
+    """Return `run` with these arguments as a function for `mapInArrow`, which first checks the executor's packages.
 
-    A task looks for its packages first. Were `run` sent by its name alone, a Python that lacks hive_bitmap or a package
-    would fail with a traceback of what tries to find it; `checked` is no function of a module, so it is sent as it is.
+    `run` itself is pickled by name, so unpickling it fails with a traceback if the executor lacks hive_bitmap or a
+    package. `checked` is a nested function, which is pickled by value, so it can run and raise a clear error.
     """
     from pyspark import cloudpickle
 
@@ -89,11 +89,11 @@ def for_tasks(run: Callable[..., Iterator[Any]], /, **given: Any) -> Callable[[I
 
 @lru_cache
 def require_in_task() -> None:
-    """Raise MissingPackage unless this process, an executor's, has what tasks need."""
-    _refuse(TASK, f"an executor on {socket.gethostname()}: ")
+    """Raise MissingPackage unless this process, a Python worker of an executor, has the packages that tasks need."""
+    _require_installed(TASK, f"an executor on {socket.gethostname()}: ")
 
 
-def _refuse(needed: Sequence[str], where: str) -> None:
+def _require_installed(needed: Sequence[str], where: str) -> None:
     found = {requirement: problem for requirement in needed if (problem := _problem(requirement))}
     if not found:
         return
@@ -106,7 +106,7 @@ def _refuse(needed: Sequence[str], where: str) -> None:
 
 
 def _problem(requirement: str) -> str:
-    """What is wrong with a package; empty where nothing is.
+    """Return what is wrong with a required package; "" if nothing is.
 
     >>> _problem("numpy>=2"), _problem("numpy>=1000")[:6], _problem("no_such_package>=1")
     ('', 'numpy ', 'no_such_package is not installed')
@@ -118,13 +118,13 @@ def _problem(requirement: str) -> str:
         return f"{name} is not installed"
     try:
         found = version(name)
-    except PackageNotFoundError:  # it came without a version, as Spark's own folder of Python does: it is tried
+    except PackageNotFoundError:  # without metadata, like pyspark from SPARK_HOME/python: assume that it fits
         return ""
     return f"{name} is {found}" if _numbers(found) < _numbers(oldest) else ""
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """The release of a version, for comparison.
+    """Return the release numbers of a version, for comparison.
 
     >>> _numbers("2.2.0rc1") < _numbers("2.2.2") < _numbers("2.10") < _numbers("10.dev1")
     True

@@ -1,4 +1,4 @@
-"""Many small waits at once: listings, manifests and links of thousands of partitions, files of a store far away."""
+"""Run I/O operations in threads, such as listings for thousands of partitions or reads from remote stores."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from typing import TypeVar
 
-THREADS = 16  # a store answers that many questions of one client at once; local disks need fewer
+THREADS = 16  # stores serve so many requests of a client at once; local disks need fewer
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 def each(function: Callable[[Item], Result], items: Iterable[Item], threads: int = THREADS) -> list[Result]:
-    """The result of the function for each item, in their order; raises what the first of them raised."""
+    """Return function(item) for each item, in order; raise the error of the first item that failed."""
     found = list(items)
     if len(found) < 2 or threads < 2:
         return [function(item) for item in found]
-    contexts = [copy_context() for _ in found]  # a thread reaches stores as the one that waits for it
+    contexts = [copy_context() for _ in found]  # threads use the store settings of the calling thread
     with ThreadPoolExecutor(min(threads, len(found))) as pool:
         return list(pool.map(lambda context, item: context.run(function, item), contexts, found))
 
 
 def ahead(function: Callable[[Item], Result], items: Iterable[Item], most: int) -> Iterator[Result]:
-    """The result of the function for each item, in their order; while one is used, the next ones are worked on.
+    """Yield function(item) for each item, in order, and compute results ahead of the consumer.
 
-    No more than `most` items are under way or done but not yet used: with 1 they are done one after the other, without
-    threads. Raises what the first of them raised; the others are waited for then.
+    At most `most` results are in progress or not yet consumed; with 1, items are processed one after the other without
+    threads. Raises the error of the first item that failed, after the other items in progress have ended.
     """
     if most < 2:
         yield from map(function, items)
@@ -43,22 +43,21 @@ def ahead(function: Callable[[Item], Result], items: Iterable[Item], most: int) 
 
 
 def batches(items: Iterable[Item], weight: Callable[[Item], float], most: int, heaviest: float) -> Iterator[list[Item]]:
-    """The items in order, those in one list that may be worked on at the same time.
+    """Cut the items, in order, into lists of at most `most` items with a total weight of at most `heaviest`.
 
-    A list has no more than `most`, and together these weigh no more than `heaviest`: an item that alone weighs more has
-    a list of its own.
+    An item that is heavier than that gets a list of its own.
 
     >>> list(batches([1, 2, 3, 9, 1, 1, 1, 1], float, 3, 5))
     [[1, 2], [3], [9], [1, 1, 1], [1]]
     """
     together: list[Item] = []
-    held = 0.0
+    total = 0.0
     for item in items:
         more = weight(item)
-        if together and (len(together) == most or held + more > heaviest):
+        if together and (len(together) == most or total + more > heaviest):
             yield together
-            together, held = [], 0.0
+            together, total = [], 0.0
         together.append(item)
-        held += more
+        total += more
     if together:
         yield together

@@ -1,7 +1,7 @@
-"""A Spark session that needs no installation: Spark in this process's JVM, its Derby metastore in the warehouse folder.
+"""Create a Spark session, by default a local one whose Derby metastore is inside the warehouse folder.
 
-One process at a time may use such a warehouse. A session that is already there is used as it is; an existing Spark or
-Hive configuration is used where the warehouse is None.
+Such a warehouse can be used by one process at a time. An active session is used as it is. If the warehouse is None, the
+existing configuration of Spark or Hive is used.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hive_bitmap.packages import file_of, require, require_connect
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Any of these in a configuration says which metastore is meant.
+# A configuration with any of these properties names a metastore.
 _METASTORE_KEYS = ("hive.metastore.uris", "javax.jdo.option.ConnectionURL")
 
 
@@ -31,12 +31,12 @@ def session(
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """The active session, else a new one: on the folder `warehouse`, or on the existing configuration where it is None.
+    """Return the active session, or create one on the folder `warehouse`, or on the existing configuration if None.
 
-    Queries of a new session use the indexes (`hive_bitmap.enable`).
-    `master` is `local[*]` for a warehouse folder, else that of the configuration. `conf` overrides any setting.
-    Raises HiveBitmapError where Java or a package is missing or too old, where another process holds the warehouse, and
-    where the warehouse is None but no configuration names a metastore.
+    Queries of a new session use the indexes (see `hive_bitmap.enable`). `master` defaults to `local[*]` for a warehouse
+    folder, else to that of the configuration. `conf` overrides any setting. Raises HiveBitmapError if Java or a package
+    is missing or too old, if another process uses the warehouse, and if the warehouse is None but no configuration
+    names a metastore.
     """
     require()
     from pyspark.sql import SparkSession
@@ -70,17 +70,17 @@ def session(
 
 
 def default_warehouse() -> str | None:
-    """What a command uses where the user names no warehouse: None where a configuration names a metastore."""
+    """Return the default of commands for `warehouse`: None if SPARK_REMOTE or a configuration names one."""
     return None if "SPARK_REMOTE" in os.environ or any(_named_metastores()) else "warehouse"
 
 
 def _embedded(warehouse: Path) -> dict[str, str]:
-    """Settings of a local session; the metastore lies in a hidden folder, where no table can be."""
+    """Return the settings of a local session, whose metastore is in a hidden folder so that no table can be there."""
     metastore = warehouse / ".metastore"
     if warehouse.exists() and not warehouse.is_dir():
         raise HiveBitmapError(f"warehouse {warehouse} is no folder")
     metastore.mkdir(parents=True, exist_ok=True)
-    # The workers must run the very interpreter that pickled the functions for them.
+    # Workers must run the same interpreter that pickles functions for them.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     log4j = file_of("hive_bitmap", "log4j2.properties").as_uri()
     return {
@@ -93,7 +93,7 @@ def _embedded(warehouse: Path) -> dict[str, str]:
             f'-Dlog4j2.configurationFile={log4j} "-Dderby.stream.error.file={metastore / "derby.log"}"'
         ),
         "spark.driver.memory": "2g",
-        # The loopback needs no name service, which laptops off the net do not have.
+        # The loopback address works without DNS, so also on a laptop that is offline.
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
@@ -104,7 +104,7 @@ def _embedded(warehouse: Path) -> dict[str, str]:
 
 
 def _configured() -> dict[str, str]:
-    """What Spark would not find by itself of the existing configuration: HIVE_CONF_DIR is not on its class path."""
+    """Return the settings in HIVE_CONF_DIR, which Spark would not find, since that folder is not on its class path."""
     if default_warehouse() is not None:
         raise HiveBitmapError(
             "no existing configuration names a metastore (hive-site.xml or spark-defaults.conf in SPARK_CONF_DIR, "
@@ -118,7 +118,7 @@ def _configured() -> dict[str, str]:
 
 
 def _named_metastores() -> Iterator[str]:
-    """The metastores that hive-site.xml and spark-defaults.conf files name, wherever Spark or Hive would look."""
+    """Yield the metastores that hive-site.xml and spark-defaults.conf name, in the folders of Spark and Hive."""
     folders = [os.environ.get(name) for name in ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "HIVE_CONF_DIR")]
     if "SPARK_HOME" in os.environ:
         folders.append(os.path.join(os.environ["SPARK_HOME"], "conf"))
@@ -128,7 +128,7 @@ def _named_metastores() -> Iterator[str]:
 
 
 def _hive_site(path: Path) -> dict[str, str]:
-    """The properties of a Hadoop configuration file; none where there is no such file."""
+    """Return the properties of a Hadoop configuration file; none if the file does not exist."""
     if not path.is_file():
         return {}
     try:
@@ -139,7 +139,7 @@ def _hive_site(path: Path) -> dict[str, str]:
 
 
 def _spark_defaults(path: Path) -> dict[str, str]:
-    """The Hadoop properties of a spark-defaults.conf (`key value` or `key=value` a line), without `spark.hadoop.`."""
+    """Return the properties of a spark-defaults.conf (lines `key value` or `key=value`), without `spark.hadoop.`."""
     if not path.is_file():
         return {}
     lines = (line.strip() for line in path.read_text().splitlines())
@@ -148,7 +148,7 @@ def _spark_defaults(path: Path) -> dict[str, str]:
 
 
 def _open_metastore(spark: SparkSession, warehouse: Path) -> None:
-    """Ask the metastore something now, so that a warehouse in use fails here and not in the first statement."""
+    """Access the metastore, so that a warehouse in use by another process fails here and not at the first statement."""
     from pyspark.errors import PySparkException
 
     try:

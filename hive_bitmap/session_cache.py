@@ -1,4 +1,4 @@
-"""What a session was told a moment ago, which a query need not ask the metastore again."""
+"""TTL cache of values by session, so that queries need not read the metastore again within a few seconds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ V = TypeVar("V")
 
 
 class TtlCache(Generic[K, V]):
-    """Values by key, each kept for a session and no longer than it: the newest of its keys, `most` of them."""
+    """A cache of the `most` newest values of each session, by key. The values of a session are dropped with it."""
 
     def __init__(self, most: int = 4096) -> None:
         self._most = most
@@ -24,13 +24,13 @@ class TtlCache(Generic[K, V]):
         self._lock = Lock()
 
     def get(self, spark: SparkSession, key: K, seconds: float) -> V | None:
-        """What was kept in the last `seconds`; None if nothing was."""
+        """Return the value that was added in the last `seconds`; None if there is none."""
         with self._lock:
             found = self._kept.get(spark, {}).get(key)
         return found[1] if found is not None and time.monotonic() - found[0] < seconds else None
 
     def keep(self, spark: SparkSession, key: K, value: V) -> None:
-        """Keep a value that was told now."""
+        """Add a value, as of now."""
         with self._lock:
             mine = self._kept.setdefault(spark, {})
             mine.pop(key, None)
@@ -39,11 +39,11 @@ class TtlCache(Generic[K, V]):
                 del mine[next(iter(mine))]
 
     def drop(self, spark: SparkSession, key: K) -> None:
-        """Keep no value of this key."""
+        """Remove the value of this key, if there is one."""
         with self._lock:
             self._kept.get(spark, {}).pop(key, None)
 
     def clear(self) -> None:
-        """Keep nothing of any session."""
+        """Remove all values of all sessions."""
         with self._lock:
             self._kept.clear()

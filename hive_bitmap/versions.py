@@ -1,6 +1,6 @@
-"""What differs between the versions of PySpark that are supported, 4.0 to 4.3, each with the version it is for.
+"""The code that depends on the version of PySpark, of which 4.0 to 4.3 are supported.
 
-Everything else in the package is the same for all of them; `make compat` runs them.
+All other code is the same for all versions. `make compat` tests them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @lru_cache
 def pyspark_version() -> tuple[int, int]:
-    """The feature release of PySpark: (4, 0) for 4.0.5. Over Spark Connect that is the client's."""
+    """Return the feature release of PySpark: (4, 0) for 4.0.5. Over Spark Connect it is that of the client."""
     import pyspark
 
     major, minor = pyspark.__version__.split(".")[:2]
@@ -24,19 +24,19 @@ def pyspark_version() -> tuple[int, int]:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The schema in which Arrow holds rows for Spark: timestamps with a zone are in UTC."""
+    """Return the Arrow schema of rows for Spark; timestamps with time zone are in UTC."""
     from pyspark.sql.pandas import types
 
     convert: Any = types.to_arrow_schema
-    # 4.0 and 4.1 take no zone, and use UTC; from 4.2 on timestamps have no zone unless it is named.
+    # 4.0 and 4.1 always use UTC; from 4.2 on, timestamps have no time zone unless one is passed.
     return convert(schema) if pyspark_version() < (4, 2) else convert(schema, timezone="UTC")
 
 
 def data_frame(spark: SparkSession, rows: pa.Table, schema: StructType | None = None) -> DataFrame:
-    """All rows of an Arrow table as a DataFrame, with PySpark's own types for Arrow's where no schema is given.
+    """Return an Arrow table as a DataFrame; if no schema is given, PySpark derives the types.
 
-    A 4.0.0 server of Spark Connect takes the first record batch and drops the others in silence (SPARK-53342), and the
-    client does not tell the version of the server before it asks; so over Connect there is one batch.
+    Over Spark Connect the table is sent as a single batch: a server of version 4.0.0 silently drops all record batches
+    but the first (SPARK-53342), and finding out its version would take another request.
     """
     return spark.createDataFrame(rows.combine_chunks() if _is_connect(spark) else rows, schema)
 

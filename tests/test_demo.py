@@ -1,4 +1,4 @@
-"""The parts of the demo that need no Spark: its data, what it says is read, and the folder that it clears."""
+"""Test the parts of the demo that do not need Spark: its data, its counts of what is read, and clearing its folder."""
 
 from __future__ import annotations
 

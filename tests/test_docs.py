@@ -1,4 +1,4 @@
-"""What the pages say, against the code: bytes, schemas, settings, reasons, commands; where links lead."""
+"""Test the documentation against the code: bytes, schemas, settings, reasons, commands, and links."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _site = importlib.util.spec_from_file_location("site_of_the_pages", HOME / "scri
 assert _site is not None and _site.loader is not None
 site = importlib.util.module_from_spec(_site)
 _site.loader.exec_module(site)
-# What else the pages' shell examples run.
+# Other commands in the shell examples of the pages.
 OTHER_PROGRAMS = {"export"}
 
 
@@ -131,7 +131,7 @@ def shell_lines() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("page", "line"), shell_lines())
-def test_commands_in_the_pages_are_ones_that_there_are(page: str, line: str) -> None:
+def test_commands_in_the_pages_exist(page: str, line: str) -> None:
     program, *arguments = shlex.split(line, comments=True)
     if program == "make":
         targets = re.findall(r"^(\w+):", (HOME / "Makefile").read_text(), re.MULTILINE)
@@ -146,7 +146,7 @@ def test_commands_in_the_pages_are_ones_that_there_are(page: str, line: str) -> 
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_python_in_the_pages_compiles_and_uses_what_there_is(page: str) -> None:
+def test_python_in_the_pages_compiles_and_uses_existing_names(page: str) -> None:
     for block in fenced(page, "python"):
         for node in ast.walk(ast.parse(block)):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "hive_bitmap":
@@ -154,14 +154,14 @@ def test_python_in_the_pages_compiles_and_uses_what_there_is(page: str) -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """What a link into a page may name: its headings, as GitHub and MkDocs write them."""
+    """Return the anchors of a page: its headings, as GitHub and MkDocs convert them."""
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\s-]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_links_in_the_pages_lead_somewhere(page: str) -> None:
+def test_links_in_the_pages_have_targets(page: str) -> None:
     text = re.sub(r"```.*?```", "", (HOME / page).read_text(), flags=re.DOTALL)
     for target, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", text):
         if "://" not in target:
@@ -181,7 +181,7 @@ def test_links_are_turned_to_the_site() -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_blank_line_stands_before_every_list_and_table(page: str) -> None:
-    """MkDocs takes them for text otherwise; GitHub does not mind."""
+    """MkDocs needs the blank line to recognise a list or table, GitHub does not."""
     text = re.sub(r"```.*?```", "", (HOME / page).read_text(), flags=re.DOTALL)
     begins = re.compile(r"(\* |\d+\. |\|)")
     for before, line in itertools.pairwise(text.splitlines()):
@@ -196,7 +196,7 @@ def test_the_api_page_has_every_name() -> None:
 
 
 def first_cells(page: str, heading: str) -> list[str]:
-    """The code in the first column of the first table below a heading."""
+    """Return the code in the first column of the first table below a heading."""
     below = (HOME / page).read_text().partition(f"\n## {heading}\n")[2]
     [table] = re.findall(r"(?:^\|.*\n)+", below, re.MULTILINE)[:1]
     return re.findall(r"^\| `(.*?)` \|", table, re.MULTILINE)

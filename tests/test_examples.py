@@ -1,4 +1,4 @@
-"""The examples of the README and the guide, run as they stand over the demo's flights."""
+"""Run the examples of the README and the guide unchanged, on the demo's flights."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HOME = Path(__file__).parents[1]
-# Examples of other pages ask a HiveServer2 or a store: tests/integration and tests/stores have them.
+# The examples of other pages need a HiveServer2 or a store and are in tests/integration and tests/stores.
 SHELL = ["docs/guide/life.md", "docs/guide/queries.md", "docs/guide/reference.md"]
 PYTHON = ["README.md", "docs/guide/install.md", "docs/guide/queries.md"]
 SQL = ["docs/guide/life.md", "docs/guide/recipes.md", "docs/guide/queries.md"]
@@ -31,7 +31,7 @@ def fenced(page: str, language: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession, shared_database: str) -> str:
-    """The database, which has the demo's tables with a tenth of a year, `planes` of the same package, and no index."""
+    """A database with the demo's tables, of a tenth of a year, and `planes` of the same package; without indexes."""
     some = flights.read()
     some = some.take(list(range(0, len(some), 10)))
     with pytest.MonkeyPatch.context() as patch:
@@ -46,7 +46,7 @@ def tables(spark: SparkSession, shared_database: str) -> str:
 
 @pytest.fixture
 def work(tables: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, the current one, with the script that the pages name; nothing is indexed."""
+    """The current folder, which contains only the script that the pages mention; no table has an index."""
     for table in ("flights", "flights_by_month"):
         for index in hive_bitmap.show(_spark(), table):
             hive_bitmap.drop(_spark(), table, index.definition.name)

@@ -1,4 +1,4 @@
-"""HiveServer2 without a server: conditions, manifests as text, and what is said of connections that fail."""
+"""Test the HiveServer2 client without a server: conditions, manifests as text, and errors of connections."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ def typed_predicates(draw: st.DrawFn) -> tuple[str, Predicate]:
 @settings(deadline=None, max_examples=60)
 @given(typed_predicates())
 def test_a_condition_loses_no_key(typed: tuple[str, Predicate]) -> None:
-    """DuckDB evaluates the condition that a server would be sent."""
+    """DuckDB evaluates the condition that would be sent to a server."""
     type, predicate = typed
     keys = pa.array(KEYS[type][1], KEYS[type][0])
     wanted = np.flatnonzero(key_matches(predicate, keys, {}))
     said = condition(predicate, {"k": type}).replace("`", '"') or "TRUE"
-    rows = pa.table({"k": keys, "number": range(len(keys))})  # noqa: F841 - DuckDB sees it
+    rows = pa.table({"k": keys, "number": range(len(keys))})  # noqa: F841 - DuckDB reads the variable
     found = {number for (number,) in duckdb.sql(f"SELECT number FROM rows WHERE {said}").fetchall()}
     assert set(wanted.tolist()) <= found
 
@@ -126,17 +126,17 @@ def test_rows_of_any_connection_arrive_in_batches() -> None:
             assert (names, list(rows)) == (["one", "two"], [[(1, 2)]])
         with pytest.raises(ServerError, match=r"^HiveServer2 refuses: no such table: nix: SELECT [*] FROM nix$"):
             server.all("SELECT * FROM nix")
-        with pytest.raises(BrokenPipeError), server.result("SELECT 1"):  # of whoever reads the rows
+        with pytest.raises(BrokenPipeError), server.result("SELECT 1"):  # raised by who reads the rows
             raise BrokenPipeError
 
 
 @contextlib.contextmanager
 def listening(answer: Callable[[socket.socket], None]) -> Iterator[int]:
-    """A port where the first who calls gets this answer."""
+    """Open a port whose first connection gets this answer."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
-            with contextlib.suppress(OSError):  # nobody called
+            with contextlib.suppress(OSError):  # no connection came
                 caller, _ = listener.accept()
                 with caller:
                     answer(caller)
@@ -227,7 +227,7 @@ def test_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
         address_of("h:1:2", "NONE", None, "hive", 1)
 
 
-def test_the_door_loads_no_spark() -> None:
+def test_the_entry_point_loads_no_spark() -> None:
     code = (
         "import sys\nfrom hive_bitmap import cli\n"
         "from hive_bitmap.hiveserver import asking, register, showing\n"

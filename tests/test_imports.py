@@ -1,4 +1,8 @@
-"""The house rules on imports: one way only, through the fronts of rooms, and no Spark where the brain is."""
+"""Test the rules on imports: no cycles, subpackages only through their `__all__`, and no Spark in the core.
+
+A subpackage is called a room, its `__init__` the front of the room. `__all__` of the front names what other rooms may
+import.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "hive_bitmap"
-# A room, or a module of none, imports itself and what stands above it; those on one line do not know each other.
+# A room, or a top-level module, may import itself and the lines above it, but not others of its own line.
 LAYERS = [
     {"errors"},
     {"columns", "java", "packages", "parallel", "session_cache", "versions", "stores"},
@@ -33,13 +37,13 @@ LAYERS = [
 ]
 LAYER = {part: number for number, parts in enumerate(LAYERS) for part in parts}
 MOST_MODULES = 20
-# Named like another module or a room, and why.
+# Modules that have the same name as another module or a room, and the reason.
 SAME_NAMES = {
     "metastore/metastore.py": "the module by which the room is used, and called",
     "catalyst/planning.py": "answers Spark's optimizer, by the room `planning`",
 }
-BRAIN = ["predicates.parser", "selecting.select", "planning.planner", "reading.offsets", "explaining.explain"]
-PURE = ["bitmaps", "stores", *BRAIN, "sql.parse"]
+CORE = ["predicates.parser", "selecting.select", "planning.planner", "reading.offsets", "explaining.explain"]
+PURE = ["bitmaps", "stores", *CORE, "sql.parse"]
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
 ROOMS = sorted(path.parent for path in MODULES if path.name == "__init__.py")
 
@@ -49,7 +53,7 @@ def part_of(path: Path) -> str:
 
 
 def imported_names(path: Path, tree: ast.AST) -> Iterator[str]:
-    "What `tree`, the module `path`, imports of hive_bitmap anywhere, also lazily: `room.module.name`, or less of it."
+    "Yield what the module `path` imports of hive_bitmap, also in functions: `room.module.name` or a prefix of it."
     home = ["hive_bitmap", *path.relative_to(PACKAGE).parts[:-1]]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -74,15 +78,15 @@ def wrong_imports(path: Path, source: str) -> list[str]:
 
 
 def front_of(room: str) -> set[str]:
-    "The names in `__all__` of a room."
+    "Return the names in `__all__` of a room."
     for node in ast.parse((PACKAGE / room / "__init__.py").read_text()).body:
         if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["__all__"]:
             return set(ast.literal_eval(node.value))
     return set()
 
 
-def passing_by_the_front(path: Path, source: str) -> list[str]:
-    "What a module takes from inside of other rooms: neither the front nor what the front names."
+def imports_past_the_front(path: Path, source: str) -> list[str]:
+    "Return the imports of a module from other rooms that are not in the `__all__` of these rooms."
     names = (name.split(".") for name in imported_names(path, ast.parse(source)))
     return [
         ".".join(name)
@@ -95,7 +99,7 @@ def passing_by_the_front(path: Path, source: str) -> list[str]:
 
 
 def without_types(tree: ast.Module) -> ast.Module:
-    "The module as it runs: without what stands under `if TYPE_CHECKING`."
+    "Remove the imports under `if TYPE_CHECKING`, which do not run."
 
     class Runs(ast.NodeTransformer):
         def visit_If(self, node: ast.If) -> ast.AST | None:
@@ -105,7 +109,7 @@ def without_types(tree: ast.Module) -> ast.Module:
 
 
 def module_named(name: str) -> str:
-    "The module of an imported name, which may be one itself."
+    "Return the module of an imported name, which may itself be a module."
     parts = name.split(".")
     while parts and not (PACKAGE / "/".join(parts)).with_suffix(".py").is_file():
         if (PACKAGE / "/".join(parts) / "__init__.py").is_file():
@@ -120,15 +124,15 @@ def test_imports_go_one_way(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_rooms_are_entered_by_their_fronts(path: Path) -> None:
-    assert passing_by_the_front(path, path.read_text()) == []
+def test_rooms_are_imported_through_their_fronts(path: Path) -> None:
+    assert imports_past_the_front(path, path.read_text()) == []
 
 
 @pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
-def test_a_front_says_what_its_room_is_for_and_names_what_is_there(room: Path) -> None:
+def test_a_front_has_a_docstring_and_exports_existing_names(room: Path) -> None:
     front = import_module(f"hive_bitmap.{room.name}")
     assert len(front.__doc__ or "") > 60
-    assert front_of(room.name) or room.name == "cli", "no __all__"  # cli is the program: nobody imports it
+    assert front_of(room.name) or room.name == "cli", "no __all__"  # cli is the program, which no room imports
     absent = [name for name in front_of(room.name) if not (room / f"{name}.py").is_file() and not hasattr(front, name)]
     assert absent == []
 
@@ -139,13 +143,13 @@ def test_fronts_load_no_spark() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
-def test_no_module_imports_itself_by_way_of_others() -> None:
+def test_imports_have_no_cycle() -> None:
     graph = {}
     for path in MODULES:
         name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
         runs = imported_names(path, without_types(ast.parse(path.read_text())))
         graph[name] = {module_named(found) for found in runs} - {name, ""}
-    TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
+    TopologicalSorter(graph).prepare()  # raises CycleError, which shows the cycle
 
 
 def test_rooms_stay_small() -> None:
@@ -153,7 +157,7 @@ def test_rooms_stay_small() -> None:
     assert len(list(PACKAGE.glob("*.py"))) <= MOST_MODULES
 
 
-def test_a_name_stands_for_one_module() -> None:
+def test_module_names_are_unique() -> None:
     modules = [path for path in MODULES if path.name != "__init__.py"]
     named = Counter([*(path.stem for path in modules), *(room.name for room in ROOMS)])
     twice = [path for path in modules if named[path.stem] > 1]
@@ -184,12 +188,12 @@ def test_the_rule_sees_every_way_of_importing(module: str, source: str, wrong: l
         ("from hive_bitmap import building, stores\nfrom hive_bitmap.cli import output", []),
     ],
 )
-def test_the_rule_sees_who_passes_by_a_front(source: str, wrong: list[str]) -> None:
-    assert passing_by_the_front(PACKAGE / "cli/sql.py", source) == wrong
+def test_the_rule_sees_imports_past_a_front(source: str, wrong: list[str]) -> None:
+    assert imports_past_the_front(PACKAGE / "cli/sql.py", source) == wrong
 
 
 @pytest.mark.parametrize("module", PURE)
-def test_no_spark_where_the_brain_is(module: str) -> None:
+def test_the_core_loads_no_spark(module: str) -> None:
     code = (
         f"import sys, hive_bitmap.{module}\n"
         "print([name for name in sys.modules if name.split('.')[0] in ('pyspark', 'py4j')])"

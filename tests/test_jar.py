@@ -1,4 +1,4 @@
-"""The jar that the package carries is what its sources give."""
+"""Test that the jar in the package is up to date with its sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said where a package is missing or too old: at the first call, by the program, and by an executor."""
+"""Test the errors about missing or outdated packages: at the first call, in the program, and on an executor."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ def python_without(folder: Path, *names: str, older: Mapping[str, str] = NOTHING
         information = Path(home) / f"{name}-{version}.dist-info"
         information.mkdir()
         (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    # Spark's workers find what lies in the folder in which they are started; here that would be the checkout.
+    # Spark's Python workers import from their current folder, which would otherwise be the checkout.
     starter = folder / "python"
     starter.write_text(f'#!/bin/sh\ncd "{folder}" && exec "{folder}/env/bin/python" "$@"\n')
     starter.chmod(0o755)
     return starter
 
 
-def said(python: Path, *arguments: str) -> tuple[int, str]:
-    "The status and the error output of a process."
+def run(python: Path, *arguments: str) -> tuple[int, str]:
+    "Return the exit status and the error output of a process."
     bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run([python, *arguments], capture_output=True, text=True, check=False, env=bare)
     return done.returncode, done.stderr.strip()
@@ -89,7 +89,7 @@ def test_all_that_users_install_has_a_lower_bound() -> None:
 @pytest.mark.parametrize("call", ["hive_bitmap.build", "hive_bitmap.session()", "hive_bitmap.sql(None, 'SELECT 1')"])
 def test_the_first_call_says_what_to_install(tmp_path: Path, call: str) -> None:
     python = python_without(tmp_path, "pandas", "pyorc", older={"duckdb": "1.1.3"})
-    status, error = said(python, "-c", f"import hive_bitmap\n{call}")
+    status, error = run(python, "-c", f"import hive_bitmap\n{call}")
     assert status == 1
     assert error.splitlines()[-1] == (
         "hive_bitmap.errors.MissingPackage: hive_bitmap needs pandas>=2.2.2,<3, duckdb>=1.2, pyorc>=0.9, and pandas is "
@@ -100,7 +100,7 @@ def test_the_first_call_says_what_to_install(tmp_path: Path, call: str) -> None:
 
 def test_the_program_says_it_in_one_line(tmp_path: Path) -> None:
     python = python_without(tmp_path, "click", older={"pyarrow": "17.0.0"})
-    status, error = said(python, "-m", "hive_bitmap", "show", "t")
+    status, error = run(python, "-m", "hive_bitmap", "show", "t")
     assert (status, error) == (
         1,
         "hive-bitmap: hive_bitmap needs pyarrow>=21, click>=8.1, and pyarrow is 17.0.0 and click is not installed: "
@@ -110,7 +110,7 @@ def test_the_program_says_it_in_one_line(tmp_path: Path) -> None:
 
 def test_spark_connect_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_REMOTE", "sc://localhost:1")
-    status, error = said(python_without(tmp_path, "grpc"), "-m", "hive_bitmap", "show", "t")
+    status, error = run(python_without(tmp_path, "grpc"), "-m", "hive_bitmap", "show", "t")
     assert (status, error) == (
         1,
         "hive-bitmap: SPARK_REMOTE is set, and Spark Connect needs grpc and grpc_status, not installed here: "
@@ -126,7 +126,7 @@ def test_a_package_without_a_version_is_tried(tmp_path: Path) -> None:
     python = python_without(tmp_path)
     for information in (tmp_path / "env").rglob("pyspark-*.dist-info"):
         information.unlink()
-    assert said(python, "-c", "import hive_bitmap; hive_bitmap.build") == (0, "")
+    assert run(python, "-c", "import hive_bitmap; hive_bitmap.build") == (0, "")
 
 
 def executors_run(spark: SparkSession, python: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The embedded session: what it sets, and what it says when it cannot start."""
+"""Test the local session: its settings, and the errors if it cannot start."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def script(folder: Path, *lines: str) -> Path:
         ('openjdk version "21-ea" 2023-09-19', 21),
     ],
 )
-def test_java_release_is_read_from_what_java_tells(tmp_path: Path, first_line: str, release: int) -> None:
+def test_java_release_is_parsed_from_its_output(tmp_path: Path, first_line: str, release: int) -> None:
     assert java.version(str(script(tmp_path, first_line))) == release
 
 
@@ -69,12 +69,12 @@ def test_a_java_home_without_java_is_named(tmp_path: Path, monkeypatch: pytest.M
         java.require()
 
 
-def test_a_java_that_only_complains_is_no_java(tmp_path: Path) -> None:
+def test_a_java_that_fails_is_no_java(tmp_path: Path) -> None:
     with pytest.raises(HiveBitmapError, match="Unable to locate a Java Runtime"):
         java.version(str(script(tmp_path, "Unable to locate a Java Runtime.")))
 
 
-def test_without_configuration_the_door_takes_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_configuration_the_default_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert default_warehouse() == "warehouse"
     monkeypatch.setenv("HIVE_CONF_DIR", str(tmp_path))
     assert default_warehouse() == "warehouse"
@@ -114,7 +114,7 @@ def test_a_broken_hive_site_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_the_active_session_is_used_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
-    spark.createDataFrame([], "a int")  # PySpark's active session is the one that did this last
+    spark.createDataFrame([], "a int")  # an operation on a session makes it PySpark's active one
     assert session(tmp_path / "other") is spark
     assert not (tmp_path / "other").exists()
 

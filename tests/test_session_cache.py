@@ -10,57 +10,57 @@ from hive_bitmap.session_cache import TtlCache
 
 
 class Session:
-    """Anything that can be told from others of its kind."""
+    """A stand-in for a session, which is compared by identity."""
 
 
-def test_what_a_session_was_told_is_its_own() -> None:
-    recent: TtlCache[str, int] = TtlCache()
+def test_sessions_do_not_share_values() -> None:
+    cache: TtlCache[str, int] = TtlCache()
     one, other = Session(), Session()
-    recent.keep(one, "t", 1)
-    assert recent.get(one, "t", 30) == 1
-    assert recent.get(other, "t", 30) is None
-    assert recent.get(one, "u", 30) is None
+    cache.keep(one, "t", 1)
+    assert cache.get(one, "t", 30) == 1
+    assert cache.get(other, "t", 30) is None
+    assert cache.get(one, "u", 30) is None
 
 
-def test_it_is_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_expire(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr("hive_bitmap.session_cache.time.monotonic", lambda: now)
-    recent: TtlCache[str, int] = TtlCache()
+    cache: TtlCache[str, int] = TtlCache()
     session = Session()
-    recent.keep(session, "t", 1)
+    cache.keep(session, "t", 1)
     now = 129.9
-    assert recent.get(session, "t", 30) == 1
-    assert recent.get(session, "t", 0) is None
+    assert cache.get(session, "t", 30) == 1
+    assert cache.get(session, "t", 0) is None
     now = 130.0
-    assert recent.get(session, "t", 30) is None
-    recent.keep(session, "t", 2)
-    assert recent.get(session, "t", 30) == 2
+    assert cache.get(session, "t", 30) is None
+    cache.keep(session, "t", 2)
+    assert cache.get(session, "t", 30) == 2
 
 
 def test_the_newest_keys_are_kept() -> None:
-    recent: TtlCache[str, int] = TtlCache(most=2)
+    cache: TtlCache[str, int] = TtlCache(most=2)
     session = Session()
     for number, key in enumerate("abac"):
-        recent.keep(session, key, number)
-    assert [recent.get(session, key, 30) for key in "abc"] == [2, None, 3]
+        cache.keep(session, key, number)
+    assert [cache.get(session, key, 30) for key in "abc"] == [2, None, 3]
 
 
-def test_dropped_and_cleared() -> None:
-    recent: TtlCache[str, int] = TtlCache()
+def test_drop_and_clear() -> None:
+    cache: TtlCache[str, int] = TtlCache()
     session = Session()
-    recent.drop(session, "t")
+    cache.drop(session, "t")
     for key in "tu":
-        recent.keep(session, key, 1)
-    recent.drop(session, "t")
-    assert [recent.get(session, key, 30) for key in "tu"] == [None, 1]
-    recent.clear()
-    assert recent.get(session, "u", 30) is None
+        cache.keep(session, key, 1)
+    cache.drop(session, "t")
+    assert [cache.get(session, key, 30) for key in "tu"] == [None, 1]
+    cache.clear()
+    assert cache.get(session, "u", 30) is None
 
 
-def test_a_session_that_ended_is_not_held() -> None:
-    recent: TtlCache[str, int] = TtlCache()
+def test_the_cache_does_not_keep_sessions_alive() -> None:
+    cache: TtlCache[str, int] = TtlCache()
     session: Any = Session()
-    recent.keep(session, "t", 1)
+    cache.keep(session, "t", 1)
     gone = weakref.ref(session)
     del session
     gc.collect()

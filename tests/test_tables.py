@@ -1,4 +1,4 @@
-"""Tables of the demo and the bench on terminals that are too narrow for them."""
+"""Test how the tables of the demo and the benchmarks are printed on narrow terminals."""
 
 from __future__ import annotations
 

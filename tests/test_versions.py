@@ -1,4 +1,4 @@
-"""What differs between versions of PySpark; `make compat` runs those that are not installed here."""
+"""Test the code that depends on the version of PySpark; `make compat` tests the versions that are not installed."""
 
 from __future__ import annotations
 

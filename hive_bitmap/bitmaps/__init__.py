@@ -1,13 +1,17 @@
-"""Bitmaps between a table and memory. A bitmap is the set of rows of one block that hold one key.
+"""Encode, decode and combine bitmaps. A bitmap is the set of the rows of one block that hold one key.
 
-Each encoding is a module that keeps this contract:
+Each encoding is a module that satisfies the `Encoding` protocol:
 
-* `encode` takes the non-zero bytes of the bitmaps of all k keys of a block (`keybytes`) and gives the stored columns.
-* `decode_into` ORs m stored bitmaps, of any blocks, into a selection (`selection`); several may fall into one block.
-* `hold` gives the form (`cached_bitmaps`) in which stored bitmaps are kept in memory between queries.
-* `cardinalities` counts their rows without a selection.
-* What does not fit its block raises CorruptBitmap before a bit is written: a bitmap is never cut, padded or guessed.
-* An encoding's name stands for its bytes: whoever wrote them (Hive, CRoaring, an earlier version), they read alike.
+* `encode` turns the bitmaps of all k keys of a block, given by their non-zero bytes (`keybytes`), into the columns of
+  the index table.
+* `decode_into` ORs m stored bitmaps, of any blocks, into a selection (`selection`). Several bitmaps may belong to the
+  same block.
+* `hold` returns the bitmaps in the form in which they are cached in memory between queries (`cached_bitmaps`).
+* `cardinalities` counts the set bits of each bitmap without decoding it into a selection.
+* A bitmap that does not fit its block raises CorruptBitmap before any bit is written. Bitmaps are never truncated,
+  padded or repaired.
+* The name of an encoding identifies its byte format for good: bytes written by Hive, CRoaring or an earlier version of
+  hive_bitmap are read the same way.
 """
 
 from __future__ import annotations
@@ -27,34 +31,35 @@ __all__ = ["ENCODINGS", "Encoding", "cached_bitmaps", "keybytes", "ragged", "sel
 
 
 class Encoding(Protocol):
-    """A stored form of bitmaps: its name, its columns, and the way to and from memory.
+    """A stored form of bitmaps: its name, its columns in the index table, and how to encode and decode them.
 
-    `columns` are stored columns, one for each of FIELDS and of its type, with m values each: m bitmaps of any blocks.
-    `rows` (m) says how many rows the block of each bitmap has. CorruptBitmap is raised for a bitmap that does not fit.
+    In all methods `columns` are the stored columns of m bitmaps, which may belong to different blocks: one array of m
+    values for each of FIELDS, of its type. `rows` (int64, m) is the number of rows of each bitmap's block. All methods
+    raise CorruptBitmap for a bitmap that does not fit its block.
     """
 
     NAME: str  # the value of the property `hive_bitmap.encoding`
-    FIELDS: tuple[pa.Field, ...]  # of the index table, behind the keys, the file and the offset
+    FIELDS: tuple[pa.Field, ...]  # columns of the index table after the keys, the file and the offset
 
     def encode(self, b: KeyBytes) -> tuple[pa.Array, ...]:
-        """The stored columns for the k keys of one block, k values each."""
+        """Return the stored columns for the k keys of one block, k values each."""
 
     def decode_into(
         self, bits: NDArray[np.uint8], columns: Sequence[pa.Array], starts: NDArray[np.int64], rows: NDArray[np.int64]
     ) -> None:
-        """OR m stored bitmaps into `bits`, a selection: the block of bitmap i begins at byte starts[i] of it.
+        """OR m stored bitmaps into the selection `bits`, in which the block of bitmap i begins at byte starts[i].
 
-        Where CorruptBitmap is raised, `bits` is as it was.
+        If CorruptBitmap is raised, `bits` is unchanged.
         """
 
     def hold(self, columns: Sequence[pa.Array]) -> CachedBitmaps:
-        """The bitmaps as they stay in memory between queries, to be asked for by number.
+        """Return the bitmaps in the form in which they are cached between queries, addressed by their number.
 
-        Whether each fits its block is checked when it is asked for.
+        Whether a bitmap fits its block is checked when it is used, not here.
         """
 
     def cardinalities(self, columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """How many rows each of the bitmaps holds (int64, m)."""
+        """Return the number of set bits of each bitmap (int64, m)."""
 
 
 ENCODINGS: dict[str, Encoding] = {encoding.NAME: encoding for encoding in (plain, gap, ewah, roaring)}

@@ -1,7 +1,8 @@
-"""Reading Roaring's portable serialisation: the containers of many bitmaps, found and checked all at once.
+"""Parse Roaring's portable serialisation: locate and check the containers of many bitmaps at once.
 
-The layout is told in `roaring`. Containers lie one behind the other, so where one begins is known when the one before
-it is measured: a step a container of the largest bitmap (one for 65536 rows), each for all bitmaps together.
+`roaring` describes the layout. The position of a container depends on the sizes of those before it, so `_locate` loops:
+its step i locates container i of every bitmap. There are as many steps as the largest bitmap has containers, at most
+one for every 65536 rows.
 """
 
 from __future__ import annotations
@@ -15,38 +16,38 @@ from hive_bitmap.bitmaps.ragged import offsets_of, require, segment_sums, spans
 from hive_bitmap.bitmaps.writing import byte_lengths, tail_bits
 
 ARRAY, BITS, RUNS = 0, 1, 2
-BITS_SIZE = 8192  # bytes of a container of bits
-ARRAY_MAX = 4096  # rows of an array: one more, and bits take less
+BITS_SIZE = 8192  # bytes of a container of kind BITS
+ARRAY_MAX = 4096  # most rows of a container of kind ARRAY; with more rows BITS is smaller
 
 
 @dataclass(frozen=True)
 class Containers:
-    """The c containers of m bitmaps, in order: where each begins, and how large it is."""
+    """The c containers of m bitmaps, in order: the position, kind and size of each."""
 
     data: NDArray[np.uint8]  # the stored bytes of all bitmaps
-    owner: NDArray[np.int64]  # c: number of its bitmap
-    key: NDArray[np.int64]  # c: its first row >> 16
+    owner: NDArray[np.int64]  # c: number of the bitmap
+    key: NDArray[np.int64]  # c: rows of the container >> 16
     cardinality: NDArray[np.int64]  # c
     kind: NDArray[np.int64]  # c: ARRAY, BITS or RUNS
-    at: NDArray[np.int64]  # c: where its content begins in data
-    runs: NDArray[np.int64]  # c: how many runs it has; 0 for other kinds
+    at: NDArray[np.int64]  # c: position of its content in `data`
+    runs: NDArray[np.int64]  # c: number of runs, 0 for other kinds than RUNS
 
     def array_rows(self) -> NDArray[np.int64]:
-        """The rows of the containers of kind ARRAY, less the first row of the container, end to end."""
+        """Return the rows & 0xFFFF of all containers of kind ARRAY, end to end."""
         chosen = self.kind == ARRAY
         return _numbers(self.data, self.at[chosen], self.cardinality[chosen])
 
     def run_rows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """First row, less that of the container, and length of the runs of the containers of kind RUNS, end to end."""
+        """Return the first row & 0xFFFF, and the length, of the runs of all containers of kind RUNS, end to end."""
         chosen = self.kind == RUNS
         pairs = _numbers(self.data, self.at[chosen] + 2, 2 * self.runs[chosen])
         return pairs[0::2], pairs[1::2] + 1
 
 
 def parse(data: NDArray[np.uint8], offsets: NDArray[np.int64], rows: NDArray[np.int64]) -> Containers:
-    """The containers of the m bitmaps data[offsets[i]:offsets[i+1]] of blocks of rows[i] rows.
+    """Return the containers of the m bitmaps data[offsets[i]:offsets[i+1]], whose blocks have rows[i] rows.
 
-    Raises CorruptBitmap for a bitmap that is not as the format wants it, or that has a row behind its block.
+    Raises CorruptBitmap for a bitmap that violates the format or has a row beyond the end of its block.
     """
     begin, end = offsets[:-1], offsets[1:]
     require(end - begin >= 8, "it is shorter than the shortest header, 8 bytes")
@@ -55,9 +56,9 @@ def parse(data: NDArray[np.uint8], offsets: NDArray[np.int64], rows: NDArray[np.
     require(with_runs | ((low == 12346) & (high == 0)), "its cookie is neither 12346 nor 12347")
     count = np.where(with_runs, high + 1, _u32(data, begin + 4))
     require(count <= (rows + 0xFFFF) >> 16, "it has more containers than its block can fill")
-    listed = ~with_runs | (count >= 4)
+    has_positions = ~with_runs | (count >= 4)
     described = begin + np.where(with_runs, 4 + (count + 7) // 8, 8)
-    content = described + np.where(listed, 8, 4) * count
+    content = described + np.where(has_positions, 8, 4) * count
     require(content <= end, "its header is cut off")
 
     owner = np.repeat(np.arange(len(count)), count)
@@ -69,9 +70,9 @@ def parse(data: NDArray[np.uint8], offsets: NDArray[np.int64], rows: NDArray[np.
     kind = np.where(coded, RUNS, np.where(cardinality > ARRAY_MAX, BITS, ARRAY))
     at, runs = _locate(data, content, end, count, kind, cardinality)
     field = (described + 4 * count)[owner] + 4 * inside
-    told = listed[owner]
-    right = _u32(data, field[told]) == (at - begin[owner])[told]
-    _require_each(right, owner[told], len(rows), "a position in its header is wrong")
+    listed = has_positions[owner]
+    right = _u32(data, field[listed]) == (at - begin[owner])[listed]
+    _require_each(right, owner[listed], len(rows), "a position in its header is wrong")
     found = Containers(data, owner, key, cardinality, kind, at, runs)
     _check(found, rows)
     return found
@@ -85,7 +86,10 @@ def _locate(
     kind: NDArray[np.int64],
     cardinality: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where each container begins, and its number of runs. Raises CorruptBitmap if a bitmap ends elsewhere."""
+    """Return the position of each container and its number of runs.
+
+    Raises CorruptBitmap if the containers of a bitmap do not end where the bitmap ends.
+    """
     first = offsets_of(count)
     at, runs = np.zeros(len(kind), np.int64), np.zeros(len(kind), np.int64)
     position = content.copy()
@@ -94,7 +98,7 @@ def _locate(
         chosen = first[live] + step
         at[chosen] = position[live]
         coded = chosen[kind[chosen] == RUNS]
-        # A position that a corrupt bitmap sent beyond the data only has to be read somewhere: it ends wrong anyway.
+        # A corrupt bitmap may put a container beyond the data. Read anything then: `require` rejects the bitmap below.
         runs[coded] = _u16(data, np.minimum(at[coded], len(data) - 2))
         plain = np.where(kind[chosen] == BITS, BITS_SIZE, 2 * cardinality[chosen])
         position[live] += np.where(kind[chosen] == RUNS, 2 + 4 * runs[chosen], plain)
@@ -103,7 +107,7 @@ def _locate(
 
 
 def _check(found: Containers, rows: NDArray[np.int64]) -> None:
-    """Raise CorruptBitmap unless every container holds what its header says, in order, inside its block."""
+    """Raise CorruptBitmap unless every container is ordered, inside its block, and as large as its header says."""
     m, owner, cardinality = len(rows), found.owner, found.cardinality
     same = owner[1:] == owner[:-1]
     _require_each((found.key[1:] > found.key[:-1]) | ~same, owner[1:], m, "its containers are out of order")
@@ -121,14 +125,14 @@ def _check(found: Containers, rows: NDArray[np.int64]) -> None:
     ordered = (row[1:] >= (row + length)[:-1]) | (holder[1:] != holder[:-1])
     _require_each(ordered, owner[holder[1:]], m, "its runs are out of order")
     _require_each(row + length <= room[holder], owner[holder], m, "it has a run behind the last row")
-    held = segment_sums(length, offsets_of(found.runs[coded]))
-    _require_each(held == cardinality[coded], owner[coded], m, "a cardinality in its header is wrong")
+    counted = segment_sums(length, offsets_of(found.runs[coded]))
+    _require_each(counted == cardinality[coded], owner[coded], m, "a cardinality in its header is wrong")
 
     dense = found.kind == BITS
     at, owner, room = found.at[dense], owner[dense], room[dense]
     size = np.full(len(at), BITS_SIZE)
-    held = segment_sums(np.bitwise_count(found.data[spans(at, size)]), offsets_of(size))
-    _require_each(held == cardinality[dense], owner, m, "a cardinality in its header is wrong")
+    counted = segment_sums(np.bitwise_count(found.data[spans(at, size)]), offsets_of(size))
+    _require_each(counted == cardinality[dense], owner, m, "a cardinality in its header is wrong")
     used = byte_lengths(room)
     over = segment_sums(found.data[spans(at + used, size - used)], offsets_of(size - used))
     inside = (over == 0) & (found.data[at + used - 1] & ~tail_bits(room) == 0)
@@ -136,7 +140,10 @@ def _check(found: Containers, rows: NDArray[np.int64]) -> None:
 
 
 def _require_each(good: NDArray[np.bool_], owner: NDArray[np.int64], bitmaps: int, what: str) -> None:
-    """Raise CorruptBitmap, naming the first of the bitmaps that owns a part which is not good."""
+    """Raise CorruptBitmap, naming the first bitmap that owns a part for which `good` is false.
+
+    owner[i] is the number of the bitmap that part i belongs to.
+    """
     if not good.all():
         whole = np.ones(bitmaps, bool)
         whole[owner[~good]] = False
@@ -144,15 +151,15 @@ def _require_each(good: NDArray[np.bool_], owner: NDArray[np.int64], bitmaps: in
 
 
 def _numbers(data: NDArray[np.uint8], at: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.int64]:
-    """count[i] 16-bit numbers from at[i] on, for each i in turn."""
+    """Return the count[i] 16-bit numbers that begin at data[at[i]], for each i in turn."""
     return data[spans(at, 2 * count)].view("<u2").astype(np.int64)
 
 
 def _u16(data: NDArray[np.uint8], at: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The 16-bit numbers, little-endian, at these positions."""
+    """Return the little-endian 16-bit numbers at these positions."""
     return data[at] | data[at + 1].astype(np.int64) << 8
 
 
 def _u32(data: NDArray[np.uint8], at: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The 32-bit numbers, little-endian, at these positions."""
+    """Return the little-endian 32-bit numbers at these positions."""
     return _u16(data, at) | _u16(data, at + 2) << 16

@@ -1,22 +1,21 @@
-"""EWAH words, as Hive 0.8-2.3 wrote them (JavaEWAH 0.3) and its EWAH_BITMAP_* functions read them.
+"""EWAH bitmaps, as Hive 0.8 to 2.3 wrote them (with JavaEWAH 0.3) and as its EWAH_BITMAP_* functions read them.
 
 `_bitmaps array<bigint>`: `[sizeInBits, n, bufferLength, word 0 .. word n-1, rlwPosition]`. sizeInBits is the last row
-+ 1, bufferLength the capacity of Java's array, rlwPosition the index of the last marker among the words. A marker
-stands for a run of equal words and the literal words behind it: bit 0 is the run's bit, bits 1-32 its words, bits 33-63
-the literals.
-Bit r of word w of the bitmap is row 64 * w + r. JavaEWAH 0.3.3 and later left bufferLength out: they read other arrays.
-Hive writes it in
++ 1, bufferLength the capacity of the Java array, rlwPosition the index of the last marker among the words. A marker
+stands for a run of equal words followed by literal words: bit 0 is the bit that the run repeats, bits 1-32 are the
+number of words in the run, bits 33-63 the number of literal words. Bit r of word w of the bitmap is row 64 * w + r.
+JavaEWAH 0.3.3 and later omit bufferLength, so they do not read these arrays. Hive writes them in
 https://github.com/apache/hive/blob/rel/release-2.3.9/ql/src/java/org/apache/hadoop/hive/ql/udf/generic/GenericUDAFEWAHBitmap.java
 
-Rows 5, 12 and 64 of a block of 72 rows: the last row is 64, there are 3 words: a marker of no run and 2 literals, rows
-5 and 12 of the first word, row 0 of the second; the marker is word 0.
+Rows 5, 12 and 64 of a block of 72 rows: the last row is 64, and there are 3 words. Word 0 is the marker, with no run
+and 2 literals; the literals have the bits 5 and 12, and the bit 0.
 
 >>> b = KeyBytes(rows=72, first=np.array([0, 3]), position=np.array([0, 1, 8]), value=np.uint8([0x20, 0x10, 0x01]))
 >>> (bitmaps,) = encode(b)
 >>> bitmaps[0].as_py() == [64 + 1, 3, 4, 2 << 33, 1 << 5 | 1 << 12, 1 << 0, 0]
 True
 
-All of 64 rows are one marker, of a run of 1 word of ones.
+All rows of a block of 64 rows: one marker, with a run of 1 word of ones.
 
 >>> b = KeyBytes(rows=64, first=np.array([0, 8]), position=np.arange(8), value=np.full(8, 0xFF, np.uint8))
 >>> encode(b)[0][0].as_py() == [64, 1, 4, 1 << 1 | 1, 0]
@@ -32,26 +31,26 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hive_bitmap.bitmaps.cached_bitmaps import AsStored, CachedBitmaps
+from hive_bitmap.bitmaps.cached_bitmaps import CachedBitmaps, StoredBitmaps
 from hive_bitmap.bitmaps.keybytes import KeyBytes, join_full
-from hive_bitmap.bitmaps.ragged import list_array, list_values, offsets_of, require, segment_sums, spans
+from hive_bitmap.bitmaps.ragged import changes, list_array, list_values, offsets_of, require, segment_sums, spans
 from hive_bitmap.bitmaps.writing import byte_lengths, fill, or_slices
 
 NAME = "ewah"
 FIELDS = (pa.field("_bitmaps", pa.list_(pa.int64())),)
 
 _FULL = 2**64 - 1
-_LENGTH = np.array([number.bit_length() for number in range(256)])  # of a byte, in bits up to its highest set one
+_LENGTH = np.array([number.bit_length() for number in range(256)])  # of a byte: the position of its highest set bit + 1
 
 
 def encode(b: KeyBytes) -> tuple[pa.Array, ...]:
-    """The bitmaps of the k keys: one column of k values, the very numbers that Hive's EWAH_BITMAP makes of the rows."""
+    """Return the bitmaps of the k keys, a column of k values: the same numbers that Hive's EWAH_BITMAP gives."""
     begin, index, word, run = _words(b)
     full = word == _FULL
     zeros = np.diff(index + run, prepend=0) - run
     zeros[begin[:-1]] = index[begin[:-1]]
-    # Each entry is a literal, or the marker of a run of full words. Before it stands a marker where zero words come
-    # first, and an empty one where a bitmap begins with a literal.
+    # Each entry is a literal, or the marker of a run of full words. It needs a marker before it if it follows zero
+    # words, or if it is a literal that begins a bitmap.
     leads = zeros > 0
     leads[begin[:-1]] |= ~full[begin[:-1]]
     end = offsets_of(leads + 1)
@@ -65,7 +64,7 @@ def encode(b: KeyBytes) -> tuple[pa.Array, ...]:
     last = b.first[1:] - 1
     out[offsets[:-1]] = b.position[last] * 8 + _LENGTH[b.value[last]]
     out[offsets[:-1] + 1] = n
-    out[offsets[:-1] + 2] = np.maximum(4, n + 1)  # what Hive's OR of one mapper's bitmap leaves
+    out[offsets[:-1] + 2] = np.maximum(4, n + 1)  # the capacity after Hive has ORed the bitmap of a single mapper
     _count_literals(out, offsets, np.concatenate((at[full], at[leads] - 1)))
     return (list_array(out, offsets),)
 
@@ -73,53 +72,52 @@ def encode(b: KeyBytes) -> tuple[pa.Array, ...]:
 def decode_into(
     bits: NDArray[np.uint8], columns: Sequence[pa.Array], starts: NDArray[np.int64], rows: NDArray[np.int64]
 ) -> None:
-    """OR the m stored bitmaps into `bits`: bitmap i belongs to a block of rows[i] rows that begins at bits[starts[i]].
+    """OR m stored bitmaps into `bits`: bitmap i belongs to a block of rows[i] rows that begins at bits[starts[i]].
 
-    Raises CorruptBitmap, before `bits` is touched, for a bitmap that does not fit its block.
+    Raises CorruptBitmap, before `bits` is changed, for a bitmap that does not fit its block.
     """
     stored = _read(columns, rows)
     start = starts[stored.owner] + 8 * stored.index
     ones = np.flatnonzero(stored.ones)
     fill(bits, start[ones], 8 * stored.run[ones])
-    held = np.flatnonzero(stored.literals)
+    some = np.flatnonzero(stored.literals)  # markers with literals
     room = byte_lengths(rows)[stored.owner] - 8 * (stored.index + stored.run)
-    length = np.clip(8 * stored.literals, 0, room)[held]  # the last word ends behind the block, with bits that are 0
-    begin = 8 * (stored.marker[held] + 1)
+    length = np.clip(8 * stored.literals, 0, room)[some]  # the last word may extend beyond the block, with zeros
+    begin = 8 * (stored.marker[some] + 1)
     data = stored.numbers.astype("<i8", copy=False).view(np.uint8)
-    or_slices(bits, (start + 8 * stored.run)[held], data, begin, length)
+    or_slices(bits, (start + 8 * stored.run)[some], data, begin, length)
 
 
 def hold(columns: Sequence[pa.Array]) -> CachedBitmaps:
-    """The bitmaps as they are best kept in memory: as they are stored."""
-    return AsStored(columns, decode_into)
+    """Return the bitmaps in the form in which they are cached: their stored columns."""
+    return StoredBitmaps(columns, decode_into)
 
 
 def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many bits each of the m stored bitmaps has set. Raises CorruptBitmap as `decode_into` does."""
+    """Return the number of set bits of each of m stored bitmaps; raise CorruptBitmap as `decode_into` does."""
     stored = _read(columns, rows)
-    held = np.bitwise_count(stored.numbers.view(np.uint64)[spans(stored.marker + 1, stored.literals)])
-    counted = segment_sums(held, offsets_of(stored.literals)) + 64 * stored.run * stored.ones
+    bits = np.bitwise_count(stored.numbers.view(np.uint64)[spans(stored.marker + 1, stored.literals)])
+    counted = segment_sums(bits, offsets_of(stored.literals)) + 64 * stored.run * stored.ones
     return segment_sums(counted, np.searchsorted(stored.owner, np.arange(len(rows) + 1)))
 
 
 @dataclass(frozen=True)
 class _StoredWords:
-    """The markers of m checked bitmaps, in order."""
+    """The markers of m checked bitmaps, in order; all arrays but `numbers` have one entry for each marker."""
 
-    numbers: NDArray[np.int64]  # all that is stored, end to end
-    marker: NDArray[np.int64]  # where the markers are in numbers
-    owner: NDArray[np.int64]  # of each marker: number of its bitmap
-    index: NDArray[np.int64]  # of each marker: word of the bitmap at which its run begins
-    ones: NDArray[np.bool_]  # of each marker: its run is of ones
-    run: NDArray[np.int64]  # of each marker: words of its run
-    literals: NDArray[np.int64]  # of each marker: words behind it
+    numbers: NDArray[np.int64]  # the stored arrays, end to end
+    marker: NDArray[np.int64]  # position of the marker in `numbers`
+    owner: NDArray[np.int64]  # number of its bitmap
+    index: NDArray[np.int64]  # word of the decoded bitmap at which its run begins
+    ones: NDArray[np.bool_]  # whether its run consists of ones
+    run: NDArray[np.int64]  # number of words in its run
+    literals: NDArray[np.int64]  # number of literal words after it
 
 
 def _words(b: KeyBytes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:
-    """The non-zero words of each key, equal full ones made one: offsets of the keys, index, word, run in words."""
+    """Return the non-zero words of each key, runs of full words joined: key offsets, index, word, run length."""
     index = b.position >> 3
-    new = np.ones(len(index), bool)
-    np.not_equal(index[1:], index[:-1], out=new[1:])
+    new = changes(index)
     new[b.first[:-1]] = True
     start = np.flatnonzero(new)
     shifted = b.value.astype(np.uint64) << (8 * (b.position & 7)).astype(np.uint64)
@@ -128,19 +126,19 @@ def _words(b: KeyBytes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[n
 
 
 def _count_literals(out: NDArray[np.int64], offsets: NDArray[np.int64], markers: NDArray[np.int64]) -> None:
-    """Write the number of literals into each marker, and each bitmap's last marker into its last field."""
+    """Write the number of literals into each marker, and the last marker's index into the last field of each bitmap."""
     end = offsets[1:] - 1
     is_stop = np.zeros(len(out), bool)
     is_stop[markers] = is_stop[end] = True
     stop = np.flatnonzero(is_stop)
     last = np.searchsorted(stop, end) - 1
     literals = np.diff(stop) - 1
-    out[stop[:-1]] |= literals << 33  # of the last fields, too: they are overwritten
+    out[stop[:-1]] |= literals << 33  # this also writes to the last fields, which the next line sets
     out[end] = stop[last] - offsets[:-1] - 3
 
 
 def _read(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> _StoredWords:
-    """The stored bitmaps, checked against the rows of their blocks."""
+    """Return the stored bitmaps, checked against the number of rows of their blocks."""
     numbers, offsets = list_values(columns[0])
     begin, end = offsets[:-1], offsets[1:] - 1
     require(end - begin >= 4, "it has less than 5 numbers")
@@ -168,10 +166,11 @@ def _read(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> _StoredWords:
 def _markers(
     numbers: NDArray[np.int64], first: NDArray[np.int64], end: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where the markers are, and the bitmap of each. Raises CorruptBitmap where literals reach beyond the words.
+    """Return the position of each marker and the number of its bitmap.
 
-    A marker tells where the next one is. All are found in log2(markers) rounds: what lies 1, 2, 4, .. markers behind
-    a known one.
+    The number of literals in a marker gives the position of the next one. All are found in log2(markers) rounds, by
+    pointer jumping: a round finds the markers that are 1, 2, 4, .. markers after one that is already known.
+    Raises CorruptBitmap if literals reach beyond the words of their bitmap.
     """
     stay = len(numbers)
     jump = np.append(np.minimum(np.arange(1, stay + 1) + (numbers.view(np.uint64) >> 33).astype(np.int64), stay), stay)

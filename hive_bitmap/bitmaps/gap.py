@@ -1,11 +1,11 @@
-"""Gap-coded bitmaps, the default: the second iteration in the design of HIVE-1803.
+"""Gap-coded bitmaps, the default encoding: the second iteration in the design of HIVE-1803.
 
-The design, which Hive never built: https://cwiki.apache.org/confluence/display/Hive/IndexDev+Bitmap.
+Hive never implemented that iteration. The design: https://cwiki.apache.org/confluence/display/Hive/IndexDev+Bitmap.
 
-`_bitmaps binary`: the bytes of the plain bitmap, but a byte 0x00 or 0xFF stands for a run of one or more equal bytes.
-`_gap_lengths array<int>`: the length of each of these runs, in bytes and in their order. A run at the end is stored
-too, so that the decoded length is ceil(rows / 8). Rows 5, 12 and 64 of a block of 72 rows, whose plain bitmap is
-20 10 00 00 00 00 00 00 01:
+`_bitmaps binary`: the bytes of the plain bitmap, in which each run of equal bytes 0x00 or 0xFF is a single byte, the
+mark of the run. `_gap_lengths array<int>`: the length of each run in bytes, in the order of the marks. A run at the end
+is stored too, so the decoded length is always ceil(rows / 8). Example: rows 5, 12 and 64 of a block of 72 rows, whose
+plain bitmap is 20 10 00 00 00 00 00 00 01.
 
 >>> b = KeyBytes(rows=72, first=np.array([0, 3]), position=np.array([0, 1, 8]), value=np.uint8([0x20, 0x10, 0x01]))
 >>> bitmaps, gap_lengths = encode(b)
@@ -19,7 +19,7 @@ too, so that the decoded length is ceil(rows / 8). Rows 5, 12 and 64 of a block 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hive_bitmap.bitmaps.cached_bitmaps import BYTES_OF_ONE, CachedBitmaps, EncodedBitmaps, Sparse
+from hive_bitmap.bitmaps.cached_bitmaps import SPARSE_BYTES, CachedBitmaps, PlainBitmaps, SparseBitmaps
 from hive_bitmap.bitmaps.keybytes import KeyBytes, join_full
 from hive_bitmap.bitmaps.ragged import (
     binary_array,
@@ -35,6 +35,7 @@ from hive_bitmap.bitmaps.ragged import (
     list_array,
     list_values,
     offsets_of,
+    pieces,
     require,
     segment_sums,
 )
@@ -43,28 +44,29 @@ from hive_bitmap.bitmaps.writing import byte_lengths, tail_bits
 NAME = "gap"
 FIELDS = (pa.field("_bitmaps", pa.binary()), pa.field("_gap_lengths", pa.list_(pa.int32())))
 
-_CHUNK = 1 << 17  # stored bytes unpacked at a time, so that what they need stays in the processor's cache
+_CHUNK = 1 << 17  # stored bytes decoded at a time, few enough for the temporary arrays to fit the processor's cache
 
 
 def encode(b: KeyBytes) -> tuple[pa.Array, ...]:
-    """The bitmaps of the k keys: columns of k values, `_bitmaps` and `_gap_lengths`."""
+    """Return the bitmaps of the k keys: the columns `_bitmaps` and `_gap_lengths`, of k values each."""
     begin, position, value, run = join_full(b.first, b.position, b.value, 0xFF)
     last = begin[1:] - 1
-    zeros = position.astype(np.int32)  # before each byte, since the one before it or the bitmap's start
+    zeros = position.astype(np.int32)  # bytes between an entry and the one before it, or the start of its bitmap
     zeros[1:] -= zeros[:-1] + run[:-1].astype(np.int32)
     zeros[begin[:-1]] = position[begin[:-1]]
     gapped = zeros != 0
-    # Each byte with a mark before it; those that follow no zeros are left out again.
+    # Put a 0x00 mark before each byte, then remove the marks of bytes that follow no zeros.
     pairs, kept = np.zeros((len(value), 2), np.uint8), np.ones((len(value), 2), bool)
     pairs[:, 1], kept[:, 0] = value, gapped
     data = pairs.ravel().compress(kept.ravel())
     gaps = np.flatnonzero(gapped)
     marks = np.searchsorted(gaps, begin)
-    tail = b.nbytes - position[last] - run[last]  # zeros behind the last byte
+    tail = b.nbytes - position[last] - run[last]  # number of zero bytes after the last entry of each bitmap
     ended = np.flatnonzero(tail)
     data = _merged(data, np.zeros(len(ended), np.uint8), (begin + marks)[1:][ended])
     offsets = begin + marks + np.searchsorted(ended, np.arange(len(begin)))
-    # Lengths: a zero run before a byte, a run of 0xFF, a zero run at an end, in their order. The first are the most.
+    # The lengths of runs in their order: zeros before a byte, 0xFF, zeros at the end of a bitmap. Most are of the first
+    # kind, so the others are merged into these.
     full = np.flatnonzero(value == 0xFF)
     item = np.concatenate((2 * full, 2 * last[ended] + 1))
     order = np.argsort(item, kind="stable")
@@ -76,24 +78,24 @@ def encode(b: KeyBytes) -> tuple[pa.Array, ...]:
 def decode_into(
     bits: NDArray[np.uint8], columns: Sequence[pa.Array], starts: NDArray[np.int64], rows: NDArray[np.int64]
 ) -> None:
-    """OR the m stored bitmaps into `bits`: bitmap i belongs to a block of rows[i] rows that begins at bits[starts[i]].
+    """OR m stored bitmaps into `bits`: bitmap i belongs to a block of rows[i] rows that begins at bits[starts[i]].
 
-    Raises CorruptBitmap, before `bits` is touched, for a bitmap that does not fit its block.
+    Raises CorruptBitmap, before `bits` is changed, for a bitmap that does not fit its block.
     """
     stored = _stored(columns)
-    parts = [(some, _held(part)) for some, part in _parts(stored)]
+    parts = [(some, _cached(stored.part(some))) for some in pieces(stored.offsets, _CHUNK)]
     _require_fit(stored, rows)
-    for some, held in parts:
-        held.or_into(bits, np.arange(some.stop - some.start), starts[some], rows[some])
+    for some, bitmaps in parts:
+        bitmaps.or_into(bits, np.arange(some.stop - some.start), starts[some], rows[some])
 
 
 def hold(columns: Sequence[pa.Array]) -> CachedBitmaps:
-    """The bitmaps as they are best kept in memory. Raises CorruptBitmap where gap lengths do not fit their bytes."""
-    return _held(_stored(columns))
+    """Return the bitmaps in the form in which they are cached; raise CorruptBitmap if marks and gap lengths differ."""
+    return _cached(_stored(columns))
 
 
 def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many bits each of the m stored bitmaps has set. Raises CorruptBitmap as `decode_into` does."""
+    """Return the number of set bits of each of m stored bitmaps; raise CorruptBitmap as `decode_into` does."""
     stored = _stored(columns)
     marks = _checked_marks(stored)
     _require_fit(stored, rows)
@@ -108,13 +110,19 @@ class _StoredGaps:
 
     data: NDArray[np.uint8]
     offsets: NDArray[np.int64]  # m + 1, into data
-    lengths: NDArray[np.int32]  # the run of each mark, in bytes
+    lengths: NDArray[np.int32]  # length of the run of each mark, in bytes
     mark_offsets: NDArray[np.int64]  # m + 1, into lengths
 
     def decoded(self) -> NDArray[np.int64]:
-        """The bytes of each whole bitmap."""
+        """Return the size of each decoded bitmap in bytes (int64, m)."""
         longer = segment_sums(self.lengths, self.mark_offsets) - np.diff(self.mark_offsets)
         return np.diff(self.offsets) + longer
+
+    def part(self, some: slice) -> _StoredGaps:
+        """Return consecutive bitmaps as views of these."""
+        offsets, marks = (o[some.start : some.stop + 1] for o in (self.offsets, self.mark_offsets))
+        data, lengths = self.data[offsets[0] : offsets[-1]], self.lengths[marks[0] : marks[-1]]
+        return _StoredGaps(data, offsets - offsets[0], lengths, marks - marks[0])
 
 
 def _stored(columns: Sequence[pa.Array]) -> _StoredGaps:
@@ -122,7 +130,7 @@ def _stored(columns: Sequence[pa.Array]) -> _StoredGaps:
 
 
 def _merged(many: NDArray[Any], few: NDArray[Any], before: NDArray[np.int64]) -> NDArray[Any]:
-    """`many` with few[i] put in behind the first before[i] of them (ascending)."""
+    """Return `many` with few[i] inserted before many[before[i]], as `np.insert`; `before` is ascending."""
     merged = np.empty(len(many) + len(few), many.dtype)
     at = before + np.arange(len(few))
     merged[at] = few
@@ -133,12 +141,12 @@ def _merged(many: NDArray[Any], few: NDArray[Any], before: NDArray[np.int64]) ->
 
 
 def _marks(data: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Where `data` holds 0x00 or 0xFF."""
+    """Return the positions of 0x00 and 0xFF in `data`."""
     return np.flatnonzero((data + np.uint8(1)) < 2)
 
 
 def _require_fit(stored: _StoredGaps, rows: NDArray[np.int64]) -> None:
-    """Each bitmap has the bytes of its block, and no bit behind the last row as far as its last byte tells."""
+    """Raise CorruptBitmap unless each bitmap has ceil(rows / 8) bytes, and its last byte no bit beyond the last row."""
     require(stored.decoded() == byte_lengths(rows), "its decoded bytes are not ceil(rows / 8)")
     filled = np.diff(stored.offsets) > 0
     beyond = np.zeros(len(rows), np.uint8)
@@ -147,7 +155,7 @@ def _require_fit(stored: _StoredGaps, rows: NDArray[np.int64]) -> None:
 
 
 def _require_marks(stored: _StoredGaps, marks: NDArray[np.int64]) -> None:
-    """Bitmap i has marks[i] marks: has it as many gap lengths, none below 1?"""
+    """Raise CorruptBitmap unless bitmap i has marks[i] gap lengths, none of them below 1."""
     require(marks == np.diff(stored.mark_offsets), "it has not one gap length a byte 0x00 or 0xFF")
     if len(stored.lengths) and stored.lengths.min() < 1:
         require(segment_sums(stored.lengths < 1, stored.mark_offsets) == 0, "it has a gap length below 1")
@@ -159,42 +167,27 @@ def _checked_marks(stored: _StoredGaps) -> NDArray[np.int64]:
     return marks
 
 
-def _parts(stored: _StoredGaps) -> Iterator[tuple[slice, _StoredGaps]]:
-    """The bitmaps, some at a time."""
-    offsets, marks = stored.offsets, stored.mark_offsets
-    begin, count = 0, len(offsets) - 1
-    while begin < count:
-        end = max(begin + 1, int(np.searchsorted(offsets, offsets[begin] + _CHUNK, "right")) - 1)
-        yield (
-            slice(begin, end),
-            _StoredGaps(
-                stored.data[offsets[begin] : offsets[end]],
-                offsets[begin : end + 1] - offsets[begin],
-                stored.lengths[marks[begin] : marks[end]],
-                marks[begin : end + 1] - marks[begin],
-            ),
-        )
-        begin = end
-
-
-def _held(stored: _StoredGaps) -> CachedBitmaps:
-    """All bytes where they take no more than twice the memory of the non-zero ones: they are copied in long slices."""
+def _cached(stored: _StoredGaps) -> CachedBitmaps:
+    """Return PlainBitmaps if they need at most twice the memory of SparseBitmaps, since they are faster to OR."""
     decoded = stored.decoded()
-    if decoded.sum() > 2 * BYTES_OF_ONE * np.count_nonzero(stored.data):
+    if decoded.sum() > 2 * SPARSE_BYTES * np.count_nonzero(stored.data):
         return _sparse(stored)
     repeats = np.ones(len(stored.data), np.int64)
     repeats[_checked_marks(stored)] = stored.lengths
-    return EncodedBitmaps(np.repeat(stored.data, repeats), offsets_of(decoded))
+    return PlainBitmaps(np.repeat(stored.data, repeats), offsets_of(decoded))
 
 
-def _sparse(stored: _StoredGaps) -> Sparse:
-    """Each stored byte lies as many bytes behind its bitmap's start as it is stored behind its begin, and as the marks
-    before it are longer than one byte."""
+def _sparse(stored: _StoredGaps) -> SparseBitmaps:
+    """Return the non-zero bytes of the bitmaps.
+
+    The position of a byte in its decoded bitmap is its position in the stored bitmap, plus, for every mark before it,
+    the length of the run less one.
+    """
     at = np.flatnonzero(stored.data != 0)
     value = stored.data[at]
     first = np.searchsorted(at, stored.offsets)
     full = np.flatnonzero(value == 0xFF)
-    marks_before = at - np.arange(len(at))  # the bytes 0x00; those 0xFF are added
+    marks_before = at - np.arange(len(at))  # so far the marks 0x00 alone; the marks 0xFF are added next
     if len(full):
         marks_before += np.repeat(np.arange(len(full) + 1), np.diff(full + 1, prepend=0, append=len(at)))
     sizes = np.diff(stored.offsets)
@@ -210,4 +203,4 @@ def _sparse(stored: _StoredGaps) -> Sparse:
     last = np.zeros(len(sizes), np.uint8)
     filled = sizes > 0
     last[filled] = stored.data[stored.offsets[1:][filled] - 1]
-    return Sparse(first, at.astype(np.int32), value, full[run > 1], run[run > 1], sizes + np.diff(owned), last)
+    return SparseBitmaps(first, at.astype(np.int32), value, full[run > 1], run[run > 1], sizes + np.diff(owned), last)

@@ -1,10 +1,11 @@
-"""The bitmaps of all keys of one block at once: their non-zero bytes, and nothing else.
+"""The bitmaps of all keys of one block, represented by their non-zero bytes.
 
-Every encoding starts from these. However many keys a block has, its bitmaps have at most one non-zero byte a row: this
-form is never larger than the block, and whole-array operations make it, with no loop over keys or rows.
+Every encoding starts from this form. The bitmaps of a block have at most one non-zero byte for each row, however many
+keys there are, so the form is never larger than the block. It is computed by whole-array operations, without a loop
+over rows.
 
-A block of 10 rows whose first 9 have key 0 and whose last has key 1. The bitmaps are ff 01 and 00 02: three bytes that
-are not zero, two of key 0, and of key 1 the byte at position 1.
+Example: a block of 10 rows, of which the first 9 have key 0 and the last has key 1. The bitmaps are ff 01 and 00 02.
+Three bytes are not zero: two of key 0, and the byte at position 1 of key 1.
 
 >>> present, b = key_bytes(np.array([0, 0, 0, 0, 0, 0, 0, 0, 0, 1]))
 >>> present.tolist(), b.first.tolist(), b.position.tolist(), b.value.tobytes().hex(" ")
@@ -21,17 +22,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hive_bitmap.bitmaps.ragged import segment_sums
+from hive_bitmap.bitmaps.ragged import changes, segment_sums
 
-_FEW_KEYS = 32  # up to here one comparison of all rows for each key costs less than a sort of the rows
+_FEW_KEYS = 32  # up to so many keys, comparing all rows with each key is faster than sorting the rows
 
 
 @dataclass(frozen=True)
 class KeyBytes:
     """The non-zero bytes of the bitmaps of the k keys of one block of `rows` rows.
 
-    Key i owns [first[i], first[i+1]) of `position` (byte of the bitmap, ascending inside a key) and `value` (1 to 255).
-    Row r is bit r % 8, least significant first, of byte r // 8. Every key owns at least one byte.
+    Key i owns the entries first[i] to first[i+1] (exclusive) of `position`, the byte of the bitmap, ascending for each
+    key, and `value`, 1 to 255. Row r is bit r % 8, least significant first, of byte r // 8. Every key owns at least one
+    entry.
     """
 
     rows: int
@@ -41,23 +43,23 @@ class KeyBytes:
 
     @property
     def keys(self) -> int:
-        """How many keys the block has."""
+        """The number of keys of the block."""
         return len(self.first) - 1
 
     @property
     def nbytes(self) -> int:
-        """Bytes of one whole bitmap of the block."""
+        """The size of one decoded bitmap of the block, in bytes."""
         return (self.rows + 7) // 8
 
     def cardinalities(self) -> NDArray[np.int64]:
-        """The rows that each key has."""
+        """Return the number of rows of each key (int64, k)."""
         return segment_sums(np.bitwise_count(self.value), self.first)
 
 
 def key_bytes(codes: NDArray[Any]) -> tuple[NDArray[np.int64], KeyBytes]:
-    """The codes that occur (int64, k, ascending), and the bytes of their bitmaps: those of present[i] are key i.
+    """Return the codes that occur (int64, k, ascending), and their bitmaps: key i of these is the code present[i].
 
-    `codes` has an integer for each row of the block, from 0 to below 2**32: an index into the keys of the block.
+    `codes` has an integer below 2**32 for each row of the block: an index into the keys of the block.
 
     >>> present, b = key_bytes(np.array([3, 3, 0, 3, 3, 3, 3, 3, 3]))
     >>> present.tolist(), b.first.tolist(), b.position.tolist(), b.value.tolist()
@@ -70,9 +72,9 @@ def key_bytes(codes: NDArray[Any]) -> tuple[NDArray[np.int64], KeyBytes]:
 def join_full(
     first: NDArray[np.int64], position: NDArray[np.int64], value: NDArray[Any], full: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any], NDArray[np.int64]]:
-    """The bytes (or words) of each key, with each run of neighbours of the value `full` made one.
+    """Join each run of adjacent bytes (or words) of the value `full` into one entry.
 
-    Returns first (k + 1), and position, value and run length, in bytes (or words), of each of those that are left.
+    Returns `first` (k + 1), and the position, value and run length, in bytes (or words), of each remaining entry.
 
     >>> first, position, value, run = join_full(np.array([0, 4]), np.arange(4), np.array([255, 255, 1, 255]), 255)
     >>> first.tolist(), position.tolist(), value.tolist(), run.tolist()
@@ -90,7 +92,7 @@ def join_full(
 
 
 def _by_matrix(codes: NDArray[Any], keys: int) -> tuple[NDArray[np.int64], KeyBytes]:
-    """Out of the matrix of all bytes of all keys, one look at all rows for each key."""
+    """Compute `key_bytes` from the matrix of all bytes of all keys, comparing all rows with each key."""
     nbytes = (len(codes) + 7) // 8
     matrix = np.empty((keys, nbytes), np.uint8)
     for key in range(keys):
@@ -106,7 +108,7 @@ def _by_matrix(codes: NDArray[Any], keys: int) -> tuple[NDArray[np.int64], KeyBy
 
 
 def _by_sort(codes: NDArray[Any], keys: int) -> tuple[NDArray[np.int64], KeyBytes]:
-    """Out of (code, row), packed in one integer and sorted."""
+    """Compute `key_bytes` by sorting the pairs (code, row), each packed into one integer."""
     rows = len(codes)
     shift = max(3, (rows - 1).bit_length())
     word: type[Any] = np.uint32 if shift + (keys - 1).bit_length() <= 32 else np.uint64
@@ -115,22 +117,16 @@ def _by_sort(codes: NDArray[Any], keys: int) -> tuple[NDArray[np.int64], KeyByte
     packed |= np.arange(rows, dtype=word)
     packed.sort()
     byte = packed >> word(3)
-    new = _changes(byte)
+    new = changes(byte)
     start = np.flatnonzero(new)
     packed &= word(7)
     bit = np.left_shift(np.uint8(1), packed.astype(np.uint8))
     value = bit[start]
-    more = np.flatnonzero(~new)  # rows in the byte of the row before; the bits of a byte differ: their OR is their sum
+    # Rows that share a byte with the row before them. The bits of a byte are distinct, so their sum is their OR.
+    more = np.flatnonzero(~new)
     np.add.at(value, more - np.arange(1, len(more) + 1), bit[more])
     byte = byte[start]
     code = byte >> word(shift - 3)
-    first = np.flatnonzero(_changes(code))
+    first = np.flatnonzero(changes(code))
     position = (byte & word((1 << (shift - 3)) - 1)).astype(np.int64)
     return code[first].astype(np.int64), KeyBytes(rows, np.append(first, len(code)), position, value)
-
-
-def _changes(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Whether a value differs from the one before it; the first one does."""
-    new = np.ones(len(values), bool)
-    np.not_equal(values[1:], values[:-1], out=new[1:])
-    return new

@@ -1,10 +1,12 @@
-"""Many short sequences laid end to end in one array, in and out of Arrow.
+"""Ragged arrays: many short sequences laid end to end in one array, and their conversion from and to Arrow.
 
-Sequence i of a ragged array owns [offsets[i], offsets[i+1]); offsets[0] is 0, the last offset the length of the array.
+Sequence i of a ragged array is values[offsets[i]:offsets[i+1]]. offsets[0] is 0, the last offset is the length of the
+array.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,11 +15,11 @@ from numpy.typing import NDArray
 
 from hive_bitmap.errors import CorruptBitmap
 
-_MOST_BYTES = (1 << 31) - 1  # of a binary array
+_MOST_BYTES = (1 << 31) - 1  # of a binary array, whose offsets have 32 bits
 
 
 def offsets_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The offsets of sequences of these lengths.
+    """Return the offsets of sequences of these lengths.
 
     >>> offsets_of(np.array([2, 0, 3])).tolist()
     [0, 2, 2, 5]
@@ -26,18 +28,42 @@ def offsets_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def segment_sums(values: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The sum of each sequence of `values`; an empty one sums to 0."""
-    # uint32 takes half the time of int64, and the sum of so few bytes fits
+    """Return the sum of each sequence of `values` (int64); that of an empty sequence is 0."""
+    # Summing in uint32 takes half the time of int64, and the sum of fewer than 2**24 bytes fits.
     kind = np.uint32 if values.dtype == np.uint8 and len(values) < 1 << 24 else np.int64
     sums = np.zeros(len(offsets) - 1, np.int64)
-    filled = offsets[:-1] < offsets[1:]  # reduceat would give an empty sequence the value at its start
+    filled = offsets[:-1] < offsets[1:]  # for an empty sequence reduceat returns the value at its start
     if filled.any():
         sums[filled] = np.add.reduceat(values, offsets[:-1][filled], dtype=kind)
     return sums
 
 
+def pieces(offsets: NDArray[np.int64], size: int) -> Iterator[slice]:
+    """Cut the sequences into slices of consecutive ones, with no more than `size` values together or only one sequence.
+
+    >>> list(pieces(np.array([0, 2, 3, 9, 10]), 4))
+    [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None)]
+    """
+    begin, count = 0, len(offsets) - 1
+    while begin < count:
+        end = max(begin + 1, int(np.searchsorted(offsets, offsets[begin] + size, "right")) - 1)
+        yield slice(begin, end)
+        begin = end
+
+
+def changes(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return whether each value differs from the one before it; for the first value that is true.
+
+    >>> changes(np.array([7, 7, 8, 7])).tolist()
+    [True, False, True, True]
+    """
+    new = np.ones(len(values), bool)
+    np.not_equal(values[1:], values[:-1], out=new[1:])
+    return new
+
+
 def spans(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """starts[i], starts[i] + 1, .. (lengths[i] of them), for each i in turn.
+    """Return starts[i], starts[i] + 1, .. (lengths[i] numbers), for each i in turn.
 
     >>> spans(np.array([5, 0, 9]), np.array([2, 0, 3])).tolist()
     [5, 6, 9, 10, 11]
@@ -48,18 +74,18 @@ def spans(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.i
 
 
 def binary_array(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> pa.Array:
-    """The sequences of bytes as a binary array; fewer than 2 GiB in all, for its offsets have 32 bits."""
+    """Return sequences of bytes as a binary array; they must have less than 2 GiB in all (32-bit offsets)."""
     buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
 
 
 def list_array(values: NDArray[Any], offsets: NDArray[np.int64]) -> pa.Array:
-    """The sequences of numbers as an array of lists."""
+    """Return sequences of numbers as an array of lists."""
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(values))
 
 
 def binary_values(column: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The values of a binary array (sliced or not), end to end, and their offsets (int64).
+    """Return the values of a binary array, which may be a slice, end to end, and their offsets (int64).
 
     Raises CorruptBitmap for a null.
 
@@ -77,9 +103,9 @@ def binary_values(column: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64
 
 
 def list_values(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The elements of an array of integer lists (sliced or not), end to end, and the offsets of the lists.
+    """Return the elements of an array of integer lists, which may be a slice, end to end, and the lists' offsets.
 
-    Raises CorruptBitmap for a null, or a null in a list.
+    Raises CorruptBitmap for a null list or a null in a list.
     """
     _require_values(column)
     offsets = column.offsets.to_numpy().astype(np.int64)
@@ -89,9 +115,9 @@ def list_values(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 
 def take(column: pa.Array, order: pa.Array) -> pa.Array:
-    """The values of a column at these places (integers, 0-based), in their order, as `column.take` gives them.
+    """Return the same as `column.take(order)`, `order` being 0-based indexes.
 
-    Lists of numbers are copied whole, not number by number as Arrow does.
+    For lists of numbers this is faster than Arrow, which copies them number by number.
     """
     if not isinstance(column, pa.ListArray) or column.null_count or column.values.null_count:
         return column.take(order)

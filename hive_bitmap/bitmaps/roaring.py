@@ -1,14 +1,17 @@
-"""Roaring bitmaps in their portable serialisation, as CRoaring, Java and Go write it.
+"""Roaring bitmaps in their portable serialisation, which CRoaring and the Java and Go libraries write.
 
-The format is https://github.com/RoaringBitmap/RoaringFormatSpec#standard-32-bit-roaring-bitmap.
+The format: https://github.com/RoaringBitmap/RoaringFormatSpec#standard-32-bit-roaring-bitmap.
 
-`_bitmaps binary`, little-endian: a cookie, 12346 followed by the number of containers as 32 bits, or, where a container
-is made of runs, 12347 with the number less one in its upper 16 bits, followed by a bit a container (1: runs). Then for
-each container its key (row >> 16) and its cardinality less one, 16 bits each; then its position, 32 bits (left out
-where there are runs and less than 4 containers); then the containers: up to 4096 rows & 0xFFFF of 16 bits, or 8192
-bytes of bits, or the number of runs and for each its first row and its length less one.
+`_bitmaps binary`, little-endian, consists of:
 
-Rows 5, 12 and 64 of a block of 72 rows: the cookie 12346, 1 container; key 0, cardinality 3 - 1; position 16; the rows.
+* a cookie. Without run containers it is 12346, followed by the number of containers in 32 bits. With run containers it
+  is 12347 with the number of containers less one in its upper 16 bits, followed by one bit a container (1: runs).
+* for each container its key (row >> 16) and its cardinality less one, 16 bits each.
+* for each container its position, 32 bits; omitted if there are run containers and fewer than 4 containers.
+* the containers: up to 4096 numbers row & 0xFFFF of 16 bits each; or 8192 bytes of bits; or the number of runs, then
+  the first row and the length less one of each run, 16 bits each.
+
+Rows 5, 12 and 64 of a block of 72 rows: cookie 12346, 1 container; key 0, cardinality 3 - 1; position 16; the rows.
 
 >>> b = KeyBytes(rows=72, first=np.array([0, 3]), position=np.array([0, 1, 8]), value=np.uint8([0x20, 0x10, 0x01]))
 >>> (bitmaps,) = encode(b)
@@ -16,8 +19,8 @@ Rows 5, 12 and 64 of a block of 72 rows: the cookie 12346, 1 container; key 0, c
 >>> [stored[begin:end].hex(" ") for begin, end in ((0, 8), (8, 12), (12, 16), (16, 22))]
 ['3a 30 00 00 01 00 00 00', '00 00 02 00', '10 00 00 00', '05 00 0c 00 40 00']
 
-All of 64 rows: the cookie 12347, 1 - 1 containers, whose bit says runs; key 0, cardinality 64 - 1; 1 run, of row 0 and
-63 rows more.
+All rows of a block of 64 rows: cookie 12347, 1 - 1 containers, which has runs (bit 1); key 0, cardinality 64 - 1; 1
+run, which begins at row 0 and has the length 64 - 1.
 
 >>> b = KeyBytes(rows=64, first=np.array([0, 8]), position=np.arange(8), value=np.full(8, 0xFF, np.uint8))
 >>> encode(b)[0][0].as_py().hex(" ")
@@ -32,10 +35,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hive_bitmap.bitmaps.cached_bitmaps import AsStored, CachedBitmaps
+from hive_bitmap.bitmaps.cached_bitmaps import CachedBitmaps, StoredBitmaps
 from hive_bitmap.bitmaps.containers import ARRAY, ARRAY_MAX, BITS, BITS_SIZE, RUNS, parse
 from hive_bitmap.bitmaps.keybytes import KeyBytes
-from hive_bitmap.bitmaps.ragged import binary_array, binary_values, offsets_of, segment_sums, spans
+from hive_bitmap.bitmaps.ragged import binary_array, binary_values, changes, offsets_of, segment_sums, spans
 from hive_bitmap.bitmaps.writing import byte_lengths, fill_rows, or_rows, or_slices
 
 NAME = "roaring"
@@ -43,12 +46,10 @@ FIELDS = (pa.field("_bitmaps", pa.binary()),)
 
 
 def encode(b: KeyBytes) -> tuple[pa.Array, ...]:
-    """The bitmaps of the k keys: one column of k values. Each container takes the form that is smallest."""
+    """Return the bitmaps of the k keys, one column of k values. Each container has the kind that is smallest."""
     key_of = np.repeat(np.arange(b.keys), np.diff(b.first))
-    chunk = b.position >> 13  # 8192 bytes of a plain bitmap are the 65536 rows of a container
-    new = np.ones(len(chunk), bool)
-    new[1:] = (chunk[1:] != chunk[:-1]) | (key_of[1:] != key_of[:-1])
-    start = np.flatnonzero(new)
+    chunk = b.position >> 13  # a container's 65536 rows are 8192 bytes of a plain bitmap
+    start = np.flatnonzero(changes(chunk) | changes(key_of))
     bounds = np.append(start, len(chunk))
     row, row_bounds, run_start, run_bounds = _rows_and_runs(b, bounds)
     cardinality, runs = np.diff(row_bounds), np.diff(run_bounds)
@@ -57,8 +58,8 @@ def encode(b: KeyBytes) -> tuple[pa.Array, ...]:
     size = np.where(kind == RUNS, 2 + 4 * runs, size)
     data, offsets, at = _headers(np.searchsorted(start, b.first), chunk[start], cardinality, kind, size)
 
-    held = np.repeat(kind == BITS, np.diff(bounds))
-    data[np.repeat(at, np.diff(bounds))[held] + (b.position[held] & 8191)] = b.value[held]
+    dense = np.repeat(kind == BITS, np.diff(bounds))
+    data[np.repeat(at, np.diff(bounds))[dense] + (b.position[dense] & 8191)] = b.value[dense]
     plain = kind == ARRAY
     data[spans(at[plain], size[plain])] = _bytes16(row[np.repeat(plain, cardinality)])
     run_length = np.diff(np.append(run_start, len(row)))
@@ -72,12 +73,12 @@ def encode(b: KeyBytes) -> tuple[pa.Array, ...]:
 def decode_into(
     bits: NDArray[np.uint8], columns: Sequence[pa.Array], starts: NDArray[np.int64], rows: NDArray[np.int64]
 ) -> None:
-    """OR the m stored bitmaps into `bits`: bitmap i belongs to a block of rows[i] rows that begins at bits[starts[i]].
+    """OR m stored bitmaps into `bits`: bitmap i belongs to a block of rows[i] rows that begins at bits[starts[i]].
 
-    Raises CorruptBitmap, before `bits` is touched, for a bitmap that does not fit its block.
+    Raises CorruptBitmap, before `bits` is changed, for a bitmap that does not fit its block.
     """
     found = parse(*binary_values(columns[0]), rows)
-    base = starts[found.owner] * 8 + (found.key << 16)  # the bit of `bits` that is the container's first row
+    base = starts[found.owner] * 8 + (found.key << 16)  # bit in `bits` of the first row of the container
     plain, coded, dense = (found.kind == kind for kind in (ARRAY, RUNS, BITS))
     or_rows(bits, np.repeat(base[plain], found.cardinality[plain]) + found.array_rows())
     row, length = found.run_rows()
@@ -88,20 +89,20 @@ def decode_into(
 
 
 def hold(columns: Sequence[pa.Array]) -> CachedBitmaps:
-    """The bitmaps as they are best kept in memory: as they are stored."""
-    return AsStored(columns, decode_into)
+    """Return the bitmaps in the form in which they are cached: their stored columns."""
+    return StoredBitmaps(columns, decode_into)
 
 
 def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many bits each of the m stored bitmaps has set. Raises CorruptBitmap as `decode_into` does."""
+    """Return the number of set bits of each of m stored bitmaps; raise CorruptBitmap as `decode_into` does."""
     found = parse(*binary_values(columns[0]), rows)
     return segment_sums(found.cardinality, np.searchsorted(found.owner, np.arange(len(rows) + 1)))
 
 
 def _rows_and_runs(b: KeyBytes, bounds: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-    """The rows (& 0xFFFF) of each container, and where among them runs begin: each with its offsets by container.
+    """Return the rows & 0xFFFF of each container with their offsets, and which of them begin runs, with offsets too.
 
-    `bounds` are the containers' offsets in the bytes of `b`.
+    All offsets are by container; `bounds` are those of the containers in the entries of `b`.
     """
     bit = np.flatnonzero(np.unpackbits(b.value, bitorder="little"))
     row = (b.position[bit >> 3] * 8 + (bit & 7)) & 0xFFFF
@@ -120,9 +121,9 @@ def _headers(
     kind: NDArray[np.int64],
     size: NDArray[np.int64],
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
-    """The bitmaps with their headers filled and their containers empty, their offsets, and the containers' positions.
+    """Return the bitmaps with headers and zeroed containers, end to end, their offsets, and the containers' positions.
 
-    Bitmap i has the containers [first[i], first[i+1]).
+    Bitmap i has the containers first[i] to first[i+1] (exclusive).
     """
     count = np.diff(first)
     inside = np.arange(len(key)) - np.repeat(first[:-1], count)
@@ -149,10 +150,10 @@ def _headers(
 
 
 def _bytes16(values: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """The values as 16 bits each, little-endian."""
+    """Return the values as little-endian 16-bit numbers."""
     return values.astype("<u2").reshape(-1).view(np.uint8)
 
 
 def _bytes32(values: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """The values as 32 bits each, little-endian."""
+    """Return the values as little-endian 32-bit numbers."""
     return values.astype("<u4").view(np.uint8)

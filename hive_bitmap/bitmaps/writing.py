@@ -1,6 +1,7 @@
-"""Writing into a selection: bytes, runs of bytes, runs of rows. Always an OR, whatever meets in a byte.
+"""OR bytes, runs of bytes, and runs of rows into a selection. Several of them may fall into the same byte.
 
-Whole-array operations throughout; loops only over slices so long that a slice costs less than the indexes of its bytes.
+All functions use whole-array operations. They loop only over slices that are long enough for copying a slice to be
+faster than indexing its bytes.
 """
 
 from __future__ import annotations
@@ -8,19 +9,19 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hive_bitmap.bitmaps.ragged import spans
+from hive_bitmap.bitmaps.ragged import changes, spans
 
-_LONG = 64  # bytes of a run of 0xFF: from here on it is filled by a slice
-_WIDE = 256  # mean bytes of a sequence: from here on each is one slice
+_LONG = 64  # a run of 0xFF of so many bytes or more is filled as a slice
+_WIDE = 256  # sequences of this mean size in bytes or more are ORed as slices
 
 
 def byte_lengths(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """ceil(rows / 8): the bytes of blocks of so many rows."""
+    """Return ceil(rows / 8), the size in bytes of the bitmap of a block with so many rows."""
     return (rows + 7) // 8
 
 
 def tail_bits(rows: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """The bits of a block's last byte that stand for rows.
+    """Return a mask of the bits of a block's last byte that stand for rows.
 
     >>> tail_bits(np.array([1, 7, 8, 10])).tolist()
     [1, 127, 255, 3]
@@ -29,10 +30,11 @@ def tail_bits(rows: NDArray[np.int64]) -> NDArray[np.uint8]:
 
 
 def or_bytes(bits: NDArray[np.uint8], at: NDArray[np.int64], value: NDArray[np.uint8]) -> None:
-    """bits[at] |= value, also where `at` repeats.
+    """Compute bits[at] |= value, even if a position occurs in `at` several times.
 
-    One indexed OR keeps the last of the values that meet in a byte. Those not yet in place go another round, and each
-    brings a bit more into every such byte, so there are at most eight. (numpy's `bitwise_or.at` takes twice as long.)
+    For a repeated position numpy's indexed OR keeps only one of the values, so the loop repeats it for the values that
+    are not yet in place. Each round adds at least one bit to every such byte, so there are at most eight. (numpy's
+    `bitwise_or.at` takes twice as long.)
     """
     while len(at):
         bits[at] |= value
@@ -47,18 +49,18 @@ def or_slices(
     begins: NDArray[np.int64],
     lengths: NDArray[np.int64],
 ) -> None:
-    """OR the bytes [begins[i], begins[i] + lengths[i]) of `data` into `bits` from starts[i] on."""
+    """OR data[begins[i]:begins[i]+lengths[i]] into `bits` at starts[i], for each i."""
     if lengths.sum() < _WIDE * len(lengths):
         source = spans(begins, lengths)
-        held = np.flatnonzero(data[source])
-        or_bytes(bits, spans(starts, lengths)[held], data[source[held]])
+        filled = np.flatnonzero(data[source])
+        or_bytes(bits, spans(starts, lengths)[filled], data[source[filled]])
         return
     for start, begin, length in zip(starts.tolist(), begins.tolist(), lengths.tolist(), strict=True):
         bits[start : start + length] |= data[begin : begin + length]
 
 
 def fill(bits: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> None:
-    """Set every bit of the bytes [starts[i], starts[i] + lengths[i])."""
+    """Set every bit of bits[starts[i]:starts[i]+lengths[i]], for each i."""
     short = lengths < _LONG
     bits[spans(starts[short], lengths[short])] = 0xFF
     for start, length in zip(starts[~short].tolist(), lengths[~short].tolist(), strict=True):
@@ -68,15 +70,13 @@ def fill(bits: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np
 def or_rows(bits: NDArray[np.uint8], rows: NDArray[np.int64]) -> None:
     """Set the bits with these numbers, counted from the first byte of `bits`."""
     byte = rows >> 3
-    new = np.ones(len(rows), bool)
-    np.not_equal(byte[1:], byte[:-1], out=new[1:])
-    start = np.flatnonzero(new)
-    if len(start):  # neighbours in one byte first become one value: or_bytes then has little to do twice
+    start = np.flatnonzero(changes(byte))
+    if len(start):  # adjacent rows of one byte are combined first, which leaves or_bytes few repeated positions
         or_bytes(bits, byte[start], np.bitwise_or.reduceat((1 << (rows & 7)).astype(np.uint8), start))
 
 
 def fill_rows(bits: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
-    """Set the bits [begins[i], ends[i]), counted from the first byte of `bits`; none of these ranges is empty."""
+    """Set the bits begins[i] to ends[i] (exclusive), counted from the first byte of `bits`; no range may be empty."""
     first, last = begins >> 3, ends >> 3
     head, tail = (0xFF << (begins & 7)) & 0xFF, (1 << (ends & 7)) - 1
     inside = first == last

@@ -1,4 +1,8 @@
-"""Where the blocks of a base file lie, and reading their rows: one module a file format, each a `Format`."""
+"""The supported file formats: where the blocks of a file are, and the values of their rows as Spark reads them.
+
+Each file format is a module. Modules of formats whose values Arrow reads implement `Format`; those of formats that only
+Spark reads implement `Layout`, and `EngineFormat` makes a `Format` of them.
+"""
 
 from __future__ import annotations
 
@@ -33,29 +37,32 @@ __all__ = [
 
 
 class Format(Protocol):
-    """What a file format can do; a handle is whatever its `open_file` returned, and serves one process."""
+    """Operations on the files of one format.
+
+    A handle is the value that `open_file` of the same format returned. It is not sent to another process.
+    """
 
     def open_file(self, path: str) -> Any:
-        """Open a file and read its footer; raises FileNotFoundError, Undecodable."""
+        """Open a file and read its footer; raise FileNotFoundError or Undecodable."""
 
     def blocks(self, handle: Any) -> Blocks:
-        """All blocks of the file, in file order; raises Undecodable."""
+        """Return all blocks of the file, in file order; raise Undecodable."""
 
     def column_bytes(self, handle: Any, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:
-        """About how many bytes these columns take in each block, at least 1, by the footer; raises Undecodable.
+        """Estimate from the footer how many bytes these columns take in each block (int64, in the order of `blocks`).
 
-        One number a block, in the order of `blocks`.
+        Every number is at least 1. Raises Undecodable.
         """
 
     def key_columns(self, handle: Any, block: int, columns: Sequence[KeyColumn]) -> pa.Table:
-        """The columns of block number `block` as keys (see `key_values`), in the given order: all rows of the block.
+        """Return the columns of all rows of block number `block` as keys (see `key_values`), in the given order.
 
-        Their types are `key_values.arrow_type`; strings may be dictionary-encoded. Values are what Spark shows: raises
-        Undecodable where that is not sure.
+        Their types are those of `key_values.arrow_type`; strings may be dictionary-encoded. Raises Undecodable unless
+        the values are certainly the same that Spark reads.
         """
 
     def indirect_columns(self, handle: Any, schema: Sequence[KeyColumn]) -> dict[str, str]:
-        """Of all columns of the table, those that `read_rows` must not read from this file, each with the reason."""
+        """Return the columns of the table that `read_rows` must not read from this file, each with the reason."""
 
     def read_rows(
         self,
@@ -63,19 +70,20 @@ class Format(Protocol):
         columns: Sequence[KeyColumn],
         selection: Sequence[tuple[int, npt.NDArray[np.int64] | None]],
     ) -> Iterator[pa.RecordBatch]:
-        """The selected rows of the file, in file order, with these columns.
+        """Yield the selected rows of the file, in file order, with these columns.
 
-        `selection` has pairs of a block's number, ascending, and the numbers of its rows, 0-based and ascending, or
-        None for all of them. Raises, at the first or a later batch, FileNotFoundError, Undecodable, FileChanged.
+        `selection` has pairs of the number of a block, ascending, and the numbers of its selected rows, 0-based inside
+        the block and ascending, or None for all rows. Raises FileNotFoundError, Undecodable or FileChanged when the
+        first or a later batch is requested.
         """
 
 
 @dataclass(frozen=True)
 class FileFormat:
-    """A file format, and how the metastore says that a table is stored as it: by the class of its input format.
+    """A file format, which the metastore identifies by the class of the table's input format.
 
-    Arrow reads the values of its files if it has a `reader`. If it has a `layout` instead, only Spark does: where it
-    reads with one of the `serdes`, which make one row of one record.
+    A format has either a `reader`, which reads values with Arrow, or a `layout`, if only Spark reads its values. Tables
+    of the latter are supported if their SerDe is one of `serdes`, which make exactly one row of each record.
     """
 
     name: str
@@ -91,7 +99,7 @@ _LAZY_SIMPLE = f"{_SERDE}lazy.LazySimpleSerDe"
 _TEXTS = (_LAZY_SIMPLE, f"{_SERDE}JsonSerDe", f"{_HCATALOG}JsonSerDe", f"{_SERDE}OpenCSVSerde", f"{_SERDE}RegexSerDe")
 _COLUMNAR = (f"{_SERDE}columnar.ColumnarSerDe", f"{_SERDE}columnar.LazyBinaryColumnarSerDe")
 _RECORDS = (_LAZY_SIMPLE, f"{_SERDE}lazybinary.LazyBinarySerDe")
-# A file format more is a module, and its line here.
+# To add a file format, write its module and add a line here.
 FILE_FORMATS = (
     FileFormat("parquet", f"{_HIVE}ql.io.parquet.MapredParquetInputFormat", reader=parquet),
     FileFormat("orc", f"{_HIVE}ql.io.orc.OrcInputFormat", reader=orc),

@@ -1,8 +1,8 @@
-"""Avro: a unit is a block of the file, known by the sync mark before it.
+"""Avro layout: a unit is a data block of the file, identified by the offset of the sync marker before it.
 
 The format: https://avro.apache.org/docs/1.11.1/specification/#object-container-files.
 
-A reader takes the blocks whose mark starts in its split: `sync` and `pastSync` of
+A reader reads the blocks whose sync marker starts in its split, see `sync` and `pastSync` of
 https://github.com/apache/avro/blob/release-1.11.1/lang/java/avro/src/main/java/org/apache/avro/file/DataFileReader.java.
 """
 
@@ -20,7 +20,7 @@ MAGIC = b"Obj\x01"
 
 
 def units(source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Units]:
-    """The blocks whose marks lie in the bytes from `start` to `end`."""
+    """Yield the data blocks whose sync markers start in the bytes from `start` to before `end`."""
     return in_batches(_blocks(source, start, end))
 
 
@@ -30,7 +30,7 @@ def _blocks(source: pa.NativeFile, start: int, end: int) -> Iterator[tuple[int, 
         raise Undecodable("not an Avro file")
     while pairs := file.avro_long():
         if pairs < 0:
-            file.avro_long()  # the bytes that they take
+            file.avro_long()  # a negative count is followed by the size of the map block in bytes
         for _ in range(2 * abs(pairs)):
             file.avro_bytes()
     mark = file.read(SYNC_BYTES)

@@ -1,4 +1,4 @@
-"""Where the blocks of one file lie: the parts that its format can read by themselves, in file order."""
+"""The positions of the blocks of one file. A block is a part that its format can read independently."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from hive_bitmap.errors import Undecodable
 
 @dataclass(frozen=True)
 class Blocks:
-    """All blocks of one file, those without rows too; int64 arrays of one entry a block.
+    """All blocks of one file in file order, including those without rows, as int64 arrays with one entry a block.
 
-    `offset` is the byte by which readers know a block (the format's module says which), `length` the bytes that the
-    block takes in the file, `rows` its number of rows, `start` its first byte.
+    `offset` is the byte that identifies a block and by which readers assign it to a split; the format's module says
+    which byte that is. `length` is the size of the block in bytes, `rows` its number of rows, `start` its first byte.
     """
 
     offset: npt.NDArray[np.int64]
@@ -25,9 +25,9 @@ class Blocks:
 
     @classmethod
     def of(cls, offset: list[int], length: list[int], rows: list[int], start: list[int] | None = None) -> Blocks:
-        """The blocks of a file, which begin at their offsets if `start` says nothing else.
+        """Create the blocks of a file, whose `start` is their offset by default.
 
-        Raises Undecodable where two blocks that hold rows share an offset.
+        Raises Undecodable if two blocks that have rows have the same offset.
         """
         columns = (offset, length, rows, offset if start is None else start)
         blocks = cls(*(np.array(values, dtype=np.int64) for values in columns))
@@ -40,6 +40,6 @@ class Blocks:
         return len(self.offset)
 
     def first_rows(self) -> npt.NDArray[np.int64]:
-        """The number of the first row of each block, counted from the start of the file."""
+        """Return the number of the first row of each block, counted from 0 at the start of the file (int64)."""
         ends: npt.NDArray[np.int64] = np.cumsum(self.rows)
         return ends - self.rows

@@ -1,4 +1,4 @@
-"""Reading the headers of Hadoop's and Avro's container files: numbers of varying length, names, sync marks."""
+"""Read the primitive values in Hadoop's and Avro's container files: variable-length numbers, strings, metadata."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ SYNC_BYTES = 16
 
 
 class ByteStream:
-    """A file read forwards from `start` to `end` through a window; all methods raise Undecodable at its end."""
+    """Buffered forward reader of the bytes of a file from `start` to before `end`.
+
+    Methods raise Undecodable if they would read beyond `end`.
+    """
 
     def __init__(self, source: pa.NativeFile, start: int, end: int) -> None:
         self.source, self.end = source, end
@@ -21,28 +24,28 @@ class ByteStream:
 
     @property
     def position(self) -> int:
-        """The byte of the file that is read next."""
+        """The position in the file of the byte that is read next."""
         return self.base + self.place
 
     def at_end(self) -> bool:
-        """Whether all is read."""
+        """Return whether everything up to `end` has been read."""
         return self.position >= self.end
 
     def seek(self, position: int) -> None:
-        """Go on at another byte."""
+        """Continue reading at this position in the file."""
         if self.base <= position <= self.base + len(self.window):
             self.place = position - self.base
         else:
             self.window, self.base, self.place = b"", position, 0
 
     def skip(self, count: int) -> None:
-        """Go on so many bytes further."""
+        """Skip `count` bytes."""
         if count < 0 or self.position + count > self.end:
             raise Undecodable(f"the file is damaged or cut off at byte {self.position}")
         self.seek(self.position + count)
 
     def read(self, count: int) -> bytes:
-        """So many bytes."""
+        """Read `count` bytes."""
         if self.place + count > len(self.window):
             self._fill(count)
         found = self.window[self.place : self.place + count]
@@ -50,12 +53,12 @@ class ByteStream:
         return found
 
     def big_int(self) -> int:
-        """A Java int: four bytes, the highest first."""
+        """Read a Java int: 4 bytes, big-endian."""
         found: int = struct.unpack(">i", self.read(4))[0]
         return found
 
     def hadoop_int(self) -> int:
-        """A number as Hadoop's WritableUtils writes it."""
+        """Read a number in the variable-length format of Hadoop's `WritableUtils.writeVLong`."""
         first = struct.unpack("b", self.read(1))[0]
         if first >= -112:
             return int(first)
@@ -64,16 +67,16 @@ class ByteStream:
         return ~value if negative else value
 
     def hadoop_text(self) -> str:
-        """A string as Hadoop's Text writes it."""
+        """Read a string in the format of Hadoop's `Text`."""
         return self.read(self.hadoop_int()).decode(errors="replace")
 
     def hadoop_metadata(self) -> None:
-        """Pass over the metadata of a SequenceFile or RCFile."""
+        """Skip the metadata of a SequenceFile or RCFile."""
         for _ in range(2 * self.big_int()):
             self.hadoop_text()
 
     def avro_long(self) -> int:
-        """A number as Avro writes it: seven bits a byte, the lowest first, the sign in the last bit."""
+        """Read an Avro long: a zigzag-encoded number, seven bits in each byte, the lowest first."""
         value = shift = 0
         while True:
             byte = self.read(1)[0]
@@ -85,7 +88,7 @@ class ByteStream:
                 raise Undecodable(f"no number at byte {self.position}")
 
     def avro_bytes(self) -> bytes:
-        """A string of bytes, or of text, as Avro writes it."""
+        """Read Avro bytes or an Avro string, as bytes."""
         return self.read(self.avro_long())
 
     def _fill(self, count: int) -> None:

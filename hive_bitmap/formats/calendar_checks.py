@@ -1,4 +1,4 @@
-"""Value gates: dates and timestamps that Arrow may show otherwise than Spark make their column undecodable."""
+"""Checks of dates and timestamps. Values that Arrow may read differently than Spark make their column undecodable."""
 
 from __future__ import annotations
 
@@ -15,24 +15,26 @@ _EPOCH = datetime.date(1970, 1, 1)
 _DAY = 86_400_000_000
 
 GREGORIAN = datetime.date(1582, 10, 15)
-"""The first day that the Julian-Gregorian and the proleptic Gregorian calendar number alike."""
+"""From this day on, the hybrid Julian-Gregorian and the proleptic Gregorian calendar agree."""
 FIRST_DAY = (GREGORIAN - _EPOCH).days
 FIRST_MICROSECOND = (datetime.date(1900, 1, 1) - _EPOCH).days * _DAY
-"""From here on no time zone's rules depend on the calendar."""
-_YEARS = [(datetime.date(1, 1, 1) - _EPOCH).days, (datetime.date(9999, 12, 31) - _EPOCH).days]  # days of Python's
+"""From here on, microseconds since 1970, no time zone's rules depend on the calendar."""
+# The first and the last day that Python's `date` can hold.
+_YEARS = [(datetime.date(1, 1, 1) - _EPOCH).days, (datetime.date(9999, 12, 31) - _EPOCH).days]
 
 
 def require_from(values: Values, floor: int, name: str) -> None:
-    """Raise Undecodable if a date (days) or timestamp (microseconds) lies before `floor`."""
+    """Raise Undecodable if a date (in days since 1970) or timestamp (in microseconds) is less than `floor`."""
     least, _ = _range(values)
     if least is not None and least < floor:
         raise Undecodable(f"column {name!r} holds dates of a calendar that the file does not tell")
 
 
 def as_keys(values: Values, name: str) -> Values:
-    """Values as `canonical` keys; raises Undecodable for dates and times outside the years 1 to 9999.
+    """Return the values as `canonical` keys; raise Undecodable for dates and timestamps outside the years 1 to 9999.
 
-    Python has no others; of times in microseconds those are what a reader makes of nanoseconds that wrapped around.
+    Python cannot represent others. A timestamp in microseconds outside these years is usually what a reader makes of
+    nanoseconds that overflowed.
     """
     if pa.types.is_date32(values.type) or pa.types.is_timestamp(values.type):
         least, greatest = _range(values)
@@ -44,10 +46,11 @@ def as_keys(values: Values, name: str) -> Values:
 
 
 def require_whole_seconds_near_1970(values: Values, name: str) -> None:
-    """Raise Undecodable if a timestamp (microseconds) within a day of 1970 has a fraction of a second.
+    """Raise Undecodable if a timestamp (in microseconds) within a day of 1970-01-01 has a fraction of a second.
 
-    ORC stores seconds and fraction apart, so the second before 0 has no sign; Java and C++ look at it in different
-    zones (the writer's, the reader's, UTC) to guess it, and come out a second apart.
+    ORC stores the seconds and the fraction separately, so within the second before 1970 the sign is lost. The Java and
+    C++ readers infer it in different time zones (the writer's, the reader's, UTC), and their results differ by a
+    second.
     """
     micros = np.asarray(values.cast(pa.int64()).drop_null())
     if bool(np.any((np.abs(micros) < _DAY) & (micros % 1_000_000 != 0))):

@@ -1,4 +1,4 @@
-"""Formats whose values only the engine reads: where blocks lie is known here, what they hold is not."""
+"""Formats whose values only the engine (Spark) reads. Here only the positions of their blocks are known."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ from hive_bitmap.formats.units import Layout
 
 @dataclass(frozen=True)
 class EngineHandle:
-    """A file that is there."""
+    """A file that exists."""
 
     path: str
 
 
 @dataclass(frozen=True)
 class EngineFormat:
-    """A `Format` that tells the blocks of a file by its layout, and reads no column."""
+    """A `Format` that finds the blocks of a file by its layout, and that cannot read any column."""
 
     name: str
     layout: Layout
 
     def open_file(self, path: str) -> EngineHandle:
-        """Raises FileNotFoundError."""
+        """Check that the file exists; raise FileNotFoundError if not."""
         stores.status(path)
         return EngineHandle(path)
 
     def blocks(self, handle: EngineHandle) -> Blocks:
-        """All blocks of the file; raises Undecodable."""
+        """Return all blocks of the file; raise Undecodable."""
         return units.blocks(self.layout, handle.path)
 
     def column_bytes(self, handle: EngineHandle, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:
-        """The bytes of each block, for nothing tells its columns apart."""
+        """Return the size of each block in bytes, since the sizes of single columns are not known."""
         return np.maximum(self.blocks(handle).length, 1)
 
     def key_columns(self, handle: EngineHandle, block: int, columns: Sequence[KeyColumn]) -> pa.Table:
-        """Raises Undecodable."""
+        """Raise Undecodable, always."""
         raise Undecodable(self._reason)
 
     def indirect_columns(self, handle: EngineHandle, schema: Sequence[KeyColumn]) -> dict[str, str]:
-        """All columns."""
+        """Return all columns."""
         return {column.name: self._reason for column in schema}
 
     def read_rows(
@@ -58,7 +58,7 @@ class EngineFormat:
         columns: Sequence[KeyColumn],
         selection: Sequence[tuple[int, npt.NDArray[np.int64] | None]],
     ) -> Iterator[pa.RecordBatch]:
-        """Raises Undecodable."""
+        """Raise Undecodable, always."""
         raise Undecodable(self._reason)
 
     @property

@@ -1,6 +1,7 @@
-"""Columns as the engine sees them: a Spark type, the Arrow type that carries it, and the one form of each key.
+"""Key columns: their Spark types, the Arrow types of their values, and the canonical form of keys.
 
-Keys equal what Spark groups by: CHAR is padded with blanks to its length, -0.0 is 0.0, and there is one NaN.
+Two keys are equal if Spark's GROUP BY would put them into one group: CHAR is padded with blanks to its length, -0.0
+becomes 0.0, and all NaNs become the same one.
 """
 
 from __future__ import annotations
@@ -41,9 +42,10 @@ _TYPE = re.compile(r"(?P<base>[a-z_]+)(?:\((?P<first>\d+)(?:,\s*(?P<second>\d+))
 class KeyColumn:
     """A column of the table: its name and Spark type (simple string).
 
-    Two things that only ORC files ask for: `time_zone`, the default zone of the engine's JVM, in which Spark places
-    their wall-clock timestamps (without it they are left to Spark); and `position`, the column's 0-based place among
-    the table's columns that are not partition columns, by which it is found in files that name none.
+    Two attributes are needed for ORC files only. `time_zone` is the default time zone of the engine's JVM, in which
+    Spark interprets the local timestamps of ORC; if it is "", such columns are left to Spark. `position` is the
+    column's 0-based position among the table's columns other than partition columns, by which it is found in files
+    without names.
     """
 
     name: str
@@ -53,24 +55,24 @@ class KeyColumn:
 
     @property
     def base(self) -> str:
-        """The type without its parameters: `decimal` of `decimal(7,2)`; nested types keep their own text."""
+        """The type without its parameters: `decimal` for `decimal(7,2)`. The text of nested types is unchanged."""
         found = _TYPE.fullmatch(self.type)
         return found["base"].lower() if found else self.type
 
     @property
     def parameters(self) -> tuple[int, ...]:
-        """(precision, scale) of a decimal, (length,) of char and varchar, () of the others."""
+        """(precision, scale) of a decimal, (length,) of char and varchar, () of other types."""
         found = _TYPE.fullmatch(self.type)
         return tuple(int(number) for number in (found["first"], found["second"]) if number) if found else ()
 
 
 def is_simple(column: KeyColumn) -> bool:
-    """Whether the column's type is one that can be a key: neither nested, nor an interval, nor a variant."""
+    """Return whether the column can be a key: its type is neither nested, nor an interval, nor a variant."""
     return column.base == "decimal" or column.base in _ARROW
 
 
 def arrow_type(column: KeyColumn) -> pa.DataType:
-    """The Arrow type that carries the column to and from Spark; raises Unsupported for a type that cannot be a key."""
+    """Return the Arrow type of the column's values; raise Unsupported for a type that cannot be a key."""
     if column.base == "decimal":
         return pa.decimal128(*(column.parameters or (10, 0)))
     if column.base not in _ARROW:
@@ -79,14 +81,14 @@ def arrow_type(column: KeyColumn) -> pa.DataType:
 
 
 def nulls(column: KeyColumn, rows: int) -> pa.Array:
-    """What Spark shows of a column that the file lacks."""
+    """Return the values of a column that the file lacks, as Spark reads it: NULL in every row."""
     return pa.nulls(rows, arrow_type(column))
 
 
 def converted(values: Values, column: KeyColumn) -> Values:
-    """The values in the column's Arrow type (strings may stay dictionary-encoded), CHAR padded.
+    """Cast the values to the column's Arrow type and pad CHAR; strings may stay dictionary-encoded.
 
-    Raises Undecodable where a value does not fit the type: Spark would wrap around, fail, or show NULL.
+    Raises Undecodable if a value does not fit the type; Spark would overflow, fail or return NULL.
     """
     target = arrow_type(column)
     with decoding(f"column {column.name!r}"):
@@ -100,9 +102,9 @@ def converted(values: Values, column: KeyColumn) -> Values:
 
 
 def canonical(values: Values) -> Values:
-    """The values as keys: floating-point with one zero and one NaN; raises Undecodable for strings that are not UTF-8.
+    """Return the values as keys, with one zero and one NaN; raise Undecodable for strings that are not UTF-8.
 
-    (Spark carries such strings along, byte by byte, so rows may hold them; but what reads an index may refuse them.)
+    Spark does not validate strings, so rows may contain such strings; but readers of an index table may reject them.
     """
     with decoding("keys"):
         values.validate(full=True)
@@ -114,7 +116,7 @@ def canonical(values: Values) -> Values:
 
 @contextmanager
 def decoding(what: str) -> Iterator[None]:
-    """Turn Arrow's complaints about the bytes of a file into Undecodable; what the store says (errno) passes."""
+    """Turn Arrow's errors about the content of a file into Undecodable; errors of the store (with an errno) pass."""
     try:
         yield
     except pa.ArrowException as error:
@@ -126,7 +128,7 @@ def decoding(what: str) -> Iterator[None]:
 
 
 def _with_dictionary(values: Values, column: KeyColumn) -> Values:
-    """Convert the dictionaries alone: each value once, not once a row."""
+    """Convert only the dictionaries, that is each distinct value once instead of once a row."""
     if isinstance(values, pa.ChunkedArray):
         chunks = [_with_dictionary(chunk, column) for chunk in values.chunks]
         return pa.chunked_array(chunks, type=pa.dictionary(values.type.index_type, pa.string()))

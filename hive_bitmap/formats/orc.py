@@ -1,6 +1,6 @@
-"""ORC: a block is a stripe, known by the byte where it starts.
+"""ORC: a block is a stripe, identified by its first byte.
 
-The footer lists them: `StripeInformation` of https://orc.apache.org/specification/ORCv1/.
+The file footer lists the stripes, see `StripeInformation` in https://orc.apache.org/specification/ORCv1/.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from hive_bitmap.formats.orc_types import Conversion
 __all__ = ["OrcHandle", "blocks", "column_bytes", "indirect_columns", "key_columns", "open_file", "read_rows"]
 
 _FIXED_ZONES = ("UTC", "GMT", "Etc/UTC", "Z")
-# From the end of the seconds that have no sign to that of 64-bit nanoseconds, less a day for the zones of the bounds.
+# The timestamps that pyarrow reads correctly: after the second before 1970, whose sign is lost, and before 64-bit
+# nanoseconds overflow. Both bounds leave a day for time zones.
 _FIRST_SURE = datetime(1970, 1, 3, tzinfo=timezone.utc)
 _LAST_SURE = datetime(2262, 4, 10, tzinfo=timezone.utc)
 
@@ -32,7 +33,7 @@ Found = tuple[str, Conversion] | None
 
 
 def blocks(handle: OrcHandle) -> Blocks:
-    """The stripes; offset: their first byte, length: bytes of index, data and stripe footer."""
+    """Return the stripes. `offset` is their first byte; `length` includes index, data and stripe footer."""
     with decoding("stripes"):
         stripes = list(footer(handle.source).iter_stripes())
     if stripes and not handle.columns:
@@ -45,14 +46,14 @@ def blocks(handle: OrcHandle) -> Blocks:
 
 
 def column_bytes(handle: OrcHandle, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:
-    """The bytes of each stripe, for the file's footer does not tell its columns apart."""
+    """Return the size of each stripe in bytes, since the file footer does not give the sizes of single columns."""
     return np.maximum(blocks(handle).length, 1)
 
 
 def key_columns(handle: OrcHandle, block: int, columns: Sequence[KeyColumn]) -> pa.Table:
-    """The columns of one stripe as keys, in the given order.
+    """Return the columns of one stripe as keys, in the given order.
 
-    Raises Undecodable where a value may differ from the one that Spark shows.
+    Raises Undecodable if a value may differ from what Spark reads.
     """
     found = [find(handle, column) for column in columns]
     stripe = _stripe(handle, block, found)
@@ -61,7 +62,7 @@ def key_columns(handle: OrcHandle, block: int, columns: Sequence[KeyColumn]) -> 
 
 
 def indirect_columns(handle: OrcHandle, schema: Sequence[KeyColumn]) -> dict[str, str]:
-    """The columns that only Spark may read from this file, each with the reason; told from the footer alone."""
+    """Return the columns that only Spark may read from this file, each with the reason, by the footer alone."""
     if handle.positional and len(handle.columns) > len(schema):
         return {column.name: "the file has more columns than the table, and no names" for column in schema}
     reasons = ((column.name, _reason(handle, column)) for column in schema)
@@ -71,20 +72,20 @@ def indirect_columns(handle: OrcHandle, schema: Sequence[KeyColumn]) -> dict[str
 def read_rows(
     path: str, columns: Sequence[KeyColumn], selection: Sequence[tuple[int, npt.NDArray[np.int64] | None]]
 ) -> Iterator[pa.RecordBatch]:
-    """The selected rows in file order, as Spark types them.
+    """Yield the selected rows in file order, with the Arrow types of `key_values.arrow_type`.
 
-    `selection` names blocks in ascending order, each with its wanted rows (0-based inside the block, sorted), None for
-    all. Only for columns that `indirect_columns` does not name. Raises, when the first batch is asked for or a later
-    one: FileNotFoundError, Undecodable.
+    `columns` must be columns that `indirect_columns` does not return. `selection` has pairs of the number of a block,
+    ascending, and the numbers of its selected rows, 0-based inside the block and ascending, or None for all rows.
+    Raises FileNotFoundError or Undecodable when the first or a later batch is requested.
     """
     handle = open_file(path)
     schema = pa.schema([(column.name, arrow_type(column)) for column in columns])
     with handle.source:
         found = [find(handle, column) for column in columns]
-        few = RowReader(handle, _names(handle, found))
+        reader = RowReader(handle, _names(handle, found))
         sizes = blocks(handle).rows
         for block, rows in selection:
-            taken = few.read(block, rows) if rows is not None and few.pays(len(rows), sizes[block]) else None
+            taken = reader.read(block, rows) if rows is not None and reader.pays(len(rows), sizes[block]) else None
             if taken is None:
                 stripe = _stripe(handle, block, found)
                 taken = stripe if rows is None else stripe.take(pa.array(rows))
@@ -99,7 +100,7 @@ def _stripe(handle: OrcHandle, block: int, found: Sequence[Found]) -> pa.RecordB
 
 
 def _names(handle: OrcHandle, found: Sequence[Found]) -> list[str]:
-    """The stored columns to read; where the file lacks them all, one that knows the number of rows."""
+    """Return the stored columns to read; if the file lacks them all, one that gives the number of rows."""
     return sorted({at[0] for at in found if at is not None}) or [handle.columns[0].name]
 
 
@@ -119,7 +120,7 @@ def _shown(stripe: pa.RecordBatch, column: KeyColumn, at: Found) -> Values:
 
 
 def _micros(values: Values, zone: str, name: str) -> Values:
-    """Microseconds of timestamps in nanoseconds, cut as Spark cuts them, and placed in `zone` if there is one."""
+    """Round timestamps down to microseconds, as Spark does, and interpret them in `zone` unless that is ""."""
     micros = pc.floor_temporal(values, unit="microsecond").cast(pa.timestamp("us", values.type.tz))
     require_whole_seconds_near_1970(micros, name)
     if not zone:
@@ -145,11 +146,11 @@ def _reason(handle: OrcHandle, column: KeyColumn) -> str:
 
 
 def _statistics_within(handle: OrcHandle, name: str, column: KeyColumn) -> bool:
-    """Whether the footer proves that all values lie where pyarrow reads them, and both calendars agree."""
+    """Return whether the footer proves that all values are in the range that pyarrow and Spark read alike."""
     opened = footer(handle.source)
     try:
         known = opened[root(opened).fields[name].column_id].statistics
-    except OverflowError:  # a date beyond Python's years
+    except OverflowError:  # a date that Python's `date` cannot hold
         return False
     if known["number_of_values"] == 0:
         return True

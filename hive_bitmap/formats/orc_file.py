@@ -1,10 +1,10 @@
-"""An open ORC file, and its columns found as Spark finds them.
+"""An open ORC file, and the lookup of its columns by the rules of Spark.
 
-By name, without case; by position where every name of the file begins with `_col`, as old versions of Hive wrote them;
-a missing one is NULL. That is `requestedColumnIds` of
+Columns are found by name, ignoring case; if every name in the file begins with `_col`, as old versions of Hive wrote
+them, by position. A missing column is NULL. These are the rules of `requestedColumnIds` in
 https://github.com/apache/spark/blob/v4.0.0/sql/core/src/main/scala/org/apache/spark/sql/execution/datasources/orc/OrcUtils.scala.
 
-The footer is read by pyorc, which knows where the stripes lie, the values by pyarrow.
+pyorc reads the footer, because it gives the positions of the stripes; pyarrow reads the values.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from hive_bitmap.errors import Undecodable
 from hive_bitmap.formats.key_values import KeyColumn, decoding
 from hive_bitmap.formats.orc_types import Conversion, reading
 
-# Spark's note (in OrcUtils, too) on a column that ORC cannot tell it of: a timestamp_ntz is a bigint of microseconds.
+# Attribute with which Spark marks the types that ORC lacks (also in OrcUtils): a timestamp_ntz is stored as bigint.
 _CATALYST_TYPE = "spark.sql.catalyst.type"
 
 
 @dataclass(frozen=True)
 class OrcHandle:
-    """An open file: its path, its bytes, its reader, and its top-level columns with their types, in Spark's words if
-    Spark noted them, else in ORC's.
+    """An open file: its path, content and reader, and its top-level columns.
+
+    The types of `columns` are Spark types if Spark wrote them to the file, else ORC types.
     """
 
     path: str
@@ -38,7 +39,7 @@ class OrcHandle:
 
     @cached_property
     def by_name(self) -> dict[str, list[KeyColumn]]:
-        """The columns by the lower case of their names."""
+        """The columns by their names in lower case."""
         found: dict[str, list[KeyColumn]] = {}
         for column in self.columns:
             found.setdefault(column.name.lower(), []).append(column)
@@ -46,12 +47,12 @@ class OrcHandle:
 
     @cached_property
     def positional(self) -> bool:
-        """Whether the columns are found by position; a file without columns is not."""
-        return all(column.name.startswith("_col") for column in self.columns)
+        """Whether the columns are found by position; false for a file without columns."""
+        return bool(self.columns) and all(column.name.startswith("_col") for column in self.columns)
 
 
 def open_file(path: str) -> OrcHandle:
-    """Open a file and read its footer; raises FileNotFoundError, Undecodable (damaged, encrypted)."""
+    """Open a file and read its footer; raise FileNotFoundError, or Undecodable for a damaged or encrypted file."""
     source = stores.open_input(path)
     with decoding("footer"):
         file = orc.ORCFile(source)
@@ -63,7 +64,7 @@ def open_file(path: str) -> OrcHandle:
 
 
 def footer(source: pa.NativeFile) -> pyorc.Reader:
-    """What pyorc knows of the file: schema, stripes, statistics; raises Undecodable."""
+    """Return pyorc's reader of the file, which has its schema, stripes and statistics; raise Undecodable."""
     try:
         return pyorc.Reader(source)
     except pyorc.ParseError as error:
@@ -71,15 +72,15 @@ def footer(source: pa.NativeFile) -> pyorc.Reader:
 
 
 def root(opened: pyorc.Reader) -> pyorc.Struct:
-    """The struct of the file's columns; raises Undecodable where a row is no struct."""
+    """Return the struct of the file's columns; raise Undecodable if a row is not a struct."""
     if not isinstance(opened.schema, pyorc.Struct):
         raise Undecodable(f"a row of the file is {opened.schema}, not a struct")
     return opened.schema
 
 
 def find(handle: OrcHandle, column: KeyColumn) -> tuple[str, Conversion] | None:
-    """The file's name for the column and how to read it, None where the file lacks it; raises Undecodable."""
-    if handle.positional and handle.columns:
+    """Return the column's name in the file and how to read it, None if the file lacks the column; raise Undecodable."""
+    if handle.positional:
         if column.position is None:
             raise Undecodable(f"column {column.name!r} has no name in the file, and its position is not known")
         stored = list(handle.columns[column.position : column.position + 1])

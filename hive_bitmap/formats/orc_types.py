@@ -1,8 +1,8 @@
-"""Which columns of an ORC file show, read by Arrow, the values that Spark shows, and under what condition.
+"""For which types Arrow reads the same values from ORC files as Spark, and under which condition.
 
-An allowlist, as for Parquet. Dates before 1582-10-15 and timestamps before 1900 are left to Spark whatever the writer:
-Spark takes the days of ORC files for days of the legacy calendar. A `timestamp` is wall-clock time to Arrow, and to
-Spark an instant of the zone in which its JVM runs.
+This is an allowlist, as for Parquet. Dates before 1582-10-15 and timestamps before 1900 are left to Spark whichever
+writer wrote them, because Spark takes the days in ORC files as days of the hybrid calendar. Arrow reads a `timestamp`
+as local time; Spark interprets it as an instant in the default time zone of its JVM.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from hive_bitmap.errors import Undecodable
 from hive_bitmap.formats.calendar_checks import FIRST_DAY, FIRST_MICROSECOND
 from hive_bitmap.formats.key_values import KeyColumn
 
+# Types of the file, and the types of the table as which they may be read.
 ALIKE: Mapping[str, tuple[str, ...]] = {
     "boolean": ("boolean",),
     "tinyint": ("tinyint", "smallint", "int", "bigint", "double"),
@@ -37,9 +38,9 @@ ALIKE: Mapping[str, tuple[str, ...]] = {
 class Conversion:
     """How a stored column may be read as a table column.
 
-    `floor`: the least value (days or microseconds since 1970) that is sure to read alike, None if all do;
-    `zone`: where the stored wall-clock times become instants, "" where they are not to be placed;
-    `padded`: whether the stored strings have blanks at their ends that are none of the value.
+    `floor`: the least value (days or microseconds since 1970) that Arrow and Spark read alike, None if all are;
+    `zone`: the time zone in which stored local timestamps become instants, "" if they are not to be converted;
+    `padded`: whether the stored strings are padded with blanks that do not belong to the value.
     """
 
     floor: int | None = None
@@ -48,8 +49,8 @@ class Conversion:
 
 
 def reading(stored: KeyColumn, column: KeyColumn) -> Conversion:
-    """How `column` of the table is read from the file's column `stored`; raises Undecodable."""
-    if not (column.base in ALIKE.get(stored.base, ()) or _holds(column, stored)):
+    """Return how `column` of the table is read from the file's column `stored`; raise Undecodable."""
+    if not (column.base in ALIKE.get(stored.base, ()) or _is_wider_decimal(column, stored)):
         raise Undecodable(f"column {column.name!r} is stored as {stored.type}, the table says {column.type}")
     if column.base == "date":
         return Conversion(floor=FIRST_DAY)
@@ -62,8 +63,8 @@ def reading(stored: KeyColumn, column: KeyColumn) -> Conversion:
     return Conversion(FIRST_MICROSECOND, column.time_zone)
 
 
-def _holds(column: KeyColumn, stored: KeyColumn) -> bool:
-    """Whether both are decimals and no stored one loses digits, before or after the point, as the table's type."""
+def _is_wider_decimal(column: KeyColumn, stored: KeyColumn) -> bool:
+    """Return whether both are decimals and `column` has all digits of `stored`, before and after the point."""
     if column.base != "decimal" or stored.base != "decimal" or not stored.parameters:
         return False
     (precision, scale), (stored_precision, stored_scale) = column.parameters or (10, 0), stored.parameters

@@ -1,6 +1,6 @@
-"""Parquet: a block is a row group, known by the byte where the first data page of its first column begins.
+"""Parquet: a block is a row group, identified by the first byte of the first data page of its first column.
 
-That byte (the dictionary page left out) is the one that Hive's reader tests against a split, in
+Hive's reader assigns a row group to a split by that byte, which follows the dictionary page, in
 https://github.com/apache/hive/blob/rel/release-2.3.9/ql/src/java/org/apache/hadoop/hive/ql/io/parquet/ParquetRecordReaderBase.java.
 """
 
@@ -25,7 +25,7 @@ __all__ = ["ParquetHandle", "blocks", "column_bytes", "indirect_columns", "key_c
 
 
 def blocks(handle: ParquetHandle) -> Blocks:
-    """The row groups; offset: the first data page of the first column, length: bytes of the compressed columns."""
+    """Return the row groups. `offset` is the first data page of the first column, `length` the compressed size."""
     groups = [handle.metadata.row_group(ordinal) for ordinal in range(handle.metadata.num_row_groups)]
     if groups and not handle.metadata.num_columns:
         raise Undecodable("a file without columns has no offsets")
@@ -38,22 +38,22 @@ def blocks(handle: ParquetHandle) -> Blocks:
 
 
 def _first_byte(chunk: pq.ColumnChunkMetaData) -> int:
-    """Where a column chunk begins: at its dictionary, if it has one in front of its data pages."""
+    """Return where a column chunk begins: at its dictionary page, if that comes before its data pages."""
     start: int = chunk.data_page_offset
     return min(start, chunk.dictionary_page_offset) if chunk.has_dictionary_page else start
 
 
 def column_bytes(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:
-    """The compressed bytes of these columns in each row group."""
+    """Return the compressed size of these columns in each row group, in bytes, plus 1."""
     found = [handle.leaves[at[0]] for column in columns if (at := find(handle, column)) is not None]
     groups = [handle.metadata.row_group(ordinal) for ordinal in range(handle.metadata.num_row_groups)]
     return np.array([1 + sum(group.column(c).total_compressed_size for c in found) for group in groups], np.int64)
 
 
 def key_columns(handle: ParquetHandle, block: int, columns: Sequence[KeyColumn]) -> pa.Table:
-    """The columns of one row group as keys, in the given order; strings may come dictionary-encoded.
+    """Return the columns of one row group as keys, in the given order; strings may be dictionary-encoded.
 
-    Raises Undecodable where a value may differ from the one that Spark shows.
+    Raises Undecodable if a value may differ from what Spark reads.
     """
     found = {column.name: find(handle, column) for column in columns}
     names = sorted({at[0] for at in found.values() if at is not None})
@@ -67,7 +67,7 @@ def key_columns(handle: ParquetHandle, block: int, columns: Sequence[KeyColumn])
 
 
 def indirect_columns(handle: ParquetHandle, schema: Sequence[KeyColumn]) -> dict[str, str]:
-    """The columns that only Spark may read from this file, each with the reason; told from the footer alone."""
+    """Return the columns that only Spark may read from this file, each with the reason, by the footer alone."""
     reasons = ((column.name, _reason(handle, column)) for column in schema)
     return {name: reason for name, reason in reasons if reason}
 
@@ -104,13 +104,13 @@ def _key(table: pa.Table, column: KeyColumn, at: tuple[str, Conversion] | None, 
 
 
 def _statistics_from(handle: ParquetHandle, leaf: int, floor: int | None) -> bool:
-    """Whether the footer proves that no value lies before `floor`."""
+    """Return whether the footer proves that no value is less than `floor`."""
     if floor is None:
         return True
     physical = handle.metadata.schema.column(leaf).physical_type
     for ordinal in range(handle.metadata.num_row_groups):
         chunk = handle.metadata.row_group(ordinal).column(leaf)
-        if chunk.physical_type != physical:  # a damaged footer, of which pyarrow must not be asked more: it aborts
+        if chunk.physical_type != physical:  # a damaged footer: reading the statistics would abort the process
             return False
         known = chunk.statistics
         if known is None or known.physical_type == "INT96":

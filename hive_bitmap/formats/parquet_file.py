@@ -1,4 +1,7 @@
-"""An open Parquet file, and its columns found as Spark finds them: by name, without case; a missing one is NULL."""
+"""An open Parquet file, and the lookup of its columns by the rules of Spark: by name, ignoring case.
+
+A column that is missing in the file is NULL.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ from hive_bitmap.formats.parquet_types import Conversion, reading
 
 @dataclass(frozen=True)
 class ParquetHandle:
-    """An open file: its path, its bytes and its footer; `dictionaries` are the columns that Arrow will make such of."""
+    """An open file: its path, content, footer and column names.
+
+    `dictionaries` are the columns that Arrow reads as dictionaries because the Arrow schema in the file says so.
+    """
 
     path: str
     source: pa.NativeFile
@@ -27,7 +33,7 @@ class ParquetHandle:
 
     @cached_property
     def fields(self) -> dict[str, list[str]]:
-        """The top-level names of the file by their lower case."""
+        """The top-level names of the file by the same names in lower case."""
         found: dict[str, list[str]] = {}
         for name in self.names:
             found.setdefault(name.lower(), []).append(name)
@@ -35,33 +41,33 @@ class ParquetHandle:
 
     @cached_property
     def leaves(self) -> dict[str, int]:
-        """The ordinals of the columns that are neither nested nor repeated, by name."""
+        """The ordinals, by name, of the columns that are neither nested nor repeated."""
         schema = self.metadata.schema
         columns = ((schema.column(ordinal), ordinal) for ordinal in range(len(schema)))
         return {leaf.name: at for leaf, at in columns if leaf.path == leaf.name and not leaf.max_repetition_level}
 
     def is_delta(self, name: str, blocks: Iterable[int]) -> bool:
-        """Whether some pages of a column in these row groups are DELTA-encoded, which Arrow makes no dictionary of."""
+        """Return whether a column has DELTA-encoded pages in these row groups; Arrow makes no dictionary of them."""
         chunks = (self.metadata.row_group(block).column(self.leaves[name]) for block in blocks)
         return any(encoding.startswith("DELTA") for chunk in chunks for encoding in chunk.encodings)
 
     def reader(self, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
-        """A reader of the file that shows the named string columns as dictionaries, and INT96 in microseconds.
+        """Return a reader that reads the named string columns as dictionaries, and INT96 in microseconds.
 
-        (In nanoseconds, pyarrow's default, the year 9999 would wrap around to 1816.)
+        In nanoseconds, pyarrow's default, the year 9999 would overflow to 1816.
         """
         return pq.ParquetFile(
             self.source,
             metadata=self.metadata,
             read_dictionary=list(dictionaries),
-            pre_buffer=not stores.is_local(self.path),  # far from here few large requests cost least
+            pre_buffer=not stores.is_local(self.path),  # remote stores are fastest with few large requests
             coerce_int96_timestamp_unit="us",
             arrow_extensions_enabled=False,
         )
 
 
 def open_file(path: str) -> ParquetHandle:
-    """Open a file and read its footer; raises FileNotFoundError, Undecodable (damaged, encrypted)."""
+    """Open a file and read its footer; raise FileNotFoundError, or Undecodable for a damaged or encrypted file."""
     source = stores.open_input(path)
     with decoding("footer"):
         file = pq.ParquetFile(source)
@@ -71,7 +77,7 @@ def open_file(path: str) -> ParquetHandle:
 
 
 def find(handle: ParquetHandle, column: KeyColumn) -> tuple[str, Conversion] | None:
-    """The file's name for the column and how to read it, None where the file lacks it; raises Undecodable."""
+    """Return the column's name in the file and how to read it, None if the file lacks the column; raise Undecodable."""
     names = handle.fields.get(column.name.lower(), [])
     if not names:
         return None

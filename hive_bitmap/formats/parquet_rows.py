@@ -1,8 +1,9 @@
-"""Reading selected rows of a Parquet file, by whichever reader decodes less.
+"""Read selected rows of a Parquet file, with the faster of two readers for each row group.
 
-Of blocks of which few rows are wanted DuckDB decodes only the pages that hold them (a semi-join on its row numbers);
-of the others pyarrow reads the row group and the rows are taken from it. Measured with seven columns on one thread:
-1 % of the rows 0.10 s against 0.20 s, half of the rows 0.36 s against 0.24 s.
+If few rows of a row group are selected, DuckDB reads them by a semi-join on row numbers, and decodes only the pages
+that hold them. Otherwise pyarrow reads the whole row group, and the rows are taken from it. Measured with seven columns
+on one thread, DuckDB against pyarrow: 0.10 s against 0.20 s for 1 % of the rows, 0.36 s against 0.24 s for half of the
+rows.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from hive_bitmap.formats.parquet_file import ParquetHandle, find, open_file
 Rows = npt.NDArray[np.int64]
 Wanted = tuple[int, Rows | None]
 
-_SPARSE = 0.2
+_SPARSE = 0.2  # up to this fraction of selected rows DuckDB is used
 _BATCH_ROWS = 65_536
 _GLOB = frozenset("*?[]{}")
 _ROW_NUMBER = "file_row_number"
@@ -36,7 +37,7 @@ _SEMI_JOIN = f"""
 
 @dataclass(frozen=True)
 class _Output:
-    """The columns to return, each with its name in the file, "" where the file lacks it."""
+    """The columns to return, and the name of each in the file, "" if the file lacks it."""
 
     columns: tuple[KeyColumn, ...]
     stored: tuple[str, ...]
@@ -46,7 +47,7 @@ class _Output:
         return sorted(set(self.stored) - {""})
 
     def batch(self, read: pa.Table | pa.RecordBatch, rows: int) -> pa.RecordBatch:
-        """The output of `rows` rows from the stored columns that were read."""
+        """Return the output columns, of `rows` rows, from the stored columns that were read."""
         arrays = [
             converted(read.column(name), column) if name else nulls(column, rows)
             for column, name in zip(self.columns, self.stored, strict=True)
@@ -56,11 +57,11 @@ class _Output:
 
 
 def read_rows(path: str, columns: Sequence[KeyColumn], selection: Sequence[Wanted]) -> Iterator[pa.RecordBatch]:
-    """The selected rows in file order, as Spark types them.
+    """Yield the selected rows in file order, with the Arrow types of `key_values.arrow_type`.
 
-    `selection` names blocks in ascending order, each with its wanted rows (0-based inside the block, sorted), None for
-    all. Only for columns that `indirect_columns` does not name. Raises, when the first batch is asked for or a later
-    one: FileNotFoundError, Undecodable, FileChanged.
+    `columns` must be columns that `indirect_columns` does not return. `selection` has pairs of the number of a block,
+    ascending, and the numbers of its selected rows, 0-based inside the block and ascending, or None for all rows.
+    Raises FileNotFoundError, Undecodable or FileChanged when the first or a later batch is requested.
     """
     handle = open_file(path)
     with handle.source:
@@ -78,9 +79,10 @@ def read_rows(path: str, columns: Sequence[KeyColumn], selection: Sequence[Wante
 
 
 def _duckdb_can(handle: ParquetHandle) -> bool:
-    """Whether DuckDB would read this very file, each column by its name and as it is stored.
+    """Return whether DuckDB reads exactly this file, with its columns under their names and in their stored types.
 
-    It takes local paths for patterns, renames columns that differ in case alone, and makes shapes of `geo` columns.
+    DuckDB takes paths as glob patterns, renames columns whose names differ in case only, and converts GeoParquet
+    columns to its geometry type.
     """
     return (
         stores.is_local(handle.path)
@@ -92,7 +94,11 @@ def _duckdb_can(handle: ParquetHandle) -> bool:
 
 
 def _by_duckdb(handle: ParquetHandle, output: _Output, selection: Sequence[Wanted]) -> Iterator[pa.RecordBatch]:
-    """What DuckDB refuses (strings that are not UTF-8), pyarrow reads, as Spark does, or it says what is wrong."""
+    """Yield the rows as DuckDB reads them.
+
+    What DuckDB refuses, such as strings that are not UTF-8, pyarrow reads as Spark does, or raises an error that says
+    what is wrong.
+    """
     first = np.cumsum([0, *(handle.metadata.row_group(g).num_rows for g in range(handle.metadata.num_row_groups))])
     for some in _portions(selection):
         numbers = np.concatenate([first[block] + rows for block, rows in some if rows is not None])
@@ -108,7 +114,7 @@ def _by_duckdb(handle: ParquetHandle, output: _Output, selection: Sequence[Wante
 
 
 def _portions(selection: Sequence[Wanted]) -> Iterator[list[Wanted]]:
-    """Consecutive blocks with about a batch of rows together."""
+    """Group consecutive blocks that have about _BATCH_ROWS selected rows together."""
     ends = np.cumsum([0 if rows is None else len(rows) for _, rows in selection])
     for _, some in itertools.groupby(zip(ends // _BATCH_ROWS, selection, strict=True), key=lambda pair: pair[0]):
         yield [pair[1] for pair in some]
@@ -123,7 +129,7 @@ def _semi_join(path: str, names: Sequence[str], numbers: Rows) -> pa.Table:
 
 @functools.cache
 def _database() -> duckdb.DuckDBPyConnection:
-    """One database a process, as opening one takes 12 ms; it keeps nothing of the files that it has read."""
+    """Return the DuckDB database of this process, since opening one takes 12 ms. It caches no files."""
     options: dict[str, str | bool | int | float | list[str]] = {"threads": 1, "enable_external_file_cache": False}
     database = duckdb.connect(":memory:", config=options)
     database.execute("SET GLOBAL TimeZone = 'UTC'")
@@ -144,7 +150,7 @@ def _by_arrow(handle: ParquetHandle, output: _Output, selection: Sequence[Wanted
 
 
 def _taken(batch: pa.RecordBatch, rows: Rows) -> pa.RecordBatch:
-    """Some rows of a batch; Arrow takes none of columns that are views."""
+    """Return these rows of a batch. Arrow's `take` does not support view types, so these are cast first."""
     plain = [_without_view(column) for column in batch.columns]
     return pa.RecordBatch.from_arrays(plain, names=batch.schema.names).take(pa.array(rows))
 
@@ -160,6 +166,6 @@ def _quoted(name: str) -> str:
 
 
 def _between(rows: Rows, start: int, end: int) -> Rows:
-    """The rows of [start, end), counted from `start`."""
+    """Return the rows from `start` to before `end`, counted from `start`."""
     low, high = np.searchsorted(rows, (start, end))
     return rows[low:high] - start

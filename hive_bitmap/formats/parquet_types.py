@@ -1,9 +1,10 @@
-"""Which columns of a Parquet file show, read by Arrow, the values that Spark shows, and under what condition.
+"""For which types Arrow reads the same values from Parquet files as Spark, and under which condition.
 
-An allowlist: pairs of stored kind and table type that Spark 4 reads without an error and that were compared with it.
-Dates and timestamps need more: a writer of the legacy calendar stored other numbers for days before 1582-10-15 (times
-before 1900), and only the metadata of Spark's own writer proves which calendar it was; for other writers the session's
-configuration decides, so there such values are left to Spark. These are `datetimeRebaseSpec` and `int96RebaseSpec` of
+This is an allowlist of pairs of stored kind and table type that Spark 4 reads without an error and whose values were
+compared with Spark's. Dates and timestamps need more care: writers of the hybrid calendar stored other numbers for days
+before 1582-10-15 and timestamps before 1900. Only the metadata of Spark's own writer proves which calendar was used;
+for other writers the session's configuration decides, so their old values are left to Spark. See `datetimeRebaseSpec`
+and `int96RebaseSpec` in
 https://github.com/apache/spark/blob/v4.0.0/sql/core/src/main/scala/org/apache/spark/sql/execution/datasources/DataSourceUtils.scala.
 """
 
@@ -23,6 +24,7 @@ from hive_bitmap.formats.key_values import KeyColumn
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _TEXTS = ("string", "varchar", "char")
 
+# Stored kinds (`stored_kind`), and the types of the table as which they may be read.
 ALIKE: Mapping[str, tuple[str, ...]] = {
     "boolean": ("boolean",),
     "int8": (*_INTEGERS, "double"),
@@ -44,7 +46,7 @@ ALIKE: Mapping[str, tuple[str, ...]] = {
     "timestamp[ms]": ("timestamp", "timestamp_ntz"),
     "int96": ("timestamp",),
 }
-# Spark cuts off the high bits of a value that does not fit; so only the values can tell.
+# Spark truncates values that do not fit, so whether these pairs can be read depends on the values.
 NARROWED: Mapping[str, tuple[str, ...]] = {"int16": ("tinyint",), "int32": ("tinyint", "smallint")}
 
 _SPARK_VERSION, _LEGACY_CALENDAR, _LEGACY_INT96 = (
@@ -63,8 +65,8 @@ _UNITS = {"milliseconds": "ms", "microseconds": "us"}
 class Conversion:
     """How a stored column may be read as a table column.
 
-    `floor`: the least stored value (days or microseconds since 1970) that is sure to read alike, None if all do;
-    `narrowed`: whether a value may not fit.
+    `floor`: the least stored value (days or microseconds since 1970) that Arrow and Spark read alike, None if all are;
+    `narrowed`: whether a stored value may not fit the type of the table's column.
     """
 
     floor: int | None = None
@@ -72,12 +74,12 @@ class Conversion:
 
     @property
     def always_alike(self) -> bool:
-        """Whether no value can differ from what Spark shows."""
+        """Whether Arrow and Spark read every value alike."""
         return self.floor is None and not self.narrowed
 
 
 def reading(leaf: pq.ColumnSchema, column: KeyColumn, metadata: Mapping[bytes, bytes] | None) -> Conversion:
-    """How `column` of the table is read from `leaf` of a file with this key-value metadata; raises Undecodable."""
+    """Return how `column` of the table is read from `leaf` of a file with this metadata; raise Undecodable."""
     kind = stored_kind(leaf)
     if kind == "decimal":
         return _decimal_reading(leaf, column)
@@ -95,7 +97,7 @@ def reading(leaf: pq.ColumnSchema, column: KeyColumn, metadata: Mapping[bytes, b
 
 
 def stored_kind(leaf: pq.ColumnSchema) -> str:
-    """The key of ALIKE for a stored column, `decimal`, or a text that is in neither."""
+    """Return the kind of a stored column: a key of ALIKE, `decimal`, or a text for a type that is not supported."""
     logical: dict[str, Any] = json.loads(leaf.logical_type.to_json())
     match logical["Type"]:
         case "None":
@@ -118,13 +120,13 @@ def stored_kind(leaf: pq.ColumnSchema) -> str:
 
 
 def describe(leaf: pq.ColumnSchema) -> str:
-    """The stored type in the words of the file: physical and logical type."""
+    """Return the physical and logical type of a stored column."""
     logical = leaf.logical_type.type
     return leaf.physical_type if logical == "NONE" else f"{leaf.physical_type} ({logical})"
 
 
 def _decimal_reading(leaf: pq.ColumnSchema, column: KeyColumn) -> Conversion:
-    """Spark refuses what loses digits before or after the point."""
+    """Return how a stored decimal is read; raise Undecodable, as Spark does, if digits would be lost on either side."""
     if column.base == "decimal":
         precision, scale = column.parameters or (10, 0)
         if scale >= leaf.scale and precision - scale >= leaf.precision - leaf.scale:
@@ -134,7 +136,7 @@ def _decimal_reading(leaf: pq.ColumnSchema, column: KeyColumn) -> Conversion:
 
 
 def _proleptic(metadata: Mapping[bytes, bytes] | None, since: tuple[int, int], legacy: bytes) -> bool:
-    """Whether Spark itself wrote the file, with the calendar that it reads by, and said so."""
+    """Return whether the metadata proves that Spark `since` or later wrote the file in the proleptic calendar."""
     metadata = metadata or {}
     version = metadata.get(_SPARK_VERSION, b"").split(b".")[:2]
     numbers = tuple(int(part) for part in version if part.isdigit())

@@ -1,8 +1,9 @@
-"""RCFile: a unit is what lies between two sync marks, known by the mark's first byte, or the end of the header.
+"""RCFile layout: a unit is the row groups after one sync marker, identified by the first byte of its escape.
 
-Most row groups have a mark of their own; small ones share it. A reader takes the row groups behind a mark that starts
-in its split. How many rows a group holds is the first number of its key, which may be compressed. The format, of which
-this is version 1, is the comment before the class in
+The row groups between the header and the first marker are a unit too, identified by the end of the header. Most row
+groups have a marker of their own; small ones share one. A reader reads the row groups after every marker that starts in
+its split. The first number in the key of a row group, which may be compressed, is its number of rows. This is version 1
+of the format, which is described in the comment before the class in
 https://github.com/apache/hive/blob/rel/release-2.3.9/ql/src/java/org/apache/hadoop/hive/ql/io/RCFile.java.
 """
 
@@ -20,11 +21,11 @@ from hive_bitmap.formats.sequencefile import between_marks
 from hive_bitmap.formats.units import Units, in_batches
 
 MAGIC = b"RCF\x01"
-FIRST_BYTES = 16  # of a decompressed key hold its first number
+FIRST_BYTES = 16  # so many bytes of a decompressed key contain its first number
 
 
 def units(source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Units]:
-    """The units that start in the bytes from `start` to `end`."""
+    """Yield the units that start in the bytes from `start` to before `end`."""
     file = ByteStream(source, 0, source.size())
     if file.read(len(MAGIC)) != MAGIC:
         raise Undecodable("not an RCFile of version 1")

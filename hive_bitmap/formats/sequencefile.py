@@ -1,7 +1,8 @@
-"""SequenceFile: a unit is what lies between two sync marks, known by the mark's first byte, or the end of the header.
+"""SequenceFile layout: a unit is the records after one sync marker, identified by the first byte of its escape.
 
-A reader takes the records behind a mark that starts in its split, up to the next mark. Blocks of a block-compressed
-file have a mark each, and tell how many records they hold; others are counted. The format, of which this is version 6:
+The records between the header and the first marker are a unit too, identified by the end of the header. A reader reads
+the records after every marker that starts in its split, up to the next marker. In a block-compressed file each block
+has a marker and says how many records it has; in other files records are counted. This is version 6 of the format:
 https://hadoop.apache.org/docs/r3.5.0/api/org/apache/hadoop/io/SequenceFile.html.
 """
 
@@ -16,12 +17,12 @@ from hive_bitmap.formats.bytestream import SYNC_BYTES, ByteStream
 from hive_bitmap.formats.units import Units, in_batches
 
 MAGIC = b"SEQ\x06"
-ESCAPE = -1  # in place of the length of a record: a mark follows
-COMPRESSED_PARTS = 4  # of a block: lengths of keys, keys, lengths of values, values
+ESCAPE = -1  # stands in place of the length of a record where a sync marker follows
+COMPRESSED_PARTS = 4  # parts of a block: lengths of keys, keys, lengths of values, values
 
 
 def units(source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Units]:
-    """The units that start in the bytes from `start` to `end`."""
+    """Yield the units that start in the bytes from `start` to before `end`."""
     file = ByteStream(source, 0, source.size())
     if file.read(len(MAGIC)) != MAGIC:
         raise Undecodable("not a SequenceFile of version 6")
@@ -49,10 +50,10 @@ def _blocks(file: ByteStream, mark: bytes, end: int) -> Iterator[tuple[int, int]
 
 
 def _records(file: ByteStream, mark: bytes, end: int) -> Iterator[tuple[int, int]]:
-    """Their lengths are chained, so they can only be walked one by one."""
+    """Yield units of records, which have to be visited one by one to count them."""
 
     def record(length: int) -> int:
-        file.big_int()  # the part of the key
+        file.big_int()  # length of the key, which is part of the record
         file.skip(length)
         return 1
 
@@ -60,7 +61,10 @@ def _records(file: ByteStream, mark: bytes, end: int) -> Iterator[tuple[int, int
 
 
 def between_marks(file: ByteStream, mark: bytes, end: int, rows_of: Callable[[int], int]) -> Iterator[tuple[int, int]]:
-    """Where the units that start before `end` lie, and their rows; `rows_of` passes over what follows a length."""
+    """Yield the offset and the number of rows of each unit that starts before `end`.
+
+    `rows_of` is called after a length has been read. It skips the record or row group and returns its number of rows.
+    """
     position, rows = file.position, 0
     while not file.at_end():
         here = file.position
@@ -79,6 +83,6 @@ def between_marks(file: ByteStream, mark: bytes, end: int, rows_of: Callable[[in
 
 
 def _pass_mark(file: ByteStream, mark: bytes) -> None:
-    """Pass over a sync mark behind its escape; raises Undecodable where there is none."""
+    """Skip the sync marker after its escape; raise Undecodable if there is none."""
     if file.read(SYNC_BYTES) != mark:
         raise Undecodable(f"the sync mark before byte {file.position} is damaged")

@@ -1,10 +1,10 @@
-"""Text: a unit is a line, known by its first byte; lines end at \\n, \\r or \\r\\n, as Hadoop ends them.
+"""Text layout: a unit is a line, identified by its first byte. Lines end at \\n, \\r or \\r\\n, as in Hadoop.
 
-Its rule is `readDefaultLine` of
+Hadoop's rule is `readDefaultLine` in
 https://github.com/apache/hadoop/blob/rel/release-3.4.1/hadoop-common-project/hadoop-common/src/main/java/org/apache/hadoop/util/LineReader.java.
 
-Hadoop tells compressed files by their names. One of gzip or deflate has one unit, at 0, for it is one split whatever
-its size.
+Hadoop recognises compressed files by their names. A gzip or deflate file cannot be split, so it is a single unit, at
+offset 0.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NEW_LINE, _RETURN = 10, 13
 
 
 def units(source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Units]:
-    """The lines that start in the bytes from `start` to `end`."""
+    """Yield the lines that start in the bytes from `start` to before `end`."""
     if path.endswith(OTHER_CODECS):
         raise Undecodable(f"text compressed as {path.rpartition('.')[2]}: known are gzip and deflate")
     if path.endswith((GZIP, DEFLATE)):
@@ -36,13 +36,13 @@ def units(source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Un
     if start < end:
         yield _lines(np.array([start], np.int64))
     for at in range(start, end, CHUNK_BYTES):
-        data = source.read_at(min(CHUNK_BYTES + 1, end - at), at)  # a byte more: a \r may end with a \n
+        data = source.read_at(min(CHUNK_BYTES + 1, end - at), at)  # one byte more, since a \n may follow a \r
         found = at + _line_ends(np.frombuffer(data, np.uint8), CHUNK_BYTES)
         yield _lines(found[found < end])
 
 
 def _line_ends(data: np.ndarray[tuple[int], np.dtype[np.uint8]], count: int) -> Longs:
-    """Behind which of the first `count` bytes a line has ended: the places of the next lines, ascending."""
+    """Return the positions after the line ends in the first `count` bytes, ascending: the starts of the next lines."""
     head = data[:count]
     ends = head == _NEW_LINE
     if (returns := head == _RETURN).any():
@@ -54,8 +54,8 @@ def _line_ends(data: np.ndarray[tuple[int], np.dtype[np.uint8]], count: int) -> 
 
 
 def _count(chunks: Iterator[bytes]) -> int:
-    """How many lines the bytes hold."""
-    ended, waiting = 0, b""  # the last byte waits for the one that follows it
+    """Return the number of lines."""
+    ended, waiting = 0, b""  # the last byte is judged together with the byte after it
     for chunk in chunks:
         data = waiting + chunk
         ended += len(_line_ends(np.frombuffer(data, np.uint8), max(len(data) - 1, 0)))
@@ -70,7 +70,7 @@ def _unzipped(source: pa.NativeFile) -> Iterator[bytes]:
 
 
 def _inflated(source: pa.NativeFile) -> Iterator[bytes]:
-    """What a chain of zlib streams holds."""
+    """Yield the content of concatenated zlib streams."""
     stream = zlib.decompressobj()
     try:
         while data := source.read(CHUNK_BYTES):

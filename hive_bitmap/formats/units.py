@@ -1,7 +1,7 @@
-"""Formats whose smallest parts are too many to be blocks: runs of them make a block of about BLOCK_BYTES.
+"""Layouts of formats that have no blocks of their own. Consecutive units form a block of about BLOCK_BYTES.
 
-A unit is what a reader assigns to a split as a whole: a line of text, or what lies between two sync marks. Layouts
-know where units lie and how many rows they hold, and nothing of values.
+A unit is what a reader assigns to a split as a whole: a line of text, or the records after one sync marker. A layout
+finds the positions of the units and their numbers of rows. It does not read values.
 """
 
 from __future__ import annotations
@@ -19,26 +19,29 @@ from hive_bitmap.errors import Undecodable
 from hive_bitmap.formats.blocks import Blocks
 
 Longs = npt.NDArray[np.int64]
-BLOCK_BYTES = 4 << 20  # a block ends at the first unit that starts this far behind its start
+BLOCK_BYTES = 4 << 20  # a block ends before the first unit that starts so many bytes or more after the block
 
 
 @dataclass(frozen=True)
 class Units:
-    """Consecutive units of a file: the byte by which readers assign each to a split, and its rows."""
+    """Consecutive units of a file: for each the byte by which readers assign it to a split, and its number of rows."""
 
     offset: Longs
     rows: Longs
 
 
 class Layout(Protocol):
-    """Where the units of a file lie."""
+    """Finds the units of a file."""
 
     def units(self, source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Units]:
-        """The units from byte `start`, 0 or the offset of one, to before `end`; raises Undecodable."""
+        """Yield the units from byte `start`, which is 0 or the offset of a unit, to before `end`; raise Undecodable."""
 
 
 def blocks(layout: Layout, path: str) -> Blocks:
-    """The blocks of a file, whose offsets are those of their first units; raises FileNotFoundError, Undecodable."""
+    """Return the blocks of a file; the offset of a block is that of its first unit.
+
+    Raises FileNotFoundError or Undecodable.
+    """
     offsets: list[int] = []
     rows: list[int] = []
     with stores.open_input(path) as source:
@@ -57,9 +60,10 @@ def blocks(layout: Layout, path: str) -> Blocks:
 
 
 def row_offsets(layout: Layout, path: str, offset: int, length: int, rows: Longs | None) -> Longs:
-    """The offsets of the units of one block that hold these rows (0-based, sorted; None for all), ascending.
+    """Return the offsets, ascending, of the units of one block that hold these rows.
 
-    A reader that keeps every split with one of them loses none of the rows. Raises FileNotFoundError, Undecodable.
+    `rows` are 0-based inside the block and ascending, or None for all rows. A reader that reads every split with one of
+    these offsets reads all of the rows. Raises FileNotFoundError or Undecodable.
     """
     with stores.open_input(path) as source:
         kept = [np.zeros(0, np.int64)]
@@ -78,7 +82,7 @@ def row_offsets(layout: Layout, path: str, offset: int, length: int, rows: Longs
 
 
 def in_batches(found: Iterator[tuple[int, int]], size: int = 4096) -> Iterator[Units]:
-    """Units that come one by one, as pairs of offset and rows, in arrays."""
+    """Collect units, given as pairs of offset and number of rows, in arrays of `size` units."""
     waiting: list[tuple[int, int]] = []
     for unit in found:
         waiting.append(unit)

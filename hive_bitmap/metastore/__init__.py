@@ -1,7 +1,8 @@
-"""What the metastore says of tables and partitions, and which base files are theirs, as this session reads them.
+"""Read and change tables and partitions in the metastore, and list their base files, as the session reads them.
 
-Tables and partitions are values (`table_info`), read by one of two readers behind one protocol and changed by SQL. Who
-asks for a table says at once how its session reaches stores (`session_stores`). Nothing here knows of indexes.
+Tables and partitions are values (`table_info`). Two readers implement one protocol (`reader`); changes are made by SQL.
+Reading a table also makes its session's store settings the current ones (`session_stores`). This package does not
+depend on indexes.
 """
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Changes in the metastore. All are SQL, but for the locations of many partitions, which the JVM sets in one call."""
+"""Change tables in the metastore: by SQL, except that the JVM sets the locations of many partitions in one call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hive_bitmap.metastore.table_info import Table, Values, literal, partition_s
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-AT_ONCE = 200  # partitions in one statement, or switched in one call
+AT_ONCE = 200  # partitions in one statement or call
 
 
 def switch(
@@ -22,9 +22,10 @@ def switch(
     folders: Mapping[Values, str],
     gone: Collection[Values],
 ) -> None:
-    """Point a table or its partitions at new folders; partitions that are not there yet are added, `gone` are dropped.
+    """Set the locations of a table or of its partitions, add missing partitions, and drop the partitions in `gone`.
 
-    Each table or partition is switched as a whole; of many partitions some may be switched before others.
+    `before` are the current locations by partition values, `folders` the new ones; an unpartitioned table has the key
+    (). The change of each table or partition is atomic. The partitions of a table are not changed all at the same time.
     """
     if not table.partition_columns:
         if () in folders and before[()] != folders[()]:
@@ -42,7 +43,7 @@ def switch(
 
 
 def set_properties(spark: SparkSession, table: Table, properties: Mapping[str, str], less: Iterable[str] = ()) -> None:
-    """Set these table properties in one change; then unset those of `less` that are there."""
+    """Set these table properties in one statement, then unset those in `less` that the table has."""
     if properties:
         pairs = ", ".join(f"{literal(key)}={literal(value)}" for key, value in properties.items())
         spark.sql(f"ALTER TABLE {table.sql_name} SET TBLPROPERTIES ({pairs})")
@@ -52,7 +53,7 @@ def set_properties(spark: SparkSession, table: Table, properties: Mapping[str, s
 
 
 def rename(spark: SparkSession, table: Table, name: str) -> None:
-    """Give a table another name in its database; its files stay where they are."""
+    """Rename a table inside its database; its files are not moved."""
     spark.sql(f"ALTER TABLE {table.sql_name} RENAME TO {table_info.quote(table.database)}.{table_info.quote(name)}")
 
 

@@ -1,4 +1,4 @@
-"""The base files of a table, partition by partition, as they are listed at this moment."""
+"""List the current base files of a table, by partition."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Spec = Mapping[str, str | None]
 
 @dataclass(frozen=True)
 class Source:
-    """The base files of one partition as they were listed."""
+    """The base files of one partition, or of an unpartitioned table, as they were listed."""
 
     values: Values
     folder: str
@@ -30,24 +30,27 @@ class Source:
 
 
 def sources(spark: SparkSession, base: Table) -> list[Source]:
-    """The base files of each partition, or of the whole table under the key ()."""
+    """Return the base files of each partition; an unpartitioned table is one source with the values ()."""
     return list_files(base, partitions(spark, base))
 
 
 def partitions(spark: SparkSession, base: Table) -> list[Partition]:
-    """All partitions; an unpartitioned table is one, without values. Raises Unsupported for one that is read apart."""
+    """Return all partitions; an unpartitioned table is one partition with the values ().
+
+    Raises Unsupported for a partition that is read by other properties than its table.
+    """
     found = metastore.partitions(spark, base) if base.partition_columns else [Partition((), base.location)]
     serde.require_alike(base, found)
     return found
 
 
 def list_files(base: Table, found: Sequence[Partition]) -> list[Source]:
-    """The base files of partitions. Raises Unsupported for a folder whose layout leaves doubt."""
+    """Return the base files of these partitions; raise Unsupported for a folder that readers might list differently."""
     return each(lambda one: Source(one.values, one.location, tuple(files_of(base, one.location))), found)
 
 
 def require_one_listing(source: Source) -> None:
-    """Raise Unsupported for a folder in which Hive may read rows that Spark does not."""
+    """Raise Unsupported if Hive may read rows in the folder of this source that Spark does not read."""
     try:
         there = stores.listing(source.folder)
     except FileNotFoundError:
@@ -60,25 +63,25 @@ def require_one_listing(source: Source) -> None:
 
 
 def changed(base: Table, found: Sequence[Source]) -> int:
-    """How many base files have arrived, changed or vanished since they were listed."""
+    """Return how many base files were added, changed or deleted since they were listed."""
     now = each(lambda source: replace(source, files=tuple(files_of(base, source.folder))), found)
     differ = (set(one.files) ^ set(other.files) for one, other in zip(found, now, strict=True))
     return sum(len({file.path for file in files}) for files in differ)
 
 
 def matching(base: Table, spec: Spec | None, known: Sequence[Values]) -> list[Values]:
-    """Those of the partitions that have the values of `spec`, which may name some of the partition columns.
+    """Return the partitions that match `spec`, a full or partial partition spec; all partitions if it is None.
 
-    Raises NotFound for a column that is none, or where no partition matches.
+    Raises NotFound if `spec` names an unknown partition column, or no partition matches.
     """
     if spec is None:
         return list(known)
-    places = {column.name.lower(): place for place, column in enumerate(base.partition_columns)}
+    positions = {column.name.lower(): position for position, column in enumerate(base.partition_columns)}
     for name in spec:
-        if name.lower() not in places:
-            raise NotFound.of("partition column", name, list(places), f"table {base.full_name}")
-    asked = {places[name.lower()]: value for name, value in spec.items()}
-    found = [values for values in known if all(values[place] == value for place, value in asked.items())]
+        if name.lower() not in positions:
+            raise NotFound.of("partition column", name, list(positions), f"table {base.full_name}")
+    wanted = {positions[name.lower()]: value for name, value in spec.items()}
+    found = [values for values in known if all(values[at] == value for at, value in wanted.items())]
     if not found:
         said = ", ".join(f"{name}={'NULL' if value is None else value}" for name, value in spec.items())
         raise NotFound(f"partition ({said}) does not exist in table {base.full_name}")

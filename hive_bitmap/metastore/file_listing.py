@@ -1,7 +1,8 @@
-"""The base files of a table as the session's own reader would list them, and the tables that are their files.
+"""List the base files of a table as the session's own reader would, and decide which tables are supported.
 
-Spark reads the visible files that lie directly in the folder of a table or partition. Where another reader, option or
-layout could list differently there is doubt, and doubt is a full scan.
+Spark reads the visible files directly in the folder of a table or partition. If a setting, a table option or the layout
+of the folder could make a reader list other files or read other values, the table is not supported and Spark scans it
+alone.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from hive_bitmap.metastore import serde
 from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.stores import FileStatus
 
-FOREIGN = {  # table properties of formats whose files are not their rows
+FOREIGN = {  # formats of which not every file in the folder holds current rows: the table property that marks them
     "iceberg": ("table_type", "iceberg"),
     "delta": ("spark.sql.sources.provider", "delta"),
     "hudi": ("spark.sql.sources.provider", "hudi"),
     "ACID": ("transactional", "true"),
 }
-HARMLESS_OPTIONS = re.compile(  # they concern writing only
+HARMLESS_OPTIONS = re.compile(  # options that concern writing only
     r"serialization\.format|path|compression|field\.delim|parquet\.((block|page|dictionary\.page)\.size.*|compress(ion)?"
     r"|memory\..*|enable\.dictionary|writer\..*|bloom\.filter\..*|page\.(row\.count\.limit|write-checksum\.enabled)"
     r"|(statistics|columnindex)\.truncate\.length)"
@@ -31,9 +32,9 @@ HARMLESS_OPTIONS = re.compile(  # they concern writing only
     r"|base\.delta\.ratio|direct\.encoding\.columns|column\.encoding\.direct)",
     re.IGNORECASE,
 )
-OF_FORMATS = ("orc.", "parquet.")  # properties of Hive's tables that begin so are options to Spark, too
+OF_FORMATS = ("orc.", "parquet.")  # prefixes of the properties of Hive tables that Spark takes as options too
 ORC_BY_PLACE = "orc.force.positional.evolution"
-SETTINGS = {  # under any other value the session reads other files, columns or values than we do
+SETTINGS = {  # with any other value the session may read other files, columns or values than this package does
     "spark.sql.caseSensitive": "false",
     "spark.sql.hive.manageFilesourcePartitions": "true",
     "spark.sql.hive.convertMetastoreParquet": "true",
@@ -56,11 +57,11 @@ SETTINGS = {  # under any other value the session reads other files, columns or 
     "mapreduce.input.pathFilter.class": "",
     "mapred.input.pathFilter.class": "",
 }
-OF_HADOOP = "spark.hadoop."  # before a setting of Hadoop's; those of a session go without it, too
+OF_HADOOP = "spark.hadoop."  # optional prefix of Hadoop's settings in a session
 
 
 def format_of(table: Table) -> str:
-    """The format of a table's files, a key of FORMATS; raises Unsupported, with the reason, for what is none."""
+    """Return the format of a table's files, a key of FORMATS; raise Unsupported, with the reason, if there is none."""
     if table.kind not in ("MANAGED", "EXTERNAL"):
         kind = "temporary view" if table.kind == "TEMPORARY" else table.kind.lower()
         raise Unsupported(f"{table.full_name} is a {kind}: only tables of files are indexed")
@@ -97,7 +98,7 @@ def format_of(table: Table) -> str:
 
 
 def why_unsupported(settings: Mapping[str, str], table: Table) -> str | None:
-    """Why a reader with these settings might not list what `base_files` does; None where it does."""
+    """Return why a reader with these settings might read the table differently; None if it does not."""
     for name, value in settings.items():
         if SETTINGS.get(name.removeprefix(OF_HADOOP), value).lower() != value.lower():
             return f"{name} is {value}"
@@ -107,14 +108,14 @@ def why_unsupported(settings: Mapping[str, str], table: Table) -> str | None:
 
 
 def odd_option(table: Table) -> str | None:
-    """The option or property of a table under which its readers may see other rows in its files; None without one."""
-    said = {*table.options, *(key for key in table.properties if key.lower().startswith(OF_FORMATS))}
-    odd = sorted(key for key in said if not HARMLESS_OPTIONS.fullmatch(key))
+    """Return why readers of the table may see other rows, because of one of its options or properties; None if not."""
+    options = {*table.options, *(key for key in table.properties if key.lower().startswith(OF_FORMATS))}
+    odd = sorted(key for key in options if not HARMLESS_OPTIONS.fullmatch(key))
     return f"table option {odd[0]!r} may change what is read" if odd else None
 
 
 def files_of(table: Table, folder: str) -> list[FileStatus]:
-    """The files that a reader of the table finds in one of its folders, by path; raises Unsupported in doubt."""
+    """Return the files that readers of the table find in a folder, sorted by path; raise Unsupported if in doubt."""
     try:
         return serde.files(folder) if serde.reading(table) else base_files(folder)
     except NotADirectoryError as e:
@@ -122,9 +123,10 @@ def files_of(table: Table, folder: str) -> list[FileStatus]:
 
 
 def base_files(folder: str) -> list[FileStatus]:
-    """The visible files of a folder that hold a byte, as Spark reads no others, by path; none where it is missing.
+    """Return the visible files of a folder that are not empty, sorted by path: those that Spark reads.
 
-    Raises Unsupported for a folder that holds `name=value` folders: some readers take them for partitions.
+    A missing folder has no files. Raises Unsupported for a folder that contains `name=value` folders, because some
+    readers take them for partitions.
     """
     try:
         found = stores.listing(folder)
@@ -137,11 +139,11 @@ def base_files(folder: str) -> list[FileStatus]:
 
 
 def is_visible(name: str) -> bool:
-    """Whether Spark reads rows of a file of that name.
+    """Return whether Spark reads rows from a file of that name.
 
-    By `shouldFilterOutPathName` of
+    This is `shouldFilterOutPathName` in
     https://github.com/apache/spark/blob/v4.0.0/core/src/main/scala/org/apache/spark/util/HadoopFSUtils.scala, without
-    the Parquet summary files (`_metadata`, `_common_metadata`) that it lists, too: they hold no rows.
+    the Parquet summary files (`_metadata`, `_common_metadata`), which Spark lists but which hold no rows.
     """
     hidden = (name.startswith("_") and "=" not in name) or name.startswith(".") or name.endswith("._COPYING_")
     return not hidden

@@ -1,8 +1,8 @@
-"""The session's catalog asked through py4j: many tables, or all partitions, in one call. Classic sessions only.
+"""Read the session's catalog through py4j: many tables, or all partitions, in one call. Classic sessions only.
 
-The answers cross as one JSON text, written by the Jackson that Spark carries: one call a question, however many
-tables or partitions it names. Changed partitions go back the same way. Everything that touches py4j is here, behind
-`available`.
+Results are transferred as one JSON text, written by the Jackson library of Spark, so that a request needs few calls
+however many tables or partitions it is for. Changed partitions are sent back in the same way. All functions but
+`available` and `with_server_wide` need a session that is `available`.
 """
 
 from __future__ import annotations
@@ -29,20 +29,21 @@ from hive_bitmap.stores.options import HDFS_USER, PREFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-PIECE = 8000  # characters
+PIECE = 8000  # characters of a text that are transferred in one call
 CREDENTIAL_FILES = "security.credential.provider.path"
 
 
 def available(spark: SparkSession) -> bool:
-    """Whether this session has a JVM at hand."""
+    """Return whether py4j can reach the JVM of this session: it is classic, not Spark Connect."""
     return getattr(spark, "_jsparkSession", None) is not None
 
 
 def describe(spark: SparkSession, database: str, names: Sequence[str], qualified: bool) -> list[Table]:
-    """The tables that exist; an unqualified name may be a temporary view, which hides a table of that name.
+    """Return those of the tables that exist.
 
-    Spark fails a whole call for one table that it does not know the kind of: Hive's own indexes. They are left out.
-    Raises ServerError where the metastore fails; it is asked here first, whatever is done.
+    If the first name is unqualified and that of a temporary view, which hides tables of that name, return only the
+    view. Spark fails the whole call if one table is of a kind that it does not support, as the tables of Hive's own
+    indexes are; they are left out. Raises ServerError if the metastore fails.
     """
     from pyspark.errors import AnalysisException
 
@@ -59,39 +60,39 @@ def describe(spark: SparkSession, database: str, names: Sequence[str], qualified
 
 def _described(bridge: _Bridge, database: str, names: Sequence[str]) -> list[Table]:
     wanted = bridge.to_scala.asScala(bridge.array_list(list(names))).toSeq()
-    with _asking():
+    with _metastore_errors():
         found = bridge.catalog.getTablesByName(database, wanted)
     return [_table(info) for info in bridge.json(found)]
 
 
 def table_of(spark: SparkSession, described: Any) -> Table:
-    """A table from its description in Spark's catalog, an object of the JVM (`CatalogTable`)."""
+    """Convert a `CatalogTable`, an object of the JVM, to a table."""
     return _table(_bridge(spark).json(described))
 
 
 def text_of(text: Any) -> str:
-    """A `StringBuilder` or `StringWriter`'s buffer in Python.
+    """Return the text of a Java `StringBuilder` or `StringBuffer`.
 
-    It crosses in pieces: one that fills more than a buffer of the socket waits 40 ms for an acknowledgement.
+    It is transferred in pieces, since a text larger than the buffer of the socket waits 40 ms for an acknowledgement.
     """
     length = text.length()
     return "".join(text.substring(at, min(at + PIECE, length)) for at in range(0, length, PIECE))
 
 
 def settings_of(spark: SparkSession, found: Any) -> dict[str, str]:
-    """Settings in a map of Scala's."""
+    """Return the settings in a Scala map."""
     return with_server_wide(_bridge(spark).json(found))
 
 
 def names_like(spark: SparkSession, database: str, pattern: str) -> list[str]:
-    """The names of the tables of a database that match; `*` stands for anything."""
+    """Return the names of the tables of a database that match the pattern, in which `*` stands for any text."""
     bridge = _bridge(spark)
     names: list[str] = bridge.json(bridge.catalog.listTables(database, pattern))
     return names
 
 
 def partitions(spark: SparkSession, table: Table) -> list[Partition]:
-    """All partitions of a table."""
+    """Return all partitions of a table."""
     return [
         Partition(
             _values(table, partition),
@@ -107,7 +108,7 @@ def partitions(spark: SparkSession, table: Table) -> list[Partition]:
 def set_locations(
     spark: SparkSession, table: Table, folders: Mapping[tuple[str | None, ...], str], at_once: int
 ) -> None:
-    """Point partitions at other folders, `at_once` of them in one call; those that are gone stay so."""
+    """Set the locations of partitions, `at_once` of them in one call; partitions that no longer exist are skipped."""
     bridge = _bridge(spark)
     changed = []
     for partition in _partitions(spark, table):
@@ -121,21 +122,21 @@ def set_locations(
 
 
 def settings(spark: SparkSession) -> dict[str, str]:
-    """The session's settings that are not left to their defaults."""
+    """Return the session's settings that are not at their defaults."""
     bridge = _bridge(spark)
     return with_server_wide(bridge.json(bridge.conf.getAll()))
 
 
 def hadoop(spark: SparkSession, prefixes: Sequence[str]) -> dict[str, str]:
-    """What begins so in the session's Hadoop configuration, secrets in credential files included.
+    """Return the settings of the session's Hadoop configuration with these prefixes, and secrets of credential files.
 
-    Raises StoreError where such a file cannot be read.
+    Raises StoreError if a credential file cannot be read.
     """
     bridge, conf = _bridge(spark), cast(Any, spark)._jsparkSession.sessionState().newHadoopConf()
     found = {}
     for prefix in prefixes:
-        said = bridge.json(conf.getPropsWithPrefix(prefix))
-        found.update({prefix + name: value for name, value in said.items()})
+        properties = bridge.json(conf.getPropsWithPrefix(prefix))
+        found.update({prefix + name: value for name, value in properties.items()})
     jvm: Any = spark._jvm
     user = jvm.org.apache.hadoop.security.UserGroupInformation.getCurrentUser()
     found[PREFIX + HDFS_USER] = str(user.getShortUserName())
@@ -149,7 +150,7 @@ def hadoop(spark: SparkSession, prefixes: Sequence[str]) -> dict[str, str]:
 
 
 def _credentials(spark: SparkSession, conf: Any, path: str) -> dict[str, str]:
-    """The secrets in Hadoop's credential files, by their names."""
+    """Return the secrets in Hadoop's credential files, by their aliases."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
     jvm: Any = spark._jvm
@@ -167,35 +168,35 @@ def _credentials(spark: SparkSession, conf: Any, path: str) -> dict[str, str]:
 
 
 def forget_files(spark: SparkSession, table: Table) -> None:
-    """Drop what the session remembers of the files and columns of a table; what it has in its cache stays."""
+    """Drop what the session has cached of the files and the schema of a table, but not cached rows."""
     jvm: Any = spark._jvm
     named = jvm.org.apache.spark.sql.catalyst.TableIdentifier(table.name, jvm.scala.Option.apply(table.database))
     _bridge(spark).session_catalog.refreshTable(named)
 
 
 def is_cached(spark: SparkSession, sql_name: str) -> bool:
-    """Whether the session keeps the rows of a table in its cache.
+    """Return whether the rows of a table are cached in the session.
 
-    To ask for one table takes its whole analysis, so the engine is first asked whether it keeps rows of anything.
+    `isCached` has to analyze the table, so first check cheaply whether anything is cached at all.
     """
     return not _bridge(spark).cache.isEmpty() and spark.catalog.isCached(sql_name)
 
 
 def default_parallelism(spark: SparkSession) -> int:
-    """How many tasks the cluster runs at once."""
+    """Return how many tasks the cluster runs at once."""
     return spark.sparkContext.defaultParallelism
 
 
 @lru_cache(maxsize=8)
 def time_zone(spark: SparkSession) -> str:
-    """The default zone of the engine's JVM, in which it reads the wall-clock timestamps of ORC files."""
+    """Return the default time zone of the JVM, in which Spark interprets the local timestamps of ORC files."""
     jvm: Any = spark._jvm
     return str(jvm.java.util.TimeZone.getDefault().getID())
 
 
 @contextlib.contextmanager
-def _asking() -> Iterator[None]:
-    """Tells in one sentence why the metastore failed."""
+def _metastore_errors() -> Iterator[None]:
+    """Turn an error of the metastore into a ServerError of one sentence."""
     from py4j.protocol import Py4JJavaError
 
     try:
@@ -225,7 +226,7 @@ def _values(table: Table, partition: Mapping[str, Any]) -> Values:
 
 @dataclass(frozen=True)
 class _Bridge:
-    """Objects of the JVM that every question needs: each step to one is a call of its own, so they are kept."""
+    """Objects of the JVM that most requests need. They are cached, because reaching one takes a call for each step."""
 
     catalog: Any
     session_catalog: Any
@@ -240,7 +241,7 @@ class _Bridge:
     writer: Any
 
     def json(self, value: Any) -> Any:
-        """A Scala value in Python."""
+        """Convert a Scala value to Python."""
         writer = self.writer()
         self.mapper.writeValue(writer, value)
         return json.loads(text_of(writer.getBuffer()))
@@ -289,11 +290,13 @@ def _table(info: dict[str, Any]) -> Table:
 
 
 def with_server_wide(settings: Mapping[str, str]) -> dict[str, str]:
-    """Settings of a session, and those of ours that Spark was started with, behind `spark.`: it drops all others.
+    """Add the `hive_bitmap` settings that Spark was started with, without the prefix `spark.`, to a session's settings.
+
+    At its start Spark drops all settings without that prefix. Settings of the session have precedence.
 
     >>> with_server_wide({"spark.hive_bitmap.strategy": "rows"})["hive_bitmap.strategy"]
     'rows'
     """
-    begin = "spark.hive_bitmap."
-    named = {key.removeprefix("spark."): said for key, said in settings.items() if key.startswith(begin)}
-    return {**named, **settings}
+    prefix = "spark.hive_bitmap."
+    started = {key.removeprefix("spark."): value for key, value in settings.items() if key.startswith(prefix)}
+    return {**started, **settings}

@@ -1,8 +1,8 @@
-"""What the metastore says of tables and partitions, read through the session.
+"""Read tables and partitions from the metastore, through the session.
 
-Two readers behind one protocol (`reader`) give the same values: `jvm_reader`, classic sessions only, asks the session's
-catalog for many tables at once; `sql_reader` reads `DESCRIBE .. AS JSON`, public SQL that Spark Connect has too. All
-changes are SQL.
+Two readers implement one protocol (`reader`) and return the same values: `jvm_reader`, for classic sessions only, reads
+many tables at once from the session's catalog; `sql_reader` uses `DESCRIBE .. AS JSON`, public SQL that Spark Connect
+supports too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sqlglot
 from sqlglot import exp
 
 from hive_bitmap.errors import NotFound, Unsupported
-from hive_bitmap.metastore import jvm_reader
+from hive_bitmap.metastore import jvm_reader, session_stores
 from hive_bitmap.metastore.reader import Reader
 from hive_bitmap.metastore.sql_reader import SqlReader
 from hive_bitmap.metastore.table_info import Partition, Table, index_table_name
@@ -24,16 +24,15 @@ from hive_bitmap.metastore.table_info import Partition, Table, index_table_name
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# The first that is available reads. A reader more is a module, and its line here.
+# The first reader that is available for a session is used. To add a reader, write its module and add it here.
 READERS: Sequence[Reader] = (jvm_reader, SqlReader)
 NAMES_REMEMBERED = 1024
-OURS = "/* hive_bitmap */"  # before a DROP of our own, which the extension's parser passes on as it is
-
-OF_SESSIONS = "global_temp"  # Spark's database of global temporary views, which no metastore knows
+OURS = "/* hive_bitmap */"  # marks a DROP of this package, which the extension's parser must not intercept
+OF_SESSIONS = "global_temp"  # Spark's database of global temporary views, which is not in the metastore
 
 
 def split_name(spark: SparkSession, name: str) -> tuple[str, str]:
-    """(database, table) of `t`, `db.t` or `spark_catalog.db.t`; raises Unsupported for another catalog."""
+    """Split `t`, `db.t` or `spark_catalog.db.t` into (database, table); raise Unsupported for another catalog."""
     table = table_name(name)
     if table.catalog and table.catalog.lower() != "spark_catalog":
         raise Unsupported(f"table {name} is in catalog {table.catalog!r}: only the session's own catalog is indexed")
@@ -42,21 +41,24 @@ def split_name(spark: SparkSession, name: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=NAMES_REMEMBERED)
 def table_name(name: str) -> exp.Table:
-    """The parts of a table's name; raises NotFound for what is none."""
+    """Parse a table name; raise NotFound if it is not one."""
     try:
         name.encode()
         return exp.to_table(name, dialect="spark")
-    except (sqlglot.errors.SqlglotError, ValueError) as e:  # the latter where a name has too many parts, or is no text
+    except (sqlglot.errors.SqlglotError, ValueError) as e:  # ValueError: too many parts, or not valid Unicode
         raise NotFound(f"{name!r} is not a table name: use table or database.table") from e
 
 
 def describe(spark: SparkSession, name: str) -> Table:
-    """The table of that name as the session resolves it; raises NotFound with the tables that exist."""
+    """Return the table of that name as the session resolves it; raise NotFound, which lists the existing tables."""
     return describe_with(spark, name, lambda database, table: [])[0]
 
 
 def describe_with(spark: SparkSession, name: str, others: Callable[[str, str], list[str]]) -> tuple[Table, list[Table]]:
-    """A table, and in the same call those other tables of its database that `others(database, table)` names."""
+    """Return a table, and of the tables of its database that `others(database, table)` names those that exist.
+
+    All are read in one call if the session can.
+    """
     from pyspark.errors import AnalysisException
 
     database, table = split_name(spark, name)
@@ -81,32 +83,28 @@ def describe_with(spark: SparkSession, name: str, others: Callable[[str, str], l
 
 
 def describe_many(spark: SparkSession, database: str, names: Sequence[str]) -> list[Table]:
-    """Those of the tables that exist, in one call where the session can."""
+    """Return those of the tables that exist, read in one call if the session can."""
     return _reader(spark).describe(spark, database, names, qualified=True) if names else []
 
 
 def names_like(spark: SparkSession, database: str, pattern: str) -> list[str]:
-    """The names of the tables of a database that match; `*` stands for anything."""
+    """Return the names of the tables of a database that match the pattern, in which `*` stands for any text."""
     return _reader(spark).names_like(spark, database, pattern)
 
 
 def partitions(spark: SparkSession, table: Table) -> list[Partition]:
-    """All partitions of a partitioned table, in the metastore's order."""
+    """Return all partitions of a partitioned table, in the order of the metastore."""
     return _reader(spark).partitions(spark, table)
 
 
 def table_of(spark: SparkSession, described: Any) -> Table:
-    """A table from its description in Spark's catalog, an object of the JVM (`CatalogTable`)."""
-    from hive_bitmap.metastore import session_stores
-
+    """Convert a `CatalogTable`, an object of the JVM, to a table."""
     session_stores.use(spark)
     return jvm_reader.table_of(spark, described)
 
 
 def _reader(spark: SparkSession) -> Reader:
-    """Whoever asks for a table, or what it has, will look at its files: as this session reaches them."""
-    from hive_bitmap.metastore import session_stores
-
+    """Return the reader for this session, and use its store settings, since the caller will read the table's files."""
     session_stores.use(spark)
     return _available(spark)
 
@@ -116,20 +114,20 @@ def _available(spark: SparkSession) -> Reader:
 
 
 def forget_files(spark: SparkSession, table: Table) -> None:
-    """Have the session look anew at the files and columns of a table when it reads it the next time."""
+    """Make the session list the files and read the schema of a table again when it reads it the next time."""
     _available(spark).forget_files(spark, table)
 
 
 def is_cached(spark: SparkSession, sql_name: str) -> bool:
-    """Whether the session keeps the rows of a table in its cache."""
+    """Return whether the rows of a table are cached in the session."""
     return _available(spark).is_cached(spark, sql_name)
 
 
 def time_zone(spark: SparkSession) -> str:
-    """The zone of the engine's JVM, in which it reads the timestamps of ORC files; empty where it cannot be asked."""
+    """Return the default time zone of the JVM, in which Spark interprets ORC timestamps; "" if it is not known."""
     return _available(spark).time_zone(spark)
 
 
 def default_parallelism(spark: SparkSession) -> int:
-    """How many tasks the cluster runs at once, as far as the session tells."""
+    """Return how many tasks the cluster runs at once, or a default if that is not known."""
     return _available(spark).default_parallelism(spark)

@@ -1,4 +1,4 @@
-"""What a reader of the metastore gives, whichever way it asks."""
+"""The protocol of the readers of the metastore."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ if TYPE_CHECKING:
 
 
 class Reader(Protocol):
-    """Tables and partitions of the session's catalog: `jvm_reader`, a module, and `sql_reader.SqlReader` are two."""
+    """Reads tables and partitions of the session's catalog; the module `jvm_reader` and `SqlReader` implement it."""
 
     def available(self, spark: SparkSession) -> bool:
-        """Whether it can ask this session."""
+        """Return whether the reader works with this session."""
 
     def describe(self, spark: SparkSession, database: str, names: Sequence[str], qualified: bool) -> list[Table]:
-        """Those of the tables that exist; a name that is not `qualified` may be that of a temporary view."""
+        """Return those of the tables that exist; a name that is not `qualified` may be that of a temporary view."""
 
     def names_like(self, spark: SparkSession, database: str, pattern: str) -> list[str]:
-        """The names of the tables of a database that match; `*` stands for anything."""
+        """Return the names of the tables of a database that match the pattern, in which `*` stands for any text."""
 
     def partitions(self, spark: SparkSession, table: Table) -> list[Partition]:
-        """All partitions of a partitioned table, in the metastore's order."""
+        """Return all partitions of a partitioned table, in the order of the metastore."""
 
     def forget_files(self, spark: SparkSession, table: Table) -> None:
-        """Have the session look anew at the files and columns of a table when it reads it the next time."""
+        """Make the session list the files and read the schema of a table again when it reads it the next time."""
 
     def is_cached(self, spark: SparkSession, sql_name: str) -> bool:
-        """Whether the session keeps the rows of a table in its cache."""
+        """Return whether the rows of a table are cached in the session."""
 
     def time_zone(self, spark: SparkSession) -> str:
-        """The zone of the engine's JVM; empty where it cannot be asked, so that no ORC timestamp is placed in it."""
+        """Return the default time zone of the JVM; "" if it is not known, so that ORC timestamps are left to Spark."""
 
     def default_parallelism(self, spark: SparkSession) -> int:
-        """How many tasks the cluster runs at once, as far as the session tells."""
+        """Return how many tasks the cluster runs at once, or a default if that is not known."""

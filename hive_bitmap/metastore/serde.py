@@ -1,7 +1,8 @@
-"""Tables that Spark reads as Hive does, through an input format and a SerDe: which of them are indexed, and as what.
+"""Tables that Spark reads through an input format and a SerDe, as Hive does: which of them are supported.
 
-Their values depend on table properties, and a partition may have its own; so both are part of what an index was built
-for. Hadoop lists their files, by rules of its own.
+The values of such tables depend on properties of the table, and partitions may have properties of their own. An index
+is therefore built for certain properties (`reading`), which partitions must share. Hadoop lists the files, by other
+rules than Spark's.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ from hive_bitmap.formats import BY_INPUT_FORMAT, FileFormat
 from hive_bitmap.metastore.table_info import Partition, Table
 from hive_bitmap.stores import FileStatus
 
-REFUSED = {  # table properties of any value but these
+REFUSED = {  # table properties that are supported with one value only: (value, what another value means)
     "skip.header.line.count": ("0", "Hive skips lines that Spark reads as rows"),
     "skip.footer.line.count": ("0", "Hive skips lines that Spark reads as rows"),
     "line.delim": ("\n", "its lines do not end as Hadoop's do"),
     "avro.schema.url": ("", "its Avro schema may change unseen: put it into avro.schema.literal"),
 }
-PASSING = re.compile(  # properties that say nothing of what the files hold
+IRRELEVANT = re.compile(  # properties that do not change how files are read
     r"transient_lastddltime|last_modified_(by|time)|num(rows|files|partitions|fileserasurecoded)|totalsize|rawdatasize"
     r"|column_stats_accurate|comment|external(\.table\.purge)?|bucketing_version|auto\.purge|discover\.partitions"
     r"|spark\.sql\..*|hive_bitmap\..*|do_not_update_stats|stats_generated.*|transactional|created_.*",
     re.IGNORECASE,
 )
-DOUBTFUL_SETTINGS = re.compile(  # of a session: under any of them it may list other files, or see other lines or values
+DOUBTFUL_SETTINGS = re.compile(  # session settings that may change which files are listed, or which values are read
     r"textinputformat\.record\.delimiter|mapred(uce)?\.input\..*(recursive|subdirs|pathfilter\.class|maxlength)"
     r"|mapred\.(input\.dir\.recursive|input\.pathFilter\.class|linerecordreader\.maxlength)"
     r"|hive\.(lazysimple\..*|mapred\.supports\.subdirectories)|io\.compression\.codecs"
@@ -37,7 +38,7 @@ DOUBTFUL_SETTINGS = re.compile(  # of a session: under any of them it may list o
 
 
 def require_known(table: Table, format: FileFormat) -> None:
-    """Raise Unsupported for a table of a format with a layout that Hive and Spark may read in several ways."""
+    """Raise Unsupported if Hive and Spark may read this table, of a format with a layout, in different ways."""
     if table.serde not in format.serdes:
         known = ", ".join(format.serdes)
         raise Unsupported(f"table {table.full_name} is {format.name} read by {table.serde}; known are {known}")
@@ -48,19 +49,19 @@ def require_known(table: Table, format: FileFormat) -> None:
 
 
 def reading(table: Table) -> tuple[str, ...]:
-    """What decides, beside the columns, as what the files of a table are read; nothing for formats that tell it all."""
+    """Return everything but the columns that determines how the files of a table are read; () for Parquet and ORC."""
     format = BY_INPUT_FORMAT.get(table.input_format)
     if table.provider != "hive" or format is None or format.layout is None:
         return ()
-    said = _telling({**table.properties, **table.options}.items())
-    return (table.input_format, table.serde, *(f"{key}={value}" for key, value in sorted(said.items())))
+    relevant = _relevant({**table.properties, **table.options}.items())
+    return (table.input_format, table.serde, *(f"{key}={value}" for key, value in sorted(relevant.items())))
 
 
 def require_alike(table: Table, partitions: Iterable[Partition]) -> None:
     """Raise Unsupported for a partition that Spark reads by other properties than those of its table."""
-    wanted = (table.input_format, table.serde, _telling(table.options.items()))
+    wanted = (table.input_format, table.serde, _relevant(table.options.items()))
     for partition in partitions if reading(table) and table.partition_columns else ():
-        if (partition.input_format, partition.serde, _telling(partition.properties)) != wanted:
+        if (partition.input_format, partition.serde, _relevant(partition.properties)) != wanted:
             raise Unsupported(
                 f"partition {partition.values} of table {table.full_name} has properties of its own: "
                 "ALTER TABLE .. PARTITION .. SET SERDEPROPERTIES can give it those of the table"
@@ -68,7 +69,7 @@ def require_alike(table: Table, partitions: Iterable[Partition]) -> None:
 
 
 def why_unsupported(settings: Mapping[str, str]) -> str | None:
-    """Why a session might not read what is listed here, by its settings; None where it does."""
+    """Return why a session with these settings might read other files or values; None if it does not."""
     for name, value in sorted(settings.items()):
         if DOUBTFUL_SETTINGS.fullmatch(name.removeprefix("spark.hadoop.")) and value.lower() != "false":
             return f"{name} is {value}"
@@ -76,9 +77,9 @@ def why_unsupported(settings: Mapping[str, str]) -> str | None:
 
 
 def files(folder: str) -> list[FileStatus]:
-    """The files of a folder that hold a byte and that Hadoop lists, by path.
+    """Return the files of a folder that Hadoop lists and that are not empty, sorted by path.
 
-    Raises Unsupported for a folder that is gone or that holds folders: readers fail at them, or look into them.
+    Raises Unsupported for a folder that does not exist or contains folders: readers fail then, or read them too.
     """
     try:
         found = stores.listing(folder)
@@ -91,14 +92,14 @@ def files(folder: str) -> list[FileStatus]:
 
 
 def is_visible(name: str) -> bool:
-    """Whether Hadoop lists a file of that name.
+    """Return whether Hadoop lists a file of that name.
 
-    By `hiddenFileFilter` of
+    This is `hiddenFileFilter` in
     https://github.com/apache/hadoop/blob/rel/release-3.4.1/hadoop-mapreduce-project/hadoop-mapreduce-client/hadoop-mapreduce-client-core/src/main/java/org/apache/hadoop/mapred/FileInputFormat.java,
     which the input formats of `formats.LAYOUTS` inherit.
     """
     return not name.startswith(("_", "."))
 
 
-def _telling(properties: Iterable[tuple[str, str]]) -> dict[str, str]:
-    return {key: value for key, value in properties if not PASSING.fullmatch(key)}
+def _relevant(properties: Iterable[tuple[str, str]]) -> dict[str, str]:
+    return {key: value for key, value in properties if not IRRELEVANT.fullmatch(key)}

@@ -1,4 +1,4 @@
-"""The settings of a session, and statements that need one of them for a moment."""
+"""Read the settings of a session, and change one temporarily."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from hive_bitmap.metastore.jvm_reader import with_server_wide
+from hive_bitmap.metastore import jvm_reader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,7 +16,7 @@ SKIP_VALIDATION = "spark.sql.legacy.skipTypeValidationOnAlterPartition"
 
 @contextmanager
 def verbatim_partitions(spark: SparkSession) -> Iterator[None]:
-    """For statements that name partitions by `partition_spec`: by itself Spark takes `01` of an int column for `1`."""
+    """Inside the block, Spark takes the values in a partition spec verbatim; else `01` of an int column becomes `1`."""
     before = settings(spark).get(SKIP_VALIDATION)
     spark.conf.set(SKIP_VALIDATION, "true")
     try:
@@ -29,9 +29,7 @@ def verbatim_partitions(spark: SparkSession) -> Iterator[None]:
 
 
 def settings(spark: SparkSession) -> Mapping[str, str]:
-    """The session's settings that are not left to their defaults."""
-    from hive_bitmap.metastore import jvm_reader
-
+    """Return the session's settings that are not at their defaults."""
     if jvm_reader.available(spark):
         return jvm_reader.settings(spark)
-    return with_server_wide(spark.conf.getAll)
+    return jvm_reader.with_server_wide(spark.conf.getAll)

@@ -1,4 +1,4 @@
-"""The metastore asked by public SQL, for sessions without a JVM at hand: a statement a table or partition."""
+"""Read the metastore by public SQL, for sessions whose JVM py4j cannot reach (Spark Connect)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from hive_bitmap.metastore.table_info import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-UNKNOWN_PARALLELISM = 8  # tasks at once, of a cluster that does not tell
+UNKNOWN_PARALLELISM = 8  # assumed number of tasks that a cluster runs at once
 
 
 class SqlReader:
-    """The reader for sessions without a JVM at hand, and so for any: a statement a table or partition."""
+    """The `Reader` that works with any session. It needs a statement for each table and each partition."""
 
     @staticmethod
     def available(spark: SparkSession) -> bool:
@@ -92,13 +92,13 @@ class SqlReader:
         pairs = [unquote(part.partition("=")[2]) for part in name.split("/")]
         values = tuple(None if value == NULL_PARTITION else value for value in pairs)
         sql = f"DESCRIBE TABLE EXTENDED {table.sql_name} PARTITION {partition_spec(table, values)} AS JSON"
-        said = json.loads(spark.sql(sql).collect()[0][0])
+        info = json.loads(spark.sql(sql).collect()[0][0])
         return Partition(
             values,
-            re.sub(r"^file:/+", "file:/", said["location"]),
-            said.get("input_format", ""),
-            said.get("serde_library", ""),
-            (*said.get("partition_parameters", {}).items(), *said.get("storage_properties", {}).items()),
+            re.sub(r"^file:/+", "file:/", info["location"]),
+            info.get("input_format", ""),
+            info.get("serde_library", ""),
+            (*info.get("partition_parameters", {}).items(), *info.get("storage_properties", {}).items()),
         )
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Tables and partitions as values, as the metastore describes them, and their names in SQL. No session."""
+"""Tables and partitions of the metastore as values, and their names in SQL. Nothing here needs a session."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from hive_bitmap.columns import Column
 if TYPE_CHECKING:
     from pyspark.errors import AnalysisException
 
-Values = tuple[str | None, ...]  # of the partition columns; () for the one state of an unpartitioned table
+Values = tuple[str | None, ...]  # values of the partition columns; () for an unpartitioned table
 
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 CHAR_TYPE_KEY = "__CHAR_VARCHAR_TYPE_STRING"  # field metadata in which Spark keeps CHAR(n) and VARCHAR(n)
-DEFAULT_KEY = "EXISTS_DEFAULT"  # field metadata in which Spark keeps what files without the column are shown to hold
+DEFAULT_KEY = "EXISTS_DEFAULT"  # field metadata in which Spark keeps the value of a column for files that lack it
 
 
 @dataclass(frozen=True)
 class Table:
     """A table or view. Paths are Hadoop path strings; `kind` is MANAGED, EXTERNAL, VIEW or TEMPORARY.
 
-    `declared` is the JSON of its schema, comments too. `by_folders` if Spark takes its partitions from its folders.
+    `declared` is the schema as JSON, including comments. `by_folders` says that Spark finds the partitions by listing
+    folders instead of in the metastore.
     """
 
     database: str
@@ -52,8 +53,9 @@ class Table:
 
 @dataclass(frozen=True)
 class Partition:
-    """One partition: its values in the order of the partition columns (None is SQL's NULL), its folder, and how its
-    files are read: the SerDe's properties and its own.
+    """A partition: its values in the order of the partition columns (None is NULL), its folder, and how it is read.
+
+    `properties` are those of the partition followed by those of its SerDe.
     """
 
     values: tuple[str | None, ...]
@@ -64,7 +66,7 @@ class Partition:
 
 
 def quote(name: str) -> str:
-    """A name as an SQL identifier.
+    """Quote a name as an SQL identifier.
 
     >>> quote("a `b`")
     '`a ``b```'
@@ -73,7 +75,7 @@ def quote(name: str) -> str:
 
 
 def literal(text: str) -> str:
-    """Text as an SQL string literal that reads the same whatever `escapedStringLiterals` says of other backslashes.
+    """Quote text as an SQL string literal, for sessions whose `spark.sql.parser.escapedStringLiterals` is false.
 
     >>> literal("it's")
     "'it\\\\'s'"
@@ -82,7 +84,7 @@ def literal(text: str) -> str:
 
 
 def hadoop_path(uri: str) -> str:
-    """A location URI as Hadoop's `Path.toString()` prints it: decoded, one slash after `file:`.
+    """Return a location URI as Hadoop's `Path.toString()` prints it: decoded, with one slash after `file:`.
 
     >>> hadoop_path("file:///w/a%20b/")
     'file:/w/a b'
@@ -92,17 +94,17 @@ def hadoop_path(uri: str) -> str:
 
 
 def index_table_name(database: str, table: str, index: str) -> str:
-    """The name of an index table that was given none, as Hive made it; with `*` for names a pattern of such names."""
+    """Return the default name of an index table, the same as in Hive; with `*` for names, a pattern of such names."""
     return f"{database}__{table}_{index}__"
 
 
 def is_unknown_kind(error: AnalysisException) -> bool:
-    """Whether a table is of a kind that Spark refuses to look at, as the tables of Hive 2's own indexes are."""
+    """Return whether the error is that Spark does not support this kind of table, as the index tables of Hive 2."""
     return "HIVE_TABLE_TYPE" in str(error)
 
 
 def partition_spec(table: Table, values: Sequence[str | None]) -> str:
-    """`(p=1, q='x')` for ALTER TABLE .. PARTITION."""
+    """Return the partition spec in SQL, for ALTER TABLE .. PARTITION: ``(`p`='1', `q`='x')``."""
     pairs = (
         f"{quote(column.name)}={'NULL' if value is None else literal(value)}"
         for column, value in zip(table.partition_columns, values, strict=True)
@@ -111,22 +113,22 @@ def partition_spec(table: Table, values: Sequence[str | None]) -> str:
 
 
 def partition_name(columns: Iterable[str], values: Iterable[str | None]) -> str:
-    """What people call a partition.
+    """Return the display name of a partition.
 
     >>> partition_name(["year", "month"], ["2013", None])
     'year=2013/month=NULL'
     """
-    pairs = zip(columns, values, strict=False)  # a table that is partitioned in another way now has other values
+    pairs = zip(columns, values, strict=False)  # not strict: the partition columns of the table may have changed
     return "/".join(f"{column}={'NULL' if value is None else value}" for column, value in pairs)
 
 
 def refusal(error: Exception) -> str:
-    """What Spark says against a statement, without its plan and the stack of the JVM."""
+    """Return the message of a Spark error, without the query plan and the stack trace of the JVM."""
     return str(error).partition(";\n")[0].partition("\n\nJVM stacktrace")[0].strip()
 
 
 def columns_of(schema: Mapping[str, Any]) -> list[Column]:
-    """Columns of a Spark schema in its JSON form, CHAR and VARCHAR restored."""
+    """Return the columns of a Spark schema in JSON form, with the types CHAR and VARCHAR restored."""
     from pyspark.sql.types import StructType
 
     return [

@@ -1,7 +1,9 @@
-"""Files and folders wherever they lie, each named by its Hadoop path. The front of this room.
+"""Read and write files and folders in any store, by their Hadoop paths. This is the only entry point of the package.
 
-A store a module: `local`, `s3`, `clouds` (Google, Azure), `hdfs`, `libhdfs`. What is not there is a FileNotFoundError.
-A store that cannot be asked, or fails as often as it is asked, is a StoreError: then queries are Spark's own.
+Each kind of store is a module: `local`, `s3`, `clouds` (Google, Azure), `hdfs`, `libhdfs`. Functions raise
+FileNotFoundError for a file or folder that does not exist, and StoreError for a store that cannot be reached or still
+fails after the configured number of attempts; queries then fall back to plain Spark. Other errors of the local file
+system are OSErrors.
 """
 
 from __future__ import annotations
@@ -59,7 +61,8 @@ __all__ = [
     "status",
 ]
 
-_COPIED = 1 << 22  # bytes at a time
+_CHUNK_BYTES = 1 << 22  # copied at a time
+# Schemes of stores that can serve a request on the condition that the object still has a given entity tag.
 _TAGGED = (*s3.SCHEMES, *clouds.GOOGLE, *clouds.AZURE)
 _pinned: ContextVar[Mapping[str, FileStatus]] = ContextVar("hive_bitmap_pinned", default=MappingProxyType({}))
 _LOCAL = Local()
@@ -67,33 +70,36 @@ _opening = RLock()
 
 
 def status(path: str) -> FileStatus:
-    """The status of the file at `path`; raises FileNotFoundError, also for a folder."""
+    """Return the status of the file at `path`; raise FileNotFoundError, also for a folder."""
     return _store(path).status(path)
 
 
 def exists(path: str) -> bool:
-    """Whether there is a file or a folder at `path`."""
+    """Return whether there is a file or a folder at `path`."""
     return _store(path).exists(path)
 
 
 def listing(path: str) -> Listing:
-    """The files and the names of the folders that lie directly in `path`; raises FileNotFoundError."""
+    """Return the files and folders directly in the folder `path`; raise FileNotFoundError."""
     return _store(path).listing(path)
 
 
 def open_input(path: str) -> pa.NativeFile:
-    """The file for random reading. Raises FileNotFoundError, and FileChanged for one that is `pinned` as another."""
+    """Open a file for random reading; raise FileNotFoundError, or FileChanged if it is `pinned` and has changed."""
     return _store(path).open_input(path, _pinned.get().get(path))
 
 
 def has_tags(path: str) -> bool:
-    """Whether the store can be asked for a file under the tag that a listing gave: then it need not be looked at."""
+    """Return whether the store can check on each read that a file still has the tag that a listing returned.
+
+    If so, a file that was listed need not be checked again before it is read.
+    """
     return parts(path).scheme in _TAGGED
 
 
 @contextmanager
 def pinned(status: FileStatus) -> Iterator[None]:
-    """Inside the block the file of this status is opened, and read, as that one and no other."""
+    """Inside the block, `open_input` opens the file of this status only in the version that has this status."""
     token = _pinned.set({**_pinned.get(), status.path: status})
     try:
         yield
@@ -102,7 +108,7 @@ def pinned(status: FileStatus) -> Iterator[None]:
 
 
 def open_kept(path: str, size: int) -> pa.NativeFile:
-    """A file of `size` bytes that never changes, for random reading: far from here, what was read of it is kept."""
+    """Open a file of `size` bytes that never changes for random reading; of a remote file, what is read is cached."""
     if is_local(path):
         return open_input(path)
     store = _store(path)
@@ -111,10 +117,10 @@ def open_kept(path: str, size: int) -> pa.NativeFile:
 
 
 def read_kept(path: str) -> bytes:
-    """The whole of a small file that never changes; far from here it is kept in the cache folder, if there is one."""
-    kept_there = None if is_local(path) else cached.get(current(), path)
-    if kept_there is not None:
-        return kept_there
+    """Return the content of a small file that never changes; a remote file is cached in the cache folder, if set."""
+    known = None if is_local(path) else cached.get(current(), path)
+    if known is not None:
+        return known
     with open_input(path) as source:
         content: bytes = source.read()
     if not is_local(path):
@@ -123,22 +129,22 @@ def read_kept(path: str) -> bytes:
 
 
 def open_output(path: str) -> Any:
-    """A new file for writing, in place of one of the same name."""
+    """Open a file for writing, which replaces one of the same name."""
     return _store(path).open_output(path)
 
 
 def make_folder(path: str) -> None:
-    """Make the folder and its parents; one that is there already is kept."""
+    """Make the folder and its parents, unless they exist."""
     _store(path).make_folder(path)
 
 
 def delete_file(path: str) -> None:
-    """Delete the file; raises FileNotFoundError where the store can tell."""
+    """Delete the file; raise FileNotFoundError if it does not exist and the store reports that."""
     _store(path).delete_file(path)
 
 
 def delete_folder(path: str, last: Sequence[str] = ()) -> None:
-    """Delete the folder with all that is in it, the files in it named `last` after all else, in this order.
+    """Delete the folder and everything in it; the files directly in it named `last` come last, in this order.
 
     Raises FileNotFoundError.
     """
@@ -146,28 +152,31 @@ def delete_folder(path: str, last: Sequence[str] = ()) -> None:
 
 
 def link_or_copy(source: str, target: str) -> None:
-    """Make `target` a file with the bytes of `source`, inside the store where it can: as a hard link, or a copy."""
+    """Make `target` a hard link to `source` or a copy of it, without moving data through this process if possible."""
     same = parts(source)[:2] == parts(target)[:2] or (is_local(source) and is_local(target))
     if same and _store(source).copy(source, target):
         return
     with open_input(source) as reader, open_output(target) as writer:
-        while chunk := reader.read(_COPIED):
+        while chunk := reader.read(_CHUNK_BYTES):
             writer.write(chunk)
 
 
 def copy_permissions(source: str, target: str) -> None:
-    """Give the folder `target` the permissions of `source`, a folder of the same store, as far as this user may."""
+    """Give the folder `target` the permissions of the folder `source`, as far as this user is allowed to.
+
+    Does nothing if the folders are in different stores.
+    """
     if parts(source)[:2] == parts(target)[:2] or (is_local(source) and is_local(target)):
         _store(target).copy_permissions(source, target)
 
 
 def remove_empty_folders(path: str, root: str) -> None:
-    """Remove the folder `path`, and its parents up to and with `root`, as long as nothing is in them."""
+    """Remove the folder `path` and its parents up to and including `root`, as long as they are empty."""
     _store(path).remove_empty_folders(path, root)
 
 
 def look(path: str) -> tuple[FileStatus, int]:
-    """The status of a file, and the CRC-32 of its last min(size, 65536) bytes, in as few requests as the store needs.
+    """Return the status of a file and the CRC-32 of its last min(size, 65536) bytes, with as few requests as possible.
 
     Raises FileNotFoundError.
     """
@@ -176,12 +185,12 @@ def look(path: str) -> tuple[FileStatus, int]:
 
 
 def parallel(path: str) -> int:
-    """How many requests may wait for the store of this path at the same time; 1 for the local file system."""
+    """Return how many requests to the store of this path may be in flight at once; 1 for the local file system."""
     return 1 if is_local(path) else current().number("parallel")
 
 
 def speed_of(path: str) -> Speed:
-    """How fast the store of this path answers; one that was not asked yet is asked whether there is such a path."""
+    """Return how fast the store of this path answers, measured by a request for `path` if none was made before."""
     if is_local(path):
         return LOCAL
     if (known := speed.of(path)) is None:
@@ -192,7 +201,7 @@ def speed_of(path: str) -> Speed:
 
 
 def likely_speed_of(path: str) -> Speed:
-    """The same without asking: as long as nothing is known of a far store, that of a usual one."""
+    """Return the speed of the store of this path without any request; a typical speed if none was measured yet."""
     return LOCAL if is_local(path) else speed.of(path) or speed.USUAL
 
 
@@ -201,7 +210,7 @@ def _store(path: str) -> Store:
     if scheme in ("", "file"):
         return _LOCAL
     options = current()
-    with _opening:  # threads that come at once would each open one, with a bound on requests of its own
+    with _opening:  # else concurrent threads could open a store each, with a limit on requests for each of them
         return _remote(scheme, authority, options)
 
 
@@ -217,7 +226,7 @@ def _open_hdfs(options: Options, scheme: str, authority: str) -> Store:
     return client.open_cluster(options, scheme, authority)
 
 
-# What opens the store of a scheme; a store more is a module, and a line here.
+# The function that opens the store of a scheme. To add a store, write its module and add a line here.
 _STORES: dict[str, Callable[[Options, str, str], Store]] = {
     **dict.fromkeys(hdfs.SCHEMES, _open_hdfs),
     **dict.fromkeys(s3.SCHEMES, lambda options, _, bucket: s3.open_bucket(options, bucket)),

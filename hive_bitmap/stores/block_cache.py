@@ -1,7 +1,6 @@
-"""Files that never change, the shards and manifests of indexes: what was read of one is kept in memory, and on disk
-where a cache folder is named (`cached`).
+"""Cache of remote files that never change, such as shards: in memory, and on disk if a cache folder is set (`cached`).
 
-It is read in blocks, so that a small shard, and what belongs together in a large one, is a single request.
+Files are read in blocks of BLOCK bytes, so that a small shard, or adjacent parts of a large one, take a single request.
 """
 
 from __future__ import annotations
@@ -17,27 +16,27 @@ from hive_bitmap.stores.store import Store
 BLOCK = 4 << 20
 
 
-class _Kept:
+class _MemoryCache:
     def __init__(self) -> None:
         self.lock = Lock()
         self.blocks: LRUCache[tuple[str, int], bytes] = LRUCache(1, len)
 
-    def resized(self, size: int) -> None:
-        """Give the memory another size; what is kept is dropped where that changes."""
+    def resize(self, size: int) -> None:
+        """Set the capacity in bytes; a change empties the cache."""
         if self.blocks.maxsize != size:
             self.blocks = LRUCache(size, len)
 
 
-_kept = _Kept()
+_memory = _MemoryCache()
 
 
 def read(store: Store, path: str, size: int, start: int, length: int) -> bytes:
-    """Bytes of a file of `size` bytes that never changes. Neighbouring blocks that are not kept are one request."""
+    """Return a range of a file of `size` bytes that never changes; read adjacent blocks that are not cached at once."""
     options = current()
     first, last = start // BLOCK, (start + length - 1) // BLOCK
-    with _kept.lock:
-        _kept.resized(options.number("memory") << 20)
-        found = {block: _kept.blocks.get((path, block)) for block in range(first, last + 1)}
+    with _memory.lock:
+        _memory.resize(options.number("memory") << 20)
+        found = {block: _memory.blocks.get((path, block)) for block in range(first, last + 1)}
     for block in [block for block, content in found.items() if content is None]:
         found[block] = _on_disk(options, path, size, block)
     missing = [block for block, content in found.items() if content is None]
@@ -46,7 +45,7 @@ def read(store: Store, path: str, size: int, start: int, length: int) -> bytes:
         for block in range(run_first, run_last + 1):
             at = (block - run_first) * BLOCK
             found[block] = content[at : at + BLOCK]
-            _keep((path, block), content[at : at + BLOCK])
+            _add((path, block), content[at : at + BLOCK])
             cached.put(options, _name(path, size, block), content[at : at + BLOCK])
     joined = b"".join(content for content in found.values() if content is not None)
     return joined[start - first * BLOCK :][:length]
@@ -56,7 +55,7 @@ def _on_disk(options: Options, path: str, size: int, block: int) -> bytes | None
     content = cached.get(options, _name(path, size, block))
     if content is None or len(content) != min(BLOCK, size - block * BLOCK):
         return None
-    _keep((path, block), content)
+    _add((path, block), content)
     return content
 
 
@@ -65,19 +64,20 @@ def _name(path: str, size: int, block: int) -> str:
 
 
 def forget() -> None:
-    """Let go of all that is kept."""
-    with _kept.lock:
-        _kept.blocks.clear()
+    """Empty the cache in memory."""
+    with _memory.lock:
+        _memory.blocks.clear()
 
 
-def _keep(where: tuple[str, int], content: bytes) -> None:
-    with _kept.lock:
-        if len(content) <= _kept.blocks.maxsize // 4:
-            _kept.blocks[where] = content
+def _add(where: tuple[str, int], content: bytes) -> None:
+    with _memory.lock:
+        if len(content) <= _memory.blocks.maxsize // 4:
+            _memory.blocks[where] = content
 
 
 def _runs(blocks: list[int]) -> list[tuple[int, int]]:
-    """
+    """Return the runs of consecutive numbers, each as its first and last number.
+
     >>> _runs([1, 2, 4])
     [(1, 2), (4, 4)]
     """

@@ -1,7 +1,7 @@
-"""What was read of files that never change, on the local disk, where `hive_bitmap.stores.cache_folder` names a folder.
+"""Cache of remote files that never change, on the local disk, in the folder `hive_bitmap.stores.cache_folder`.
 
-It outlives the process, and several processes may share it: a piece is a file of its own, which appears whole, under a
-name made of what it holds a piece of. One that is damaged or cut short is read from the store anew.
+The cache survives the process, and processes may share it. Each entry is a file, named by the hash of its key, that
+is renamed to that name when it is complete. A damaged or truncated entry is removed and read from the store again.
 """
 
 from __future__ import annotations
@@ -18,58 +18,59 @@ from threading import Lock
 from hive_bitmap.stores.options import Options
 
 SUFFIX = ".piece"
-LEFT = 0.9  # of the bound is left where there was more
-_SUM = 4  # bytes of the CRC-32 before the content
-_written: dict[str, int] = {}  # bytes since a folder was last measured
-_unwritable: set[str] = set()  # folders of which that was said
+LEFT = 0.9  # fraction of `cache_size` to which a larger cache is shrunk
+_CRC_BYTES = 4  # the CRC-32 of the content precedes it
+_written: dict[str, int] = {}  # bytes written to each folder since its size was last checked
+_unwritable: set[str] = set()  # folders for which the warning was logged
 _lock = Lock()
 log = logging.getLogger(__name__)
 
 
-def get(options: Options, what: str) -> bytes | None:
-    """A piece; None where it is not kept."""
+def get(options: Options, key: str) -> bytes | None:
+    """Return the entry of this key; None if it is not cached."""
     if not options.cache_folder:
         return None
-    path = _path(options, what)
+    path = _path(options, key)
     try:
         content = path.read_bytes()
-        os.utime(path)  # the longest unused go first
-    except OSError:  # never kept, or another process has just let it go
+        os.utime(path)  # `shrink` removes the least recently used entries first
+    except OSError:  # not cached, or another process has just removed it
         return None
-    if len(content) >= _SUM and zlib.crc32(memoryview(content)[_SUM:]) == int.from_bytes(content[:_SUM], "big"):
-        return content[_SUM:]
+    crc, entry = content[:_CRC_BYTES], content[_CRC_BYTES:]
+    if len(crc) == _CRC_BYTES and zlib.crc32(entry) == int.from_bytes(crc, "big"):
+        return entry
     path.unlink(missing_ok=True)
     return None
 
 
-def put(options: Options, what: str, content: bytes) -> None:
-    """Keep a piece, and no more than `cache_size` of all."""
+def put(options: Options, key: str, content: bytes) -> None:
+    """Add an entry, and shrink the cache if it is larger than `cache_size`."""
     bound = options.number("cache_size") << 20
     if not options.cache_folder or len(content) > bound // 4:
         return
-    path = _path(options, what)
+    path = _path(options, key)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(zlib.crc32(content).to_bytes(_SUM, "big"))
+                file.write(zlib.crc32(content).to_bytes(_CRC_BYTES, "big"))
                 file.write(content)
             os.replace(name, path)
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
-        if _due(path.parent, len(content), bound):
+        if _is_check_due(path.parent, len(content), bound):
             shrink(path.parent, bound)
     except OSError as e:
-        _say_once(options.cache_folder, e)
+        _warn_once(options.cache_folder, e)
 
 
 def shrink(folder: Path, bound: int) -> None:
-    """Let go of the pieces that were not used for the longest, where all take more than the bound."""
+    """Remove the least recently used entries if all entries together take more than `bound` bytes."""
     found = []
     for entry in os.scandir(folder):
-        with contextlib.suppress(FileNotFoundError):  # another process does the same
+        with contextlib.suppress(FileNotFoundError):  # another process has removed it
             status = entry.stat()
             found.append((status.st_mtime_ns, status.st_size, entry.path))
     total = sum(size for _, size, _ in found)
@@ -82,12 +83,12 @@ def shrink(folder: Path, bound: int) -> None:
         total -= size
 
 
-def _path(options: Options, what: str) -> Path:
-    return Path(options.cache_folder) / (hashlib.sha256(what.encode()).hexdigest() + SUFFIX)
+def _path(options: Options, key: str) -> Path:
+    return Path(options.cache_folder) / (hashlib.sha256(key.encode()).hexdigest() + SUFFIX)
 
 
-def _due(folder: Path, size: int, bound: int) -> bool:
-    """Whether the folder is to be measured: at first, and when a tenth of the bound was written since."""
+def _is_check_due(folder: Path, size: int, bound: int) -> bool:
+    """Return whether to check the size of the folder: at first, and each time a tenth of `bound` has been written."""
     with _lock:
         written = _written.get(str(folder))
         due = written is None or written + size > (1 - LEFT) * bound
@@ -95,7 +96,7 @@ def _due(folder: Path, size: int, bound: int) -> bool:
         return due
 
 
-def _say_once(folder: str, error: OSError) -> None:
+def _warn_once(folder: str, error: OSError) -> None:
     with _lock:
         new = folder not in _unwritable
         _unwritable.add(folder)

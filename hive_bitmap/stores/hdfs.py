@@ -1,4 +1,4 @@
-"""HDFS through hdfs-native, which needs neither Java nor a library of the system."""
+"""HDFS through the package hdfs-native, which needs neither Java nor libhdfs."""
 
 from __future__ import annotations
 
@@ -13,22 +13,31 @@ import pyarrow as pa
 
 from hive_bitmap.errors import StoreError
 from hive_bitmap.stores import requests, speed
-from hive_bitmap.stores.failures import failed, not_installed, repeated
+from hive_bitmap.stores.failures import failed, not_installed, retried
 from hive_bitmap.stores.options import HDFS_USER, Options
 from hive_bitmap.stores.paths import parent, parts
 from hive_bitmap.stores.ranged import TAIL, Ranged
-from hive_bitmap.stores.store import Discarding, FileStatus, Listing, in_order, remove_while_empty, status_and_tail
+from hive_bitmap.stores.store import AbortableWriter, FileStatus, Listing, in_order, remove_while_empty, status_and_tail
 
 T = TypeVar("T")
 SCHEMES = ("hdfs", "viewfs")
 ADVICE = "see fs.defaultFS, dfs.* and hadoop.security.* of the session's Hadoop configuration"
-_PASSING = ("safe mode", "connection", "timed out", "standby", "retriable", "could not obtain block", "channel closed")
-# Its own would try for minutes.
+# Parts of the messages of transient errors, in lower case.
+_TRANSIENT = (
+    "safe mode",
+    "connection",
+    "timed out",
+    "standby",
+    "retriable",
+    "could not obtain block",
+    "channel closed",
+)
+# With its defaults the client would keep trying for minutes.
 _BOUNDS = {"dfs.client.failover.sleep.base.millis": "200", "dfs.client.failover.sleep.max.millis": "2000"}
 
 
 def open_cluster(options: Options, scheme: str, authority: str) -> Hdfs:
-    """A name node or name service, that of fs.defaultFS where none is named. Raises StoreError."""
+    """Open a name node or name service, that of fs.defaultFS if `authority` is "". Raises StoreError."""
     try:
         from hdfs_native import Client
     except ImportError as e:
@@ -38,10 +47,10 @@ def open_cluster(options: Options, scheme: str, authority: str) -> Hdfs:
     if not url.startswith(f"{scheme}://"):
         raise StoreError(f"{scheme}:/ without a name node is that of fs.defaultFS, which is {default or 'not set'}")
     if user := options.get(HDFS_USER):
-        os.environ.setdefault("HADOOP_USER_NAME", user)  # the only way to tell the client
+        os.environ.setdefault("HADOOP_USER_NAME", user)  # the client takes the user name only from here
     attempts = str(options.number("attempts"))
     config = {"dfs.client.failover.max.attempts": attempts, **_BOUNDS}
-    config |= options.beginning("dfs.", "fs.defaultFS", "fs.viewfs.", "hadoop.security.", "hadoop.rpc.")
+    config |= options.with_prefixes("dfs.", "fs.defaultFS", "fs.viewfs.", "hadoop.security.", "hadoop.rpc.")
     try:
         return Hdfs(Client(url, config), options.number("attempts"), options.number("parallel"))
     except (RuntimeError, OSError, ValueError) as e:
@@ -49,9 +58,9 @@ def open_cluster(options: Options, scheme: str, authority: str) -> Hdfs:
 
 
 class Hdfs:
-    """A cluster. It keeps no tag of a file, but times in milliseconds.
+    """An HDFS cluster. Files have no entity tags; their modification times are in milliseconds.
 
-    No more than `parallel` requests of this process wait for it at the same time, whoever makes them.
+    At most `parallel` requests of this process are in flight at once, over all threads.
     """
 
     def __init__(self, client: Any, attempts: int, parallel: int) -> None:
@@ -73,29 +82,27 @@ class Hdfs:
 
     def listing(self, path: str) -> Listing:
         inner, prefix = _inner(path), path.rstrip("/") + "/"
-        ask = speed.timed(path, lambda: list(self._client.list_status(inner)))
-        found = self._ask(requests.LIST, path, ask)
+        request = speed.timed(path, lambda: list(self._client.list_status(inner)))
+        found = self._request(requests.LIST, path, request)
         if [one.path for one in found if not one.isdir] == [inner]:
             raise NotADirectoryError(f"not a folder but a file: {path}")
         named = [(one.path.rstrip("/").rpartition("/")[2], one) for one in found]
         files = [_status(prefix + name, one) for name, one in named if not one.isdir]
-        return Listing(
-            sorted(files, key=lambda file: file.path), sorted(name for name, one in named if one.isdir)
-        )
+        return Listing(sorted(files, key=lambda file: file.path), sorted(name for name, one in named if one.isdir))
 
     def look(self, path: str) -> tuple[FileStatus, bytes]:
         return status_and_tail(self, path)
 
     def open_input(self, path: str, known: FileStatus | None) -> pa.NativeFile:
-        reader = self._ask(requests.STATUS, path, lambda: self._client.read(_inner(path)))
+        reader = self._request(requests.STATUS, path, lambda: self._client.read(_inner(path)))
         size = len(reader)
         start = max(size - TAIL, 0)
         tail = self._read(path, reader, start, size - start)
         return pa.PythonFile(Ranged(size, lambda at, length: self._read(path, reader, at, length), tail), mode="r")
 
     def read_range(self, path: str, start: int, size: int) -> bytes:
-        reader = self._ask(requests.STATUS, path, lambda: self._client.read(_inner(path)))
-        if start + size > len(reader):  # the client would not raise an error but end with a panic
+        reader = self._request(requests.STATUS, path, lambda: self._client.read(_inner(path)))
+        if start + size > len(reader):  # here the client would panic instead of raising an error
             raise OSError(f"{path} has {len(reader)} bytes, not {start + size}")
         return self._read(path, reader, start, size)
 
@@ -104,61 +111,61 @@ class Hdfs:
 
         mode = self._mode(parent(path))
         options = WriteOptions(overwrite=True, create_parent=True, permission=mode & 0o666)
-        sink = self._ask(requests.WRITE, path, lambda: self._client.create(_inner(path), options))
+        sink = self._request(requests.WRITE, path, lambda: self._client.create(_inner(path), options))
         return _Writer(self, path, sink)
 
     def make_folder(self, path: str) -> None:
-        """With the mode of the folder in which it is made: what is private stays so."""
+        """Make the folder with the mode of its parent, so that folders inside a private one are private too."""
         mode = self._mode(parent(path))
-        self._ask(requests.OTHER, path, lambda: self._client.mkdirs(_inner(path), mode, True))
+        self._request(requests.OTHER, path, lambda: self._client.mkdirs(_inner(path), mode, True))
 
     def delete_file(self, path: str) -> None:
-        if not self._ask(requests.DELETE, path, lambda: self._client.delete(_inner(path))):
+        if not self._request(requests.DELETE, path, lambda: self._client.delete(_inner(path))):
             raise FileNotFoundError(f"no such file: {path}")
 
     def delete_folder(self, path: str, last: Sequence[str]) -> None:
         there = self.listing(path)
         names = in_order([*there.folders, *(file.path.rpartition("/")[2] for file in there.files)], last)
         for name in names if last else []:
-            self._ask(requests.DELETE, path, partial(self._client.delete, _inner(f"{path}/{name}"), True))
-        self._ask(requests.DELETE, path, lambda: self._client.delete(_inner(path), True))
+            self._request(requests.DELETE, path, partial(self._client.delete, _inner(f"{path}/{name}"), True))
+        self._request(requests.DELETE, path, lambda: self._client.delete(_inner(path), True))
 
     def copy(self, source: str, target: str) -> bool:
-        """HDFS has no links."""
+        """Return False: HDFS has no links."""
         return False
 
     def copy_permissions(self, source: str, target: str) -> None:
-        """Mode, access control list and, where this user may, the group."""
+        """Copy mode, access control list and, if this user is allowed to, the group."""
         wanted = self._info(source)
         inner = _inner(target)
-        self._ask(requests.OTHER, target, lambda: self._client.set_permission(inner, wanted.permission & 0o1777))
+        self._request(requests.OTHER, target, lambda: self._client.set_permission(inner, wanted.permission & 0o1777))
         acl = self._acl(source)
         if acl is not None and acl.entries:
-            self._ask(requests.OTHER, target, lambda: self._client.set_acl(inner, _whole(acl)))
+            self._request(requests.OTHER, target, lambda: self._client.set_acl(inner, _all_entries(acl)))
         if self._info(target).group != wanted.group:
             with contextlib.suppress(StoreError):  # this user is not in that group
-                self._ask(requests.OTHER, target, lambda: self._client.set_owner(inner, group=wanted.group))
+                self._request(requests.OTHER, target, lambda: self._client.set_owner(inner, group=wanted.group))
         self._mode.cache_clear()
 
     def remove_empty_folders(self, path: str, root: str) -> None:
         def remove(folder: str) -> None:
-            self._ask(requests.DELETE, folder, lambda: self._client.delete(_inner(folder)))
+            self._request(requests.DELETE, folder, lambda: self._client.delete(_inner(folder)))
 
         remove_while_empty(self, path, root, remove)
 
     def _acl(self, path: str) -> Any:
-        """The access control list; None where the cluster keeps none."""
+        """Return the access control list; None if the cluster does not support them."""
         try:
-            return self._ask(requests.OTHER, path, lambda: self._client.get_acl_status(_inner(path)))
+            return self._request(requests.OTHER, path, lambda: self._client.get_acl_status(_inner(path)))
         except StoreError:
             return None
 
     def _info(self, path: str) -> Any:
-        ask = speed.timed(path, lambda: self._client.get_file_info(_inner(path)))
-        return self._ask(requests.STATUS, path, ask)
+        request = speed.timed(path, lambda: self._client.get_file_info(_inner(path)))
+        return self._request(requests.STATUS, path, request)
 
     def _mode_below(self, folder: str) -> int:
-        """The mode of a folder, else that of the nearest one above it."""
+        """Return the mode of a folder, or of its nearest ancestor that exists."""
         while folder.count("/") > 3:
             try:
                 return int(self._info(folder).permission) & 0o777
@@ -169,18 +176,18 @@ class Hdfs:
     def _read(self, path: str, reader: Any, start: int, size: int) -> bytes:
         if not size:
             return b""
-        ask = speed.timed(path, lambda: reader.read_range(start, size), size)
-        content: bytes = self._ask(requests.READ, path, ask)
+        request = speed.timed(path, lambda: reader.read_range(start, size), size)
+        content: bytes = self._request(requests.READ, path, request)
         requests.count_bytes(len(content))
         if len(content) != size:
             raise StoreError(f"the store of {path} fails: {len(content)} bytes came in place of {size}")
         return content
 
-    def _ask(self, kind: str, path: str, ask: Callable[[], T]) -> T:
+    def _request(self, kind: str, path: str, request: Callable[[], T]) -> T:
         requests.count(kind)
         try:
             with self._slots:
-                return repeated(ask, _passes, self._attempts)
+                return retried(request, _is_transient, self._attempts)
         except FileNotFoundError as error:
             raise FileNotFoundError(f"no such file: {path}") from error
         except (FileExistsError, NotADirectoryError, IsADirectoryError):
@@ -191,13 +198,13 @@ class Hdfs:
             raise failed(f"the store of {path} fails", error, ADVICE) from error
 
 
-class _Writer(Discarding):
+class _Writer(AbortableWriter):
     def __init__(self, store: Hdfs, path: str, sink: Any) -> None:
         self._store, self._path, self._sink, self._position = store, path, sink, 0
 
     def write(self, data: Any) -> int:
         view = memoryview(data)
-        self._store._ask(requests.WRITE, self._path, lambda: self._sink.write(view.tobytes()))
+        self._store._request(requests.WRITE, self._path, lambda: self._sink.write(view.tobytes()))
         requests.count_bytes(0, view.nbytes)
         self._position += view.nbytes
         return view.nbytes
@@ -208,24 +215,24 @@ class _Writer(Discarding):
     def close(self) -> None:
         if not self.closed:
             self.closed = True
-            self._store._ask(requests.WRITE, self._path, self._sink.close)
+            self._store._request(requests.WRITE, self._path, self._sink.close)
 
     def discard(self) -> None:
-        """The file is half written: it goes, once the client has let go of it."""
+        """Close and delete the file, which is incomplete."""
         self.closed = True
         with contextlib.suppress(StoreError, FileNotFoundError):
-            self._store._ask(requests.WRITE, self._path, self._sink.close)
+            self._store._request(requests.WRITE, self._path, self._sink.close)
             self._store.delete_file(self._path)
 
 
-def _passes(error: Exception) -> bool:
-    """Whether an error may pass: the node is starting, failing over, or was not reached."""
+def _is_transient(error: Exception) -> bool:
+    """Return whether an error may be transient: the node is starting, failing over, or was not reached."""
     text = str(error).lower()
-    return not isinstance(error, FileNotFoundError) and any(said in text for said in _PASSING)
+    return not isinstance(error, FileNotFoundError) and any(part in text for part in _TRANSIENT)
 
 
-def _whole(acl: Any) -> list[Any]:
-    """All entries: the three that the mode stands for are not among those that the name node gives."""
+def _all_entries(acl: Any) -> list[Any]:
+    """Return all entries of an ACL, including the three that the mode stands for, which the name node leaves out."""
     from hdfs_native import AclEntry
 
     mode = acl.permission
@@ -235,13 +242,14 @@ def _whole(acl: Any) -> list[Any]:
         AclEntry("other", "access", _action(mode)),
     ]
     named = {(one.type, one.scope, one.name) for one in acl.entries}
-    if any(one.scope == "access" and one.name for one in acl.entries):  # then the mode's group is the mask
+    if any(one.scope == "access" and one.name for one in acl.entries):  # then the group bits of the mode are the mask
         basic = [one for one in basic if (one.type, one.scope, None) not in named]
     return [*acl.entries, *(one for one in basic if (one.type, one.scope, one.name) not in named)]
 
 
 def _action(bits: int) -> Any:
-    """
+    """Return the permission that the lowest three bits of a mode stand for.
+
     >>> _action(0o754 >> 6), _action(0o754 >> 3), _action(0o754)
     ('rwx', 'r-x', 'r--')
     """

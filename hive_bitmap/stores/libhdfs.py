@@ -1,4 +1,4 @@
-"""HDFS through libhdfs and a JVM in every Python process, where `hive_bitmap.stores.hdfs.client` asks for it."""
+"""HDFS through libhdfs, which starts a JVM in every Python process; chosen by `hive_bitmap.stores.hdfs.client`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ ADVICE = "libhdfs needs a JDK, ARROW_LIBHDFS_DIR, and CLASSPATH with Hadoop's ja
 
 
 def open_cluster(options: Options, scheme: str, authority: str) -> LibHdfs:
-    """The name node or name service `authority`, that of the Hadoop configuration on CLASSPATH where it is ""."""
-    with _asking(requests.OTHER, f"{scheme}://{authority}/"):
+    """Open a name node or name service, that of the Hadoop configuration on CLASSPATH if `authority` is ""."""
+    with _request(requests.OTHER, f"{scheme}://{authority}/"):
         return LibHdfs(pafs.HadoopFileSystem.from_uri(f"{scheme}://{authority or 'default'}"))
 
 
 class LibHdfs:
-    """A cluster, as pyarrow has it."""
+    """An HDFS cluster, accessed through `pyarrow.fs.HadoopFileSystem`."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -41,7 +41,7 @@ class LibHdfs:
 
     def listing(self, path: str) -> Listing:
         prefix = path.rstrip("/") + "/"
-        with _asking(requests.LIST, path):
+        with _request(requests.LIST, path):
             found = self._client.get_file_info(pafs.FileSelector(parts(path).path))
         files = [
             FileStatus(prefix + info.base_name, info.size, info.mtime_ns // 1_000_000, "")
@@ -55,24 +55,24 @@ class LibHdfs:
         return status_and_tail(self, path)
 
     def open_input(self, path: str, known: FileStatus | None) -> pa.NativeFile:
-        with _asking(requests.READ, path):
+        with _request(requests.READ, path):
             return self._client.open_input_file(parts(path).path)
 
     def read_range(self, path: str, start: int, size: int) -> bytes:
-        with self.open_input(path, None) as file, _asking(requests.READ, path):
+        with self.open_input(path, None) as file, _request(requests.READ, path):
             content: bytes = file.read_at(size, start)
             return content
 
     def open_output(self, path: str) -> pa.NativeFile:
-        with _asking(requests.WRITE, path):
+        with _request(requests.WRITE, path):
             return self._client.open_output_stream(parts(path).path)
 
     def make_folder(self, path: str) -> None:
-        with _asking(requests.OTHER, path):
+        with _request(requests.OTHER, path):
             self._client.create_dir(parts(path).path, recursive=True)
 
     def delete_file(self, path: str) -> None:
-        with _asking(requests.DELETE, path):
+        with _request(requests.DELETE, path):
             self._client.delete_file(parts(path).path)
 
     def delete_folder(self, path: str, last: Sequence[str]) -> None:
@@ -82,26 +82,27 @@ class LibHdfs:
         self._delete_folder(path)
 
     def copy(self, source: str, target: str) -> bool:
-        """HDFS has no links."""
+        """Return False: HDFS has no links."""
         return False
 
     def copy_permissions(self, source: str, target: str) -> None:
-        """pyarrow knows of none."""
+        """Do nothing: pyarrow cannot read or set permissions."""
 
     def remove_empty_folders(self, path: str, root: str) -> None:
         remove_while_empty(self, path, root, self._delete_folder)
 
     def _delete_folder(self, path: str) -> None:
-        with _asking(requests.DELETE, path):
+        with _request(requests.DELETE, path):
             self._client.delete_dir(parts(path).path)
 
     def _info(self, path: str) -> Any:
-        with _asking(requests.STATUS, path):
+        with _request(requests.STATUS, path):
             return self._client.get_file_info(parts(path).path)
 
 
 @contextmanager
-def _asking(kind: str, path: str) -> Iterator[None]:
+def _request(kind: str, path: str) -> Iterator[None]:
+    """Count a request of this kind, and turn its OSErrors into StoreError."""
     requests.count(kind)
     try:
         yield

@@ -1,4 +1,4 @@
-"""The local file system, through `os`."""
+"""The local file system."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hive_bitmap.stores.store import FileStatus, Listing, in_order, status_and_t
 
 
 class Local:
-    """Its errors are those of the operating system. The tag of a file is its inode and the time of its last change."""
+    """The local file system. Errors are OSErrors; the tag of a file is its inode number and change time (ctime)."""
 
     def status(self, path: str) -> FileStatus:
         try:
@@ -45,7 +45,7 @@ class Local:
         return status_and_tail(self, path)
 
     def open_input(self, path: str, known: FileStatus | None = None) -> pa.NativeFile:
-        """Files are read, not mapped: a mapped file that another process truncates kills the reader with SIGBUS."""
+        """Open without memory mapping: if another process truncated a mapped file, SIGBUS would kill the reader."""
         return pa.OSFile(local_path(path), "rb")
 
     def read_range(self, path: str, start: int, size: int) -> bytes:
@@ -68,12 +68,12 @@ class Local:
             for name in there.folders:
                 self.delete_folder(f"{path}/{name}")
             for name in in_order([file.path.rpartition("/")[2] for file in there.files], last):
-                with contextlib.suppress(FileNotFoundError):  # another process deletes the same folder
+                with contextlib.suppress(FileNotFoundError):  # another process is deleting the same folder
                     self.delete_file(f"{path}/{name}")
         shutil.rmtree(local_path(path))
 
     def copy(self, source: str, target: str) -> bool:
-        """A hard link where the file system has them, else a copy."""
+        """Make a hard link if the file system supports them, else a copy."""
         try:
             os.link(local_path(source), local_path(target))
         except OSError as error:
@@ -83,7 +83,7 @@ class Local:
         return True
 
     def copy_permissions(self, source: str, target: str) -> None:
-        """The mode and, where this user may, the group."""
+        """Copy the mode and, if this user is allowed to, the group."""
         wanted = os.stat(local_path(source))
         os.chmod(local_path(target), stat.S_IMODE(wanted.st_mode))
         if os.stat(local_path(target)).st_gid != wanted.st_gid:
@@ -108,7 +108,7 @@ def _status(path: str, found: os.stat_result) -> FileStatus:
 
 
 def _entry_status(prefix: str, entry: os.DirEntry[str]) -> FileStatus | None:
-    """The status of a file in a folder, None for what is none, or is gone since the folder was opened."""
+    """Return the status of an entry of a folder; None if it is not a file or no longer exists."""
     try:
         return _status(prefix + entry.name, entry.stat()) if entry.is_file() else None
     except FileNotFoundError:

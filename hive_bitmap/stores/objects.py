@@ -1,8 +1,9 @@
-"""Object stores (S3, Google Cloud Storage, Azure) through obstore: no folders, but names that begin alike.
+"""Object stores (S3, Google Cloud Storage, Azure) through obstore. They have no folders, only common prefixes of names.
 
-Objects are made whole or not at all, each by one PUT: no multipart upload can be left open, but of one beyond the 5 GB
-that a PUT takes. An open file is read under the tag that its first request told; where the object is replaced
-meanwhile, the next one fails with FileChanged.
+An object is written by a single PUT, so it appears completely or not at all, and no multipart upload can be left
+behind; only objects larger than the 5 GB limit of a PUT need a multipart upload. An open file is read on the condition
+that the object still has the entity tag of the first request; if it was replaced, the next request fails with
+FileChanged.
 """
 
 from __future__ import annotations
@@ -17,26 +18,26 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from hive_bitmap.errors import FileChanged
+from hive_bitmap.errors import FileChanged, StoreError
 from hive_bitmap.stores import requests, speed
 from hive_bitmap.stores.failures import failed, not_installed
 from hive_bitmap.stores.options import Options
 from hive_bitmap.stores.paths import parts
 from hive_bitmap.stores.ranged import AHEAD, TAIL, Ranged
-from hive_bitmap.stores.store import Discarding, FileStatus, Listing, in_order
+from hive_bitmap.stores.store import AbortableWriter, FileStatus, Listing, in_order
 
 T = TypeVar("T")
-IN_MEMORY = 64 << 20  # bytes of an object that is being written before they go to a temporary file
+IN_MEMORY = 64 << 20  # an object that is being written is buffered in memory up to this size, then in a temporary file
 LARGEST_PUT = 5_000_000_000
-LONGEST_REQUEST = "15m"  # a large object may take its time, as long as bytes flow
+LONGEST_REQUEST = "15m"  # large objects may take so long; a stalled transfer fails by the read timeout
 RETRYING_SECONDS = 60
-_BEYOND = ("status code: 416", "non-partial response")  # how the client tells of a range without bytes
+_BEYOND = ("status code: 416", "non-partial response")  # in the client's error for a range that the object lacks
 
 
 class Objects:
-    """A bucket or container; `client` is a store of obstore, `advice` says where its settings come from.
+    """A bucket or container. `client` is an obstore store; `advice`, for error messages, names its settings.
 
-    No more than `parallel` requests of this process wait for it at the same time, whoever makes them.
+    At most `parallel` requests of this process are in flight at once, over all threads.
     """
 
     def __init__(self, client: Any, advice: str, parallel: int) -> None:
@@ -45,11 +46,11 @@ class Objects:
     def status(self, path: str) -> FileStatus:
         import obstore
 
-        with self._asking(requests.STATUS, path), speed.noted(path):
+        with self._request(requests.STATUS, path), speed.noted(path):
             return _status(path, obstore.head(self._client, _key(path)))
 
     def exists(self, path: str) -> bool:
-        """An object, or anything below it."""
+        """Return whether there is an object of that name, or any object below it."""
         try:
             self.listing(path)
         except FileNotFoundError:
@@ -63,11 +64,11 @@ class Objects:
         return True
 
     def listing(self, path: str) -> Listing:
-        """One request for a thousand names. The object that stands for the folder itself is no file in it."""
+        """List a folder, with one request for each 1000 names; the marker object of the folder itself is left out."""
         import obstore
 
         key = _key(path)
-        with self._asking(requests.LIST, path), speed.noted(path):
+        with self._request(requests.LIST, path), speed.noted(path):
             found = obstore.list_with_delimiter(self._client, key or None)
         for _ in range(len(found["objects"]) // 1000):
             requests.count(requests.LIST)
@@ -81,12 +82,12 @@ class Objects:
         return Listing(sorted(files, key=lambda file: file.path), sorted(folders))
 
     def look(self, path: str) -> tuple[FileStatus, bytes]:
-        """One request for both."""
+        """Return status and tail, with a single request."""
         tail, status = self._end(path, None)
         return status, tail
 
     def open_input(self, path: str, known: FileStatus | None) -> pa.NativeFile:
-        """The first request reads the end of the object, and tells its size and tag if they are not known."""
+        """Open an object. The first request reads its end, and returns its size and tag if these are not `known`."""
         tail, status = self._end(path, known)
         return pa.PythonFile(
             Ranged(status.size, lambda start, size: self._range(path, start, size, status.etag), tail), mode="r"
@@ -99,46 +100,46 @@ class Objects:
         return _Upload(lambda file, size: self._put(path, file, size))
 
     def make_folder(self, path: str) -> None:
-        """There are none."""
+        """Do nothing: object stores have no folders."""
 
     def delete_file(self, path: str) -> None:
-        """To delete what is not there is no error of these stores."""
+        """Delete an object. These stores report no error for an object that does not exist."""
         import obstore
 
-        with self._asking(requests.DELETE, path):
+        with self._request(requests.DELETE, path):
             obstore.delete(self._client, _key(path))
 
     def delete_folder(self, path: str, last: Sequence[str]) -> None:
         import obstore
 
         key = _key(path)
-        with self._asking(requests.LIST, path):
+        with self._request(requests.LIST, path):
             found = [one["path"] for batch in obstore.list(self._client, key) for one in batch]
         if not found:
             raise FileNotFoundError(f"no folder {path}")
         ordered = in_order([name.removeprefix(f"{key}/") for name in found if name != key], last)
         before = [f"{key}/{name}" for name in ordered if name not in last]
-        with self._asking(requests.DELETE, path):
+        with self._request(requests.DELETE, path):
             if before:
                 obstore.delete(self._client, before)
             for name in ordered[len(before) :]:
                 obstore.delete(self._client, f"{key}/{name}")
 
     def copy(self, source: str, target: str) -> bool:
-        """Inside the store, which can do that for what fits into a PUT."""
+        """Copy an object inside the store; return False if the paths are in different stores."""
         import obstore
 
-        with self._asking(requests.WRITE, target):
+        with self._request(requests.WRITE, target):
             if parts(source)[:2] != parts(target)[:2]:
                 return False
             obstore.copy(self._client, _key(source), _key(target))
         return True
 
     def copy_permissions(self, source: str, target: str) -> None:
-        """Those of a bucket hold for all that is in it."""
+        """Do nothing: permissions are those of the whole bucket."""
 
     def remove_empty_folders(self, path: str, root: str) -> None:
-        """A folder in which nothing is, is none."""
+        """Do nothing: an empty folder does not exist."""
 
     def _end(self, path: str, known: FileStatus | None) -> tuple[bytes, FileStatus]:
         import obstore
@@ -147,7 +148,7 @@ class Objects:
             start = 0 if known.size <= AHEAD else known.size - TAIL
             return self._range(path, start, known.size - start, known.etag) if known.size else b"", known
         try:
-            with self._asking(requests.READ, path):
+            with self._request(requests.READ, path):
                 started = time.monotonic()
                 got = obstore.get(self._client, _key(path), options={"range": {"suffix": TAIL}})
                 status, content = _status(path, got.meta), got.bytes().to_bytes()
@@ -164,25 +165,25 @@ class Objects:
         if etag:
             options["if_match"] = f'"{etag}"'
         try:
-            with self._asking(requests.READ, path), speed.noted(path, size):
+            with self._request(requests.READ, path), speed.noted(path, size):
                 content: bytes = obstore.get(self._client, _key(path), options=options).bytes().to_bytes()
         except _Beyond:
             content = b""
         requests.count_bytes(len(content))
-        if len(content) != size:  # of an answer that was cut off the client says so
+        if len(content) != size:  # the client itself reports a response that was cut off
             raise OSError(f"{path} has no {size} bytes from {start} on")
         return content
 
     def _put(self, path: str, file: Any, size: int) -> None:
         import obstore
 
-        with self._asking(requests.WRITE, path):
+        with self._request(requests.WRITE, path):
             obstore.put(self._client, _key(path), file, use_multipart=size > LARGEST_PUT)
         requests.count_bytes(0, size)
 
     @contextmanager
-    def _asking(self, kind: str, path: str) -> Iterator[None]:
-        """Count a request, and tell in one sentence why it failed."""
+    def _request(self, kind: str, path: str) -> Iterator[None]:
+        """Count a request of this kind, and turn the client's errors into those of `Store`."""
         from obstore.exceptions import BaseError, PreconditionError
 
         requests.count(kind)
@@ -194,17 +195,17 @@ class Objects:
         except PreconditionError as error:
             raise FileChanged(f"{path} was replaced while it was read: run the query again") from error
         except (BaseError, OSError, ValueError) as error:
-            if kind == requests.READ and any(said in str(error) for said in _BEYOND):
+            if kind == requests.READ and any(part in str(error) for part in _BEYOND):
                 raise _Beyond from error
             raise failed(f"the store of {path} fails", error, self._advice) from error
 
 
 class _Beyond(Exception):
-    """Bytes were asked for that the object does not have: it is empty, or shorter than it was."""
+    """The requested range is beyond the end of the object, which is empty or has become shorter."""
 
 
-class _Upload(Discarding):
-    """What is written is put together here, and sent when the file is closed."""
+class _Upload(AbortableWriter):
+    """A file for writing that buffers its content and uploads it when it is closed."""
 
     def __init__(self, put: Callable[[Any, int], None]) -> None:
         self._put, self._content = put, tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115
@@ -229,13 +230,13 @@ class _Upload(Discarding):
 
 
 def client_options(options: Options, **more: Any) -> Any:
-    """Settings of the HTTP client."""
+    """Return the settings of obstore's HTTP client."""
     seconds = timedelta(seconds=options.number("timeout"))
     return {"timeout": LONGEST_REQUEST, "read_timeout": seconds, "connect_timeout": timedelta(seconds=10), **more}
 
 
 def retries(options: Options) -> Any:
-    """How often, and for how long, a request is repeated that failed for what may pass (5xx, connections, timeouts)."""
+    """Return obstore's settings for retries after transient errors (status 5xx, connection errors, timeouts)."""
     backoff = {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=2), "base": 2}
     return {
         "max_retries": options.number("attempts") - 1,
@@ -245,11 +246,22 @@ def retries(options: Options) -> Any:
 
 
 def require_obstore(scheme: str) -> None:
-    """Raise StoreError, and say what to install, where obstore is missing."""
+    """Raise StoreError, which says what to install, unless obstore is installed."""
     try:
         import obstore  # noqa: F401
     except ImportError as e:
         raise not_installed(scheme, "obstore", "s3") from e
+
+
+@contextmanager
+def opening(what: str, advice: str) -> Iterator[None]:
+    """Turn the errors of obstore's constructors into StoreError; `what` names the bucket or container."""
+    from obstore.exceptions import BaseError
+
+    try:
+        yield
+    except (BaseError, ValueError) as e:
+        raise StoreError(f"{what} cannot be opened: {str(e).splitlines()[0]} ({advice})") from e
 
 
 def _key(path: str) -> str:
@@ -257,6 +269,9 @@ def _key(path: str) -> str:
 
 
 def _status(path: str, found: Any) -> FileStatus:
-    """Some stores tell parts of a second in a listing and not in a HEAD, and put the tag into quotes in one of them."""
+    """Return a status that is the same for a listing and a HEAD request.
+
+    Some stores give fractions of a second, or quote the tag, in only one of the two.
+    """
     seconds, tag = int(found["last_modified"].timestamp()), (found["e_tag"] or "").strip('"')
     return FileStatus(path, found["size"], seconds * 1000, tag)

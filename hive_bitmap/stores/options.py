@@ -1,7 +1,8 @@
-"""How stores are reached: what the session's Hadoop configuration says of them, read in the driver, sent with tasks.
+"""The settings of stores: those of the session's Hadoop configuration, read in the driver and sent along with tasks.
 
-A store asks for its settings by the names that Hadoop has for them. Where no JVM is at hand (Spark Connect), settings
-of the session say the same under PREFIX: `hive_bitmap.stores.fs.s3a.endpoint`. There, too, is what is ours alone (OWN).
+Stores read their settings by Hadoop's names. Session settings with the prefix PREFIX override them, for example
+`hive_bitmap.stores.fs.s3a.endpoint`; over Spark Connect, where the Hadoop configuration cannot be read, these can take
+its place. Settings that Hadoop does not have (OWN) have the same prefix.
 """
 
 from __future__ import annotations
@@ -15,30 +16,30 @@ from functools import cached_property
 from hive_bitmap.errors import InvalidProperty
 
 PREFIX = "hive_bitmap.stores."
-# What of a Hadoop configuration concerns the clients of stores, without what follows.
+# Prefixes of the settings in a Hadoop configuration that stores may need.
 PREFIXES = ("fs.", "dfs.", "hadoop.security.", "hadoop.rpc.", "google.cloud.")
-OWN = {  # name: its default, and what it is
+OWN = {  # name: (default, description)
     "parallel": (64, "requests of a process that wait for a store at the same time"),
     "attempts": (4, "how often a request is made that fails for a reason that may pass"),
     "timeout": (30, "seconds until a store that says nothing has failed"),
     "memory": (128, "MB of index files of stores that are kept in memory"),
     "cache_size": (1024, "MB of them that are kept in the cache folder"),
 }
-CACHE_FOLDER = "cache_folder"  # a local folder in which index files of stores are kept; none unless it is named
+CACHE_FOLDER = "cache_folder"  # local folder in which index files of remote stores are cached; by default they are not
 HDFS_CLIENT = "hdfs.client"  # `native`, or `libhdfs`
-HDFS_USER = "hdfs.user"  # who we are to a cluster without Kerberos: whoever runs the driver, on the executors too
+HDFS_USER = "hdfs.user"  # user name on a cluster without Kerberos: that of the driver, on the executors too
 _HDFS_CLIENTS = ("native", "libhdfs")
 
 
 @dataclass(frozen=True)
 class Options:
-    """Settings by their names, values that are secrets among them: neither str() nor repr() shows any."""
+    """Settings of stores. Some values are secrets, so str() and repr() show none."""
 
     items: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @classmethod
     def of(cls, values: Mapping[str, str]) -> Options:
-        """Those of a mapping; names that concern no store are left out.
+        """Create options from a mapping, without the settings that no store uses.
 
         >>> Options.of({"fs.s3a.secret.key": "hidden", "mapreduce.job.name": "x"})
         Options(1 settings)
@@ -53,36 +54,35 @@ class Options:
         return self._hash
 
     def get(self, name: str, default: str = "") -> str:
-        """What is said under PREFIX, else by Hadoop; blanks around it mean nothing."""
-        said = self._values.get(PREFIX + name, "").strip() or self._values.get(name, "").strip()
-        return said or default
+        """Return a setting, stripped: the value under PREFIX, else Hadoop's; the default if both are empty."""
+        return self._values.get(PREFIX + name, "").strip() or self._values.get(name, "").strip() or default
 
     def flag(self, name: str, default: bool) -> bool:
-        """A setting of Hadoop that is true or false."""
+        """Return a boolean setting of Hadoop."""
         return flag(self.get(name), default)
 
     def number(self, name: str) -> int:
-        """One of OWN. Raises InvalidProperty for what is no positive number."""
-        said = self._values.get(PREFIX + name, str(OWN[name][0])).strip()
-        if not said.isdigit() or not int(said):
-            raise InvalidProperty(f"{PREFIX}{name} is {said!r}; it takes a positive number ({OWN[name][1]})")
-        return int(said)
+        """Return a setting of OWN; raise InvalidProperty if it is not a positive integer."""
+        value = self._values.get(PREFIX + name, str(OWN[name][0])).strip()
+        if not value.isdigit() or not int(value):
+            raise InvalidProperty(f"{PREFIX}{name} is {value!r}; it takes a positive number ({OWN[name][1]})")
+        return int(value)
 
     @property
     def cache_folder(self) -> str:
-        """The local folder in which index files are kept; "" for none."""
+        """The local folder in which index files are cached; "" for none."""
         return self._values.get(PREFIX + CACHE_FOLDER, "").strip()
 
     @property
     def hdfs_client(self) -> str:
-        """Which client reads HDFS. Raises InvalidProperty for an unknown one."""
-        said = self._values.get(PREFIX + HDFS_CLIENT, _HDFS_CLIENTS[0]).strip().lower()
-        if said not in _HDFS_CLIENTS:
-            raise InvalidProperty(f"{PREFIX}{HDFS_CLIENT} is {said!r}; it takes {' or '.join(_HDFS_CLIENTS)}")
-        return said
+        """The client that reads HDFS, `native` or `libhdfs`. Raises InvalidProperty for any other value."""
+        value = self._values.get(PREFIX + HDFS_CLIENT, _HDFS_CLIENTS[0]).strip().lower()
+        if value not in _HDFS_CLIENTS:
+            raise InvalidProperty(f"{PREFIX}{HDFS_CLIENT} is {value!r}; it takes {' or '.join(_HDFS_CLIENTS)}")
+        return value
 
-    def beginning(self, *prefixes: str) -> dict[str, str]:
-        """All settings whose names begin so."""
+    def with_prefixes(self, *prefixes: str) -> dict[str, str]:
+        """Return all settings whose names begin with one of the prefixes."""
         names = {name.removeprefix(PREFIX) for name, _ in self.items}
         return {name: self.get(name) for name in sorted(names) if name.startswith(prefixes)}
 
@@ -95,12 +95,12 @@ class Options:
         return hash(self.items)
 
     def __getstate__(self) -> dict[str, object]:
-        return {"items": self.items}  # hashes of strings differ from process to process
+        return {"items": self.items}  # without the cached hash, since hashes of strings differ between processes
 
 
-def flag(said: str, default: bool) -> bool:
-    """What is said, as Hadoop reads it: anything but true and false is the default."""
-    return {"true": True, "false": False}.get(said.lower(), default)
+def flag(value: str, default: bool) -> bool:
+    """Parse a boolean as Hadoop does: any value but true and false means the default."""
+    return {"true": True, "false": False}.get(value.lower(), default)
 
 
 Source = Callable[[], Options]
@@ -108,7 +108,7 @@ Source = Callable[[], Options]
 
 @dataclass
 class _Latest:
-    """The source of this process, for threads that have none of their own, and whether any store has needed one."""
+    """The latest source of this process, for threads without one of their own, and whether options were ever needed."""
 
     source: Source
     needed: bool = False
@@ -119,25 +119,25 @@ _source: ContextVar[Source | None] = ContextVar("hive_bitmap_stores", default=No
 
 
 def use(source: Source) -> None:
-    """Take options from this source from now on, in this context; it is asked when the first store needs them."""
+    """Take the options of this context from `source` from now on. It is called each time a store needs its options."""
     _latest.source = source
     _source.set(source)
 
 
 def current() -> Options:
-    """The options of this context, else those that this process was given last, else none."""
+    """Return the options of this context, or those of the latest source of this process; by default no settings."""
     _latest.needed = True
     return (_source.get() or _latest.source)()
 
 
 def needed() -> Options:
-    """The same, for tasks to have: none as long as all that this process has looked at was local."""
+    """Return the current options to send to tasks; no settings if this process has accessed only local files so far."""
     return current() if _latest.needed else Options()
 
 
 @contextmanager
 def using(options: Options) -> Iterator[None]:
-    """These options inside the block."""
+    """Use these options inside the block."""
     token = _source.set(lambda: options)
     try:
         yield

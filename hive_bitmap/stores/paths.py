@@ -1,6 +1,6 @@
 """Hadoop path strings: `file:/w/a b`, `hdfs://nn:8020/x`, `s3a://bucket/x`, as Hadoop's `Path.toString()` writes them.
 
-Nothing in them is percent-encoded, so they are cut by hand and never by a URL parser.
+They are not percent-encoded, so a URL parser would misread them; they are split here instead.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PATH = re.compile(r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):)?(?://(?P<authority
 
 
 class Parts(NamedTuple):
-    """Scheme in lower case and authority (bucket, name node), each "" where there is none, and the path."""
+    """The scheme in lower case, the authority (bucket or name node), and the path; the first two may be ""."""
 
     scheme: str
     authority: str
@@ -25,7 +25,7 @@ class Parts(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def parts(path: str) -> Parts:
-    """The parts of a path. Raises Unsupported for one that is not absolute.
+    """Split a path; raise Unsupported if it is not absolute.
 
     >>> parts("s3a://my.bucket/a b/c=%2F")
     Parts(scheme='s3a', authority='my.bucket', path='/a b/c=%2F')
@@ -37,20 +37,20 @@ def parts(path: str) -> Parts:
 
 
 def is_local(path: str) -> bool:
-    """Whether the path lies in the local file system: scheme `file`, or none."""
+    """Return whether the path is in the local file system: its scheme is `file` or missing."""
     return parts(path).scheme in ("", "file")
 
 
 def local_path(path: str) -> str:
-    """The operating system's name of a local Hadoop path: `file:/w/a b` is `/w/a b`."""
+    """Return a local Hadoop path as a path of the operating system: `/w/a b` for `file:/w/a b`."""
     return parts(path).path
 
 
 def absolute(path: str) -> str:
-    """A path of the operating system as an absolute one."""
+    """Return a path of the operating system as an absolute path."""
     return os.path.abspath(path)
 
 
 def parent(path: str) -> str:
-    """The folder that a path lies in."""
+    """Return the folder that contains a path."""
     return path.rpartition("/")[0]

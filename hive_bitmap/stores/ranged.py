@@ -1,4 +1,4 @@
-"""Files that are read by ranges: few large requests instead of many small ones."""
+"""Files that are read by range requests: few large requests instead of many small ones."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from bisect import bisect_right
 from collections.abc import Callable
 from threading import Lock
 
-AHEAD = 1 << 20  # bytes read beyond what is asked: about what a store sends while it takes to answer a request
-TAIL = 1 << 18  # bytes from the end on that the first request reads: footers lie there
-KEPT = 64 << 20  # bytes of one open file that are kept
+AHEAD = 1 << 20  # least size of a request: sending so many bytes takes about as long as the latency of a request
+TAIL = 1 << 18  # bytes at the end of a file that the first request reads, since they hold the footer
+KEPT = 64 << 20  # bytes that are buffered of each open file
 
 Read = Callable[[int, int], bytes]
 
 
 class Ranged(io.RawIOBase):
-    """A file of `size` bytes as Python reads one, over `read(start, size)`; `tail` is its end, read before."""
+    """A raw file of `size` bytes, read by `read(start, size)`; `tail` is its end, which has been read already."""
 
     def __init__(self, size: int, read: Read, tail: bytes = b"", ahead: int = AHEAD) -> None:
         self._size, self._read, self._ahead, self._position = size, read, ahead, 0
         self._tail = tail
-        self._pieces: dict[int, bytes] = {}  # by their starts, the oldest first
+        self._pieces: dict[int, bytes] = {}  # buffered ranges by their starts, the oldest first
         self._lock = Lock()  # Arrow reads from several threads
 
     def size(self) -> int:
@@ -55,11 +55,11 @@ class Ranged(io.RawIOBase):
         return len(found)
 
     def read_at(self, size: int, start: int) -> bytes:
-        """Bytes from `start` on, fewer at the end of the file."""
+        """Read `size` bytes from `start` on, fewer at the end of the file."""
         end, parts = min(start + size, self._size), []
         with self._lock:
             while start < end:
-                found = self._held(start) or self._fetched(start, end)
+                found = self._buffered(start) or self._fetch(start, end)
                 parts.append(found[: end - start])
                 start += len(parts[-1])
         return parts[0] if len(parts) == 1 else b"".join(parts)
@@ -68,8 +68,8 @@ class Ranged(io.RawIOBase):
         self._pieces.clear()
         super().close()
 
-    def _held(self, start: int) -> bytes:
-        """What is held from `start` on; nothing where that byte is not."""
+    def _buffered(self, start: int) -> bytes:
+        """Return buffered bytes from `start` on; b"" if the byte at `start` is not buffered."""
         tail_start = self._size - len(self._tail)
         if start >= tail_start:
             return self._tail[start - tail_start :]
@@ -77,7 +77,7 @@ class Ranged(io.RawIOBase):
         at = bisect_right(starts, start) - 1
         return self._pieces[starts[at]][start - starts[at] :] if at >= 0 else b""
 
-    def _fetched(self, start: int, end: int) -> bytes:
+    def _fetch(self, start: int, end: int) -> bytes:
         stop = min(max(end, start + self._ahead), self._size - len(self._tail))
         content = self._read(start, stop - start)
         self._pieces[start] = content

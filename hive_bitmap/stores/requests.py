@@ -1,7 +1,6 @@
-"""What this process has asked of stores: requests and bytes, each kind by itself.
+"""Count the requests that this process sends to remote stores, by kind, and the bytes that it reads and writes.
 
-The local file system is not counted. A request is what this room sends once; what a client library repeats, for an
-error that passes, is not seen here.
+A request that is retried, by this package or by a client library, is counted once.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ LIST, STATUS, READ, WRITE, DELETE, OTHER = "list", "status", "read", "write", "d
 
 @dataclass(frozen=True)
 class Requests:
-    """Requests by kind, bytes read and bytes written."""
+    """Numbers of requests by kind, and of bytes read and written."""
 
     by_kind: Mapping[str, int] = field(default_factory=dict)
     bytes_read: int = 0
@@ -75,35 +74,35 @@ _counter = _Counter()
 
 
 def count(kind: str) -> None:
-    """One request is made."""
+    """Count a request of this kind."""
     _counter.add(Requests({kind: 1}))
 
 
 def count_bytes(read: int, written: int = 0) -> None:
-    """So many bytes came, or went."""
+    """Count bytes that were read or written."""
     _counter.add(Requests({}, read, written))
 
 
 def add(more: Requests) -> None:
-    """Requests were made by others for us: by tasks."""
+    """Add requests that other processes, such as tasks, made for this one."""
     _counter.add(more)
 
 
 def so_far() -> Requests:
-    """All requests of this process."""
+    """Return all requests of this process so far."""
     return _counter.total
 
 
 @dataclass
 class Measured:
-    """What was asked inside a block, once it has ended."""
+    """The requests inside a `measured` block; set when the block ends."""
 
     requests: Requests = field(default_factory=Requests)
 
 
 @contextmanager
 def measured() -> Iterator[Measured]:
-    """Count the requests of a block, with those that other threads make meanwhile."""
+    """Count the requests inside a block, including those of other threads at the same time."""
     before, found = so_far(), Measured()
     try:
         yield found

@@ -1,4 +1,4 @@
-"""Amazon S3 and what speaks its protocol, by the settings of Hadoop's s3a: `fs.s3a.*`, `fs.s3a.bucket.BUCKET.*`."""
+"""Amazon S3 and compatible stores, configured by Hadoop's settings of s3a: `fs.s3a.*` and `fs.s3a.bucket.BUCKET.*`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hive_bitmap.errors import StoreError
-from hive_bitmap.stores.objects import Objects, client_options, require_obstore, retries
+from hive_bitmap.stores.objects import Objects, client_options, opening, require_obstore, retries
 from hive_bitmap.stores.options import Options, flag
 
 SCHEMES = ("s3", "s3a", "s3n")
@@ -21,7 +21,9 @@ DEFAULT_PROVIDERS = (
     "TemporaryAWSCredentialsProvider, SimpleAWSCredentialsProvider, EnvironmentVariableCredentialsProvider, "
     "IAMInstanceCredentialsProvider"
 )
-_OF_AWS = re.compile(r"(?:https?://)?(?:.*\.)?s3[.-](?:dualstack\.|fips\.)?(?:([a-z0-9-]+)\.)?amazonaws\.com(?:\.cn)?/?")
+_AWS_ENDPOINT = re.compile(
+    r"(?:https?://)?(?:.*\.)?s3[.-](?:dualstack\.|fips\.)?(?:([a-z0-9-]+)\.)?amazonaws\.com(?:\.cn)?/?"
+)
 _ENCRYPTIONS = {
     "AES256": "AES256",
     "SSE-S3": "AES256",
@@ -33,7 +35,7 @@ _ENCRYPTIONS = {
 
 @dataclass(frozen=True)
 class Keys:
-    """Credentials, or none at all: requests are not signed then."""
+    """Credentials; with `anonymous` there are none, and requests are not signed."""
 
     access: str = ""
     secret: str = ""
@@ -45,8 +47,8 @@ class Keys:
 
 
 @dataclass(frozen=True)
-class OfBucket:
-    """What is said of one bucket."""
+class BucketSettings:
+    """The settings of one bucket: those of `fs.s3a.bucket.BUCKET.*` override `fs.s3a.*`."""
 
     options: Options
     bucket: str
@@ -59,95 +61,94 @@ class OfBucket:
 
 
 def open_bucket(options: Options, bucket: str) -> Objects:
-    """The store of a bucket. Raises StoreError for what of its settings cannot be carried over."""
+    """Open a bucket; raise StoreError if a setting is not supported."""
     require_obstore("s3a")
-    from obstore.exceptions import BaseError
     from obstore.store import S3Store
 
-    said = OfBucket(options, bucket)
-    keys = keys_of(said)
+    settings = BucketSettings(options, bucket)
+    keys = keys_of(settings)
     advice = ADVICE.format(bucket=bucket)
-    try:
-        return Objects(S3Store(bucket, **arguments(said, keys)), advice, options.number("parallel"))
-    except (BaseError, ValueError) as e:
-        raise StoreError(f"bucket {bucket} cannot be opened: {str(e).splitlines()[0]} ({advice})") from e
+    with opening(f"bucket {bucket}", advice):
+        return Objects(S3Store(bucket, **arguments(settings, keys)), advice, options.number("parallel"))
 
 
-def arguments(said: OfBucket, keys: Keys | None) -> dict[str, Any]:
-    """What obstore takes, in its own words; `keys` are None where it looks for some by itself.
+def arguments(settings: BucketSettings, keys: Keys | None) -> dict[str, Any]:
+    """Return the arguments for obstore's S3Store; if `keys` is None, it uses its own credential chain.
 
-    >>> settings = {"fs.s3a.endpoint": "127.0.0.1:9000", "fs.s3a.connection.ssl.enabled": "false"}
-    >>> found = arguments(OfBucket(Options.of(settings), "b"), Keys("a", "s"))
+    >>> options = {"fs.s3a.endpoint": "127.0.0.1:9000", "fs.s3a.connection.ssl.enabled": "false"}
+    >>> found = arguments(BucketSettings(Options.of(options), "b"), Keys("a", "s"))
     >>> found["config"], found["client_options"]["allow_http"]
     ({'region': 'us-east-1', 'virtual_hosted_style_request': False, 'endpoint': 'http://127.0.0.1:9000'}, True)
     """
-    endpoint, region = said.get("endpoint"), said.get("endpoint.region")
-    of_aws = _OF_AWS.fullmatch(endpoint)
+    endpoint, region = settings.get("endpoint"), settings.get("endpoint.region")
+    of_aws = _AWS_ENDPOINT.fullmatch(endpoint)
     if endpoint and "://" not in endpoint:
-        endpoint = f"{'https' if said.flag('connection.ssl.enabled', True) else 'http'}://{endpoint}"
+        endpoint = f"{'https' if settings.flag('connection.ssl.enabled', True) else 'http'}://{endpoint}"
     region = region or (of_aws and of_aws[1]) or os.environ.get("AWS_REGION") or "us-east-1"
-    by_path = said.flag("path.style.access", False) or "." in said.bucket or _is_address(endpoint)
+    by_path = settings.flag("path.style.access", False) or "." in settings.bucket or _is_address(endpoint)
     config: dict[str, Any] = {"region": region, "virtual_hosted_style_request": not by_path}
-    if endpoint and not (of_aws and not of_aws[1]):  # of AWS, without a region, it is what the region says
+    if endpoint and not (of_aws and not of_aws[1]):  # an AWS endpoint without a region follows from the region
         scheme, _, host = endpoint.rstrip("/").partition("://")
-        config["endpoint"] = f"{scheme}://{host}" if by_path else f"{scheme}://{said.bucket}.{host}"
-    if said.flag("requester.pays.enabled", False):
+        config["endpoint"] = f"{scheme}://{host}" if by_path else f"{scheme}://{settings.bucket}.{host}"
+    if settings.flag("requester.pays.enabled", False):
         config["request_payer"] = True
-    config |= _encryption(said)
+    config |= _encryption(settings)
     found: dict[str, Any] = {
         "config": config,
-        "client_options": client_options(said.options, allow_http=endpoint.startswith("http://"), **_proxy(said)),
-        "retry_config": retries(said.options),
+        "client_options": client_options(
+            settings.options, allow_http=endpoint.startswith("http://"), **_proxy(settings)
+        ),
+        "retry_config": retries(settings.options),
     }
     if keys is not None and keys.anonymous:
         config["skip_signature"] = True
     elif keys is not None:
-        found["credential_provider"] = _given(keys)
+        found["credential_provider"] = _provider_of(keys)
     return found
 
 
-def keys_of(said: OfBucket) -> Keys | None:
-    """The keys that the first of the credential providers gives; None where obstore's own chain has to look.
+def keys_of(settings: BucketSettings) -> Keys | None:
+    """Return the keys of the first credential provider that has some; None if obstore's own chain has to find them.
 
-    Raises StoreError for a provider that is not known here: what it does can be anything.
+    Raises StoreError for an unknown provider, since it could do anything, and if no provider has keys.
     """
-    named = re.split(r"[,\s]+", said.get("aws.credentials.provider", DEFAULT_PROVIDERS))
+    named = re.split(r"[,\s]+", settings.get("aws.credentials.provider", DEFAULT_PROVIDERS))
     for name in filter(None, named):
         short = name.rpartition(".")[2]
         if short not in PROVIDERS:
             raise StoreError(
-                f"credential provider {name} of bucket {said.bucket} is known to Spark alone; known here: "
+                f"credential provider {name} of bucket {settings.bucket} is known to Spark alone; known here: "
                 f"{', '.join(PROVIDERS)} (fs.s3a.aws.credentials.provider)"
             )
         give = PROVIDERS[short]
         if give is None:
             return None
-        if (found := give(said)) is not None:
+        if (found := give(settings)) is not None:
             return found
     raise StoreError(
-        f"no credential provider of bucket {said.bucket} gives keys: {', '.join(filter(None, named))} "
+        f"no credential provider of bucket {settings.bucket} gives keys: {', '.join(filter(None, named))} "
         "(fs.s3a.aws.credentials.provider, fs.s3a.access.key, fs.s3a.secret.key)"
     )
 
 
-def _simple(said: OfBucket) -> Keys | None:
-    access, secret = said.get("access.key"), said.get("secret.key")
+def _simple(settings: BucketSettings) -> Keys | None:
+    access, secret = settings.get("access.key"), settings.get("secret.key")
     return Keys(access, secret) if access and secret else None
 
 
-def _temporary(said: OfBucket) -> Keys | None:
-    keys, token = _simple(said), said.get("session.token")
+def _temporary(settings: BucketSettings) -> Keys | None:
+    keys, token = _simple(settings), settings.get("session.token")
     return Keys(keys.access, keys.secret, token) if keys is not None and token else None
 
 
-def _environment(said: OfBucket) -> Keys | None:
+def _environment(settings: BucketSettings) -> Keys | None:
     return _known(os.environ, "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 
-def _profile(said: OfBucket) -> Keys | None:
-    """A section of the file that `aws configure` writes."""
-    path = said.get("auth.profile.file") or os.environ.get("AWS_SHARED_CREDENTIALS_FILE")
-    name = said.get("auth.profile.name") or os.environ.get("AWS_PROFILE", "default")
+def _profile(settings: BucketSettings) -> Keys | None:
+    """Return the keys of a profile in the credentials file that `aws configure` writes."""
+    path = settings.get("auth.profile.file") or os.environ.get("AWS_SHARED_CREDENTIALS_FILE")
+    name = settings.get("auth.profile.name") or os.environ.get("AWS_PROFILE", "default")
     found = configparser.RawConfigParser()
     found.read(path or Path.home() / ".aws" / "credentials")
     if not found.has_section(name):
@@ -161,17 +162,17 @@ def _known(values: Mapping[str, str], access: str, secret: str, token: str) -> K
     return Keys(values[access], values[secret], values.get(token, ""))
 
 
-def _anonymous(said: OfBucket) -> Keys | None:
+def _anonymous(settings: BucketSettings) -> Keys | None:
     return Keys(anonymous=True)
 
 
-def _chain(said: OfBucket) -> Keys | None:
-    """What AWS's default chain tries before what obstore knows by itself (web identity, container, instance)."""
-    return _environment(said) or (None if "AWS_WEB_IDENTITY_TOKEN_FILE" in os.environ else _profile(said))
+def _chain(settings: BucketSettings) -> Keys | None:
+    """Return the keys that AWS's default chain finds before it tries the sources that obstore's chain has too."""
+    return _environment(settings) or (None if "AWS_WEB_IDENTITY_TOKEN_FILE" in os.environ else _profile(settings))
 
 
-# Hadoop's and AWS's classes, by what is behind the last point of their names. None: obstore's own chain.
-PROVIDERS: dict[str, Callable[[OfBucket], Keys | None] | None] = {
+# Credential providers of Hadoop and AWS by their class names without package. None stands for obstore's own chain.
+PROVIDERS: dict[str, Callable[[BucketSettings], Keys | None] | None] = {
     "SimpleAWSCredentialsProvider": _simple,
     "TemporaryAWSCredentialsProvider": _temporary,
     "AnonymousAWSCredentialsProvider": _anonymous,
@@ -190,8 +191,8 @@ PROVIDERS: dict[str, Callable[[OfBucket], Keys | None] | None] = {
 }
 
 
-def _given(keys: Keys) -> Callable[[], dict[str, Any]]:
-    """These keys and no others: obstore would take what is missing of them from the environment."""
+def _provider_of(keys: Keys) -> Callable[[], dict[str, Any]]:
+    """Return a provider of exactly these keys. Passed as settings, they could get a token from the environment."""
 
     def give() -> dict[str, Any]:
         return {
@@ -204,33 +205,33 @@ def _given(keys: Keys) -> Callable[[], dict[str, Any]]:
     return give
 
 
-def _encryption(said: OfBucket) -> dict[str, str]:
-    """How objects are encrypted that are written. Raises StoreError for what only Hadoop's own client does."""
-    name = (said.get("encryption.algorithm") or said.get("server-side-encryption-algorithm")).upper()
+def _encryption(settings: BucketSettings) -> dict[str, str]:
+    """Return the settings of server-side encryption; raise StoreError for what only Hadoop's client supports."""
+    name = (settings.get("encryption.algorithm") or settings.get("server-side-encryption-algorithm")).upper()
     if not name:
         return {}
     if name not in _ENCRYPTIONS:
         raise StoreError(
-            f"bucket {said.bucket} is encrypted by {name}, which only Spark's client reads; known here: "
+            f"bucket {settings.bucket} is encrypted by {name}, which only Spark's client reads; known here: "
             f"{', '.join(_ENCRYPTIONS)} (fs.s3a.encryption.algorithm)"
         )
-    key = said.get("encryption.key") or said.get("server-side-encryption.key")
+    key = settings.get("encryption.key") or settings.get("server-side-encryption.key")
     named = {"SSE-KMS": "sse_kms_key_id", "DSSE-KMS": "sse_kms_key_id", "SSE-C": "sse_customer_key_base64"}
     return {"server_side_encryption": _ENCRYPTIONS[name]} | ({named[name]: key} if key and name in named else {})
 
 
-def _proxy(said: OfBucket) -> dict[str, str]:
-    host, port = said.get("proxy.host"), said.get("proxy.port")
+def _proxy(settings: BucketSettings) -> dict[str, str]:
+    host, port = settings.get("proxy.host"), settings.get("proxy.port")
     if not host:
         return {}
-    if said.get("proxy.username"):
+    if settings.get("proxy.username"):
         raise StoreError("a proxy that asks for a user (fs.s3a.proxy.username) is known to Spark alone")
-    scheme = "https" if said.flag("proxy.ssl.enabled", False) else "http"
+    scheme = "https" if settings.flag("proxy.ssl.enabled", False) else "http"
     return {"proxy_url": f"{scheme}://{host}" + (f":{port}" if port else "")}
 
 
 def _is_address(endpoint: str) -> bool:
-    """Whether the host is a number, before which no bucket can be put; a port of localhost is one of tests."""
+    """Return whether the host is an IP address or localhost, so that the bucket cannot be a subdomain of it."""
     host = endpoint.partition("://")[2].partition("/")[0].rpartition(":")[0] or endpoint.partition("://")[2]
     try:
         ipaddress.ip_address(host.strip("[]"))

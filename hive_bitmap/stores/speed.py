@@ -1,4 +1,4 @@
-"""How fast each store answers: seen at the requests that are made of it anyway, so it costs none."""
+"""The latency and bandwidth of each store, measured by the requests that are made anyway."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from typing import TypeVar
 from hive_bitmap.stores.paths import parts
 
 T = TypeVar("T")
-REMEMBERED = 32  # requests of each store: a store that is busy now counts as it is now
-SMALL, LARGE = 64 << 10, 1 << 20  # bytes of an answer that tells the latency, and of one that tells the bandwidth
-BANDWIDTH = 100e6  # bytes a second, until a large answer came
+REMEMBERED = 32  # latest requests of each store that count, so that the speed follows the load of the store
+SMALL, LARGE = 64 << 10, 1 << 20  # responses up to SMALL bytes give the latency, from LARGE bytes on the bandwidth
+BANDWIDTH = 100e6  # bytes a second, assumed until there was a large response
 
 
 @dataclass(frozen=True)
 class Speed:
-    """Seconds until a request is answered, and seconds a byte of the answer; both are 0 for the local file system."""
+    """Seconds until a response begins, and seconds for each byte of it; both are 0 for the local file system."""
 
     request: float = 0.0
     byte: float = 0.0
 
 
 LOCAL = Speed()
-USUAL = Speed(0.03, 1 / BANDWIDTH)  # of an object store in the same region
+USUAL = Speed(0.03, 1 / BANDWIDTH)  # typical for an object store in the same region
 
 
 @dataclass
-class _Seen:
+class _Measurements:
     small: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     large: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
 
@@ -44,21 +44,21 @@ class _Seen:
         return Speed(request, statistics.median(bytes_) if bytes_ else 1 / BANDWIDTH)
 
 
-_seen: dict[tuple[str, str], _Seen] = {}
+_measurements: dict[tuple[str, str], _Measurements] = {}
 _lock = Lock()
 
 
 def of(path: str) -> Speed | None:
-    """The speed of the store of this path; None where nothing has been asked of it yet."""
+    """Return the speed of the store of this path; None if there was no small response yet."""
     with _lock:
-        seen = _seen.get(parts(path)[:2])
+        seen = _measurements.get(parts(path)[:2])
         return None if seen is None else seen.speed()
 
 
 def note(path: str, seconds: float, size: int = 0) -> None:
-    """A request was answered in so many seconds, by so many bytes."""
+    """Record a request that was answered in so many seconds with `size` bytes."""
     with _lock:
-        seen = _seen.setdefault(parts(path)[:2], _Seen())
+        seen = _measurements.setdefault(parts(path)[:2], _Measurements())
         if size <= SMALL:
             seen.small.append(seconds)
         elif size >= LARGE:
@@ -67,23 +67,23 @@ def note(path: str, seconds: float, size: int = 0) -> None:
 
 @contextmanager
 def noted(path: str, size: int = 0) -> Iterator[None]:
-    """Note the request of this block, unless it fails."""
+    """Record the request inside the block, unless it fails; `size` is the size of its response in bytes."""
     started = time.monotonic()
     yield
     note(path, time.monotonic() - started, size)
 
 
-def timed(path: str, ask: Callable[[], T], size: int = 0) -> Callable[[], T]:
-    """The same function, whose calls are noted: of one that is repeated, that which was answered."""
+def timed(path: str, request: Callable[[], T], size: int = 0) -> Callable[[], T]:
+    """Return `request` as a function that records each call which does not fail."""
 
-    def ask_noted() -> T:
+    def timed_request() -> T:
         with noted(path, size):
-            return ask()
+            return request()
 
-    return ask_noted
+    return timed_request
 
 
 def forget() -> None:
-    """Let go of all that was seen."""
+    """Forget all measurements."""
     with _lock:
-        _seen.clear()
+        _measurements.clear()

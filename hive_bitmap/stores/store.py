@@ -1,4 +1,4 @@
-"""What a store is: a few operations on files and folders, each named by the whole of its Hadoop path."""
+"""The `Store` protocol: operations on files and folders, each given by its complete Hadoop path."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ TAIL_BYTES = 65_536
 
 @dataclass(frozen=True)
 class FileStatus:
-    """What a store tells of a file: size in bytes, modification time in ms since 1970, as Hadoop reads it.
+    """The status of a file: size in bytes and modification time in ms since 1970, the same that Hadoop reads.
 
-    `etag` tells contents apart that have the same size and time; it is "" where the store has no such thing.
+    `etag` distinguishes contents of the same size and time; it is "" if the store has no entity tags.
     """
 
     path: str
@@ -27,66 +27,67 @@ class FileStatus:
 
     @property
     def changed_ms(self) -> int:
-        """When the file was last changed: for local files the time of the inode, which nobody can set back."""
+        """The time of the last change in ms since 1970; for local files the ctime, which programs cannot set back."""
         return int(self.etag.rpartition("-")[2]) // 1_000_000 if is_local(self.path) else self.mtime_ms
 
 
 @dataclass(frozen=True)
 class Listing:
-    """What lies directly in a folder: files, and the names of folders, both sorted."""
+    """The content of a folder, not recursive: its files, and the names of its folders, both sorted."""
 
     files: list[FileStatus]
     folders: list[str]
 
 
 class Store(Protocol):
-    """One file system, bucket or container. What is not there raises FileNotFoundError, in every operation.
+    """One file system, bucket or container.
 
-    What cannot be asked at all raises StoreError, but in the local file system, whose errors are OSErrors.
+    All operations raise FileNotFoundError for a file or folder that does not exist, and StoreError if the store fails.
+    Failures of the local file system are OSErrors instead.
     """
 
     def status(self, path: str) -> FileStatus:
-        """That of a file; a folder is none."""
+        """Return the status of a file; a folder raises FileNotFoundError."""
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or a folder."""
+        """Return whether there is a file or a folder."""
 
     def listing(self, path: str) -> Listing:
-        """What lies directly in a folder."""
+        """Return the content of a folder."""
 
     def look(self, path: str) -> tuple[FileStatus, bytes]:
-        """The status of a file and its last bytes, TAIL_BYTES or more if there are so many."""
+        """Return the status of a file and its tail, which is at least min(size, TAIL_BYTES) bytes."""
 
     def open_input(self, path: str, known: FileStatus | None) -> pa.NativeFile:
-        """A file for random reading; `known` is its status, where it has been asked for already."""
+        """Open a file for random reading; `known` is its status, if that has been read already."""
 
     def read_range(self, path: str, start: int, size: int) -> bytes:
-        """Bytes of a file that is known to have them."""
+        """Return a range of a file, which must have so many bytes."""
 
     def open_output(self, path: str) -> pa.NativeFile | IO[bytes]:
-        """A new file for writing, in place of one of the same name; it appears when it is closed."""
+        """Open a file for writing, which replaces one of the same name; it is complete when it is closed."""
 
     def make_folder(self, path: str) -> None:
-        """Make a folder and its parents, as far as they are missing."""
+        """Make a folder and its parents, unless they exist."""
 
     def delete_file(self, path: str) -> None:
         """Delete a file."""
 
     def delete_folder(self, path: str, last: Sequence[str]) -> None:
-        """Delete a folder with all that is in it, the files in it named `last` after all else, in this order."""
+        """Delete a folder and everything in it; the files directly in it named `last` come last, in this order."""
 
     def copy(self, source: str, target: str) -> bool:
-        """Make a file with the bytes of another one of this store, without moving them; False where that cannot be."""
+        """Copy a file inside the store, not through this process; return False if that cannot be done."""
 
     def copy_permissions(self, source: str, target: str) -> None:
-        """Give a folder the permissions of another one, where there are such, and as far as this user may."""
+        """Give a folder the permissions of another one, if the store has them and as far as this user is allowed to."""
 
     def remove_empty_folders(self, path: str, root: str) -> None:
-        """Remove a folder, and its parents up to and with `root`, as long as nothing is in them."""
+        """Remove a folder and its parents up to and including `root`, as long as they are empty."""
 
 
-class Discarding:
-    """A file for writing whose content is dropped, not stored, where an error ends the `with` block."""
+class AbortableWriter:
+    """Base of files for writing. If an error ends the `with` block, the content is discarded instead of stored."""
 
     closed = False
 
@@ -109,9 +110,9 @@ class Discarding:
         return False
 
     def flush(self) -> None:
-        """Nothing is to be seen before the end."""
+        """Do nothing: the content is stored when the file is closed."""
 
-    def __enter__(self) -> Discarding:
+    def __enter__(self) -> AbortableWriter:
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
@@ -122,14 +123,14 @@ class Discarding:
 
 
 def status_and_tail(store: Store, path: str) -> tuple[FileStatus, bytes]:
-    """What `look` tells, of a store that has to be asked for each by itself."""
+    """Implement `Store.look` for a store that needs one request for the status and one for the tail."""
     status = store.status(path)
     start = max(status.size - TAIL_BYTES, 0)
     return status, store.read_range(path, start, status.size - start)
 
 
 def remove_while_empty(store: Store, path: str, root: str, remove: Callable[[str], object]) -> None:
-    """What `remove_empty_folders` does, where a folder has to be listed to see that nothing is in it."""
+    """Implement `Store.remove_empty_folders` for a store that must list a folder to see if it is empty."""
     while path.startswith(root):
         try:
             there = store.listing(path)
@@ -142,7 +143,7 @@ def remove_while_empty(store: Store, path: str, root: str, remove: Callable[[str
 
 
 def in_order(names: Collection[str], last: Sequence[str]) -> list[str]:
-    """The names, those of `last` behind all others and in its order.
+    """Return the names, with those of `last` after all others and in its order.
 
     >>> in_order(["z", "b", "a"], ["b", "a"])
     ['z', 'b', 'a']

@@ -1,7 +1,7 @@
-"""Work in Spark's tasks: functions and values go out, results and errors of stores come back.
+"""Run functions in Spark tasks.
 
-`distribution` sends them, and a task reaches stores as the driver that sent it does; `task_requests` counts what tasks
-ask of stores.
+`distribution` sends functions and values to tasks, together with the driver's settings of stores, and returns results
+and errors of stores to the driver. `task_requests` counts the requests that tasks send to stores.
 """
 
 __all__ = ["distribution", "task_requests"]

@@ -1,4 +1,4 @@
-"""Functions and values on their way to Spark's tasks, which reach stores as this process does, and results back."""
+"""Send functions and values to Spark tasks, which use the store settings of this process, and get results back."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from hive_bitmap.versions import data_frame
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_OURS = re.compile(r"hive_bitmap\.errors\.\w+: ")  # before a sentence that needs no name of its kind
-_NAMED = re.compile(rf"{_OURS.pattern}|[^:]*Error")
+_OUR_ERROR = re.compile(r"hive_bitmap\.errors\.\w+: ")  # as tracebacks name our errors
+_ANY_ERROR = re.compile(rf"{_OUR_ERROR.pattern}|[^:]*Error")
 
 
 def distribute(spark: SparkSession, items: Sequence[Any]) -> Any:
-    """A DataFrame of one binary column with pickled items: neighbours make a task, as many tasks as run at once."""
+    """Return a DataFrame of one binary column with the pickled items, partitioned by `cuts`."""
     batches = [
         pa.record_batch([pa.array([pickle.dumps(item) for item in items[start:end]], pa.binary())], ["item"])
         for start, end in cuts(spark, len(items))
@@ -36,7 +36,7 @@ def distribute(spark: SparkSession, items: Sequence[Any]) -> Any:
 
 
 def received(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
-    """The items of a task, as `distribute` sent them."""
+    """Yield the items of a task, as `distribute` sent them."""
     sockets.set_no_delay()
     for batch in batches:
         for item in batch.column(0):
@@ -46,69 +46,68 @@ def received(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
 def in_stores(
     spark: SparkSession, body: Callable[..., Iterator[pa.RecordBatch]], /, **given: Any
 ) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """`body`, with these arguments, as what `mapInArrow` sends to tasks, which reach stores as this process does.
+    """Return `body` with these arguments as a function for `mapInArrow`, which uses the store settings of this process.
 
-    What they ask of stores is added to `task_requests`.
+    The requests that it sends to stores are added to `task_requests`.
     """
-    return _sent(partial(body, **given), task_requests.counter(spark))
+    return _with_stores(partial(body, **given), task_requests.counter(spark))
 
 
-def _sent(
+def _with_stores(
     body: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], counter: Any
 ) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    return for_tasks(_reaching, body=body, reached=options.needed(), counter=counter)
+    return for_tasks(_run_in_task, body=body, store_options=options.needed(), counter=counter)
 
 
 def in_tasks(spark: SparkSession, items: Sequence[Any], run: Callable[[Any], Any]) -> list[Any]:
-    """The results of `run`, a function of a module, for each of the items, in their order. Raises StoreError."""
+    """Compute run(item) in tasks for each item, and return the results in order. Raises StoreError.
+
+    `run` must be a function of a module, or another value that can be pickled.
+    """
     if not items:
         return []
     numbered = distribute(spark, list(enumerate(items)))
-    tasks = _sent(partial(_results, run=run), None)  # each result comes with what was asked for it
+    tasks = _with_stores(partial(_results, run=run), None)  # no accumulator: each result comes with its requests
     rows = numbered.mapInArrow(tasks, pickled("result")).collect()
     found = [pickle.loads(row[0]) for row in rows]
-    for _, result, asked in found:
-        requests.add(asked)
+    for _, result, sent in found:
+        requests.add(sent)
         if isinstance(result, StoreError):
             raise result
     return [result for _, result, _ in sorted(found, key=lambda one: one[0])]
 
 
 def parallelism(spark: SparkSession) -> int:
-    """How many tasks the session runs at once."""
+    """Return how many tasks the session runs at once."""
     return int(spark.conf.get("spark.sql.leafNodeDefaultParallelism", None) or metastore.default_parallelism(spark))
 
 
 def pickled(name: str) -> Any:
-    """One column of pickled values as a schema, which Spark need not parse."""
+    """Return a schema of one binary column. Spark would have to parse a schema given as text."""
     from pyspark.sql.types import BinaryType, StructType
 
     return StructType().add(name, BinaryType())
 
 
-def _reaching(
+def _run_in_task(
     batches: Iterable[pa.RecordBatch],
     body: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
-    reached: Options,
+    store_options: Options,
     counter: Any,
 ) -> Iterator[pa.RecordBatch]:
-    options.use(partial(_same, reached))
+    options.use(lambda: store_options)
     return body(batches) if counter is None else task_requests.counted(body(batches), counter)
-
-
-def _same(reached: Options) -> Options:
-    return reached
 
 
 def _results(batches: Iterable[pa.RecordBatch], run: Callable[[Any], Any]) -> Iterator[pa.RecordBatch]:
     for number, work in received(batches):
         with requests.measured() as measured:
-            result = _told(run, work)
+            result = _result_or_store_error(run, work)
         yield pa.record_batch([pa.array([pickle.dumps((number, result, measured.requests))], pa.binary())], ["result"])
 
 
-def _told(run: Callable[[Any], Any], work: Any) -> Any:
-    """The result, or the error of a store, which the driver raises as it is."""
+def _result_or_store_error(run: Callable[[Any], Any], work: Any) -> Any:
+    """Return the result of `run`, or its StoreError for the driver to raise."""
     try:
         return run(work)
     except StoreError as e:
@@ -116,7 +115,7 @@ def _told(run: Callable[[Any], Any], work: Any) -> Any:
 
 
 def store_failed(error: Exception) -> StoreError | None:
-    """The error of a store that ended a task, and with it a query; None where it was something else."""
+    """Return the StoreError that made a task, and so a query, fail; None if the cause was another error."""
     named = f"{StoreError.__name__}: "
     if isinstance(error, StoreError):
         return error
@@ -125,14 +124,20 @@ def store_failed(error: Exception) -> StoreError | None:
 
 
 def cuts(spark: SparkSession, count: int) -> list[tuple[int, int]]:
-    """Which of so many items each task gets: as Spark cuts a local relation, or, if it is large, takes its batches."""
+    """Return the first and the end index of the items of each task.
+
+    Spark cuts a small local relation in the same way, and makes a task of each batch of a large one.
+    """
     tasks = min(count, parallelism(spark))
     return list(pairwise(count * task // tasks for task in range(tasks + 1)))
 
 
 def cause(error: Exception) -> str:
-    """The last line that names an error, what a Spark task's Python traceback ends in; else what Java says first."""
+    """Return the message of the error that made a Spark task fail.
+
+    That is the last line that names an error, the end of the Python traceback; else the first exception of Java.
+    """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    named = [line for line in lines if _NAMED.match(line) and not line.startswith("at ")]
+    named = [line for line in lines if _ANY_ERROR.match(line) and not line.startswith("at ")]
     java = [line.partition("Exception: ")[2] for line in lines if "Exception: " in line]
-    return _OURS.sub("", (named or java[:1] or lines or [type(error).__name__])[-1])
+    return _OUR_ERROR.sub("", (named or java[:1] or lines or [type(error).__name__])[-1])

@@ -1,6 +1,6 @@
-"""What Spark's tasks ask of stores, added up in the driver by one of Spark's accumulators, a context each.
+"""Count the requests that tasks send to stores, with one Spark accumulator for each Spark context.
 
-Counted is what tasks did that ended well. Spark Connect has no accumulators: there it is not known.
+Only tasks that succeed are counted. Spark Connect has no accumulators, so nothing is counted there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Sum:
-    """How Spark adds requests up: an AccumulatorParam, which tasks can load without Spark's module of them."""
+    """An AccumulatorParam that adds requests; not a subclass, so that tasks load it without `pyspark.accumulators`."""
 
     def zero(self, value: Requests) -> Requests:
         return Requests()
@@ -31,18 +31,18 @@ class _Sum:
 
 
 def counter(spark: SparkSession) -> Any:
-    """The accumulator for tasks of this session; None where there is none."""
+    """Return the accumulator for the tasks of this session; None over Spark Connect."""
     return _counter(spark.sparkContext) if jvm_reader.available(spark) else None
 
 
 def so_far(spark: SparkSession) -> Requests:
-    """What the tasks of this session's context have asked, as far as it is known."""
+    """Return the requests of all tasks of this session's context so far; none over Spark Connect."""
     found = counter(spark)
     return Requests() if found is None else found.value
 
 
 def counted(batches: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.RecordBatch]:
-    """In a task: the same batches; what was asked for them is added to the counter."""
+    """In a task, yield the batches and add the requests that were sent meanwhile to the counter."""
     before = requests.so_far()
     try:
         yield from batches

@@ -1,4 +1,4 @@
-"""Bitmaps kept in memory, of every encoding and form. The oracle is a Python set of rows for each bitmap."""
+"""Test cached bitmaps of every encoding and form. The oracle is a Python set of rows for each bitmap."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.bitmaps import ENCODINGS, gap, selection
-from hive_bitmap.bitmaps.cached_bitmaps import CachedBitmaps, EncodedBitmaps, Sparse
+from hive_bitmap.bitmaps.cached_bitmaps import CachedBitmaps, PlainBitmaps, SparseBitmaps
 from hive_bitmap.bitmaps.keybytes import key_bytes
 from hive_bitmap.errors import CorruptBitmap
 
 
 @dataclass(frozen=True)
 class Kept:
-    """The bitmaps of the keys of some blocks, in the order of key and block as a shard has them."""
+    """The cached bitmaps of the keys of some blocks, ordered by key and block as in a shard."""
 
     held: CachedBitmaps
     block: np.ndarray
@@ -39,7 +39,7 @@ def keep(encoding: str, blocks: list[np.ndarray]) -> Kept:
 
 @st.composite
 def blocks(draw: st.DrawFn) -> list[np.ndarray]:
-    """Dense keys, rare ones, long runs: every form and every mixture of them."""
+    """Draw blocks with dense keys, rare keys and long runs, so that every form is used."""
     seed, count = draw(st.integers(0, 1 << 16)), draw(st.integers(1, 4))
     random = np.random.default_rng(seed)
     kinds = [
@@ -86,10 +86,10 @@ def test_bitmaps_asked_for_are_those_of_their_rows(encoding: str, codes: list[np
 @pytest.mark.parametrize(
     ("codes", "form"),
     [
-        pytest.param(np.arange(100_000) % 2, EncodedBitmaps, id="half of the rows"),
-        pytest.param(np.random.default_rng(1).integers(0, 50, 100_000), EncodedBitmaps, id="a row in fifty"),
-        pytest.param(np.random.default_rng(1).integers(0, 500, 100_000), Sparse, id="a row in five hundred"),
-        pytest.param(np.arange(100_000) // 10_000, Sparse, id="long runs"),
+        pytest.param(np.arange(100_000) % 2, PlainBitmaps, id="half of the rows"),
+        pytest.param(np.random.default_rng(1).integers(0, 50, 100_000), PlainBitmaps, id="a row in fifty"),
+        pytest.param(np.random.default_rng(1).integers(0, 500, 100_000), SparseBitmaps, id="a row in five hundred"),
+        pytest.param(np.arange(100_000) // 10_000, SparseBitmaps, id="long runs"),
     ],
 )
 def test_gap_bitmaps_are_kept_in_little_memory(codes: np.ndarray, form: type) -> None:
@@ -112,5 +112,5 @@ def test_a_block_of_another_size_is_refused_before_a_bit_is_set(encoding: str, c
     except CorruptBitmap as e:
         assert "bitmap 2 of 3" in str(e)
         assert not bits.any()
-    else:  # what a larger block could hold is no error of an encoding that stores no length
+    else:  # encodings that do not store the number of rows accept a larger block
         assert (encoding, rows) in {("roaring", 6000), ("ewah", 6000)}

@@ -1,4 +1,4 @@
-"""One suite for every encoding. The oracle is a Python set of rows for each key of each block."""
+"""Test every encoding with the same tests. The oracle is a Python set of rows for each key of each block."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ every_encoding = pytest.mark.parametrize("encoding", ENCODINGS.values(), ids=ENC
 
 @dataclass(frozen=True)
 class Stored:
-    """The index rows of some blocks: stored columns, and for each of their rows its block and its key."""
+    """The index rows of some blocks: the stored columns, and the block and key of each row."""
 
     columns: list[pa.Array]
     block: np.ndarray
@@ -42,7 +42,7 @@ class Stored:
 
 
 def store(encoding: Encoding, blocks: list[np.ndarray]) -> Stored:
-    """Index the blocks, each given as a key for each row."""
+    """Encode the blocks, which are given by the key of each row."""
     made = [key_bytes(np.asarray(codes, np.int64)) for codes in blocks]
     columns = [pa.concat_arrays(parts) for parts in zip(*(encoding.encode(b) for _, b in made), strict=True)]
     block = np.repeat(np.arange(len(blocks)), [len(present) for present, _ in made])
@@ -51,7 +51,7 @@ def store(encoding: Encoding, blocks: list[np.ndarray]) -> Stored:
 
 
 def selected(encoding: Encoding, stored: Stored) -> list[set[int]]:
-    """The rows of each block that the stored bitmaps hold, by decoding."""
+    """Decode the stored bitmaps and return their rows by block."""
     bits = selection.nothing(stored.where)
     encoding.decode_into(bits, stored.columns, stored.starts, stored.rows)
     return [set(selection.rows(bits, stored.where, block).tolist()) for block in range(len(stored.where.rows))]
@@ -62,7 +62,7 @@ def expected(blocks: list[np.ndarray], keys: set[int]) -> list[set[int]]:
 
 
 def shapes(rows: int) -> dict[str, np.ndarray]:
-    """Blocks of one row count: what their keys do."""
+    """Return blocks with this number of rows and different patterns of keys, by the name of the pattern."""
     random = np.random.default_rng(rows)
     row = np.arange(rows)
     return {
@@ -133,7 +133,7 @@ def test_slices_of_columns_are_read_as_their_rows(encoding: Encoding) -> None:
 
 @every_encoding
 def test_bitmaps_that_share_rows_are_a_union(encoding: Encoding) -> None:
-    """Two keys of a block share no row; two rows of a foreign table may."""
+    """Keys of a block have no rows in common, but index rows of a table that another program wrote may have."""
     random = np.random.default_rng(5)
     blocks = [random.integers(0, 3, 3000), np.arange(3000) // 100 % 3, np.arange(3000) % 3]
     stored = store(encoding, blocks)
@@ -172,7 +172,7 @@ def test_any_keys_of_any_blocks(encoding: Encoding, blocks: list[np.ndarray], ke
 @every_encoding
 @pytest.mark.parametrize("rows", [0, 8, 992, 1001, 1016, 200_000])
 def test_a_bitmap_of_another_row_count_is_refused_or_fits(encoding: Encoding, rows: int) -> None:
-    """Plain and gap-coded bitmaps tell their length in bytes; the others only their last row."""
+    """Plain and gap-coded bitmaps store their length in bytes, the other encodings only the last row."""
     stored = store(encoding, [np.arange(1000) % 4])
     fits = (rows + 7) // 8 == 125 or (rows > 1000 and encoding.NAME in ("ewah", "roaring"))
     if fits:
@@ -194,7 +194,7 @@ def test_null_is_refused(encoding: Encoding) -> None:
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_damage_is_refused_or_harmless(encoding: Encoding, data: st.DataObject) -> None:
-    """A damaged bitmap raises, and nothing is written; or it is another good bitmap: then it stays in its block."""
+    """A damaged bitmap raises an error and writes nothing, or is another valid bitmap, which stays in its block."""
     row = np.arange(300)
     codes = data.draw(st.sampled_from([row % 3, row // 64, row // 7 % 2, row[:9] // 3]))
     stored = store(encoding, [codes])
@@ -219,7 +219,7 @@ def test_damage_is_refused_or_harmless(encoding: Encoding, data: st.DataObject) 
 
 
 def damaged(value: bytes | list[int], data: st.DataObject) -> bytes | list[int]:
-    """The value with an element replaced, left out, or put in."""
+    """Return the value with one element replaced, removed or inserted."""
     elements = list(value)
     at = data.draw(st.integers(0, max(0, len(elements) - 1)))
     some = st.integers(0, 255) if isinstance(value, bytes) else st.integers(-3, 100) | st.integers(0, 2**31 - 1)
@@ -229,7 +229,7 @@ def damaged(value: bytes | list[int], data: st.DataObject) -> bytes | list[int]:
 
 
 def refused(encoding: Encoding, columns: list[pa.Array], rows: int) -> None:
-    """Both readers raise, and nothing is written."""
+    """Check that both readers raise CorruptBitmap and write nothing."""
     where = selection.layout([rows])
     many = len(columns[0])
     bits = selection.nothing(where)

@@ -1,4 +1,4 @@
-"""EWAH against a scalar writer and reader of Hive's layout, and against arrays that Hive wrote."""
+"""Test EWAH against a simple writer and reader of Hive's layout, and against arrays that Hive wrote."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hive_bitmap.bitmaps import ewah, selection
 from hive_bitmap.bitmaps.keybytes import key_bytes
 from hive_bitmap.errors import CorruptBitmap
 
-# What Hive 0.8-2.3 wrote: rows, and the array.
+# Rows, and the array that Hive 0.8 to 2.3 wrote for them.
 GOLDEN = [
     ([0], [1, 2, 4, 8589934592, 1, 0]),
     ([12], [13, 2, 4, 8589934592, 4096, 0]),
@@ -25,7 +25,7 @@ GOLDEN = [
     ),
 ]
 
-# What only its functions make, or other writers may: rows, and the array.
+# Rows, and arrays that Hive's EWAH_BITMAP_* functions or other writers may make of them.
 FOREIGN = [
     pytest.param([], [0, 1, 4, 0, 0], id="empty"),
     pytest.param([], [13, 1, 4, 2, 0], id="AND of 12 and 7: a run of one zero word"),
@@ -36,12 +36,12 @@ FOREIGN = [
 
 
 def word_at_a_time(rows: Iterable[int]) -> list[int]:
-    """Hive's array for these rows, the slow way."""
+    """Return Hive's array for these rows, built word by word."""
     ordered = sorted(rows)
     words: dict[int, int] = {}
     for row in ordered:
         words[row // 64] = words.get(row // 64, 0) | 1 << row % 64
-    markers: list[list] = [[0, 0, []]]  # the bit of the run, its words, the literals
+    markers: list[list] = [[0, 0, []]]  # bit and length of the run, literals
 
     def run(bit: int, size: int) -> None:
         last = markers[-1]

@@ -1,4 +1,4 @@
-"""The gap coding by its definition, one byte after another, and what is not gap-coded."""
+"""Test the gap coding against its definition, applied byte by byte, and reject invalid bitmaps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hive_bitmap.errors import CorruptBitmap
 
 
 def byte_at_a_time(plain: bytes) -> tuple[bytes, list[int]]:
-    """Stored bytes and gap lengths of a plain bitmap, the slow way."""
+    """Return the stored bytes and gap lengths of a plain bitmap, computed byte by byte."""
     stored, lengths = [], []
     for byte, equal in groupby(plain):
         size = len(list(equal))
@@ -39,7 +39,7 @@ def decoded(bitmap: bytes, lengths: list[int], total: int) -> list[int]:
 
 
 def test_the_examples_of_hive_1803() -> None:
-    """Rows 5, 12, 64 and 7, 8, 9, counted from 0 as Hive counts them, in a block of 72 rows."""
+    """The rows are 5, 12, 64 and 7, 8, 9, 0-based as in Hive, in a block of 72 rows."""
     codes = np.zeros(72, int)
     codes[[5, 12, 64]], codes[[7, 8, 9]] = 1, 2
     bitmaps, lengths = gap.encode(key_bytes(codes)[1])
@@ -85,13 +85,13 @@ def test_runs_of_any_length(bytes_of_run: int) -> None:
     ],
 )
 def test_what_does_not_fit_is_refused(bitmap: bytes, lengths: list[int]) -> None:
-    """For a block of 100 rows: 13 bytes, four bits of the last."""
+    """A bitmap of a block of 100 rows has 13 bytes, of which the last has four bits."""
     with pytest.raises(CorruptBitmap, match="bitmap 0 of 1"):
         decoded(bitmap, lengths, 100)
 
 
 def test_gap_lengths_of_a_neighbour_do_not_help() -> None:
-    """Two bitmaps that together have as many gap lengths as they need."""
+    """Reject two bitmaps that only together have the right number of gap lengths."""
     columns = [pa.array([b"\x01\x00", b"\x00"], pa.binary()), pa.array([[], [12, 13]], pa.list_(pa.int32()))]
     with pytest.raises(CorruptBitmap, match="bitmap 0 of 2"):
         gap.cardinalities(columns, np.array([100, 100]))

@@ -1,4 +1,4 @@
-"""Key bytes against the plain definition: the packed bits of `codes == key`."""
+"""Test key bytes against their definition, the packed bits of `codes == key`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plain bitmap is numpy's own packing of the rows, and nothing else."""
+"""Test plain bitmaps against `np.packbits`."""
 
 from __future__ import annotations
 

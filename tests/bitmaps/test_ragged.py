@@ -1,4 +1,4 @@
-"""Sequences laid end to end, taken in another order, beside Arrow's own take."""
+"""Test `ragged.take` against Arrow's `take`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Roaring against pyroaring (CRoaring), in both directions."""
+"""Test Roaring against pyroaring (CRoaring), in both directions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOTAL = 400_000
 
 
 def codes_of(name: str) -> np.ndarray:
-    """A block of seven containers, by the kinds of containers that its keys have."""
+    """Return a block of seven containers, whose keys have containers of these kinds."""
     row = np.arange(TOTAL)
     rare = (row % 500 == 3).astype(int)
     random = np.random.default_rng(7)
@@ -98,14 +98,14 @@ def test_many_of_croarings_bitmaps_at_once() -> None:
 
 
 def array_of(*rows: int) -> bytes:
-    """The serialisation of one container of kind array, right or wrong."""
+    """Serialise one container of kind array, which may be invalid."""
     numbers = b"".join(row.to_bytes(2, "little") for row in rows)
     head = (12346).to_bytes(4, "little") + (1).to_bytes(4, "little") + bytes(2) + (len(rows) - 1).to_bytes(2, "little")
     return head + (16).to_bytes(4, "little") + numbers
 
 
 def runs_of(cardinality: int, *numbers: int) -> bytes:
-    """The serialisation of one container of runs, right or wrong."""
+    """Serialise one container of runs, which may be invalid."""
     header = [12347, 0, None, 0, cardinality - 1, len(numbers) // 2, *numbers]
     return b"".join(b"\x01" if number is None else number.to_bytes(2, "little") for number in header)
 
@@ -155,7 +155,7 @@ def test_bits_in_the_bytes_behind_the_block_are_refused() -> None:
 
 
 def test_runs_that_reach_beyond_all_that_is_stored_are_refused() -> None:
-    """The number of runs of the first container sends the reader of the second one far away."""
+    """A wrong number of runs in the first container puts the second one far beyond the data."""
     header = [12347, 1, None, 0, 1, 1, 1, 60_000, 3, 1]
     refused(b"".join(b"\x03" if number is None else number.to_bytes(2, "little") for number in header), 100_000)
 

@@ -1,4 +1,4 @@
-"""Selections against sets of (block, row)."""
+"""Test selections against Python sets of (block, row)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ORC stripes without a JVM: pyarrow and pyorc, each reading what the other wrote, are the oracles."""
+"""Test reading ORC stripes without a JVM; pyarrow and pyorc are the oracles, each for files that the other wrote."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_blocks_are_the_stripes_one_after_the_other(path: str) -> None:
     footer = pyarrow_orc.ORCFile(path.removeprefix("file:"))
     assert len(found) == footer.nstripes > 3
     assert found.rows.tolist() == [footer.read_stripe(i).num_rows for i in range(footer.nstripes)]
-    assert found.offset[0] == 3  # behind the magic "ORC"
+    assert found.offset[0] == 3  # after the magic "ORC"
     assert np.array_equal(found.offset[1:], found.offset[:-1] + found.length[:-1])
     assert found.offset[-1] + found.length[-1] == 3 + footer.content_length
 

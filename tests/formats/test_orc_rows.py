@@ -1,4 +1,4 @@
-"""Few rows of ORC stripes against what pyarrow reads of the same stripes, for every type that is read directly."""
+"""Test reading a few rows of ORC stripes against pyarrow, for every type that is read directly."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_rows_are_those_of_the_stripe(handle: orc.OrcHandle, data: st.DataObject
     read = RowReader(handle, sorted(names)).read(block, rows)
     whole = handle.file.read_stripe(block, columns=sorted(names)).take(pa.array(rows))
     if read is None:
-        assert names & TEXTS  # pyorc skips no strings that are all empty or NULL at a stripe's start
+        assert names & TEXTS  # pyorc cannot skip strings that are all empty or NULL at the start of a stripe
         return
     assert set(read.schema.names) == names
     for name in names:
@@ -127,7 +127,7 @@ def test_strings_that_are_not_utf8_are_left_to_arrow(tmp_path: Path) -> None:
 
 
 def same(one: pa.Array, other: pa.Array) -> bool:
-    """Equal, also in the sign of a zero and in the place of NaN."""
+    """Return whether two arrays are equal, including the sign of zeros and the positions of NaN."""
     if one.type != other.type or not one.is_null().equals(other.is_null()):
         return False
     if pa.types.is_floating(one.type):

@@ -1,4 +1,4 @@
-"""Parquet row groups without a JVM: pyarrow reading whole files is the oracle of rows, the footer that of offsets."""
+"""Test reading Parquet row groups without a JVM. pyarrow is the oracle for rows, the footer for offsets."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_read_rows_equals_pyarrow(
     blocks: set[int],
     sparse: float,
 ) -> None:
-    """By DuckDB, by pyarrow, and by both in turn; whole blocks and single rows."""
+    """Read whole blocks and single rows, with DuckDB, with pyarrow, and with both in turn."""
     monkeypatch.setattr(parquet_rows, "_SPARSE", sparse)
     monkeypatch.setattr(parquet_rows, "_BATCH_ROWS", 40)
     selection = [(b, None if chosen[b] is None else np.array(sorted(chosen[b]), np.int64)) for b in sorted(blocks)]
@@ -137,7 +137,7 @@ def test_names_that_are_patterns_are_read_all_the_same(tmp_path: Path, name: str
 
 @pytest.mark.parametrize("names", [["c", 'a"b', "C x", "a.b"], ["c", "file_row_number"], ["c", "a", "A", "A_1"]])
 def test_odd_column_names(tmp_path: Path, names: list[str]) -> None:
-    """Each column holds its own name; those that differ in case alone are refused, the others read."""
+    """Each column contains its own name. Columns whose names differ in case only are refused, others are read."""
     pq.write_table(pa.table([pa.array([name] * 10) for name in names], names=names), tmp_path / "f")
     columns = [KeyColumn(name, "string") for name in names]
     refused = parquet.indirect_columns(parquet.open_file(f"file:{tmp_path}/f"), columns)
@@ -281,7 +281,7 @@ def test_dates_outside_of_pythons_years_are_no_keys(tmp_path: Path, days: int) -
 
 @pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"])
 def test_texts_whose_pages_are_no_dictionaries(tmp_path: Path, encoding: str) -> None:
-    """They are keys like others; where Arrow's own schema asks for a dictionary, it cannot read them."""
+    """Such columns can be keys. If the Arrow schema in the file asks for a dictionary, Arrow cannot read them."""
     values = pa.array([str(number % 7) for number in range(100)])
     options = {"use_dictionary": False, "column_encoding": {"c": encoding}}
     handle = write(tmp_path, column(values), **options)

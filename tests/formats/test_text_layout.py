@@ -1,4 +1,4 @@
-"""Where lines start, against Python's own reader of lines; what is no text, or no container, is refused."""
+"""Test the starts of lines against Python's reader, and reject files that are no text or no container file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PIECES = st.lists(st.sampled_from([b"", b"a", b"\xff\x00", b"\r", b"\n", b"\r\n"
 
 
 def lines_of(data: bytes) -> list[bytes]:
-    """The lines as Python's universal newlines cut them, each with its end."""
+    """Split into lines with Python's universal newlines, keeping the line ends."""
     reader = io.TextIOWrapper(io.BytesIO(data), encoding="latin-1", newline="")
     return [line.encode("latin-1") for line in reader]
 

@@ -1,4 +1,4 @@
-"""The base files of a folder: what Spark lists, also while others write and delete in it."""
+"""Test that the base files of a folder are those that Spark lists, also while others write and delete files."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_file_that_vanishes_meanwhile_hides_no_other(tmp_path: Path) -> None:
         thread.join()
 
 
-def told(name: str, properties: dict[str, str], options: dict[str, str]) -> bool:
+def is_refused(name: str, properties: dict[str, str], options: dict[str, str]) -> bool:
     odd = odd_option(Table("d", "t", "EXTERNAL", "hive", properties=properties, options=options))
     assert not odd or repr(name) in odd
     return bool(odd)
@@ -65,14 +65,15 @@ def told(name: str, properties: dict[str, str], options: dict[str, str]) -> bool
         *("parquet.compression", "parquet.compress", "parquet.block.size.row.check.min", "parquet.writer.version"),
     ],
 )
-def test_properties_of_writers_are_no_doubt(name: str) -> None:
-    assert not told(name, {name: "x"}, {}) and not told(name, {}, {name: "x"})
+def test_properties_for_writers_are_supported(name: str) -> None:
+    assert not is_refused(name, {name: "x"}, {}) and not is_refused(name, {}, {name: "x"})
 
 
 @pytest.mark.parametrize(
     "name", ["orc.force.positional.evolution", "orc.mask", "parquet.strings.signed-min-max.enabled"]
 )
 def test_properties_that_may_change_what_readers_see(name: str) -> None:
-    """Spark takes those of a Hive table for options; others of its properties mean nothing to it."""
-    assert told(name, {name: "x"}, {}) and told(name, {}, {name: "x"})
-    assert not told("mergeSchema", {"mergeSchema": "true"}, {}) and told("mergeSchema", {}, {"mergeSchema": "true"})
+    """Spark takes table properties with these prefixes as options; it ignores other properties of a Hive table."""
+    assert is_refused(name, {name: "x"}, {}) and is_refused(name, {}, {name: "x"})
+    assert not is_refused("mergeSchema", {"mergeSchema": "true"}, {})
+    assert is_refused("mergeSchema", {}, {"mergeSchema": "true"})

@@ -1,4 +1,4 @@
-"""What a task asks of the sockets that it was given."""
+"""Test the socket options that a task sets."""
 
 from __future__ import annotations
 
