@@ -24,7 +24,7 @@ STEPS = [  # a query, its strategy, and what is made to raise while it is planne
     (NARROWING, "blocks", deciding, "prepare"),
     (NARROWING, "blocks", ranges, "choices"),
     (NARROWING, "rows", deciding, "narrow"),
-    (NARROWING, "files", deciding, "read_of_all"),
+    (NARROWING, "files", deciding, "read_figures"),
     (NARROWING, "blocks", deciding, "report"),
     (COUNTING, "index only", deciding, "prepare"),
     (COUNTING, "index only", counting, "is_countable"),
