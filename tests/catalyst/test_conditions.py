@@ -1,4 +1,4 @@
-"""Catalyst conditions converted to predicates: three-valued logic compared with sqlite3, values of all types, errors."""
+"""Catalyst conditions as predicates: three-valued logic compared with sqlite3, values of all types, errors."""
 
 from __future__ import annotations
 
