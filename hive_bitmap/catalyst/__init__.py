@@ -1,6 +1,7 @@
-"""The optimizer rule: plain Spark uses the indexes. All that touches Spark's internals is here, in Java and py4j.
+"""The optimizer rule by which plain Spark queries use bitmap indexes.
 
-`enabling` switches it on for a session, `explanation` tells what it did, `sql_text` runs a text with it.
+Everything that depends on Spark's internals is in this package, in Java (`java/`) and py4j. `enabling` switches the
+rule on for a session, `explanation` reports what it did to a query, and `sql_text` runs SQL text with it.
 """
 
 __all__ = ["enabling", "explanation", "sql_text"]

@@ -1,4 +1,4 @@
-"""From Catalyst's condition, as `Conditions.java` writes it, to a predicate. Pure: values in, values out."""
+"""Convert a Catalyst condition, which `Conditions.java` writes as JSON, to a predicate. Pure functions, no Spark."""
 
 from __future__ import annotations
 
@@ -31,14 +31,16 @@ _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 @dataclass(frozen=True)
 class Condition:
-    """A predicate, and by which number the JVM knows each of its leaves that Spark has to evaluate."""
+    """A predicate, and for each leaf that Spark has to evaluate, the number of its expression in the JVM."""
 
     predicate: Predicate
     expressions: Mapping[SparkLeaf, int]
 
 
 def condition(tree: Sequence[Any], columns: Sequence[Column]) -> Condition:
-    """The rows of which a condition over these columns is TRUE.
+    """Return the predicate that is TRUE of the same rows as a condition over these columns.
+
+    `tree` is the condition in the JSON form described in `Conditions.java`. Raises ValueError for anything else.
 
     >>> condition(["and", ["not", ["is null", "a"]], ["compare", "a", "<", "3"]], [Column("a", "int")]).predicate
     Compare(column='a', op='<', value=3)
@@ -68,8 +70,8 @@ class _TreeReader:
             case ["compare", name, op, value]:
                 return Compare(self._name(name), op, self._value(name, value))
             case ["in", name, *values]:
-                found = dict.fromkeys(self._value(name, value) for value in values)
-                return In(self._name(name), tuple(found)) if found else Constant(False)
+                distinct = dict.fromkeys(self._value(name, value) for value in values)
+                return In(self._name(name), tuple(distinct)) if distinct else Constant(False)
             case ["prefix", name, text]:
                 return Prefix(self._name(name), text)
             case ["expression", name, number, sql]:
@@ -94,7 +96,7 @@ class _TreeReader:
 
     def _expression(self, column: str, number: int, sql: str) -> SparkLeaf:
         leaf = SparkLeaf(sql, column)
-        if leaf in self.expressions:  # what reads the same may be evaluated under other settings of a view
+        if leaf in self.expressions:  # a view evaluates the same text under the settings that it was created with
             leaf = SparkLeaf(f"{sql} ({number})", column)
         self.expressions[leaf] = number
         return leaf

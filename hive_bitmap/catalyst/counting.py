@@ -1,4 +1,4 @@
-"""Answers from the index: whether it holds one, when a query is planned, and its counts, when the plan is executed."""
+"""Aggregations answered from the index alone: decided when a query is planned, counted when the plan is executed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.catalyst.conditions import Condition
-from hive_bitmap.catalyst.handing import truths
+from hive_bitmap.catalyst.handing import satisfying_keys
 from hive_bitmap.catalyst.listing import ScanListing, as_now
 from hive_bitmap.counts.aggregates import KnownCounts, known_counts
 from hive_bitmap.counts.tally import COUNT, is_countable
@@ -29,26 +29,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Answer:
-    """What an answer from the index needs when the plan is executed; `means` are columns that are averaged."""
+    """An aggregation that the index answers, with all that is needed to count its keys when the plan is executed.
+
+    `listing` is None if Spark does not tell the files of the scan; `averaged` are the integer columns whose average
+    the query computes.
+    """
 
     request: Request
     base: Table
     condition: Condition
     listing: ScanListing | None
-    means: tuple[str, ...]
+    averaged: tuple[str, ...]
     cores: int
 
     def counts(self, spark: SparkSession, counting: Any, settings: Mapping[str, str]) -> KnownCounts | None:
-        """The counts as the files are now; None where Spark has to count all."""
+        """Return the counts for the files as they are now; None if Spark has to aggregate the whole table."""
         try:
             found = self._known(spark, counting, settings)
         except StoreError as e:
             left_to_spark(e)
             return None
-        if found is None or not _exact(found.tables, self.means):
+        if found is None or not _are_sums_exact(found.tables, self.averaged):
             return None
         if found.unknown and self.listing is None:
-            return None  # of such a table Spark cannot be told to read these files alone
+            return None  # without a listing, Spark cannot be told to read only the files that the index does not know
         return found
 
     def _known(self, spark: SparkSession, counting: Any, settings: Mapping[str, str]) -> KnownCounts | None:
@@ -60,7 +64,7 @@ class Answer:
             tuple(catalog.indexes_on(spark, self.base, catalog.INDEXES_REMEMBERED)),
             settings,
             self.condition.predicate,
-            partial(truths, spark, counting, 0, self.condition),
+            partial(satisfying_keys, spark, counting, 0, self.condition),
             self.cores,
             None if listing is None else listing.with_bytes,
             native=listing is not None,
@@ -69,24 +73,27 @@ class Answer:
         return known_counts(spark, self.request, prepare(spark, self.request, resolved))
 
 
-def is_countable_together(prepared: Prepared, parts: Sequence[Sequence[str]]) -> bool:
-    """Whether the index alone tells of every row that it knows, and all parts can be counted, of the same rows."""
-    if prepared.reading is None or (len(parts) > 1 and prepared.reading.results.whole):
+def is_countable_together(prepared: Prepared, key_sets: Sequence[Sequence[str]]) -> bool:
+    """Whether the index alone can count the keys of every key set, all of them over the same rows.
+
+    The lookups must be exact in each file of which they select rows. With several key sets no file may be read whole.
+    """
+    if prepared.reading is None or (len(key_sets) > 1 and prepared.reading.results.whole):
         return False
-    work = prepared.reading.results
-    pairs = zip(work.lookups, work.found, strict=True)
+    results = prepared.reading.results
+    pairs = zip(results.lookups, results.found, strict=True)
     if not all((found.exact | ~needs_file(found, lookup)).all() for lookup, found in pairs):
         return False
-    data = {column.name.lower() for column in prepared.reading.resolved.base.columns}
-    sets = [[key.lower() for key in part if key.lower() in data] for part in parts]
-    return all(is_countable(lookup.unit, keys) for lookup in work.lookups for keys in sets)
+    stored = {column.name.lower() for column in prepared.reading.resolved.base.columns}  # unlike partition columns
+    stored_keys = [[key.lower() for key in keys if key.lower() in stored] for keys in key_sets]
+    return all(is_countable(lookup.unit, keys) for lookup in results.lookups for keys in stored_keys)
 
 
-def _exact(tables: Sequence[pa.Table], means: Sequence[str]) -> bool:
-    """Whether sums of these integer columns are exact as doubles, in which Spark adds up for a mean."""
+def _are_sums_exact(tables: Sequence[pa.Table], averaged: Sequence[str]) -> bool:
+    """Whether a double holds each sum of these integer columns exactly: Spark adds up in doubles for an average."""
     for table in tables:
         rows = int(pc.sum(table[COUNT]).as_py() or 0)
-        for name in means:
+        for name in averaged:
             if name in table.column_names:
                 bounds = pc.min_max(table[name]).as_py()
                 largest = max((abs(bound) for bound in bounds.values() if bound is not None), default=0)

@@ -1,4 +1,7 @@
-"""What becomes of a scan: it stays as it is, is read in part, or not at all, where the index holds the answer."""
+"""Decide on a scan of an indexed table: leave it alone, narrow it, or answer the aggregation over it from the index.
+
+To narrow a scan is to leave out files, blocks or rows that cannot satisfy its condition.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from hive_bitmap.catalyst import ranges
 from hive_bitmap.catalyst.conditions import Condition, condition
 from hive_bitmap.catalyst.counting import Answer, is_countable_together
-from hive_bitmap.catalyst.handing import truths
+from hive_bitmap.catalyst.handing import satisfying_keys
 from hive_bitmap.catalyst.listing import ScanListing
-from hive_bitmap.catalyst.reporting import Read, label, read_of_all, report
-from hive_bitmap.catalyst.scans import Listed, Scan, why_small, worthwhile_links
+from hive_bitmap.catalyst.reporting import ReadFigures, label, read_figures, report
+from hive_bitmap.catalyst.scans import ListingSummary, Scan, why_too_small, worthwhile_runtime_filters
 from hive_bitmap.errors import HiveBitmapError
 from hive_bitmap.explaining.plan import BLOCKS, FILES, FULL_SCAN, INDEX_ONLY, Plan
 from hive_bitmap.index.catalog import Index
@@ -31,20 +34,20 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
-_NOTHING = {"strategy": FILES, "files_selected": 0, "blocks_selected": 0}
+_NOTHING_READ = {"strategy": FILES, "files_selected": 0, "blocks_selected": 0}
 
 
 @dataclass(frozen=True)
-class Remember:
-    """What is kept between questions: listings, by what Spark says of them, and what is asked for again by a number."""
+class Caches:
+    """Access to what is cached between questions: `listing` looks up, the others store a value and return its id."""
 
-    listing: Callable[[Any, Scan, Listed], ScanListing]
-    plan: Callable[[Plan], str]
-    answer: Callable[[Answer], str]
+    listing: Callable[[Any, Scan, ListingSummary], ScanListing]
+    keep_plan: Callable[[Plan], str]
+    keep_answer: Callable[[Answer], str]
 
 
 class Decision:
-    """The decision on one scan of a table that has indexes; it is told to the question of which the scan is a part."""
+    """The decision on one scan of a table that has indexes, given to the `Question` of the JVM that has the scan."""
 
     def __init__(
         self,
@@ -54,41 +57,48 @@ class Decision:
         base: Table,
         indexes: Sequence[Index],
         conf: Mapping[str, str],
-        remember: Remember,
+        caches: Caches,
     ) -> None:
-        self._spark, self._question, self._scan, self._remember = spark, question, scan, remember
+        self._spark, self._question, self._scan, self._caches = spark, question, scan, caches
         self._base, self._indexes, self._conf = base, tuple(indexes), conf
-        self._said = settings.read(conf)
-        self._listed = Listed.of(question, scan)
+        self._settings = settings.read(conf)
+        self._listed = ListingSummary.of(question, scan)
 
     def make(self) -> None:
-        """Decide, and say so."""
-        small = why_small(self._scan, self._base, self._said, self._listed)
-        if small and not self._scan.parts:
-            return self._too_small(small)
+        """Decide, and call that one of the question's `leave`, `select`, `rows`, `empty` and `answer`."""
+        too_small = why_too_small(self._scan, self._base, self._settings, self._listed)
+        if too_small and not self._scan.key_sets:
+            self._leave_as_too_small(too_small)
+            return
         found = self._condition()
-        listing = None if self._listed is None else self._remember.listing(self._question, self._scan, self._listed)
+        listing = None if self._listed is None else self._caches.listing(self._question, self._scan, self._listed)
         resolved = self._resolved(found, listing)
         if isinstance(found.predicate, Constant) and found.predicate.value is not True:
-            said = report(self._scan, "narrowed", "", "no row satisfies the condition", _NOTHING)
-            return self._question.empty(self._scan.number, said)
-        known = None
-        if self._scan.parts:
-            request, prepared = self._counted(resolved)
-            if prepared is not None and self._answer(request, prepared, found, listing):
-                return None
-            known = None if prepared is None else prepared.snapshot
-        return self._too_small(small) if small else self._narrow(resolved, listing, known)
+            said = report(self._scan, "narrowed", "", "no row satisfies the condition", _NOTHING_READ)
+            self._question.empty(self._scan.number, said)
+            return
+        snapshot = None
+        if self._scan.key_sets:
+            request, prepared = self._prepare_counts(resolved)
+            if prepared is not None:
+                if self._is_decided_by_counts(request, prepared, found, listing):
+                    return
+                snapshot = prepared.snapshot
+        if too_small:
+            self._leave_as_too_small(too_small)
+        else:
+            self._narrow(resolved, listing, snapshot)
 
-    def _too_small(self, why: str) -> None:
+    def _leave_as_too_small(self, why: str) -> None:
         self._question.tooSmall(self._scan.number)
         self._question.leave(self._scan.number, report(self._scan, "left alone", "too_small", why))
 
     def _condition(self) -> Condition:
-        """The condition on the scan, with the keys of small sides of joins that are worth reading first."""
+        """Return the condition on the scan AND the runtime filters that are worth their job, which is run here."""
         tree = self._scan.tree
-        for link in worthwhile_links(self._scan, self._base, self._indexes, self._said, self._listed):
-            keys = self._question.readFirst(self._scan.number, link)
+        worthwhile = worthwhile_runtime_filters(self._scan, self._base, self._indexes, self._settings, self._listed)
+        for number in worthwhile:
+            keys = self._question.readFirst(self._scan.number, number)
             tree = tree if keys is None else ["and", tree, json.loads(keys)]
         return condition(tree, (*self._base.columns, *self._base.partition_columns))
 
@@ -98,59 +108,63 @@ class Decision:
             self._indexes,
             self._conf,
             found.predicate,
-            partial(truths, self._spark, self._question, self._scan.number, found),
+            partial(satisfying_keys, self._spark, self._question, self._scan.number, found),
             self._scan.cores,
             None if listing is None else listing.with_bytes,
             self._scan.native,
             planned=True,
         )
 
-    def _counted(self, resolved: ResolvedTable) -> tuple[Request, Prepared | None]:
-        """The request of an aggregation, prepared; None where it cannot be."""
-        parts, text = self._scan.parts, self._scan.condition or None
-        keys = tuple(dict.fromkeys(key for part in parts for key in part))
-        strategy = INDEX_ONLY if self._said.strategy == INDEX_ONLY else None
+    def _prepare_counts(self, resolved: ResolvedTable) -> tuple[Request, Prepared | None]:
+        """Return the request for the counts of all key sets, and what is prepared of it, None if that fails."""
+        key_sets, text = self._scan.key_sets, self._scan.condition or None
+        keys = tuple(dict.fromkeys(key for keys in key_sets for key in keys))
+        strategy = INDEX_ONLY if self._settings.strategy == INDEX_ONLY else None
         name, columns = self._base.full_name, self._scan.columns
-        request = Request(name, text, columns, True, strategy, keys=keys, grouping_sets=parts)
+        request = Request(name, text, columns, True, strategy, keys=keys, grouping_sets=key_sets)
         try:
             return request, prepare(self._spark, request, resolved)
         except HiveBitmapError as e:
-            self._unanswered(str(e))
+            self._log_unanswered(str(e))
             return request, None
 
-    def _answer(self, request: Request, prepared: Prepared, found: Condition, listing: ScanListing | None) -> bool:
-        """Whether an aggregation decides the scan: the index holds its answer, or the store of the files fails."""
+    def _is_decided_by_counts(
+        self, request: Request, prepared: Prepared, found: Condition, listing: ScanListing | None
+    ) -> bool:
+        """Decide the scan if the index answers its aggregation or the store of its files fails; return whether so."""
         plan, number = prepared.plan, self._scan.number
-        if plan.code == "store":  # to narrow the scan would ask it again, and wait as long
+        if plan.code == "store":  # narrowing the scan would ask the same store again, and wait as long
             self._question.leave(number, self._report("left alone", "store", plan))
             return True
         if plan.strategy != INDEX_ONLY:
-            return self._unanswered(plan.reason)
-        if not is_countable_together(prepared, self._scan.parts):
-            return self._unanswered("its keys cannot be counted together")
-        answer = Answer(request, self._base, found, listing, self._scan.means, self._scan.cores)
+            self._log_unanswered(plan.reason)
+            return False
+        if not is_countable_together(prepared, self._scan.key_sets):
+            self._log_unanswered("its keys cannot be counted together")
+            return False
+        answer = Answer(request, self._base, found, listing, self._scan.averaged, self._scan.cores)
         used = [use.name for use in plan.indexes if use.used] or ["its indexes"]
         said = self._report("answered", "", plan)
         by = f"{self._base.full_name} by {', '.join(used)}"
-        self._question.answer(number, self._remember.answer(answer), by, said)
+        self._question.answer(number, self._caches.keep_answer(answer), by, said)
         return True
 
-    def _unanswered(self, why: str) -> bool:
+    def _log_unanswered(self, why: str) -> None:
         log.info("%s is not answered by its indexes: %s", self._base.full_name, why)
-        return False
 
-    def _narrow(self, resolved: ResolvedTable, listing: ScanListing | None, known: Snapshot | None) -> None:
-        name, text, must_pay = self._base.sql_name, self._scan.condition or None, self._said.strategy is None
+    def _narrow(self, resolved: ResolvedTable, listing: ScanListing | None, snapshot: Snapshot | None) -> None:
+        name, text, must_pay = self._base.sql_name, self._scan.condition or None, self._settings.strategy is None
         request = Request(name, text, self._scan.columns, must_pay=must_pay)
-        prepared = prepare(self._spark, request, resolved, known)
+        prepared = prepare(self._spark, request, resolved, snapshot)
         plan, number = prepared.plan, self._scan.number
         if prepared.reading is None or plan.strategy in (FULL_SCAN, INDEX_ONLY):
-            code = plan.code or ("not_fresh" if _nothing_fresh(plan) else "not_selective")
+            code = plan.code or ("not_fresh" if _is_nothing_fresh(plan) else "not_selective")
             self._question.leave(number, self._report("left alone", code, plan))
         elif resolved.native and plan.strategy in (BLOCKS, FILES) and listing is not None:
             chosen = ranges.choices(prepared.reading.results, listing.files, whole_files=plan.strategy == FILES)
-            read, said = self._narrowed(plan)
-            self._question.select(number, chosen, label(plan.strategy, read), _integers(self._spark, read), said)
+            figures = read_figures(plan)
+            said = self._report("narrowed", "", plan, figures)
+            self._question.select(number, chosen, label(plan.strategy, figures), _java_ints(self._spark, figures), said)
         else:
             self._read_by_tasks(request, prepared)
 
@@ -162,34 +176,31 @@ class Decision:
             return
         share = (plan.rows_selected or 0) / max(plan.rows_total or 0, 1)
         size = int((plan.bytes_total or 0) * share) or plan.bytes_selected or 0
-        read, said = self._narrowed(plan)
-        text, figures = label(plan.strategy, read), _integers(self._spark, read)
-        self._question.rows(number, frame._jdf, size, text, figures, said)
+        figures = read_figures(plan)
+        said = self._report("narrowed", "", plan, figures)
+        text, java_figures = label(plan.strategy, figures), _java_ints(self._spark, figures)
+        self._question.rows(number, frame._jdf, size, text, java_figures, said)
 
-    def _narrowed(self, plan: Plan) -> tuple[Read, str]:
-        """What is read of all by a plan that narrows the scan, and the report of it."""
-        read = read_of_all(plan)
-        return read, self._report("narrowed", "", plan, read)
-
-    def _report(self, action: str, reason: str, plan: Plan, read: Read | None = None) -> str:
-        """What `explain` tells of a scan that was looked into, with the number of its plan; `read` if it is known."""
-        looked_up: dict[str, Any] = {
-            "strategy": plan.strategy, "costs": dict(plan.costs), "plan": self._remember.plan(plan),
+    def _report(self, action: str, reason: str, plan: Plan, figures: ReadFigures | None = None) -> str:
+        """Return the report of a scan that has a plan; `figures` are its `read_figures`, if they are known already."""
+        details: dict[str, Any] = {
+            "strategy": plan.strategy,
+            "costs": dict(plan.costs),
+            "plan": self._caches.keep_plan(plan),
         }
         if plan.looked_up:
-            figures = ("blocks_selected", "blocks_total", "files_selected", "files_total")
-            looked_up |= dict(zip(figures, read or read_of_all(plan), strict=True))
-        return report(self._scan, action, reason, plan.reason, looked_up)
+            details |= (figures or read_figures(plan))._asdict()
+        return report(self._scan, action, reason, plan.reason, details)
 
 
-def _nothing_fresh(plan: Plan) -> bool:
+def _is_nothing_fresh(plan: Plan) -> bool:
     return bool(plan.files.num_rows) and all(plan.files["scanned"].to_pylist())
 
 
-def _integers(spark: SparkSession, values: Sequence[int]) -> Any:
-    """A Java array of ints."""
+def _java_ints(spark: SparkSession, values: Sequence[int]) -> Any:
+    """Return the values as an `int[]` of the JVM."""
     gateway: Any = spark.sparkContext._gateway
-    found = gateway.new_array(gateway.jvm.int, len(values))
+    array = gateway.new_array(gateway.jvm.int, len(values))
     for at, value in enumerate(values):
-        found[at] = value
-    return found
+        array[at] = value
+    return array

@@ -1,4 +1,4 @@
-"""Switching the optimizer rule on for a live session, and off: its classes, and the Python that answers it."""
+"""Switch the optimizer rule on and off for a running session: load its classes, register the Python that answers."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 JAR = file_of("hive_bitmap.catalyst", "hive-bitmap.jar")
 EXTENSION = "hive_bitmap.catalyst.BitmapExtension"
-SESSIONS_KEPT = 256  # a server has many, and what is kept here does not end there
+SESSIONS_KEPT = 256  # a server has many sessions, and does not tell when one ends
 _BRIDGE = "hive_bitmap.catalyst.Bridge"
 
 
 class Answers:
-    """What the JVM calls: `java.util.function.BiFunction` of a session and a question."""
+    """The `java.util.function.BiFunction` that the JVM calls with a session and what it asks of Python."""
 
     def __init__(self, context: SparkContext) -> None:
         self._context = context
@@ -35,18 +35,18 @@ class Answers:
         self._lock = Lock()
 
     def apply(self, session: Any, asked: Any) -> Any:
-        """Answer a `Question`, give the counts that a `Counting` asks for, or do what a `Statement` says."""
+        """Answer a `Question`, a `Counting` or a `Statement` of the JVM."""
         spark = self._session(session)
         match asked.kind():
             case "plan":
                 return self.planning.answer(spark, asked)
             case "count":
                 return self.planning.counts(spark, asked)
-            case wanted:
-                return index_statements.answer(spark, wanted, asked.text())
+            case statement_kind:
+                return index_statements.answer(spark, statement_kind, asked.text())
 
     def _session(self, session: Any) -> SparkSession:
-        """The session in Python; one for each of the JVM's, since what is remembered is kept by session."""
+        """Return the Python object of a JVM session, always the same one: caches are kept by session."""
         from pyspark.sql import SparkSession
 
         name = str(session.sessionUUID())
@@ -59,14 +59,15 @@ class Answers:
         return known
 
     class Java:
-        implements = ["java.util.function.BiFunction"]  # noqa: RUF012 - py4j reads it so
+        implements = ["java.util.function.BiFunction"]  # noqa: RUF012 - py4j requires a list
 
 
 def enable(spark: SparkSession) -> None:
-    """From now on plain `spark.sql` and DataFrames of this session, and of new ones beside it, use the indexes.
+    """Let plain `spark.sql` and DataFrames of this session, and of new sessions beside it, use indexes from now on.
 
-    Nothing of a query has to change. `hive_bitmap.explain` tells what became of it; `hive_bitmap.enabled` and other
-    settings are read where a plan is made. Raises Unsupported on a Spark Connect client, whose server does it.
+    Queries need no change. `hive_bitmap.explain` shows what the indexes do for one; `hive_bitmap.enabled` and the other
+    settings are read each time that a plan is made. Raises Unsupported on a Spark Connect client, whose server has to
+    be started with the extension instead.
     """
     if not jvm_reader.available(spark):
         raise Unsupported(
@@ -77,29 +78,29 @@ def enable(spark: SparkSession) -> None:
 
     context = spark.sparkContext
     ensure_callback_server_started(context._gateway)
-    _bridge(spark).enable(spark._jsparkSession, _answers(context))
-    catalog.when_forgotten(_forget_indexed)
+    bridge(spark).enable(spark._jsparkSession, _answers(context))
+    catalog.when_forgotten(_forget_indexed_columns)
     spark.conf.unset("hive_bitmap.enabled")
 
 
-def _forget_indexed() -> None:
-    """Have the JVM ask again which columns are indexed."""
+def _forget_indexed_columns() -> None:
+    """Clear the JVM's cache of indexed columns: this process has made, altered or dropped an index."""
     from pyspark.sql import SparkSession
 
     spark = SparkSession.getActiveSession()
     if spark is not None and jvm_reader.available(spark):
-        _bridge(spark).forgetIndexed()
+        bridge(spark).forgetIndexed()
 
 
 def disable(spark: SparkSession) -> None:
     """Undo `enable`: plans are Spark's own again."""
     if jvm_reader.available(spark):
-        _bridge(spark).disable()
+        bridge(spark).disable()
 
 
 def is_enabled(spark: SparkSession) -> bool:
-    """Whether queries of a session may use indexes."""
-    return jvm_reader.available(spark) and bool(_bridge(spark).isEnabled())
+    """Whether a Python process answers the optimizer rule of this session's JVM."""
+    return jvm_reader.available(spark) and bool(bridge(spark).isEnabled())
 
 
 @lru_cache(maxsize=8)
@@ -108,28 +109,23 @@ def _answers(context: SparkContext) -> Answers:
 
 
 def answers(spark: SparkSession) -> Answers:
-    """The Python that answers for a session."""
+    """Return the object of this process that answers the JVM of a session."""
     return _answers(spark.sparkContext)
 
 
-def bridge(spark: SparkSession) -> Any:
-    """The JVM's half."""
-    return _bridge(spark)
-
-
 @lru_cache(maxsize=8)
-def _bridge(spark: SparkSession) -> Any:
-    """The JVM's half; added to driver and executors unless the session has the jar already."""
+def bridge(spark: SparkSession) -> Any:
+    """Return the JVM's `Bridge`. The jar is added to driver and executors unless the session has it already."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
     jvm: Any = spark._jvm
     loader = spark._jsparkSession.sharedState().jarClassLoader()
     try:
-        found = loader.loadClass(_BRIDGE)
+        bridge_class = loader.loadClass(_BRIDGE)
     except Py4JJavaError:
         loader.addURL(jvm.java.io.File(str(JAR)).toURI().toURL())
         spark.sparkContext._jsc.addJar(str(JAR))
-        found = loader.loadClass(_BRIDGE)
+        bridge_class = loader.loadClass(_BRIDGE)
     gateway: Any = spark.sparkContext._gateway
     classes, objects = gateway.new_array(jvm.java.lang.Class, 0), gateway.new_array(jvm.java.lang.Object, 0)
-    return found.getConstructor(classes).newInstance(objects)
+    return bridge_class.getConstructor(classes).newInstance(objects)

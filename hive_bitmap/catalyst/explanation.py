@@ -1,6 +1,6 @@
-"""EXPLAIN of a query: what becomes of each scan of a table and why, and Spark's own plan.
+"""Explain a query: what the indexes do for each scan of a table and why, and Spark's own plan.
 
-With ANALYZE the query runs, its rows go nowhere, and they are counted.
+With ANALYZE the query is run as well; its rows are counted and discarded.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _WRITE = ("INSERT", "UPDATE", "DELETE", "MERGE")
 
 @dataclass(frozen=True)
 class Relation:
-    """A scan of a table. `action` is narrowed, answered or left alone; `reason` a key of REASONS where left alone.
+    """A scan of a table. `action` is NARROWED, ANSWERED or LEFT_ALONE; if left alone, `reason` is a key of REASONS.
 
-    `costs` are seconds by strategy; files and blocks are None where nothing was looked up. `plan` is the plan itself,
-    None where it was made in the Python process of a server.
+    `costs` are estimated seconds by strategy; the counts of files and blocks are None if no index was looked up. `plan`
+    is None if it was made in another process, that of a server, or is no longer kept.
     """
 
     table: str
@@ -59,7 +59,7 @@ class Relation:
 
     @property
     def outcome(self) -> str:
-        """What becomes of the scan, in a sentence."""
+        """What the indexes do for the scan, in a sentence."""
         if self.action == ANSWERED:
             return "the index alone answers the aggregation over the scan"
         if self.action == NARROWED:
@@ -80,11 +80,11 @@ class Relation:
 
 @dataclass(frozen=True)
 class Explanation:
-    """A query explained: its scans in the order of the plan, Spark's own plan, and the seconds that planning took.
+    """A query explained: its scans, Spark's own plan as text (`engine`), and the seconds that planning took.
 
-    `rows` and `run_seconds` are those of the result, None where it was not run. `requests` are those that were made of
-    stores meanwhile, by this process and, as `task_requests`, by tasks of ours; what Spark's own readers ask for is not
-    among them.
+    `rows` and `run_seconds` are None if the query was not run. `requests` are all requests to stores that this process
+    and tasks of hive_bitmap made meanwhile, `task_requests` those of the tasks; requests of Spark's own readers are not
+    counted.
     """
 
     query: str
@@ -108,10 +108,11 @@ def explain(
     analyze: bool = False,
     mode: str = "",
 ) -> Explanation:
-    """What `query`, a DataFrame or SQL text, does with its tables, planned now.
+    """Plan `query`, a DataFrame or SQL text, and explain what the indexes do for it.
 
-    Text is planned by `spark`, by default the active session. `mode` is a word of Spark's EXPLAIN. With `analyze` the
-    query is run. Raises what Spark raises, and InvalidStatement where what `analyze` would run may be no query.
+    Text is planned by `spark`, by default the active session. `mode` is a mode of Spark's EXPLAIN, as in "formatted".
+    With `analyze` the query is run. Raises what Spark raises, and InvalidStatement if `analyze` is given a text that
+    may be something else than a query.
     """
     from pyspark.sql import DataFrame, SparkSession
 
@@ -136,29 +137,32 @@ def explain(
 
 
 def relations_of(frame: DataFrame) -> tuple[Relation, ...]:
-    """What became of each relation of a frame, planned now, in a session that is enabled."""
+    """Plan a DataFrame and return what the indexes do for each of its scans. The session must be enabled."""
     session = frame.sparkSession
-    said = [json.loads(one) for one in bridge(session).reports(frame._jdf)]
+    reports = [json.loads(text) for text in bridge(session).reports(frame._jdf)]
     plans = answers(session).planning.plans
-    return tuple(Relation(**one, plan=plans.get(number)) for one in said for number in [one.pop("plan", None)])
+    return tuple(Relation(**fields, plan=plans.get(id)) for fields in reports for id in [fields.pop("plan", None)])
 
 
 def explained(spark: SparkSession, text: str, args: Arguments = None) -> DataFrame | None:
-    """What `EXPLAIN [ANALYZE] [EXTENDED | ..] query` answers: one row, one column; None if the text is no EXPLAIN."""
-    said = _EXPLAIN.match(text)
-    if said is None:
+    """Return the result of `EXPLAIN [ANALYZE] [EXTENDED | ..] query`, one string; None if the text is another one.
+
+    If no table of the query has an index, a plain EXPLAIN is Spark's own.
+    """
+    match = _EXPLAIN.match(text)
+    if match is None:
         return None
-    query = text[said.end() :].strip()
-    if not said["analyze"] and not _begins_query(query):
+    query = text[match.end() :].strip()
+    if not match["analyze"] and not _begins_query(query):
         return None
-    explanation = explain(query, spark, args, analyze=bool(said["analyze"]), mode=(said["mode"] or "").strip())
+    explanation = explain(query, spark, args, analyze=bool(match["analyze"]), mode=(match["mode"] or "").strip())
     indexed = [one for one in explanation.relations if one.reason != "no_index"]
-    shown = to_text(explanation) if indexed or said["analyze"] else explanation.engine
+    shown = to_text(explanation) if indexed or match["analyze"] else explanation.engine
     return spark.createDataFrame([(shown,)], "plan string")
 
 
 def to_text(explanation: Explanation, width: int | None = None, color: bool = False) -> str:
-    """The explanation as lines of at most `width` characters, Spark's plan aside."""
+    """Format the explanation as text, in lines of at most `width` characters except for Spark's own plan."""
     parts = []
     for one in explanation.relations:
         plan = "" if one.plan is None else f"{plan_text(one.plan, width, color)}\n\n"
@@ -171,7 +175,7 @@ def to_text(explanation: Explanation, width: int | None = None, color: bool = Fa
 
 
 def to_json(explanation: Explanation) -> dict[str, Any]:
-    """The explanation as JSON values."""
+    """Return the explanation as values that `json.dumps` takes."""
     return {
         "query": explanation.query,
         "tables": [
@@ -195,7 +199,7 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
 
 
 def to_html(explanation: Explanation) -> str:
-    """The explanation as a complete HTML document."""
+    """Format the explanation as a complete HTML document."""
     return page(explanation.query, _lines(explanation))
 
 
@@ -218,17 +222,17 @@ def _begins_query(text: str) -> bool:
 def _require_query(text: str) -> None:
     tokens = tokenize(text)
     first = tokens[0].key if tokens else ""
-    hidden = first in ("WITH", "FROM") and tokens[-1].kind == "odd"  # then what follows is not known
+    hidden = first in ("WITH", "FROM") and tokens[-1].kind == "odd"  # tokens end early, before an INSERT maybe
     if first not in _BEGIN_QUERIES or hidden or any(token.key in _WRITE for token in tokens):
         raise InvalidStatement(f"EXPLAIN ANALYZE runs what it explains, so it takes nothing but a query: not {text!r}")
 
 
 def _engine(frame: DataFrame, mode: str) -> str:
-    """Spark's own EXPLAIN, of the plan with what was put into it."""
-    said: Any = frame._jdf.queryExecution()
+    """Return Spark's own EXPLAIN of the plan, which includes the narrowed scans and the answers from the index."""
+    execution: Any = frame._jdf.queryExecution()
     jvm: Any = frame.sparkSession._jvm
-    mode_of_spark = jvm.org.apache.spark.sql.execution.ExplainMode.fromString(mode.lower() or "simple")
-    return str(said.explainString(mode_of_spark))
+    explain_mode = jvm.org.apache.spark.sql.execution.ExplainMode.fromString(mode.lower() or "simple")
+    return str(execution.explainString(explain_mode))
 
 
 def _result(explanation: Explanation) -> str:
@@ -242,7 +246,7 @@ def _result(explanation: Explanation) -> str:
 
 
 def _by_spark(relation: Relation) -> str:
-    """What is known of the requests that Spark's own reader makes for a scan: they are counted nowhere. Maybe none."""
+    """Say what Spark's own reader reads for a scan, whose requests are not counted; "" if it reads nothing."""
     if relation.action == ANSWERED or relation.strategy == ROWS:
         return ""
     if relation.files_total is None or relation.action == LEFT_ALONE:
@@ -252,7 +256,7 @@ def _by_spark(relation: Relation) -> str:
 
 
 def _run(frame: DataFrame) -> tuple[int, float]:
-    """How many rows a query has and how many seconds it runs, its rows going nowhere."""
+    """Run a query, discard its rows, and return their number and the seconds that it took."""
     from pyspark.sql import Observation
     from pyspark.sql.functions import count, lit
 

@@ -1,4 +1,4 @@
-"""Rows that go to the JVM: a call a record batch, where PySpark's `createDataFrame` takes dozens."""
+"""Pass rows to the JVM as Arrow record batches: one py4j call a batch, where `createDataFrame` makes dozens."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ BATCH_ROWS = 100_000
 
 
 def batches(rows: pa.Table) -> Iterator[tuple[str, bytes]]:
-    """A table in batches of at most BATCH_ROWS rows, one at least: Spark's schema as JSON, and an encapsulated message
-    of Arrow's IPC format without the schema, as `ArrowRows.java` takes them.
+    """Yield a table in batches of at most BATCH_ROWS rows, at least one batch, as `ArrowRows.java` takes them.
+
+    Each is Spark's schema as JSON and the batch as an encapsulated message of Arrow's IPC format, without the schema.
     """
     schema = _schema(rows)
     text = schema.json()
@@ -33,16 +34,19 @@ def batches(rows: pa.Table) -> Iterator[tuple[str, bytes]]:
         yield text, batch
 
 
-def truths(
+def satisfying_keys(
     spark: SparkSession,
-    question: Any,
+    inquiry: Any,
     scan: int,
-    found: Condition,
+    condition: Condition,
     leaf: SparkLeaf,
     column: Column,
     keys: pa.Array,
 ) -> pa.Array | None:
-    """The keys of which Spark says that an expression of the query is TRUE; None if it cannot say."""
+    """Return the keys for which Spark evaluates an expression of the query to TRUE; None if it cannot evaluate it.
+
+    `inquiry` is the `Inquiry` of the JVM whose scan number `scan` has the condition with this leaf.
+    """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame
@@ -55,17 +59,17 @@ def truths(
         if column.type.startswith(("char", "varchar")):
             schema[column.name].metadata = {CHAR_TYPE_KEY: column.type}
         [batch] = _messages(rows, schema)
-        satisfied = question.satisfying(scan, found.expressions[leaf], schema.json(), batch)
+        satisfied = inquiry.satisfying(scan, condition.expressions[leaf], schema.json(), batch)
         return at_places(keys, DataFrame(satisfied, spark))
     except (PySparkException, Py4JJavaError, pa.ArrowException) as e:
-        log.info("left to the rows, Spark cannot ask %s over the keys: %s", leaf.text, str(e).splitlines()[0])
+        log.info("Spark cannot evaluate %s over the keys, so all rows may match: %s", leaf.text, str(e).splitlines()[0])
         return None
 
 
 def _messages(rows: pa.Table, schema: StructType, batch_rows: int | None = None) -> Iterator[bytes]:
-    """The record batches of a table with Spark's own types, one at least; one where `batch_rows` is None."""
-    found = rows.cast(arrow_schema(schema)).combine_chunks()
-    for batch in found.to_batches(batch_rows) or [pa.RecordBatch.from_pylist([], found.schema)]:
+    """Yield a table in Spark's own types as serialized record batches, at least one; one if `batch_rows` is None."""
+    cast = rows.cast(arrow_schema(schema)).combine_chunks()
+    for batch in cast.to_batches(batch_rows) or [pa.RecordBatch.from_pylist([], cast.schema)]:
         yield batch.serialize().to_pybytes()
 
 

@@ -1,7 +1,7 @@
-"""The Python process of a server: `python -m hive_bitmap.catalyst.helper`, which `Helper.java` starts.
+"""The Python process of a server, started by `Helper.java` as `python -m hive_bitmap.catalyst.helper`.
 
-It attaches to the JVM that started it, answers the questions of all its sessions, and ends when its standard input
-ends, as it does when the JVM is gone.
+It attaches to the JVM that started it and answers the optimizer rule for all its sessions. It ends when its standard
+input ends, which happens when the JVM exits.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hive_bitmap.errors import HiveBitmapError
 
 
 def main() -> int:
-    """Answer until the JVM is gone. Returns the exit status."""
+    """Answer the JVM until it exits. Returns the exit status."""
     logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
     try:
         _attach()
@@ -36,21 +36,23 @@ def _attach() -> None:
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         raise HiveBitmapError("this is started by a server that has the extension (see `hive-bitmap jar --help`)")
     gateway: Any = launch_gateway()
-    started_by = gateway.entry_point
-    context = started_by.context()
+    attachment = gateway.entry_point  # Helper.Attachment in Java
+    context = attachment.context()
     if _minor(context.version()) != _minor(__version__):
         raise HiveBitmapError(
             f"the server is Spark {context.version()} and {sys.executable} has pyspark {__version__}: install "
             f"pyspark=={context.version()} there"
         )
     spark_context = SparkContext(gateway=gateway, jsc=context, conf=SparkConf(_jconf=context.getConf()))
-    SparkSession(spark_context)  # the server's own: the first one that Python sees becomes the default of the JVM
+    # PySpark makes the first session of a process the default of the JVM, so let it be the server's own
+    SparkSession(spark_context)
     ensure_callback_server_started(gateway)
-    started_by.attach(Answers(spark_context))
+    attachment.attach(Answers(spark_context))
 
 
 def _minor(version: str) -> str:
-    """
+    """Return the feature release of a version of Spark.
+
     >>> _minor("4.3.0")
     '4.3'
     """
@@ -61,4 +63,4 @@ if __name__ == "__main__":
     status = main()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(status)  # threads that talk to a JVM that is gone are not waited for
+    os._exit(status)  # do not wait for py4j's threads, whose JVM is gone

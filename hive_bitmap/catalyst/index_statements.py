@@ -1,6 +1,7 @@
-"""Index statements of plain SQL: Spark's parser asks what they are, and Spark's commands have them done.
+"""Index statements in plain `spark.sql`, whose parser and commands (`Statements.java`) ask Python in JSON.
 
-`Statements.java` asks, in JSON: `parse` wants the columns of the answer, `run` its rows, `drop` that indexes go along.
+`parse` asks for the columns of the result of a statement, `run` has it executed and asks for its rows, and `drop` has
+the indexes dropped of what a DROP TABLE or DROP DATABASE is about to drop.
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def answer(spark: SparkSession, wanted: str, text: str) -> str:
-    """The answer as JSON: an object, or null where the text is no statement on an index of this catalog."""
+def answer(spark: SparkSession, kind: str, text: str) -> str:
+    """Return the answer as JSON: an object, or null if the text is no index statement on the session's own catalog."""
     from pyspark.errors import PySparkException
 
     try:
-        return json.dumps(_answer(spark, wanted, text))
+        return json.dumps(_answer(spark, kind, text))
     except (HiveBitmapError, PySparkException) as e:
         return json.dumps({"error": str(e)})
 
 
-def _answer(spark: SparkSession, wanted: str, text: str) -> Any:
+def _answer(spark: SparkSession, kind: str, text: str) -> Any:
     require_characters(text)
     statement = parse(text)
     if statement is None or is_elsewhere(spark, statement):
         return None
-    match wanted:
+    match kind:
         case "parse":
             return {"columns": columns(statement)}
         case "run":
@@ -45,6 +46,5 @@ def _answer(spark: SparkSession, wanted: str, text: str) -> Any:
 
 
 def _rows(spark: SparkSession, statement: Statement) -> list[list[str | None]]:
-    """The rows of a statement that answers with any."""
     frame = run(spark, statement)
     return [list(row) for row in frame.collect()] if columns(statement) else []

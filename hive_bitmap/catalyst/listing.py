@@ -1,4 +1,4 @@
-"""The files that Spark reads for a scan, as `Listing.java` writes them."""
+"""The files that Spark reads for a scan, from the text in which `Listing.java` sends them."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ Partition = tuple[Values, tuple[FileStatus, ...]]
 
 @dataclass(frozen=True)
 class ScanListing:
-    """Partitions with their values, as Spark shows them, and files; `files` are numbered through all of them."""
+    """The partitions that Spark reads, each with its values as text and its files."""
 
     partitions: tuple[Partition, ...]
 
     @property
     def with_bytes(self) -> tuple[Partition, ...]:
-        """The partitions without the files that hold no byte, which no index names."""
+        """The partitions without empty files, which no index names."""
         return tuple((values, tuple(file for file in files if file.size)) for values, files in self.partitions)
 
     @cached_property
     def files(self) -> tuple[FileStatus, ...]:
+        """The files of all partitions; a file's place here is its number in `ranges.choices`."""
         return tuple(file for _, files in self.partitions for file in files)
 
 
 def parse(text: str) -> ScanListing:
-    r"""A listing from its lines.
+    r"""Read a listing from the text described in `Listing.text` of Java.
 
     >>> parse("P\t=1\nF\t10\t99\tfile:/w/a").files[0].path
     'file:/w/a'
@@ -46,9 +47,9 @@ def parse(text: str) -> ScanListing:
             partitions.append((tuple(_text(field[1:]) if field else None for field in fields), []))
         elif kind == "F":
             size, modified, path = int(fields[0]), int(fields[1]), _text(fields[2])
-            # what a store with tags tells in its listing only, parts of a second, is in no fingerprint
-            seen = modified - modified % 1000 if stores.has_tags(path) else modified
-            partitions[-1][1].append(FileStatus(path, size, seen, ""))
+            # a store with tags tells parts of a second in listings only, so fingerprints have whole seconds
+            rounded = modified - modified % 1000 if stores.has_tags(path) else modified
+            partitions[-1][1].append(FileStatus(path, size, rounded, ""))
     return ScanListing(tuple((values, tuple(files)) for values, files in partitions))
 
 
@@ -57,7 +58,7 @@ def _files(folder: str) -> list[FileStatus]:
 
 
 def as_now(listing: ScanListing, list_folder: Callable[[str], list[FileStatus]] = _files) -> ScanListing | None:
-    """The same files as they are at this moment; None where one is gone."""
+    """List the folders again and return the same files as they are now; None if one of them is gone."""
     folders = {file.path.rpartition("/")[0] for file in listing.files}
     threads = max(map(stores.parallel, folders), default=1)
     try:

@@ -1,4 +1,4 @@
-"""Answers the optimizer rule (`Question.java`) for all sessions of a JVM: decisions on scans, counts when asked."""
+"""Answer the optimizer rule for all sessions of a JVM: decisions on scans (`Question`), counts of keys (`Counting`)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from uuid import uuid4
 from cachetools import LRUCache
 
 from hive_bitmap.catalyst.counting import Answer
-from hive_bitmap.catalyst.deciding import Decision, Remember
+from hive_bitmap.catalyst.deciding import Caches, Decision
 from hive_bitmap.catalyst.handing import batches
 from hive_bitmap.catalyst.listing import ScanListing, parse
 from hive_bitmap.catalyst.reporting import report
-from hive_bitmap.catalyst.scans import Listed, Scan
+from hive_bitmap.catalyst.scans import ListingSummary, Scan
 from hive_bitmap.errors import HiveBitmapError, StoreError
 from hive_bitmap.explaining.plan import Plan
 from hive_bitmap.index import catalog
@@ -31,92 +31,100 @@ if TYPE_CHECKING:
 
 K = TypeVar("K")
 T = TypeVar("T")
-TABLES_KEPT, LISTINGS_KEPT, ANSWERS_KEPT, PLANS_KEPT = 1024, 256, 10_000, 64
+TABLES_KEPT, LISTINGS_KEPT, SETTINGS_KEPT, ANSWERS_KEPT, PLANS_KEPT = 1024, 256, 64, 10_000, 64
 
 
 class Planning:
-    """Answers the questions of all sessions of one JVM; what it keeps saves asking again and is never believed."""
+    """Answers the questions of all sessions of one JVM.
+
+    Tables, listings and settings are cached under keys that change when they do, which the JVM sends with each
+    question. Plans and answers are kept under ids: `explain` looks up the plans, the JVM asks for the answers when it
+    executes them.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._tables: LRUCache[tuple[str, ...], Table] = LRUCache(TABLES_KEPT)
         self._listings: LRUCache[tuple[str, ...], ScanListing] = LRUCache(LISTINGS_KEPT)
-        self._settings: LRUCache[tuple[str, int], Mapping[str, str]] = LRUCache(64)
+        self._settings: LRUCache[tuple[str, int], Mapping[str, str]] = LRUCache(SETTINGS_KEPT)
         self._answers: LRUCache[str, Answer] = LRUCache(ANSWERS_KEPT)
         self._process, self._numbers = uuid4().hex, count()
         self.plans: LRUCache[str, Plan] = LRUCache(PLANS_KEPT)
-        self._remember = Remember(self._listing, partial(self._keep, self.plans), partial(self._keep, self._answers))
+        self._caches = Caches(self._listing, partial(self._keep, self.plans), partial(self._keep, self._answers))
 
     def answer(self, spark: SparkSession, question: Any) -> None:
-        """Say of each scan of a question what becomes of it; raises what a strict session wants to see."""
-        asked = json.loads(question.text())
-        conf = self._conf(spark, question, (asked["session"], asked["settings"]))
-        said = settings.read(conf)
-        for number, text in enumerate(asked["scans"]):
-            scan = Scan.of(number, text, int(asked["cores"]))
+        """Decide on each scan of a question and call its method for the decision.
+
+        A scan of which a HiveBitmapError is raised is left alone, with the reason in its report; but if the session is
+        strict, the error is raised, unless it is a StoreError.
+        """
+        fields = json.loads(question.text())
+        conf = self._conf(spark, question, (fields["session"], fields["settings"]))
+        strict = settings.read(conf).strict
+        for number, scan_fields in enumerate(fields["scans"]):
+            scan = Scan.of(number, scan_fields, int(fields["cores"]))
             try:
                 self._decide(spark, question, scan, conf)
             except StoreError as e:
                 question.leave(number, report(scan, "left alone", "store", left_to_spark(e)))
             except HiveBitmapError as e:
-                if said.strict:
+                if strict:
                     raise
                 question.leave(number, report(scan, "left alone", "error", str(e)))
 
     def _decide(self, spark: SparkSession, question: Any, scan: Scan, conf: Mapping[str, str]) -> None:
         base = self._base(spark, question, scan)
         indexes = catalog.indexes_on(spark, base, catalog.INDEXES_REMEMBERED)
-        if not scan.indexed:
+        if not scan.indexed_known:
             columns = {name for index in indexes for name in index.definition.column_names}
-            question.indexed(scan.number, "".join(f"{name}\n" for name in columns))
+            question.setIndexedColumns(scan.number, "".join(f"{name}\n" for name in columns))
         if not indexes:
             question.leave(scan.number, report(scan, "left alone", "no_index", "the table has no index"))
             return
-        Decision(spark, question, scan, base, indexes, conf, self._remember).make()
+        Decision(spark, question, scan, base, indexes, conf, self._caches).make()
 
     def counts(self, spark: SparkSession, counting: Any) -> str | None:
-        """Give the counts of an aggregation that was answered, and return the files that Spark has to count, as JSON;
-        None where it has to count all.
+        """Send the counts of an answered aggregation to the JVM, by `counting.add` for each batch of each key set.
+
+        Returns a JSON array of the paths of the files that Spark has to count itself, None if it has to count all.
         """
-        asked = json.loads(counting.text())
+        fields = json.loads(counting.text())
         with self._lock:
-            answer = self._answers.get(asked["number"])
+            answer = self._answers.get(fields["answer"])
         if answer is None:
             return None
-        found = answer.counts(spark, counting, self._conf(spark, counting, (asked["session"], asked["settings"])))
+        found = answer.counts(spark, counting, self._conf(spark, counting, (fields["session"], fields["settings"])))
         if found is None:
             return None
-        for part, table in enumerate(found.tables):
+        for number, table in enumerate(found.tables):
             for schema, batch in batches(table):
-                counting.add(part, schema, batch)
+                counting.add(number, schema, batch)
         return json.dumps(sorted(found.unknown))
 
     def _keep(self, kept: LRUCache[str, T], value: T) -> str:
-        """Keep a value under a number by which the JVM asks for it again; no other process gives that number, for a
-        plan may outlive the process that made it.
-        """
-        number = f"{self._process}-{next(self._numbers)}"
+        """Keep a value and return its id, which is unique across processes: a plan may outlive the one that made it."""
+        id = f"{self._process}-{next(self._numbers)}"
         with self._lock:
-            kept[number] = value
-        return number
+            kept[id] = value
+        return id
 
-    def _conf(self, spark: SparkSession, question: Any, where: tuple[str, int]) -> Mapping[str, str]:
-        return self._once(self._settings, where, lambda: jvm_reader.settings_of(spark, question.settings()))
+    def _conf(self, spark: SparkSession, inquiry: Any, key: tuple[str, int]) -> Mapping[str, str]:
+        return self._cached(self._settings, key, lambda: jvm_reader.settings_of(spark, inquiry.settings()))
 
     def _base(self, spark: SparkSession, question: Any, scan: Scan) -> Table:
-        where = (scan.database, scan.table, scan.version)
-        return self._once(self._tables, where, lambda: metastore.table_of(spark, question.table(scan.number)))
+        key = (scan.database, scan.table, scan.version)
+        return self._cached(self._tables, key, lambda: metastore.table_of(spark, question.table(scan.number)))
 
-    def _listing(self, question: Any, scan: Scan, listed: Listed) -> ScanListing:
-        where = (scan.database, scan.table, listed.key)
-        return self._once(self._listings, where, lambda: parse(jvm_reader.text_of(question.listing(scan.number))))
+    def _listing(self, question: Any, scan: Scan, listed: ListingSummary) -> ScanListing:
+        key = (scan.database, scan.table, listed.key)
+        return self._cached(self._listings, key, lambda: parse(jvm_reader.text_of(question.listing(scan.number))))
 
-    def _once(self, kept: LRUCache[K, T], where: K, ask: Callable[[], T]) -> T:
-        """What is kept there, asked for where nothing is: without the lock, for the JVM may take its time."""
+    def _cached(self, cache: LRUCache[K, T], key: K, load: Callable[[], T]) -> T:
+        """Return the cached value, loaded if there is none. Loading waits for the JVM, so it does not hold the lock."""
         with self._lock:
-            known = kept.get(where)
+            known = cache.get(key)
         if known is None:
-            known = ask()
+            known = load()
             with self._lock:
-                kept[where] = known
+                cache[key] = known
         return known

@@ -1,8 +1,9 @@
-"""The files and blocks of a plan as Spark's own reader is told them: a line a file, read by `Native.java`.
+"""Write the files and blocks that a plan selects as text for Spark's own reader: a line a file, read by `Native.java`.
 
-A range goes from the first byte of a selected block to that of the next one that is not; neighbours share one. Spark
-takes of a range the Parquet row groups whose middle, and the ORC stripes whose first byte, lies in it; for the former
-see `filterFileMetaDataByMidpoint` in org/apache/parquet/format/converter/ParquetMetadataConverter.java of
+Blocks are given as byte ranges. Selected blocks that follow each other share a range; it begins at the first byte of
+the first one and ends at the first byte of the next block that is not selected, or at the end of the file. Spark reads
+of a range the Parquet row groups whose middle, and the ORC stripes whose first byte, lies in it; for the former see
+`filterFileMetaDataByMidpoint` in org/apache/parquet/format/converter/ParquetMetadataConverter.java of
 https://github.com/apache/parquet-java/tree/apache-parquet-1.15.2/parquet-hadoop/src/main/java.
 """
 
@@ -21,44 +22,45 @@ from hive_bitmap.stores import FileStatus
 Longs = npt.NDArray[np.int64]
 
 
-def choices(work: LookupResults, listed: Sequence[FileStatus], *, whole_files: bool) -> str:
-    """What is read of each listed file that the index knows as it is: number, fingerprint and ranges, between tabs.
+def choices(results: LookupResults, listed: Sequence[FileStatus], *, whole_files: bool) -> str:
+    """Return a line for each listed file that the index knows as it is: number, fingerprint and ranges, between tabs.
 
-    A file without a line is read whole. With `whole_files` no blocks are told apart.
+    The number is the file's place in `listed`. A file without a line is read whole. With `whole_files` a file is read
+    whole or not at all.
     """
     numbers = {status.path: number for number, status in enumerate(listed)}
-    # two partitions may have one folder, and not the same rows selected in it
-    twice = {status.path for number, status in enumerate(listed) if numbers[status.path] != number}
+    # partitions may share a folder and select different rows in it: their files are read whole
+    shared = {status.path for number, status in enumerate(listed) if numbers[status.path] != number}
     lines = []
-    for lookup, found in zip(work.lookups, work.found, strict=True):
-        manifests = work.partitions[lookup.partition].manifests
-        bounds = np.searchsorted(lookup.unit.file, np.arange(len(lookup.unit.paths) + 1))
+    for lookup, found in zip(results.lookups, results.found, strict=True):
+        manifests = results.partitions[lookup.partition].manifests
+        first_blocks = np.searchsorted(lookup.unit.file, np.arange(len(lookup.unit.paths) + 1))
         for file, fingerprint in enumerate(lookup.fingerprints):
-            if file in found.damaged or fingerprint.path in twice:
+            if file in found.damaged or fingerprint.path in shared:
                 continue
-            selected = found.counts[bounds[file] : bounds[file + 1]] > 0
+            selected = found.counts[first_blocks[file] : first_blocks[file + 1]] > 0
             starts = None if whole_files else _starts(manifests, fingerprint.path, len(selected))
             ranges = _ranges(selected, starts, fingerprint.size)
             lines.append(_line(numbers[fingerprint.path], fingerprint, ranges))
     return "\n".join(lines)
 
 
-def _line(number: int, known: Fingerprint, ranges: Sequence[int]) -> str:
-    return "\t".join(map(str, (number, known.size, known.mtime_ms, known.tail_crc32, known.etag, *ranges)))
+def _line(number: int, indexed: Fingerprint, ranges: Sequence[int]) -> str:
+    return "\t".join(map(str, (number, indexed.size, indexed.mtime_ms, indexed.tail_crc32, indexed.etag, *ranges)))
 
 
 def _starts(manifests: Mapping[str, Manifest], path: str, blocks: int) -> Longs | None:
-    """The first byte of each block; None where no manifest tells, or they do not ascend."""
+    """Return the first byte of each block of a file; None if no manifest has them in ascending order."""
     for manifest in manifests.values():
         row = manifest.row_of.get(path)
-        found = None if row is None else manifest.starts_of[row]
-        if found is not None and len(found) == blocks and bool((np.diff(found) > 0).all()):
-            return found
+        starts = None if row is None else manifest.starts_of[row]
+        if starts is not None and len(starts) == blocks and bool((np.diff(starts) > 0).all()):
+            return starts
     return None
 
 
 def _ranges(selected: npt.NDArray[np.bool_], starts: Longs | None, size: int) -> list[int]:
-    """Begin and end of each run of selected blocks.
+    """Return begin and end of each run of selected blocks; of the whole file if `starts` are None and any is selected.
 
     >>> _ranges(np.array([True, True, False, True]), np.array([4, 10, 20, 30]), 50)
     [4, 20, 30, 50]

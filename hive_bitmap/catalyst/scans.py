@@ -1,4 +1,4 @@
-"""The scans of a query, as the optimizer rule describes them in its question (`Question.java`)."""
+"""The scans of a query as the optimizer rule describes them (`Question.java`), and first checks that read no index."""
 
 from __future__ import annotations
 
@@ -14,16 +14,20 @@ from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.planning.prices import scan_seconds, share_of_bytes, too_small
 from hive_bitmap.planning.settings import Settings
 
-WORTH_SECONDS = 0.4  # that a scan has to take for one more job, which reads a small side of its join first, to pay
+RUNTIME_FILTER_SECONDS = 0.4  # a scan must take at least this long for a job that computes a runtime filter to pay
 
 
 @dataclass(frozen=True)
 class Scan:
-    """A scan of the question; `tree` is JSON, `columns` are those that the query takes.
+    """A scan of a table in a query.
 
-    `parts` are the key sets whose counts answer the aggregation above the scan, and `means` the columns that it
-    averages; empty where there is none, or where counts do not answer it. `indexed` says whether the JVM knows which
-    columns are indexed, `native` whether Spark's reader can be told blocks.
+    `condition` is SQL text for people, `tree` the same condition as the JSON that `conditions.condition` takes.
+    `columns` are those that the query needs of the table. `key_sets` are the sets of columns by which rows have to be
+    counted to answer the aggregation above the scan, and `averaged` the integer columns that it averages; both are
+    empty if there is no aggregation, or counts do not answer it. `indexed_known` says whether the JVM already knows
+    which columns of the table are indexed, `native` whether Spark's reader can be told to read certain blocks only.
+    `runtime_filters` are the columns that the keys of a small join side could filter, an item for each such filter.
+    `listing_summary` is the text of a `ListingSummary`, None if the question does not hold it.
     """
 
     number: int
@@ -33,56 +37,57 @@ class Scan:
     condition: str
     tree: Sequence[Any]
     columns: tuple[str, ...]
-    indexed: bool
+    indexed_known: bool
     native: bool
-    parts: tuple[tuple[str, ...], ...]
-    means: tuple[str, ...]
-    links: tuple[str, ...]
-    listed: str | None
+    key_sets: tuple[tuple[str, ...], ...]
+    averaged: tuple[str, ...]
+    runtime_filters: tuple[str, ...]
+    listing_summary: str | None
     cores: int
 
     @classmethod
-    def of(cls, number: int, said: Mapping[str, Any], cores: int) -> Scan:
-        aggregate = said.get("aggregate") or {}
+    def of(cls, number: int, fields: Mapping[str, Any], cores: int) -> Scan:
+        """Return scan `number` of a question from its JSON object; `cores` is how many tasks run at once."""
+        aggregate = fields.get("aggregate") or {}
         return cls(
             number,
-            said["database"],
-            said["table"],
-            said["version"],
-            said["condition"],
-            said["tree"],
-            tuple(said["columns"]),
-            said["indexed"],
-            said["native"],
-            tuple(tuple(part) for part in aggregate.get("parts", ())),
-            tuple(aggregate.get("means", ())),
-            tuple(said["links"]),
-            said.get("listed"),
+            fields["database"],
+            fields["table"],
+            fields["version"],
+            fields["condition"],
+            fields["tree"],
+            tuple(fields["columns"]),
+            fields["indexed_known"],
+            fields["native"],
+            tuple(tuple(keys) for keys in aggregate.get("key_sets", ())),
+            tuple(aggregate.get("averaged", ())),
+            tuple(fields["runtime_filters"]),
+            fields.get("listing_summary"),
             cores,
         )
 
 
 @dataclass(frozen=True)
-class Listed:
-    """Bytes and number of the files that Spark reads for a scan, and all that Spark says of their listing, as a key."""
+class ListingSummary:
+    """The bytes and number of the files that Spark reads for a scan; `key` changes whenever their listing does."""
 
     size: int
     files: int
     key: str
 
     @classmethod
-    def of(cls, question: Any, scan: Scan) -> Listed | None:
-        """Asked of the JVM where the question does not hold it; None where Spark does not tell its files."""
-        said: str | None = scan.listed or question.listed(scan.number)
-        if said is None:
+    def of(cls, question: Any, scan: Scan) -> ListingSummary | None:
+        """Return the summary, from the JVM if the question does not hold it; None if Spark does not tell its files."""
+        text: str | None = scan.listing_summary or question.listingSummary(scan.number)
+        if text is None:
             return None
-        size, files, _ = said.split(" ")
-        return cls(int(size), int(files), said)
+        size, files, _ = text.split(" ")
+        return cls(int(size), int(files), text)
 
 
-def why_small(scan: Scan, base: Table, said: Settings, listed: Listed | None) -> str | None:
-    """Why a scan is not worth a look at its indexes; None where it may be, or where nobody knows."""
-    if said.strategy is not None or not scan.native or listed is None:
+def why_too_small(scan: Scan, base: Table, settings: Settings, listed: ListingSummary | None) -> str | None:
+    """Say why reading a scan takes less time than looking at its indexes; None if it takes more or is not known."""
+    if settings.strategy is not None or not scan.native or listed is None:
         return None
     wanted, store = int(_bytes_of_columns(scan, base, listed)), stores.likely_speed_of(base.location)
     if not too_small(format_of(base), wanted, scan.cores, native=True, files=listed.files, store=store):
@@ -90,23 +95,26 @@ def why_small(scan: Scan, base: Table, said: Settings, listed: Listed | None) ->
     return f"the {wanted:,} bytes of its columns are read in less time than planning takes"
 
 
-def _bytes_of_columns(scan: Scan, base: Table, listed: Listed) -> float:
-    """About the bytes that the columns of a scan take in its files."""
+def _bytes_of_columns(scan: Scan, base: Table, listed: ListingSummary) -> float:
+    """Estimate how many bytes of its files the columns of a scan take."""
     columns = (*base.columns, *base.partition_columns)
     wanted = {name.lower() for name in scan.columns}
     share = share_of_bytes([column for column in columns if column.name.lower() in wanted], columns)
     return share * listed.size
 
 
-def worthwhile_links(
-    scan: Scan, base: Table, indexes: Sequence[Index], said: Settings, listed: Listed | None
+def worthwhile_runtime_filters(
+    scan: Scan, base: Table, indexes: Sequence[Index], settings: Settings, listed: ListingSummary | None
 ) -> list[int]:
-    """The links of which the small side is read first: its keys are indexed, and reading the scan takes long."""
-    if not scan.links or said.strategy == FULL_SCAN or not scan.native:
+    """Return the numbers of the runtime filters worth a job: on an indexed column of a scan that takes long.
+
+    A strategy that the session has set counts as worth it, whatever the scan takes.
+    """
+    if not scan.runtime_filters or settings.strategy == FULL_SCAN or not scan.native:
         return []
     indexed = {name.lower() for index in indexes if not index.why_not for name in index.definition.column_names}
-    served = [number for number, column in enumerate(scan.links) if column.lower() in indexed]
+    usable = [number for number, column in enumerate(scan.runtime_filters) if column.lower() in indexed]
     size, files = (0.0, 0) if listed is None else (_bytes_of_columns(scan, base, listed), listed.files)
     store = stores.likely_speed_of(base.location)
-    pays = scan_seconds(format_of(base), size, scan.cores, files, store) >= WORTH_SECONDS
-    return served if pays or said.strategy is not None else []
+    pays = scan_seconds(format_of(base), size, scan.cores, files, store) >= RUNTIME_FILTER_SECONDS
+    return usable if pays or settings.strategy is not None else []

@@ -1,4 +1,4 @@
-"""SQL text: index statements in Hive's words and openLooKeng's, EXPLAIN with the indexes, and all that is Spark's."""
+"""Run one SQL statement: an index statement of Hive's or openLooKeng's dialect, an EXPLAIN, or any other of Spark's."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ if TYPE_CHECKING:
 
 
 def sql(spark: SparkSession, text: str, args: dict[str, Any] | list[Any] | None = None) -> DataFrame:
-    """What one SQL statement answers: an index statement, a DROP that takes indexes along, or any other of Spark's.
+    """Run one SQL statement and return its result: an index statement, or any statement of Spark's.
 
-    A query is Spark's own, with indexes in its plan (see `enable`); on Spark Connect it is for the server to plan so.
-    EXPLAIN [ANALYZE] tells what became of it. DDL answers with a frame without columns. `args` are the parameters of a
-    statement of Spark's. Raises InvalidStatement with line and column where an index statement is not well formed,
-    other HiveBitmapErrors where it cannot be done, and what Spark raises. As in::
+    Queries are run by Spark, with indexes in their plans (see `enable`); on Spark Connect that is up to the server.
+    EXPLAIN [ANALYZE] also shows what the indexes do for a query. DROP TABLE and DROP DATABASE drop the indexes too. DDL
+    returns a DataFrame without columns. `args` are parameters of a statement of Spark's. Raises InvalidStatement, with
+    line and column, for an index statement that is not well formed, other HiveBitmapErrors if it cannot be executed,
+    and what Spark raises. For example::
 
         sql(spark, "CREATE INDEX i ON TABLE sales (city) AS 'BITMAP'")
     """
@@ -38,8 +39,8 @@ def sql(spark: SparkSession, text: str, args: dict[str, Any] | list[Any] | None 
         enable(spark)
     statement = parse(text)
     if statement is None:
-        told = explained(spark, text, args) if classic else None
-        return spark.sql(text, args=args) if told is None else told
+        explanation = explained(spark, text, args) if classic else None
+        return spark.sql(text, args=args) if explanation is None else explanation
     if is_elsewhere(spark, statement):
         return spark.sql(text, args=args)
     if args:

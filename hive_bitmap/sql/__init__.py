@@ -1,6 +1,7 @@
-"""Statements on indexes, Hive's and openLooKeng's: text to values without Spark, and values done by other rooms.
+"""Index statements of Hive's and openLooKeng's dialects, and a Spark SQL data source.
 
-`parse` makes `statements` of text, `commands` has them done; `datasource` is the format `hive_bitmap` of Spark SQL.
+`parse` parses text to the values in `statements`, without Spark; `commands` executes them. `script` splits scripts into
+statements. `datasource` implements `USING hive_bitmap`.
 """
 
 __all__ = ["commands", "datasource", "parse", "script", "statements"]

@@ -1,4 +1,4 @@
-"""CREATE INDEX, read: Hive's clauses in their fixed order, or openLooKeng's USING .. ON .. WITH .. WHERE."""
+"""Parse CREATE INDEX: Hive's clauses in their fixed order, or openLooKeng's USING .. ON .. WITH .. WHERE."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TYPES = {
     _HANDLERS + "compact.CompactIndexHandler": "COMPACT",
 }
 _AGGREGATE = ("aggregate", _HANDLERS + "AggregateIndexHandler")
-_SERVED = ("BLOOM", "BTREE", "MINMAX")  # types of openLooKeng whose predicates a BITMAP index answers
+_OTHER_TYPES = ("BLOOM", "BTREE", "MINMAX")  # openLooKeng's other index types; BITMAP answers the same predicates
 _PARQUET = (
     "parquet.serde.ParquetHiveSerDe",
     "parquet.MapredParquetInputFormat",
@@ -35,20 +35,20 @@ _CLAUSES = (
 
 
 def create_index(cursor: Cursor) -> CreateIndex | None:
-    """The statement behind CREATE INDEX; None if it is Spark's own, about a table of another catalog."""
-    if_not_exists = cursor.took("IF", "NOT", "EXISTS")
+    """Parse what follows CREATE INDEX; None if the table is in another catalog, which is for Spark to handle."""
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.name().lower()
-    if cursor.took("USING"):
+    if cursor.accept("USING"):
         return _openlookeng(cursor, name, if_not_exists)
-    if not cursor.took("ON"):
+    if not cursor.accept("ON"):
         raise cursor.mismatch("ON TABLE", "USING")
-    cursor.took("TABLE")
+    cursor.accept("TABLE")
     table = cursor.table()
     return None if table.foreign else _hive(cursor, name, table, if_not_exists)
 
 
 def properties(cursor: Cursor) -> Pairs:
-    """Hive's `('k'='v', ..)`."""
+    """Parse Hive's `('k'='v', ..)`."""
 
     def pair() -> tuple[str, str]:
         key = cursor.string()
@@ -59,7 +59,10 @@ def properties(cursor: Cursor) -> Pairs:
 
 
 def index_properties(cursor: Cursor) -> Pairs:
-    """Hive's properties of an index: ours and any other; raises InvalidProperty for what is nearly one of ours."""
+    """Parse IDXPROPERTIES; names of hive_bitmap's own properties are in lower case, others as they are written.
+
+    Raises InvalidProperty for a name that looks like a misspelt property of hive_bitmap.
+    """
     return tuple((own_property(key) or key, value) for key, value in properties(cursor))
 
 
@@ -67,19 +70,19 @@ def _hive(cursor: Cursor, name: str, table: TableName, if_not_exists: bool) -> C
     columns = cursor.items(cursor.name)
     cursor.expect("AS")
     type = _handler(cursor.string())
-    deferred = cursor.took("WITH")
+    deferred = cursor.accept("WITH")
     if deferred:
         cursor.expect("DEFERRED", "REBUILD")
-    idx_properties = index_properties(cursor) if cursor.took("IDXPROPERTIES") else ()
+    idx_properties = index_properties(cursor) if cursor.accept("IDXPROPERTIES") else ()
     index_table = None
-    if cursor.took("IN"):
+    if cursor.accept("IN"):
         cursor.expect("TABLE")
         index_table = cursor.table()
     _row_format(cursor)
     _stored(cursor)
-    location = cursor.string() if cursor.took("LOCATION") else None
-    table_properties = _table_properties(cursor) if cursor.took("TBLPROPERTIES") else ()
-    comment = cursor.string() if cursor.took("COMMENT") else ""
+    location = cursor.string() if cursor.accept("LOCATION") else None
+    table_properties = _table_properties(cursor) if cursor.accept("TBLPROPERTIES") else ()
+    comment = cursor.string() if cursor.accept("COMMENT") else ""
     cursor.end("one of " + ", ".join(_CLAUSES) + " in this order")
     return CreateIndex(
         name,
@@ -98,9 +101,9 @@ def _hive(cursor: Cursor, name: str, table: TableName, if_not_exists: bool) -> C
 
 def _openlookeng(cursor: Cursor, name: str, if_not_exists: bool) -> CreateIndex:
     type = cursor.token.key
-    if type in _SERVED:
+    if type in _OTHER_TYPES:
         raise Unsupported(f"type {type} is not built: BITMAP answers the same predicates, say USING bitmap")
-    if not cursor.took("BITMAP"):
+    if not cursor.accept("BITMAP"):
         raise cursor.mismatch("BITMAP")
     cursor.expect("ON")
     table = cursor.table()
@@ -109,8 +112,8 @@ def _openlookeng(cursor: Cursor, name: str, if_not_exists: bool) -> CreateIndex:
     columns = cursor.items(cursor.name)
     if any("=" in column for column in columns):
         raise Unsupported("Index can not be created on a partitioned column")
-    pairs = cursor.items(lambda: _with_pair(cursor)) if cursor.took("WITH") else ()
-    condition = where(cursor) if cursor.took("WHERE") else None
+    pairs = cursor.items(lambda: _with_pair(cursor)) if cursor.accept("WITH") else ()
+    condition = where(cursor) if cursor.accept("WHERE") else None
     cursor.end(*([] if pairs else ["WITH"]), "WHERE")
     return CreateIndex(
         name,
@@ -123,14 +126,14 @@ def _openlookeng(cursor: Cursor, name: str, if_not_exists: bool) -> CreateIndex:
     )
 
 
-def _handler(said: str) -> str:
-    """The type that a word, or the name of Hive's class, stands for."""
-    type = _TYPES.get(said) or _TYPES.get(said.lower())
+def _handler(name: str) -> str:
+    """Return the index type that Hive's `AS 'name'` means, a word or the name of a handler class."""
+    type = _TYPES.get(name) or _TYPES.get(name.lower())
     if type is not None:
         return type
-    if said in _AGGREGATE or said.lower() in _AGGREGATE:
+    if name in _AGGREGATE or name.lower() in _AGGREGATE:
         raise Unsupported("type AGGREGATE is not built: counts come from a BITMAP index, say AS 'BITMAP'")
-    raise NotFound(f"class name provided for index handler not found. '{said}' is none of BITMAP and COMPACT")
+    raise NotFound(f"class name provided for index handler not found. '{name}' is none of BITMAP and COMPACT")
 
 
 def _table_properties(cursor: Cursor) -> Pairs:
@@ -142,34 +145,34 @@ def _table_properties(cursor: Cursor) -> Pairs:
 
 
 def _row_format(cursor: Cursor) -> None:
-    """Accepted where it says what an index table is anyway."""
-    if not cursor.sees("ROW"):
+    """Parse ROW FORMAT, which may only name Parquet's SerDe: index tables are always Parquet."""
+    if not cursor.next_is("ROW"):
         return
-    refusal = cursor.refusal("an index table is Parquet, which has no other ROW FORMAT: leave it out")
+    error = cursor.error("an index table is Parquet, which has no other ROW FORMAT: leave it out")
     cursor.expect("ROW", "FORMAT")
-    if not cursor.took("SERDE") or not _is_parquet(cursor.string()):
-        raise refusal
-    if cursor.took("WITH"):
+    if not cursor.accept("SERDE") or not _is_parquet(cursor.string()):
+        raise error
+    if cursor.accept("WITH"):
         cursor.expect("SERDEPROPERTIES")
         properties(cursor)
 
 
 def _stored(cursor: Cursor) -> None:
-    """Accepted where it says what an index table is anyway."""
-    if not cursor.sees("STORED"):
+    """Parse STORED AS, which may only name Parquet: index tables are always Parquet."""
+    if not cursor.next_is("STORED"):
         return
-    refusal = cursor.refusal("an index table is stored as Parquet and cannot be stored otherwise: leave it out")
+    error = cursor.error("an index table is stored as Parquet and cannot be stored otherwise: leave it out")
     cursor.expect("STORED")
-    if not cursor.took("AS"):
-        raise refusal
-    if cursor.took("INPUTFORMAT"):
+    if not cursor.accept("AS"):
+        raise error
+    if cursor.accept("INPUTFORMAT"):
         formats = [cursor.string()]
         cursor.expect("OUTPUTFORMAT")
         formats.append(cursor.string())
         if not all(map(_is_parquet, formats)):
-            raise refusal
+            raise error
     elif cursor.name().upper() != "PARQUET":
-        raise refusal
+        raise error
 
 
 def _is_parquet(class_name: str) -> bool:
@@ -177,18 +180,18 @@ def _is_parquet(class_name: str) -> bool:
 
 
 def _with_pair(cursor: Cursor) -> tuple[str, str]:
-    """One of openLooKeng's properties; key and value may stand in quotes of either kind or in none."""
+    """Parse one of openLooKeng's properties; key and value may be in single quotes, in double quotes or unquoted."""
     key = cursor.string(escapes=False) if cursor.token.kind == "string" else ".".join(cursor.path())
     cursor.expect("=")
     if cursor.token.kind == "string":
         return _checked(key.lower(), cursor.string(escapes=False))
     if cursor.token.kind not in ("word", "name", "number"):
         raise cursor.mismatch("a value")
-    return _checked(key.lower(), cursor.take().text)
+    return _checked(key.lower(), cursor.advance().text)
 
 
 def _checked(key: str, value: str) -> tuple[str, str]:
-    """A property, if openLooKeng and we take its value; those that only openLooKeng heeds are kept as they are."""
+    """Validate a property as openLooKeng does and return it; those without meaning for hive_bitmap are kept."""
     match key:
         case "level" if value.upper() not in ("STRIPE", "UNDEFINED"):
             raise InvalidProperty(f"BITMAP does not support specified index level: {value!r}; it takes 'stripe'")

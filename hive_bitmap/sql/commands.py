@@ -1,4 +1,4 @@
-"""From statements to what they say: each is done through the Python functions of `index`, and answers with a frame."""
+"""Execute index statements, by the same functions as the Python API; each returns a DataFrame."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 
 def run(spark: SparkSession, statement: Statement) -> DataFrame:
-    """Do what a statement says: a frame of indexes for SHOW INDEX, else one without columns.
+    """Execute a statement and return its result: the indexes for SHOW INDEX, else a DataFrame without columns.
 
-    Raises what the functions of `index` raise; where the case is the same, in the words of Hive and openLooKeng.
+    Raises what the functions of the Python API raise; where Hive or openLooKeng have the same error, with its text.
     """
     match statement:
         case CreateIndex():
@@ -66,7 +66,7 @@ def run(spark: SparkSession, statement: Statement) -> DataFrame:
 
 
 def columns(statement: Statement) -> tuple[str, ...]:
-    """The columns of what a statement answers, all of them strings."""
+    """Return the names of the result's columns, which are all strings."""
     match statement:
         case ShowIndexes(table=None):
             return OPENLOOKENG_COLUMNS
@@ -76,7 +76,7 @@ def columns(statement: Statement) -> tuple[str, ...]:
 
 
 def is_elsewhere(spark: SparkSession, statement: Statement) -> bool:
-    """Whether a statement is about another catalog than the session's own, by its name or as the current one."""
+    """Whether a statement is about another catalog than the session's own: one that it names, or the current one."""
     match statement:
         case DropDatabase(catalog=catalog):
             pass
@@ -99,15 +99,15 @@ def _rebuild(spark: SparkSession, statement: RebuildIndex) -> None:
             f"Unable to update index. Index table '{table.replace('`', '')}' may have been dropped from outside. "
             "Index should also be dropped."
         )
-    partition = _spelled(metastore.describe(spark, table), statement.partition) if statement.partition else None
+    partition = _canonical(metastore.describe(spark, table), statement.partition) if statement.partition else None
     build.rebuild(spark, table, [statement.name], partition=partition)
 
 
-def _spelled(base: Table, spec: Spec) -> dict[str, str | None]:
-    """The values of a partition as the metastore writes them: of an integer column 1 for 01."""
-    whole = [column.name.lower() for column in base.partition_columns if column.type in INTEGERS]
+def _canonical(base: Table, spec: Spec) -> dict[str, str | None]:
+    """Return the values of a partition as the metastore writes them: in an integer column 1 instead of 01."""
+    integers = [column.name.lower() for column in base.partition_columns if column.type in INTEGERS]
     return {
-        name: str(int(value)) if name.lower() in whole and value and re.fullmatch("-?[0-9]+", value) else value
+        name: str(int(value)) if name.lower() in integers and value and re.fullmatch("-?[0-9]+", value) else value
         for name, value in spec
     }
 
@@ -124,23 +124,29 @@ def _drop(spark: SparkSession, statement: DropIndex) -> None:
 
 
 def _require_covered(spark: SparkSession, base: Table, definition: Definition, where: Where) -> None:
-    """Raise NotFound if an index that was made for some partitions is to lose others; as there, all of them or none."""
+    """Raise NotFound if partitions are to be dropped from an index that it does not cover.
+
+    As in openLooKeng, either all partitions of the condition are dropped or none.
+    """
     if not definition.where:
         return
     known = [partition.values for partition in metastore.partitions(spark, base)]
-    held, lost = (covered(spark, base, text, known) for text in (definition.where, where.sql))
+    covered_flags, dropped_flags = (covered(spark, base, text, known) for text in (definition.where, where.sql))
     names = [column.name for column in base.partition_columns]
-    strange = [
+    missing = [
         table_info.partition_name(names, values)
-        for values, holds, loses in zip(known, held, lost, strict=True)
-        if loses and not holds
+        for values, is_covered, is_dropped in zip(known, covered_flags, dropped_flags, strict=True)
+        if is_dropped and not is_covered
     ]
-    if strange:
-        raise NotFound(f"Index '{definition.name}' does not contain partitions: {', '.join(strange)}")
+    if missing:
+        raise NotFound(f"Index '{definition.name}' does not contain partitions: {', '.join(missing)}")
 
 
 def _table_of(spark: SparkSession, statement: RebuildIndex | SetProperties | RenameIndex | DropIndex) -> str | None:
-    """The table of the index, as Spark reads its name; None where there is no such index and IF EXISTS was said."""
+    """Return the SQL name of the index's table; None if there is no such index and the statement has IF EXISTS.
+
+    Otherwise raises NotFound, or InvalidStatement if the statement names no table and several have such an index.
+    """
     name = statement.name
     if statement.table is not None:
         table = statement.table.sql_name
@@ -153,24 +159,27 @@ def _table_of(spark: SparkSession, statement: RebuildIndex | SetProperties | Ren
         if name in known:
             return table
         missing = NotFound.of("index", name, known, f"table {statement.table}")
-        said = f"Invalid index {name}: {missing}"
+        reason = f"Invalid index {name}: {missing}"
     else:
         database = spark.catalog.currentDatabase()
-        all_of_them = [index.definition for index in catalog.indexes_of_database(spark, database)]
-        found = [definition for definition in all_of_them if definition.name == name]
+        definitions = [index.definition for index in catalog.indexes_of_database(spark, database)]
+        found = [definition for definition in definitions if definition.name == name]
         if len(found) == 1:
             return f"{quote(database)}.{quote(found[0].table)}"
         if found:
             tables = ", ".join(definition.table for definition in found)
             raise InvalidStatement(f"Index '{name}' is on several tables of {database}: {tables}; say {name} ON table")
-        said = f"Index '{name}' does not exist" + suggestion(name, [definition.name for definition in all_of_them])
+        reason = f"Index '{name}' does not exist" + suggestion(name, [definition.name for definition in definitions])
     if statement.if_exists:
         return None
-    raise NotFound(said)
+    raise NotFound(reason)
 
 
 def drop_indexes(spark: SparkSession, statement: DropTable | DropDatabase) -> None:
-    """The indexes that go along with what a statement drops. Raises Unsupported where that is an index table."""
+    """Drop the indexes of the table, or of all tables of the database, that a statement drops.
+
+    Raises Unsupported if the table is an index table.
+    """
     match statement:
         case DropTable():
             _drop_indexes_of_table(spark, statement)
@@ -179,28 +188,27 @@ def drop_indexes(spark: SparkSession, statement: DropTable | DropDatabase) -> No
 
 
 def _drop_table(spark: SparkSession, statement: DropTable) -> None:
-    """The indexes first, then the table, by Spark's own DROP TABLE."""
+    """Drop the indexes, then the table by Spark's own DROP TABLE."""
     _drop_indexes_of_table(spark, statement)
     exists, purge = "IF EXISTS " if statement.if_exists else "", " PURGE" if statement.purge else ""
     spark.sql(f"{metastore.OURS} DROP TABLE {exists}{statement.table.sql_name}{purge}")
 
 
 def _drop_indexes_of_table(spark: SparkSession, statement: DropTable) -> None:
-    """A temporary view of that name has no index."""
     name = statement.table.sql_name
     try:
         base, indexes = catalog.find(spark, name)
     except NotFound:
-        base, indexes = None, []  # Spark says what it says of a table that is not there
+        base, indexes = None, []  # Spark's DROP TABLE reports the missing table
     if base is not None and from_table(base) is not None:
         raise Unsupported(f"The table {base.full_name} is an index table. Please do drop index instead.")
-    if base is None or base.kind != "TEMPORARY":
+    if base is None or base.kind != "TEMPORARY":  # a temporary view of that name has no index
         for index in indexes:
             drop.drop(spark, name, index.definition.name)
 
 
 def _drop_database(spark: SparkSession, statement: DropDatabase) -> None:
-    """The indexes with their files, which Spark would leave, then the database."""
+    """Drop the indexes with their files, which Spark would leave behind, then the database."""
     _drop_indexes_of_database(spark, statement)
     exists = "IF EXISTS " if statement.if_exists else ""
     spark.sql(f"{metastore.OURS} DROP DATABASE {exists}{quote(statement.name)} CASCADE")

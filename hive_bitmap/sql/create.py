@@ -1,4 +1,4 @@
-"""CREATE INDEX, done: in Hive an index belongs to its table, in openLooKeng its name is one of the whole database."""
+"""Execute CREATE INDEX. In Hive the name of an index is unique in its table, in openLooKeng in the whole database."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _SAME_CONTENT = "Index with same (table,column,indexType) already exists"
 
 
 def create(spark: SparkSession, statement: CreateIndex) -> None:
-    """Build the index that a statement describes, or let one that is there cover more partitions.
+    """Build the index that a statement describes, or let an existing index of openLooKeng's cover more partitions.
 
-    Raises AlreadyExists, NotFound and Unsupported in the words of the statement's dialect, and what `build` raises.
+    Raises AlreadyExists, NotFound and Unsupported with the texts of the statement's dialect, and what `build` raises.
     """
     base = _base(spark, statement)
-    format_of(base)  # a view is refused as one, not for the columns that nobody told us
+    format_of(base)  # refuses a view as such; its columns, which may be unknown, would be reported missing otherwise
     _require_columns(base, statement)
     if statement.dialect is Dialect.OPENLOOKENG:
         existing = catalog.indexes_of_database(spark, base.database)
-        if not _is_free(existing, base, statement):
-            _merge(spark, existing, base, statement)
+        if not _is_name_free(existing, base, statement):
+            _extend(spark, existing, base, statement)
             return
     index_table = statement.index_table
     if index_table is not None and (index_table.database or base.database).lower() != base.database:
@@ -76,20 +76,20 @@ def _base(spark: SparkSession, statement: CreateIndex) -> Table:
 
 
 def _require_columns(base: Table, statement: CreateIndex) -> None:
-    """Raise NotFound for a column that is not there, and Unsupported for WHERE on one that is no partition column."""
+    """Raise NotFound for a missing column, and Unsupported for WHERE on a column that is no partition column."""
     for name in statement.columns:
         try:
             find((*base.columns, *base.partition_columns), name, f"table {base.full_name}")
         except NotFound as e:
-            said = "Check the index columns, they should appear in the table being indexed."
+            text = "Check the index columns, they should appear in the table being indexed."
             if statement.dialect is Dialect.OPENLOOKENG:
-                said = f"Column '{name}' cannot be resolved:"
-            raise NotFound(f"{said} {e}") from e
+                text = f"Column '{name}' cannot be resolved:"
+            raise NotFound(f"{text} {e}") from e
     require_partition_columns(base, statement.where)
 
 
 def require_partition_columns(base: Table, where: Where | None) -> None:
-    """Raise Unsupported for a condition that names a column which is no partition column of the table."""
+    """Raise Unsupported if a condition names a column that is no partition column of the table."""
     known = [column.name.lower() for column in base.partition_columns]
     for name in where.columns if where else ():
         if name.lower() not in known:
@@ -99,8 +99,11 @@ def require_partition_columns(base: Table, where: Where | None) -> None:
             )
 
 
-def _is_free(existing: list[Index], base: Table, statement: CreateIndex) -> bool:
-    """Whether no index of the database has the name, as openLooKeng has it; AlreadyExists if one has the content."""
+def _is_name_free(existing: list[Index], base: Table, statement: CreateIndex) -> bool:
+    """Whether no index of the database has the statement's name.
+
+    If so, raises AlreadyExists if an index of another name has the same table, columns and type, as openLooKeng does.
+    """
     if any(index.definition.name == statement.name for index in existing):
         return False
     for index in existing:
@@ -109,9 +112,13 @@ def _is_free(existing: list[Index], base: Table, statement: CreateIndex) -> bool
     return True
 
 
-def _merge(spark: SparkSession, existing: list[Index], base: Table, statement: CreateIndex) -> None:
-    """Let the index of that name cover the partitions too, if it is the same but for them; else AlreadyExists."""
-    said = f"Index '{statement.name}' already exists"
+def _extend(spark: SparkSession, existing: list[Index], base: Table, statement: CreateIndex) -> None:
+    """Let the existing index of that name also cover the partitions of the statement's WHERE.
+
+    Raises AlreadyExists if it differs in table, columns or type, if it or the statement has no WHERE, or if it covers
+    one of the partitions already; with IF NOT EXISTS it is then left as it is.
+    """
+    reason = f"Index '{statement.name}' already exists"
     for index in existing:
         before, where = index.definition, statement.where
         if before.name != statement.name or not _same_content(before, base, statement):
@@ -125,9 +132,9 @@ def _merge(spark: SparkSession, existing: list[Index], base: Table, statement: C
                 alter.extend(spark, base.sql_name, before.name, where.sql)
                 return
         if before.where or where:
-            said = f"{_SAME_CONTENT} and partition(s) contain conflicts"
+            reason = f"{_SAME_CONTENT} and partition(s) contain conflicts"
     if not statement.if_not_exists:
-        raise AlreadyExists(said)
+        raise AlreadyExists(reason)
 
 
 def _same_content(definition: Definition, base: Table, statement: CreateIndex) -> bool:

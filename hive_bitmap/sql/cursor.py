@@ -1,4 +1,4 @@
-"""Reading the tokens of an index statement one behind the other."""
+"""The token stream of an index statement, for parsing by recursive descent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", 
 
 
 class Cursor:
-    """A place in the tokens of one statement. What stands where something else should is an InvalidStatement."""
+    """A position in the tokens of one statement. Methods raise InvalidStatement for an unexpected token.
+
+    A word or symbol matches a token if it equals the token's `key`, in which words are in upper case.
+    """
 
     def __init__(self, text: str) -> None:
         parts = split(text)
@@ -28,54 +31,54 @@ class Cursor:
         self.text = parts[0].in_place
         try:
             self._tokens = tokenize(self.text)
-        except InvalidPredicate as e:  # what `split` takes for closed and this lexer does not
+        except InvalidPredicate as e:  # `split` and this lexer differ on what closes a quote or comment
             raise InvalidStatement(str(e)) from e
         self._at = 0
 
     @property
     def token(self) -> Token:
-        """The next token; behind the last one, one of kind `end`."""
+        """The next token; at the end of the statement one of kind `end`."""
         return self._tokens[self._at] if self._at < len(self._tokens) else _END
 
-    def sees(self, *words: str) -> bool:
-        """Whether these words or symbols come next."""
+    def next_is(self, *words: str) -> bool:
+        """Whether these words or symbols come next, in this order."""
         return tuple(token.key for token in self._tokens[self._at : self._at + len(words)]) == words
 
-    def took(self, *words: str) -> bool:
-        """Step behind these words or symbols, if they come next."""
-        if not self.sees(*words):
+    def accept(self, *words: str) -> bool:
+        """Consume these words or symbols if they come next; return whether they did."""
+        if not self.next_is(*words):
             return False
         self._at += len(words)
         return True
 
     def expect(self, *words: str) -> None:
-        """Step behind these words or symbols, which must come next."""
+        """Consume these words or symbols, which must come next."""
         for word in words:
-            if not self.took(word):
+            if not self.accept(word):
                 raise self.mismatch(word)
 
-    def take(self) -> Token:
-        """Step behind the next token, whatever it is."""
+    def advance(self) -> Token:
+        """Consume the next token, whatever it is, and return it."""
         token = self.token
         self._at += 1
         return token
 
     def mismatch(self, *expected: str) -> InvalidStatement:
-        """The error that says what stands here, and what may."""
-        return self.refusal(f"mismatched input '{self.token.text}', expecting {' or '.join(expected)}")
+        """Return an error that names the next token and what was expected instead."""
+        return self.error(f"mismatched input '{self.token.text}', expecting {' or '.join(expected)}")
 
-    def refusal(self, reason: str) -> InvalidStatement:
-        """The error that says why not, with the place."""
+    def error(self, reason: str) -> InvalidStatement:
+        """Return an error with this reason, and line and column of the next token."""
         offset = self.token.start if self.token is not _END else len(self.text)
         return syntax_error(self.text, offset, reason)
 
     def end(self, *expected: str) -> None:
-        """Nothing may be left; `expected` are the clauses that might have come."""
+        """Require the end of the statement; `expected` are the clauses that could follow here, for the error."""
         if self.token is not _END:
             raise self.mismatch(*expected, "the end")
 
     def name(self) -> str:
-        """An identifier: a word, or anything in backticks or (openLooKeng) double quotes."""
+        """Consume an identifier: a word, or anything in backticks or (openLooKeng) double quotes."""
         token = self.token
         if token.kind not in ("word", "name") and not (token.kind == "string" and token.text[0] == '"'):
             raise self.mismatch("a name")
@@ -85,49 +88,49 @@ class Cursor:
         name = token.text[1:-1].replace("``", "`") if token.text[0] == "`" else token.text[1:-1]
         if not name:
             self._at -= 1
-            raise self.refusal("a name cannot be empty")
+            raise self.error("a name cannot be empty")
         return name
 
     def path(self) -> tuple[str, ...]:
-        """The parts of a dotted name."""
+        """Consume a dotted name and return its parts."""
         parts = [self.name()]
-        while self.took("."):
+        while self.accept("."):
             parts.append(self.name())
         return tuple(parts)
 
     def table(self) -> TableName:
-        """A table: its name, behind a database and a catalog where the text has them."""
+        """Consume the name of a table, with or without its database and catalog."""
         start = self._at
         parts = self.path()
         if len(parts) > 3:
             self._at = start
-            raise self.refusal(f"a table is [catalog.][database.]table, and this name has {len(parts)} parts")
+            raise self.error(f"a table is [catalog.][database.]table, and this name has {len(parts)} parts")
         return TableName(*reversed(parts))
 
     def string(self, *, escapes: bool = True) -> str:
-        """The value of a quoted string; a quote in it is written twice, or (with `escapes`) behind a backslash."""
+        """Consume a quoted string and return its value; a quote in it is doubled or, with `escapes`, backslashed."""
         if self.token.kind != "string":
             raise self.mismatch("a quoted string")
-        first = self.take()
+        first = self.advance()
         quote, pieces, end = first.text[0], [first.text[1:-1]], first.end
         while self.token.kind == "string" and self.token.start == end and self.token.text[0] == quote:
             pieces.append(self.token.text[1:-1])
-            end = self.take().end
+            end = self.advance().end
         return quote.join(map(_unescaped, pieces) if escapes else pieces)
 
     def items(self, item: Callable[[], _Item]) -> tuple[_Item, ...]:
-        """A list in parentheses, of one item or more."""
+        """Consume a list in parentheses, whose items, at least one, are consumed by `item`."""
         self.expect("(")
         found = [item()]
-        while self.took(","):
+        while self.accept(","):
             found.append(item())
-        if not self.took(")"):
+        if not self.accept(")"):
             raise self.mismatch(",", ")")
         return tuple(found)
 
 
 def _unescaped(text: str) -> str:
-    """As Hive and Spark read a string."""
+    """Resolve backslash escapes as Hive and Spark do."""
     return _ESCAPE.sub(lambda found: _escaped(found[1]), text) if "\\" in text else text
 
 

@@ -1,9 +1,9 @@
-"""The entry point for SQL alone: `CREATE TEMPORARY VIEW v USING hive_bitmap OPTIONS (table 'db.t', predicate '..')`.
+"""A Spark data source: `CREATE TEMPORARY VIEW v USING hive_bitmap OPTIONS (table 'db.t', predicate '..')`.
 
-The predicate is an option, for all of the view: `pushFilters` is not overridden, since Spark (4.1 to 4.3) keeps what
-was pushed once for other scans of the same view. The rows that are read are asked the predicate again, by Arrow, so
-only predicates that need no Spark for that are taken. As with a view over a path, the files are those that were there
-when the view was first read; if any came, went or changed since, reading fails rather than show other rows.
+The predicate is an option of the view, and `pushFilters` is not overridden: Spark 4.1 to 4.3 keeps what was pushed down
+for one scan and uses it in other scans of the same view. Tasks filter the rows that they read by the predicate again,
+with Arrow, so predicates that only Spark can evaluate are refused. As with a view over a path, the files are those that
+existed when the view was first read; reading fails if any was added, removed or changed since.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ OPTIONS = ("table", "predicate")
 
 @dataclass(frozen=True)
 class Piece(InputPartition):
-    """What a task does: read a pickled ReadTask, or, without one, see that the files are still these.
+    """The work of a task: run a pickled ReadTask, or, if `task` is None, check that the table's files are unchanged.
 
-    Those in `folders`; and that `depth` levels below the table's folder there are no others than `below`.
+    The check requires that `folders` contain exactly `files`, and that `below` are all folders `depth` levels below
+    `home`, the table's own folder.
     """
 
     task: bytes | None
@@ -58,16 +59,16 @@ class Piece(InputPartition):
 
 
 def register(spark: SparkSession) -> None:
-    """Let SQL text of this session read tables through their indexes: `USING hive_bitmap OPTIONS (table, predicate)`.
+    """Register the data source: `USING hive_bitmap OPTIONS (table, predicate)` in SQL text of this session.
 
-    Plans are made in this process, which has to live as long as the views are used.
+    Plans are made in this process, which has to run for as long as the views are used.
     """
     address, secret = driver_link.serve(lambda *question: _answer(spark, *question))
     spark.dataSource.register(type("Registered", (BitmapSource,), {"address": address, "secret": secret}))
 
 
 class BitmapSource(DataSource):
-    """The rows of a table of which a predicate is TRUE, through its indexes."""
+    """The rows of a table of which a predicate is TRUE, read through its indexes."""
 
     address: driver_link.Address
     secret: bytes
@@ -90,7 +91,7 @@ class BitmapSource(DataSource):
 
 
 class BitmapReader(DataSourceReader):
-    """Reads what the driver planned."""
+    """Reads the pieces that the driver planned."""
 
     def __init__(
         self, schema: StructType, address: driver_link.Address, secret: bytes, table: str, predicate: str
@@ -108,17 +109,18 @@ class BitmapReader(DataSourceReader):
             return
         schema = arrow_schema(self.schema)
         for batch in read_task(pickle.loads(partition.task)):
-            found = batch.filter(pa.array(_true(partition.tree, batch)))
+            matching = batch.filter(pa.array(_true(partition.tree, batch)))
             yield pa.RecordBatch.from_arrays(
-                [column.cast(field.type) for column, field in zip(found.columns, schema, strict=True)], schema=schema
+                [column.cast(field.type) for column, field in zip(matching.columns, schema, strict=True)],
+                schema=schema,
             )
 
 
-def _answer(spark: SparkSession, what: str, table: str, predicate: str) -> Any:
-    """What the session knows: the table's schema, or the pieces to read."""
+def _answer(spark: SparkSession, wanted: str, table: str, predicate: str) -> Any:
+    """Return the table's schema if `wanted` is "schema", else the pieces to read."""
     request = Request(table, predicate)
     schema = analysed(spark, request).schema
-    return schema.jsonValue() if what == "schema" else _pieces(spark, request)
+    return schema.jsonValue() if wanted == "schema" else _pieces(spark, request)
 
 
 def _pieces(spark: SparkSession, request: Request) -> list[Piece]:
@@ -148,7 +150,7 @@ def _require_same_files(table: str, piece: Piece) -> None:
 
 
 def _below(folder: str, depth: int) -> set[str]:
-    """The visible folders that lie so many levels below, where partitions are made by default."""
+    """Return the visible folders `depth` levels below a folder, where Hive and Spark put partitions by default."""
     if not depth or not stores.exists(folder):
         return {folder}
     names = [name for name in stores.listing(folder).folders if is_visible(name)]
@@ -156,7 +158,7 @@ def _below(folder: str, depth: int) -> set[str]:
 
 
 def _true(node: Predicate, rows: pa.RecordBatch) -> Flags:
-    """Of which rows the predicate is TRUE."""
+    """Return a flag for each row: whether the predicate is TRUE of it."""
     match node:
         case Constant(value):
             return np.full(rows.num_rows, value is True)

@@ -1,7 +1,7 @@
-"""Plans for other processes of this machine: the driver answers, over the loopback, what only its session knows.
+"""Lets Spark's data source processes ask the driver, over the loopback interface, for what needs its session.
 
-Spark runs a Python data source in processes of its own, which have no session: neither metastore nor settings. So the
-driver that registered the source listens, for callers that hold its secret.
+Spark runs a Python data source in separate processes without a session, hence without metastore and settings. So the
+driver that registered the source listens for callers that know its secret.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Address = tuple[str, int]
 
 
 def serve(answer: Callable[..., Any]) -> tuple[Address, bytes]:
-    """Answer callers until this process ends; returns where, and the secret."""
+    """Answer callers in a thread until this process ends; returns the address and the secret."""
     secret = secrets.token_bytes(32)
     listener = Listener(("127.0.0.1", 0), authkey=secret)
     Thread(target=_accept, args=(listener, answer), name="hive_bitmap planning", daemon=True).start()
@@ -30,7 +30,7 @@ def serve(answer: Callable[..., Any]) -> tuple[Address, bytes]:
 
 
 def ask(address: Address, secret: bytes, *question: Any) -> Any:
-    """What the driver answers. Raises what it raised, and Unsupported where it cannot be reached."""
+    """Return the driver's answer. Raises what it raised, and Unsupported if it cannot be reached."""
     try:
         with Client(address, authkey=secret) as connection:
             connection.send(question)
@@ -50,7 +50,7 @@ def _accept(listener: Listener, answer: Callable[..., Any]) -> None:
         try:
             connection = listener.accept()
         except (OSError, EOFError, AuthenticationError) as e:
-            log.info("a caller was turned away: %s", e)
+            log.info("a connection was refused: %s", e)
             continue
         Thread(target=_reply, args=(connection, answer), daemon=True).start()
 
@@ -61,7 +61,7 @@ def _reply(connection: Connection, answer: Callable[..., Any]) -> None:
             found = answer(*connection.recv())
         except HiveBitmapError as e:
             found = e
-        except Exception as e:  # of whatever kind, the caller has to hear of it
+        except Exception as e:  # any error must reach the caller, who waits for an answer
             log.warning("planning failed", exc_info=True)
             found = HiveBitmapError(f"planning failed: {e}")
         connection.send(found)

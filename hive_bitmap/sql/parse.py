@@ -1,4 +1,4 @@
-"""From text to index statements, in Hive's words or openLooKeng's; whatever else there is belongs to Spark."""
+"""Parse index statements of Hive's and openLooKeng's dialects; all other statements are left to Spark."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ DATABASE_WORDS = ("DATABASE", "SCHEMA", "NAMESPACE")
 
 
 def parse(text: str) -> Statement | None:
-    """The index statement that the text is; None if it is another one, which Spark is to read.
+    """Parse an index statement; None for any other statement, which is for Spark to parse.
 
-    Raises InvalidStatement, with line and column, for an index statement that is not well formed; Unsupported,
-    InvalidProperty or NotFound for one that asks for what there is not.
+    DROP TABLE, and DROP DATABASE with CASCADE, count as index statements, since they drop indexes. Raises
+    InvalidStatement, with line and column, for a statement that is not well formed; Unsupported, InvalidProperty or
+    NotFound for an index type or property that does not exist here.
 
     >>> parse("DROP INDEX IF EXISTS i ON sales")
     DropIndex(name='i', table=TableName(name='sales', database='', catalog=''), if_exists=True, where=None)
@@ -36,15 +37,15 @@ def parse(text: str) -> Statement | None:
     """
     match first_words(text, 3):
         case ["CREATE", "INDEX", *_]:
-            return create_index(_behind(text, "CREATE", "INDEX"))
+            return create_index(_cursor_after(text, "CREATE", "INDEX"))
         case ["ALTER", "INDEX", *_]:
-            return _alter(_behind(text, "ALTER", "INDEX"))
+            return _alter(_cursor_after(text, "ALTER", "INDEX"))
         case ["DROP", "INDEX", *_]:
-            return _drop(_behind(text, "DROP", "INDEX"))
+            return _drop(_cursor_after(text, "DROP", "INDEX"))
         case ["UPDATE", "INDEX", *_]:
-            return _update(_behind(text, "UPDATE", "INDEX"))
+            return _update(_cursor_after(text, "UPDATE", "INDEX"))
         case ["SHOW", "INDEX" | "INDEXES", *_] | ["SHOW", "FORMATTED", "INDEX" | "INDEXES"]:
-            return _show(_behind(text, "SHOW"))
+            return _show(_cursor_after(text, "SHOW"))
         case ["DROP", "TABLE", *_]:
             return _drop_table(text)
         case ["DROP", word, *_] if word in DATABASE_WORDS:
@@ -53,52 +54,54 @@ def parse(text: str) -> Statement | None:
             return None
 
 
-def _behind(text: str, *words: str) -> Cursor:
+def _cursor_after(text: str, *words: str) -> Cursor:
     cursor = Cursor(text)
     cursor.expect(*words)
     return cursor
 
 
 def _alter(cursor: Cursor) -> Statement:
-    if_exists = cursor.took("IF", "EXISTS")
+    if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.name().lower()
     table = _on_table(cursor)
-    if cursor.took("RENAME"):
+    if cursor.accept("RENAME"):
         cursor.expect("TO")
         new_name = cursor.name().lower()
         cursor.end()
         return RenameIndex(name, new_name, table, if_exists)
     if table is None:
         raise cursor.mismatch("ON", "RENAME TO")
-    partition = _partition(cursor) if cursor.took("PARTITION") else ()
-    if cursor.took("REBUILD"):
+    partition = _partition(cursor) if cursor.accept("PARTITION") else ()
+    if cursor.accept("REBUILD"):
         cursor.end()
         return RebuildIndex(name, table, partition, if_exists)
-    if not cursor.took("SET", "IDXPROPERTIES"):
+    if not cursor.accept("SET", "IDXPROPERTIES"):
         raise cursor.mismatch("PARTITION", "REBUILD", "SET IDXPROPERTIES", "RENAME TO")
     pairs = index_properties(cursor)
     cursor.end()
-    return SetProperties(name, table, pairs, if_exists)  # of one partition, as in Hive, is of the whole index
+    return SetProperties(name, table, pairs, if_exists)  # as in Hive, PARTITION makes no difference here
 
 
 def _drop(cursor: Cursor) -> Statement | None:
-    if_exists = cursor.took("IF", "EXISTS")
+    if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.name().lower()
     table = _on_table(cursor)
     if table is not None and table.foreign:
         return None
-    condition = where(cursor) if cursor.took("WHERE") else None
+    condition = where(cursor) if cursor.accept("WHERE") else None
     cursor.end(*([] if table else ["ON"]), "WHERE")
     return DropIndex(name, table, if_exists, condition)
 
 
 def _update(cursor: Cursor) -> Statement | None:
-    """Spark's UPDATE changes a table, whose name may be INDEX too: it has SET behind the name, or behind an alias."""
+    """Parse what follows UPDATE INDEX; None if it is Spark's UPDATE of a table named INDEX, which has SET behind the
+    table's name or its alias.
+    """
     if cursor.token.key in (".", "SET", "AS"):
         return None
-    if_exists = cursor.took("IF", "EXISTS")
+    if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.name().lower()
-    if cursor.sees("SET"):
+    if cursor.next_is("SET"):
         return None
     table = _on_table(cursor)
     cursor.end(*([] if table else ["ON"]))
@@ -106,30 +109,30 @@ def _update(cursor: Cursor) -> Statement | None:
 
 
 def _show(cursor: Cursor) -> ShowIndexes:
-    formatted = cursor.took("FORMATTED")
-    cursor.take()  # INDEX or INDEXES
-    if not cursor.sees("ON") and not formatted:
-        cursor.took("IF", "EXISTS")  # an unknown name shows nothing anyway, as there
+    formatted = cursor.accept("FORMATTED")
+    cursor.advance()  # INDEX or INDEXES
+    if not cursor.next_is("ON") and not formatted:
+        cursor.accept("IF", "EXISTS")  # makes no difference: an unknown name shows nothing, as in openLooKeng
         name = cursor.name().lower() if cursor.token.kind != "end" else None
         cursor.end()
         return ShowIndexes(name=name)
     cursor.expect("ON")
     table = cursor.table()
-    if cursor.took("FROM") or cursor.took("IN"):
+    if cursor.accept("FROM") or cursor.accept("IN"):
         if table.database:
-            raise cursor.refusal(f"the database stands in {table} already")
+            raise cursor.error(f"the database stands in {table} already")
         table = TableName(table.name, cursor.name())
     cursor.end(*([] if table.database else ["FROM"]))
     return ShowIndexes(table)
 
 
 def _drop_table(text: str) -> DropTable | None:
-    """A form that is not understood is left to Spark, which tells what is wrong with it or knows better."""
+    """Parse DROP TABLE; None if it has another form, which Spark then executes or refuses."""
     try:
-        cursor = _behind(text, "DROP", "TABLE")
-        if_exists = cursor.took("IF", "EXISTS")
+        cursor = _cursor_after(text, "DROP", "TABLE")
+        if_exists = cursor.accept("IF", "EXISTS")
         table = cursor.table()
-        purge = cursor.took("PURGE")
+        purge = cursor.accept("PURGE")
         cursor.end()
     except InvalidStatement:
         return None
@@ -137,10 +140,10 @@ def _drop_table(text: str) -> DropTable | None:
 
 
 def _drop_database(text: str, word: str) -> DropDatabase | None:
-    """Without CASCADE Spark drops an empty database only, and that one has no index."""
+    """Parse DROP DATABASE .. CASCADE; None for other forms: without CASCADE Spark drops only empty databases."""
     try:
-        cursor = _behind(text, "DROP", word)
-        if_exists = cursor.took("IF", "EXISTS")
+        cursor = _cursor_after(text, "DROP", word)
+        if_exists = cursor.accept("IF", "EXISTS")
         *catalog, name = cursor.path()
         cursor.expect("CASCADE")
         cursor.end()
@@ -151,14 +154,14 @@ def _drop_database(text: str, word: str) -> DropDatabase | None:
 
 
 def _on_table(cursor: Cursor) -> TableName | None:
-    if not cursor.took("ON"):
+    if not cursor.accept("ON"):
         return None
-    cursor.took("TABLE")
+    cursor.accept("TABLE")
     return cursor.table()
 
 
 def _partition(cursor: Cursor) -> Spec:
-    """Hive's `(p=1, q='x')`."""
+    """Parse Hive's `(p=1, q='x')`."""
 
     def pair() -> tuple[str, str | None]:
         column = cursor.name()
@@ -169,17 +172,17 @@ def _partition(cursor: Cursor) -> Spec:
 
 
 def _value(cursor: Cursor) -> str | None:
-    """A partition's value as text; NULL may be named as Hive names its folder."""
+    """Parse a partition value and return it as text; None for NULL, also if written as the name of Hive's folder."""
     if cursor.token.key == "DATE":
-        cursor.take()
-    sign = "-" if cursor.took("-") else ""
+        cursor.advance()
+    sign = "-" if cursor.accept("-") else ""
     token = cursor.token
     if token.kind == "number":
-        return sign + cursor.take().text
-    if not sign and cursor.took("NULL"):
+        return sign + cursor.advance().text
+    if not sign and cursor.accept("NULL"):
         return None
     if not sign and token.key in ("TRUE", "FALSE"):
-        return cursor.take().text.lower()
+        return cursor.advance().text.lower()
     if sign or token.kind != "string":
         raise cursor.mismatch("a value")
     value = cursor.string()

@@ -1,6 +1,7 @@
-"""Scripts: where a statement ends, and the words that it begins with.
+"""Split SQL scripts into statements, and find the words that a statement begins with.
 
-Only quotes and comments are looked at, as Spark's lexer cuts them (comments nest), so any statement of Spark's passes.
+Only quotes and comments are recognized, by the rules of Spark's lexer (comments nest), so any statement of Spark's is
+accepted.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _COMMENT_EDGE = re.compile(r"/\*(?!\+)|\*/")
 
 @dataclass(frozen=True)
 class Part:
-    """A statement of a script, without the semicolon, and where it begins: line and column from 1."""
+    """A statement of a script, without its semicolon; line and column, counted from 1, are where it begins."""
 
     text: str
     line: int
@@ -35,20 +36,20 @@ class Part:
 
     @property
     def in_place(self) -> str:
-        """The text behind as many empty lines and blanks as precede it, so that errors tell places of the script."""
+        """The text after as many newlines and spaces as precede it, so that errors have the script's positions."""
         return "\n" * (self.line - 1) + " " * (self.column - 1) + self.text
 
 
 def split(text: str) -> list[Part]:
-    """The statements of a script, at each `;` outside quotes and comments; empty ones are left out.
+    """Split a script at each `;` outside quotes and comments, without empty statements.
 
-    Raises InvalidStatement where a quote or comment is not closed.
+    Raises InvalidStatement if a quote or comment is not closed.
 
     >>> [(part.text, part.line) for part in split("SELECT ';' -- a;b\\n; ;SHOW INDEX")]
     [("SELECT ';'", 1), ('SHOW INDEX', 2)]
     """
     parts = []
-    first = last = 0  # of the statement: its first character that counts, and the place behind the last one
+    first = last = 0  # of the statement without leading and trailing space: its start and its end
     for kind, start, end in [*_pieces(text), ("end", len(text), len(text))]:
         if kind == "unclosed":
             raise syntax_error(text, start, f"this {text[start:end]} is not closed")
@@ -62,7 +63,7 @@ def split(text: str) -> list[Part]:
 
 
 def is_complete(text: str) -> bool:
-    """Whether the text ends in a semicolon that ends a statement.
+    """Whether the text ends with a semicolon that terminates a statement, apart from space and comments.
 
     >>> is_complete("SELECT 1; -- done"), is_complete("SELECT ';")
     (True, False)
@@ -72,7 +73,7 @@ def is_complete(text: str) -> bool:
 
 
 def first_words(text: str, most: int) -> list[str]:
-    """The words that a statement begins with, in upper case, at most so many.
+    """Return the first words of a statement in upper case, at most `most` of them.
 
     >>> first_words("/* a */ create -- b\\n INDEX i ON t", 2)
     ['CREATE', 'INDEX']
@@ -87,13 +88,13 @@ def first_words(text: str, most: int) -> list[str]:
 
 
 def syntax_error(text: str, offset: int, reason: str) -> InvalidStatement:
-    """The error that tells where in the text, line and column from 1, and why."""
+    """Return an error with line and column, counted from 1, of an offset in the text, and the reason."""
     line, column = _place(text, offset)
     return InvalidStatement(f"line {line}, column {column}: {reason}")
 
 
 def _pieces(text: str) -> Iterator[tuple[str, int, int]]:
-    """Kind, start and end of each piece, one behind the other; a comment is space."""
+    """Yield kind, start and end of each piece of the text, in order; a comment is of kind `space`."""
     at = 0
     while found := _PIECE.match(text, at):
         kind, start, at = str(found.lastgroup), at, found.end()
@@ -104,7 +105,7 @@ def _pieces(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _comment_end(text: str, at: int) -> int:
-    """The offset behind the end of a comment, those inside it passed over; 0 if there is none."""
+    """Return the offset after the end of a comment that begins before `at`, nested ones included; 0 if it has none."""
     depth = 1
     for edge in _COMMENT_EDGE.finditer(text, at):
         depth += 1 if edge.group() == "/*" else -1

@@ -1,4 +1,4 @@
-"""What SHOW INDEX answers: Hive's six columns for the indexes of a table, openLooKeng's eleven for a database."""
+"""The result of SHOW INDEX: Hive's six columns for the indexes of a table, openLooKeng's eleven for a database."""
 
 from __future__ import annotations
 
@@ -29,36 +29,36 @@ OPENLOOKENG_COLUMNS = (
     "Memory Usage (Coordinator Only)",
     "Disk Usage (Coordinator Only)",
 )
-_PARTITIONS_WIDTH = 70  # characters of a line of the column Partitions
-_NOTHING_CACHED = "0 B"  # no coordinator holds indexes in memory, nor copies of them on its disk
+_PARTITIONS_WIDTH = 70  # characters in a line of the column Partitions
+_NOTHING_CACHED = "0 B"  # unlike in openLooKeng, no coordinator caches indexes in memory or on its disk
 
 
 def hive_listing(spark: SparkSession, table: str) -> DataFrame:
-    """The indexes of a table by name; raises NotFound for an unknown table."""
+    """Return the indexes of a table in Hive's columns. Raises NotFound for an unknown table."""
     base, indexes = catalog.table_and_indexes(spark, table)
     rows = [
         (d.name, base.name, ", ".join(d.column_names), d.index_table, d.type.lower(), d.comment)
         for d in (index.definition for index in indexes)
     ]
-    return spark.createDataFrame(rows, _texts(HIVE_COLUMNS))
+    return spark.createDataFrame(rows, _string_schema(HIVE_COLUMNS))
 
 
 def openlookeng_listing(spark: SparkSession, database: str, name: str | None) -> DataFrame:
-    """The indexes of a database by name, or those of one name; each with its state as it is now."""
+    """Return the indexes of a database, or those with this name, in openLooKeng's columns, each with its state now."""
     indexes = catalog.indexes_of_database(spark, database)
     wanted = [index for index in indexes if name is None or index.definition.name == name]
     tables = sorted({index.definition.table for index in wanted})
-    there = {table.name for table in metastore.describe_many(spark, database, tables)}
+    existing = {table.name for table in metastore.describe_many(spark, database, tables)}
     rows = [
-        _row(spark, status, table in there)
+        _row(spark, status, table in existing)
         for table in tables
         for status in show(spark, f"{quote(database)}.{quote(table)}")
         if name is None or status.definition.name == name
     ]
-    return spark.createDataFrame(sorted(rows), _texts(OPENLOOKENG_COLUMNS))
+    return spark.createDataFrame(sorted(rows), _string_schema(OPENLOOKENG_COLUMNS))
 
 
-def _row(spark: SparkSession, status: IndexStatus, table_is_there: bool) -> tuple[str, ...]:
+def _row(spark: SparkSession, status: IndexStatus, table_exists: bool) -> tuple[str, ...]:
     definition = status.definition
     return (
         definition.name,
@@ -67,7 +67,7 @@ def _row(spark: SparkSession, status: IndexStatus, table_is_there: bool) -> tupl
         ",".join(definition.column_names),
         definition.type,
         size(status.index_bytes),
-        _state(status) if table_is_there else "Table Deleted",
+        _state(status) if table_exists else "Table Deleted",
         _partitions(status),
         _properties(definition),
         _NOTHING_CACHED,
@@ -93,10 +93,10 @@ def _properties(definition: Definition) -> str:
 
 
 def _owner(spark: SparkSession, definition: Definition) -> str:
-    """Who made the index table, as far as the metastore tells."""
-    said = spark.sql(f"DESCRIBE TABLE EXTENDED {definition.sql_name} AS JSON").collect()[0][0]
-    return str(json.loads(said).get("owner", ""))
+    """Return the owner of the index table, "" if the metastore has none."""
+    description = spark.sql(f"DESCRIBE TABLE EXTENDED {definition.sql_name} AS JSON").collect()[0][0]
+    return str(json.loads(description).get("owner", ""))
 
 
-def _texts(columns: tuple[str, ...]) -> str:
+def _string_schema(columns: tuple[str, ...]) -> str:
     return ", ".join(f"{quote(name)} string" for name in columns)

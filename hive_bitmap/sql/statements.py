@@ -1,7 +1,7 @@
-"""Index statements as values: one set for Hive's words and openLooKeng's.
+"""Index statements as values, the same for Hive's and openLooKeng's dialects.
 
-Names of indexes are in lower case, as both keep them. A statement that names no table means the one index of that name
-in the current database.
+Names of indexes are in lower case, as both systems keep them. A statement without a table means the only index of that
+name in the current database.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import TypeAlias
 from hive_bitmap.metastore.table_info import quote
 
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
-Spec: TypeAlias = tuple[tuple[str, str | None], ...]  # of a partition: columns and values, None for NULL
+Spec: TypeAlias = tuple[tuple[str, str | None], ...]  # a partition: columns and their values, None for NULL
 
-OWN_CATALOGS = ("spark_catalog", "hive")  # Spark's name of the session's catalog, and the usual one in openLooKeng
+OWN_CATALOGS = ("spark_catalog", "hive")  # names of the session's own catalog, in Spark and usually in openLooKeng
 
 
 class Dialect(Enum):
-    """Whose words a statement is in, where the two have different rules."""
+    """The dialect of a statement, where Hive and openLooKeng have different rules."""
 
     HIVE = "Hive"
     OPENLOOKENG = "openLooKeng"
@@ -27,7 +27,7 @@ class Dialect(Enum):
 
 @dataclass(frozen=True)
 class TableName:
-    """A table as a statement names it; the parts that it leaves out are the session's current ones."""
+    """A table as a statement names it; without database or catalog, those are the session's current ones."""
 
     name: str
     database: str = ""
@@ -38,7 +38,7 @@ class TableName:
 
     @property
     def sql_name(self) -> str:
-        """The name as Spark reads it in the session's own catalog."""
+        """The quoted name for Spark SQL in the session's own catalog."""
         return ".".join(quote(part) for part in (self.database, self.name) if part)
 
     @property
@@ -49,7 +49,7 @@ class TableName:
 
 @dataclass(frozen=True)
 class Where:
-    """A condition on partition columns, in Spark's words, and the columns that it names."""
+    """A condition on partition columns, in Spark SQL, and the columns that it names."""
 
     sql: str
     columns: tuple[str, ...]
@@ -57,7 +57,7 @@ class Where:
 
 @dataclass(frozen=True)
 class CreateIndex:
-    """CREATE INDEX; `properties` are those of the index, `table_properties` further ones of its index table."""
+    """CREATE INDEX; `properties` belong to the index, `table_properties` are further ones of its index table."""
 
     name: str
     table: TableName
@@ -76,7 +76,7 @@ class CreateIndex:
 
 @dataclass(frozen=True)
 class RebuildIndex:
-    """Hive's ALTER INDEX .. REBUILD, of the whole index where `partition` is empty, and UPDATE INDEX."""
+    """Hive's ALTER INDEX .. REBUILD and openLooKeng's UPDATE INDEX; of the whole index if `partition` is empty."""
 
     name: str
     table: TableName | None = None
@@ -106,7 +106,7 @@ class RenameIndex:
 
 @dataclass(frozen=True)
 class DropIndex:
-    """DROP INDEX, of the whole index or of the partitions of which `where` is TRUE."""
+    """DROP INDEX, or with `where` only of the partitions of which that is TRUE."""
 
     name: str
     table: TableName | None = None
@@ -116,7 +116,7 @@ class DropIndex:
 
 @dataclass(frozen=True)
 class ShowIndexes:
-    """SHOW INDEX, of a table in Hive's columns; of the current database, or one index there, in openLooKeng's."""
+    """SHOW INDEX: with `table` in Hive's columns, else for the current database, or one name, in openLooKeng's."""
 
     table: TableName | None = None
     name: str | None = None
@@ -124,7 +124,7 @@ class ShowIndexes:
 
 @dataclass(frozen=True)
 class DropTable:
-    """DROP TABLE: the indexes of the table go with it."""
+    """DROP TABLE, which also drops the indexes of the table."""
 
     table: TableName
     if_exists: bool = False
@@ -133,7 +133,7 @@ class DropTable:
 
 @dataclass(frozen=True)
 class DropDatabase:
-    """DROP DATABASE .. CASCADE: the indexes of all its tables go with it."""
+    """DROP DATABASE .. CASCADE, which also drops the indexes of all its tables."""
 
     name: str
     catalog: str = ""

@@ -1,7 +1,7 @@
-"""openLooKeng's WHERE on partition columns, written anew in Spark's words.
+"""Translate openLooKeng's WHERE on partition columns to Spark SQL.
 
-There a name may stand in double quotes and a backslash in a string is itself; comparisons with `=` and IN, joined by
-OR, were all that it took. Here AND, NOT, ranges, BETWEEN and IS NULL are understood too.
+In openLooKeng a name may be in double quotes, and a backslash in a string is no escape. Its WHERE allowed only `=` and
+IN, joined by OR; this one also takes AND, NOT, ranges, BETWEEN and IS NULL.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hive_bitmap.sql.statements import Where
 _COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
 _TYPES = {"BIGINT", "INTEGER", "INT", "SMALLINT", "TINYINT", "REAL", "DOUBLE", "DECIMAL", "VARCHAR", "CHAR", "BOOLEAN"}
 _SPARK_TYPES = {"REAL": "FLOAT", "VARCHAR": "STRING", "CHAR": "STRING"}
-_DEEPEST = 50
+_MAX_DEPTH = 50
 _SUPPORTED = (
     "Unsupported WHERE expression. Only partition columns are supported, compared with literals (=, <>, <, <=, >, >=, "
     "IN, BETWEEN, IS NULL), joined by AND, OR and NOT, e.g. partition=1 or partition=2/partition in (1,2)"
@@ -24,7 +24,7 @@ _SUPPORTED = (
 
 
 def where(cursor: Cursor) -> Where:
-    """The condition that begins here, to the end of the statement; InvalidStatement says what is not understood."""
+    """Parse the condition from here to the end of the statement. Raises InvalidStatement for anything else."""
     condition = _Condition(cursor)
     sql = condition.alternatives(0)
     if cursor.token.kind != "end":
@@ -34,30 +34,30 @@ def where(cursor: Cursor) -> Where:
 
 @dataclass(frozen=True)
 class _Condition:
-    """What is to be read, and the columns met so far, each once."""
+    """A condition that is being parsed, and the columns that it names so far (a dict for its order)."""
 
     cursor: Cursor
     columns: dict[str, None] = field(default_factory=dict)
 
     def alternatives(self, depth: int) -> str:
-        if depth > _DEEPEST:
-            raise self.cursor.refusal(f"WHERE is nested deeper than {_DEEPEST} parentheses")
+        if depth > _MAX_DEPTH:
+            raise self.cursor.error(f"WHERE is nested deeper than {_MAX_DEPTH} parentheses")
         found = [self._conjunction(depth)]
-        while self.cursor.took("OR"):
+        while self.cursor.accept("OR"):
             found.append(self._conjunction(depth))
         return " OR ".join(found)
 
     def _conjunction(self, depth: int) -> str:
         found = [self._term(depth)]
-        while self.cursor.took("AND"):
+        while self.cursor.accept("AND"):
             found.append(self._term(depth))
         return " AND ".join(found)
 
     def _term(self, depth: int) -> str:
         negation = ""
-        while self.cursor.took("NOT"):
+        while self.cursor.accept("NOT"):
             negation += "NOT "
-        if not self.cursor.took("("):
+        if not self.cursor.accept("("):
             return negation + self._test()
         inner = self.alternatives(depth + 1)
         self._expect(")")
@@ -65,14 +65,14 @@ class _Condition:
 
     def _test(self) -> str:
         cursor, column = self.cursor, self._column()
-        if cursor.took("IS"):
-            negation = "NOT " if cursor.took("NOT") else ""
+        if cursor.accept("IS"):
+            negation = "NOT " if cursor.accept("NOT") else ""
             self._expect("NULL")
             return f"{column} IS {negation}NULL"
         if cursor.token.key in _COMPARISONS:
-            return f"{column} {cursor.take().key} {self._literal()}"
-        negation = "NOT " if cursor.took("NOT") else ""
-        if cursor.took("BETWEEN"):
+            return f"{column} {cursor.advance().key} {self._literal()}"
+        negation = "NOT " if cursor.accept("NOT") else ""
+        if cursor.accept("BETWEEN"):
             low = self._literal()
             self._expect("AND")
             return f"{column} {negation}BETWEEN {low} AND {self._literal()}"
@@ -82,7 +82,7 @@ class _Condition:
     def _literals(self) -> list[str]:
         self._expect("(")
         found = [self._literal()]
-        while self.cursor.took(","):
+        while self.cursor.accept(","):
             found.append(self._literal())
         self._expect(")")
         return found
@@ -97,17 +97,17 @@ class _Condition:
 
     def _literal(self) -> str:
         cursor = self.cursor
-        sign = "-" if cursor.took("-") else ""
+        sign = "-" if cursor.accept("-") else ""
         if cursor.token.kind == "number":
-            return sign + cursor.take().text
+            return sign + cursor.advance().text
         if sign:
             raise self.unsupported()
         if cursor.token.key in ("TRUE", "FALSE"):
-            return cursor.take().key
+            return cursor.advance().key
         if cursor.token.key in ("DATE", "TIMESTAMP"):
-            return f"{cursor.take().key} {self._string()}"
+            return f"{cursor.advance().key} {self._string()}"
         if cursor.token.key in _TYPES:
-            type = cursor.take().key
+            type = cursor.advance().key
             return f"CAST({self._string()} AS {_SPARK_TYPES.get(type, type)})"
         return self._string()
 
@@ -117,8 +117,8 @@ class _Condition:
         return literal(self.cursor.string(escapes=False))
 
     def _expect(self, word: str) -> None:
-        if not self.cursor.took(word):
+        if not self.cursor.accept(word):
             raise self.unsupported()
 
     def unsupported(self) -> InvalidStatement:
-        return self.cursor.refusal(f"mismatched input '{self.cursor.token.text}'. {_SUPPORTED}")
+        return self.cursor.error(f"mismatched input '{self.cursor.token.text}'. {_SUPPORTED}")

@@ -1,4 +1,4 @@
-"""The tables of `warehouse`, made once for each file of tests."""
+"""Fixtures: the tables of `warehouse`, created once for each test module, and the questions that Python is asked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A session whose current database holds the tables."""
+    """Return a session whose current database holds the tables."""
     with (
         warehouse.made(spark, tmp_path_factory.mktemp("catalyst")),
         under(spark, {"spark.sql.shuffle.partitions": "1"}),
@@ -27,7 +27,7 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.fixture
 def questions(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What the optimizer rule asks of Python from now on."""
+    """Return a list to which each question of the optimizer rule is added, in a test that uses this fixture."""
     asked: list[Any] = []
     answer_it = Planning.answer
 

@@ -1,4 +1,4 @@
-"""What Spark knows of a query that its text does not say: conditions derived, moved, folded and inferred."""
+"""Conditions that are not in the text of a query, but in Spark's plan: derived, pushed down, folded or inferred."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ NARROWED = {
 
 @pytest.fixture(scope="module")
 def more(tables: SparkSession) -> SparkSession:
-    """The tables, and a function in SQL."""
+    """Return the tables' session, with a SQL function `is_three`."""
     tables.sql("CREATE FUNCTION is_three(x INT) RETURNS BOOLEAN RETURN x = 3")
     return tables
 

@@ -1,4 +1,4 @@
-"""Base files that change under a plan of plain Spark: replaced, deleted, new; before planning, and behind it."""
+"""Base files that are replaced, deleted or added, before a query is planned or between planning and execution."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ QUERIES = ("SELECT id FROM {t} WHERE k = 3", "SELECT id FROM {t} WHERE k = 9", "
 
 
 def write(path: Path, seed: int, high: int = 7, rows: int = ROWS) -> None:
-    """A file of k, below `high`, and id in small blocks, in the place of any old one, at once."""
+    """Write a file of `k` (random, below `high`) and `id` in small blocks; an existing file is replaced atomically."""
     rng = np.random.default_rng(seed)
     keys, ids = pa.array(rng.integers(0, high, rows), pa.int32()), pa.array(rng.integers(0, 1 << 40, rows))
     made, new = pa.table({"k": keys, "id": ids}), path.with_name(f".{path.name}.new")
@@ -40,7 +40,7 @@ def write(path: Path, seed: int, high: int = 7, rows: int = ROWS) -> None:
 def files(
     request: pytest.FixtureRequest, spark: SparkSession, shared_database: str, tmp_path: Path
 ) -> tuple[str, list[Path]]:
-    """A table of four files with an index, and their paths; of the last one no row has k = 3."""
+    """Return an indexed table of four files, and their paths; no row of the last file has k = 3."""
     name, folder = f"{shared_database}.changing_{uuid4().hex[:8]}", tmp_path / "t"
     folder.mkdir()
     paths = [folder / f"{number}.{request.param}" for number in range(4)]
@@ -72,7 +72,7 @@ def test_files_that_changed_before_the_query(
 def test_files_that_are_replaced_behind_the_plan(
     spark: SparkSession, files: tuple[str, list[Path]], strategy: str, which: int
 ) -> None:
-    """The plan is made, then a file changes: what is read is what is there now."""
+    """A query that was planned before a file changed reads the file as it is now."""
     name, paths = files
     for query in QUERIES:
         with indexed(spark, strategy):
@@ -87,7 +87,7 @@ def test_files_that_are_replaced_behind_the_plan(
 
 @pytest.mark.parametrize("strategy", ["blocks", "files", "rows", "index only"])
 def test_files_of_the_same_size_and_time(spark: SparkSession, files: tuple[str, list[Path]], strategy: str) -> None:
-    """A file that was put back with the time that it had, of other rows in as many bytes, is another file."""
+    """A file with other rows, but of the same size and modification time, is recognized as another file."""
     name, paths = files
     before = paths[0].stat()
     content = bytearray(paths[0].read_bytes())
@@ -120,7 +120,7 @@ def test_a_second_collect_of_one_frame_counts_what_is_there(spark: SparkSession,
 def test_a_copy_of_the_table_is_not_its_index(
     spark: SparkSession, files: tuple[str, list[Path]], tmp_path: Path
 ) -> None:
-    """The folder is exchanged for another one of the same names."""
+    """The folder is replaced by another one with files of the same names."""
     name, paths = files
     other = tmp_path / "other"
     shutil.copytree(paths[0].parent, other)

@@ -1,4 +1,4 @@
-"""Conditions of Catalyst as predicates: three-valued logic against sqlite3, values of each type, what is refused."""
+"""Catalyst conditions as predicates: three-valued logic compared with sqlite3, values of all types, errors."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_values_have_the_types_of_their_columns() -> None:
 
 
 def test_expressions_that_read_alike_are_two() -> None:
-    """One may be of a view that was made under other settings."""
+    """Expressions of the same text may differ: one may come from a view that was created under other settings."""
     found = condition(["and", ["expression", "s", 0, "f(s)"], ["expression", "s", 1, "f(s)"]], COLUMNS)
     assert found.expressions == {SparkLeaf("f(s)", "s"): 0, SparkLeaf("f(s) (1)", "s"): 1}
 

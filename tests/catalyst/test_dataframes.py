@@ -1,4 +1,4 @@
-"""Queries of the DataFrame API, each beside its twin in SQL: the same rows, and the same scans through an index."""
+"""Each query of the DataFrame API gives the same rows, and the same scans through an index, as its twin in SQL."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ TWINS: dict[str, tuple[Twin, str]] = {
 
 @cache
 def expected(spark: SparkSession, name: str) -> Answer:
-    """Plain Spark's answer to a frame, which is that to its twin."""
+    """Return plain Spark's result of a query, after comparing it with that of its twin in SQL."""
     twin, text = TWINS[name]
     wanted = by_spark(spark, text)
     assert not difference(by_spark(spark, twin), wanted, ordered=name == "sorted")
@@ -150,7 +150,7 @@ def test_a_frame_is_its_twin(tables: SparkSession, name: str, strategy: str) -> 
 
 @pytest.mark.parametrize("strategy", ["", *FORCED])
 def test_however_a_frame_is_asked(tables: SparkSession, strategy: str, tmp_path: Path) -> None:
-    """Every action makes plans of its own."""
+    """Each action of a DataFrame, such as `count` and `collect`, makes a plan of its own."""
     wanted = by_spark(tables, "SELECT id, k, s FROM fact WHERE k = 3 AND j = 1 ORDER BY id")
     ids = [int(row.removeprefix("(").partition(",")[0]) for row in wanted.rows]
     with indexed(tables, strategy):

@@ -1,4 +1,4 @@
-"""A failure of ours inside the optimizer rule: the query is Spark's own, and a strict session is told."""
+"""If the optimizer rule fails, the query runs as plain Spark's; in a strict session the error is raised."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ if TYPE_CHECKING:
 
 NARROWING = "SELECT id FROM few WHERE k = 3"
 COUNTING = "SELECT k, count(*) AS n FROM few WHERE k < 5 GROUP BY k"
-STEPS = [  # a query, its strategy, and what is made to raise while it is planned
+STEPS = [  # a query, its strategy, and the function that is made to raise while it is planned
     (NARROWING, "blocks", catalog, "indexes_on"),
     (NARROWING, "blocks", deciding, "condition"),
     (NARROWING, "blocks", planning, "parse"),
     (NARROWING, "blocks", deciding, "prepare"),
     (NARROWING, "blocks", ranges, "choices"),
     (NARROWING, "rows", deciding, "narrow"),
-    (NARROWING, "files", deciding, "read_of_all"),
+    (NARROWING, "files", deciding, "read_figures"),
     (NARROWING, "blocks", deciding, "report"),
     (COUNTING, "index only", deciding, "prepare"),
     (COUNTING, "index only", counting, "is_countable"),
 ]
-EXECUTION = [(counting, "as_now"), (counting, "known_counts"), (planning, "batches")]  # of an answer that was planned
+# functions that are called when an answer from the index is executed
+EXECUTION = [(counting, "as_now"), (counting, "known_counts"), (planning, "batches")]
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""A scan that tests no indexed column is not asked about again, until indexes change."""
+"""Python is not asked again about a scan that tests no indexed column, until indexes change."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def asked(spark: SparkSession, database: str, questions: list[Any]) -> Iterator[list[Any]]:
-    """What Python was asked, of a table `t` with an index of `K`, while the rule is on and reads blocks."""
+    """Return the questions to Python about a table `t` with an index of `K`, while the strategy is `blocks`."""
     spark.sql("CREATE TABLE t USING parquet AS SELECT id, int(id % 7) AS K, int(id % 5) AS j FROM range(2000)")
     hive_bitmap.build(spark, "t", ["K"])
     with indexed(spark, "blocks"):

@@ -1,4 +1,4 @@
-"""The house rules on the Java half: packages of a purpose and a bounded size, whose imports go one way."""
+"""Rules for the Java sources: each package has a purpose and few classes, and imports only packages before it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import hive_bitmap
 
 JAVA = Path(hive_bitmap.__file__).parent / "catalyst" / "java"
 ROOT = "hive_bitmap.catalyst"
-# A package uses what stands before it.
+# A package may import those before it.
 ORDER = [f"{ROOT}.spark", f"{ROOT}.reading", f"{ROOT}.queries", f"{ROOT}.statements", ROOT]
 MOST_CLASSES = 20
 CLASSES = sorted(path for path in JAVA.rglob("*.java") if path.name != "package-info.java")
@@ -23,7 +23,7 @@ def package_of(path: Path) -> str:
 
 
 def packages_used(source: str) -> set[str]:
-    """The packages of ours whose classes are named by imports, or in full anywhere else."""
+    """Return the packages of hive_bitmap that a source imports from, or names a class of in full."""
     return set(NAMED.findall(source))
 
 

@@ -1,4 +1,4 @@
-"""What Spark's own reader is told of files and blocks."""
+"""The files and blocks that Spark's own reader is given to read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hive_bitmap.stores import FileStatus
 
 @given(st.lists(st.tuples(st.integers(1, 50), st.booleans()), max_size=12))
 def test_a_block_is_read_if_and_only_if_it_is_selected(blocks: list[tuple[int, bool]]) -> None:
-    """Of a block Spark looks at the middle (Parquet), or the first byte (ORC)."""
+    """Spark reads a block if the range has its middle (Parquet) or its first byte (ORC)."""
     lengths, selected = [length for length, _ in blocks], np.array([chosen for _, chosen in blocks], bool)
     starts = np.cumsum([4, *lengths])[:-1]
     found = _ranges(selected, starts, 4 + sum(lengths))

@@ -1,4 +1,4 @@
-"""A table of many partitions is looked up in some of them first, where a look at all may not pay."""
+"""In a table of many partitions, some are looked up first, if looking up all of them may not pay."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PARTITIONS = 24  # of 10,000 rows, so that footers weigh little
 
 @pytest.fixture(scope="module")
 def made(spark: SparkSession, shared_database: str) -> SparkSession:
-    """`half` is not selective, `rare` is; all rows whose `one` is 0 are in four partitions."""
+    """Create a table: conditions on `half` are not selective, on `rare` they are; `one` is 0 in four partitions."""
     spark.sql(
         "CREATE TABLE t USING parquet PARTITIONED BY (p) AS "
         "SELECT id, id div 24 % 2 AS half, id % 99991 AS rare, int(p > 3) AS one, p "
@@ -31,7 +31,7 @@ def made(spark: SparkSession, shared_database: str) -> SparkSession:
 
 @pytest.fixture
 def table(made: SparkSession, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
-    """The same, at prices at which it pays to look."""
+    """Return the same table, with prices at which a lookup pays."""
     monkeypatch.setattr(prices, "DIRECT_ROW", 1e-3)  # as if it were large
     for price in ("SPARK_BYTE", "DIRECT_BYTE"):
         monkeypatch.setattr(prices, price, {"parquet": 1e-3})

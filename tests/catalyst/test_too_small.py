@@ -1,4 +1,4 @@
-"""A scan that was too small to be worth a look is not asked about again, until something about it changes."""
+"""Python is not asked again about a scan that was too small for a lookup to pay, until something about it changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SUM = "SELECT sum(id) FROM t WHERE k = 3"
 
 @pytest.fixture
 def asked(spark: SparkSession, database: str, questions: list[Any]) -> Iterator[list[Any]]:
-    """What Python was asked, of a small table `t` with an index, while the rule is on."""
+    """Return the questions to Python about a small table `t` with an index, while the rule is on."""
     spark.sql("CREATE TABLE t USING parquet AS SELECT id, int(id % 7) AS k FROM range(2000)")
     hive_bitmap.build(spark, "t", ["k"])
     with indexed(spark):

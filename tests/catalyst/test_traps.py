@@ -1,4 +1,4 @@
-"""Plans in which a rule that replaces relations goes wrong: equal subtrees, caches, subqueries, partitions, streams."""
+"""Plans in which replacing relations easily goes wrong: equal subtrees, caches, subqueries, partitions, streams."""
 
 from __future__ import annotations
 
@@ -149,13 +149,13 @@ def test_adaptive_plans_and_dynamic_pruning(tables: SparkSession, adaptive: str,
 
 @cache
 def expected(spark: SparkSession, text: str) -> Answer:
-    """Plain Spark's answer about tables that no test changes, however it plans it."""
+    """Return plain Spark's result of a query, cached, since no test changes its tables."""
     return by_spark(spark, text)
 
 
 @pytest.mark.parametrize("table", ["part", "hive"])
 def test_partitions_are_pruned_as_without_the_rule(tables: SparkSession, table: str) -> None:
-    """Statically, and by the keys of the other side of a join."""
+    """Partitions are pruned both by a condition and dynamically, by the keys of the other side of a join."""
     static = f"SELECT id FROM {table} WHERE k = 3 AND day = 2"
     joined = f"SELECT p.id FROM {table} p JOIN dim d ON p.day = d.k WHERE d.name = 'n2' AND p.k = 3"
     settings = {
@@ -174,7 +174,7 @@ def test_partitions_are_pruned_as_without_the_rule(tables: SparkSession, table: 
 
 
 def read(frame: DataFrame, table: str) -> tuple[int, int]:
-    """The files and partitions that the scan of a table has read, by its own metrics."""
+    """Execute a query and return how many files and partitions the scan of a table has read, by the scan's metrics."""
     frame.collect()
     [scan] = [one for one in nodes(frame._jdf.queryExecution().executedPlan()) if f".{table}" in one.simpleString(999)]
     metrics = scan.metrics()
@@ -182,7 +182,7 @@ def read(frame: DataFrame, table: str) -> tuple[int, int]:
 
 
 def nodes(plan: object) -> Iterator[object]:
-    """The scans of files below a physical plan, which is not an adaptive one."""
+    """Yield the scans of a physical plan, which must not be adaptive."""
     found = plan.collectLeaves()  # type: ignore[attr-defined]
     for number in range(found.size()):
         if "Scan" in found.apply(number).nodeName():
@@ -278,7 +278,7 @@ def test_streams_are_left_alone(tables: SparkSession, tmp_path: Path) -> None:
 
 
 def test_batches_of_a_stream_may_ask(tables: SparkSession, tmp_path: Path) -> None:
-    """They run on a thread of the stream, under settings of its own session."""
+    """A stream runs its batches in a thread of its own, with the settings of a session of its own."""
     found: list[Answer] = []
     text = "SELECT id, note FROM orders WHERE k = 3"
     wanted = by_spark(tables, text)
@@ -374,7 +374,7 @@ def test_explaining_runs_nothing(tables: SparkSession) -> None:
 
 @pytest.fixture
 def changing(tables: SparkSession, tmp_path: Path) -> Iterator[Path]:
-    """The folder of the table `changing`, whose files Spark has listed and the index knows."""
+    """Create an indexed table `changing`, whose files Spark has listed, and yield its folder."""
     for number in range(4):
         warehouse.write(tmp_path / "changing" / f"{number}.parquet", number * 200, 200)
     tables.sql(f"CREATE TABLE changing ({warehouse.COLUMNS}) USING parquet LOCATION '{tmp_path / 'changing'}'")
@@ -416,7 +416,7 @@ def test_files_that_came_and_went(tables: SparkSession, changing: Path, strategy
 
 @pytest.mark.parametrize("strategy", ["", *FORCED])
 def test_a_plan_that_is_run_after_a_file_was_replaced(tables: SparkSession, changing: Path, strategy: str) -> None:
-    """It has the rows of before or of now, as Spark's would, and none is lost of the files that did not change."""
+    """The result has the old or the new rows of the changed file, as with plain Spark, and all rows of the others."""
     with indexed(tables, strategy):
         frame = tables.sql("SELECT g, count(*) AS n FROM changing WHERE g IN (2, 6, 9) GROUP BY g")
         frame._jdf.queryExecution().executedPlan()

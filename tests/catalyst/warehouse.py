@@ -1,8 +1,9 @@
 """Tables for the tests of the optimizer rule: small, of several files and blocks, some of them partitioned.
 
-`fact` is Parquet in four files of four row groups, sorted by `g`, so that files and blocks can be left out; `orders` is
-the same as ORC. `part` is partitioned by `day`, and so is `hive`, a table of Hive's that Spark reads by itself;
-`lines` is text of a SerDe. `dim` is small and has an index, `plain` is small and has none.
+`fact` is Parquet in four files of four row groups, sorted by `g`, so that files and blocks can be left out; `orders`
+has the same rows in ORC. `part` is a table of Spark's, partitioned by `day`; `hive` is a Hive table, partitioned
+likewise, that Spark reads with its own reader. `lines` is a text table that a SerDe reads. `dim` and `plain` are small,
+`dim` with an index and `plain` without.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ DAYS = range(1, 7)
 
 
 def rows(first: int, count: int) -> pa.Table:
-    """Rows with these ids; NULL is a key of `k` and `s`."""
+    """Return `count` rows whose ids begin with `first`; `k` and `s` have NULLs."""
     ids = range(first, first + count)
     return pa.table(
         {
@@ -43,7 +44,7 @@ def rows(first: int, count: int) -> pa.Table:
 
 
 def write(path: Path, first: int, count: int) -> None:
-    """A file of rows in small blocks."""
+    """Write rows as a Parquet or ORC file with small blocks."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".orc":
         orc.write_table(rows(first, count), path, stripe_size=1, batch_size=BLOCK)
@@ -53,7 +54,7 @@ def write(path: Path, first: int, count: int) -> None:
 
 @contextmanager
 def made(spark: SparkSession, folder: Path) -> Iterator[str]:
-    """A database with the tables, current meanwhile; what it is called."""
+    """Create a database with the tables, make it the current one, and yield its name; drop it at the end."""
     name, before = f"catalyst_{uuid4().hex[:8]}", spark.catalog.currentDatabase()
     spark.sql(f"CREATE DATABASE {name}")
     spark.catalog.setCurrentDatabase(name)

@@ -1,4 +1,4 @@
-"""Statements done on real tables: what SHOW INDEX says after them, and queries against Spark's full scan."""
+"""Index statements executed on real tables: SHOW INDEX after them, and queries compared with Spark's full scan."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def sales(spark: SparkSession, database: str) -> str:
 
 @pytest.fixture
 def by_day(spark: SparkSession, database: str) -> str:
-    "An ORC table with days 1 to 4 and a day NULL."
+    """Create an ORC table with partitions for days 1 to 4 and NULL."""
     spark.sql("CREATE TABLE by_day (id bigint, k string, n int) PARTITIONED BY (day int) STORED AS ORC")
     append(spark, "by_day", "IF(id % 5 = 0, NULL, CAST(id % 5 AS int))")
     return "by_day"

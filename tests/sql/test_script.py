@@ -1,4 +1,4 @@
-"""Splitting scripts, and the first words that decide whose a statement is."""
+"""Splitting scripts into statements, and finding a statement's first words."""
 
 from __future__ import annotations
 

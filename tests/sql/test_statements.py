@@ -1,4 +1,4 @@
-"""Text to values: each statement of hive.sql and openlookeng.sql, and what it is to be read as."""
+"""Each statement of hive.sql and openlookeng.sql is parsed to the value, or raises the error, that the file gives."""
 
 from __future__ import annotations
 

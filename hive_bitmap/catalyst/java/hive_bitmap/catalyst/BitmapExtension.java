@@ -16,11 +16,11 @@ import scala.runtime.AbstractFunction2;
 import scala.runtime.BoxedUnit;
 
 /**
- * {@code spark.sql.extensions=hive_bitmap.catalyst.BitmapExtension}: queries use indexes and index statements are done. A
- * Python process is started for that unless the driver is a Python that answers itself.
+ * Spark's entry point, {@code spark.sql.extensions=hive_bitmap.catalyst.BitmapExtension}: queries use indexes, and index
+ * statements are executed. Python answers both; a process is started for it unless the driver's own Python has registered.
  */
 public final class BitmapExtension extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
-    private static final Set<SparkSessionExtensions> KNOWN = Collections.newSetFromMap(new WeakHashMap<>());
+    private static final Set<SparkSessionExtensions> INJECTED = Collections.newSetFromMap(new WeakHashMap<>());
 
     @Override
     public BoxedUnit apply(SparkSessionExtensions extensions) {
@@ -29,10 +29,10 @@ public final class BitmapExtension extends AbstractFunction1<SparkSessionExtensi
         return BoxedUnit.UNIT;
     }
 
-    /** Let sessions of these extensions use indexes: new ones, and those that are there. */
+    /** Adds the rule, the strategy and the parser to the sessions of these extensions, once for each of them. */
     static void inject(SparkSessionExtensions extensions) {
-        synchronized (KNOWN) {
-            if (!KNOWN.add(extensions)) return;
+        synchronized (INJECTED) {
+            if (!INJECTED.add(extensions)) return;
         }
         Classes.load();
         extensions.injectPreCBORule(new AbstractFunction1<SparkSession, Rule<LogicalPlan>>() {

@@ -9,16 +9,16 @@ import java.util.function.BiFunction;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 
-/** What Python calls; an object, since py4j finds static methods only in the class loader of its own threads. */
+/** The methods that Python calls. Not static, since py4j looks for static methods in the class loader of its threads only. */
 public final class Bridge {
-    /** Let this session, and those that are made of it, ask Python about their queries. */
+    /** Lets this session, and sessions that are made from it, use indexes, with {@code python} to answer the rule. */
     public void enable(SparkSession session, BiFunction<Object, Object, Object> python) {
         BitmapExtension.inject(session.extensions());
-        Statements.into(session);
+        Statements.install(session);
         Planner.register(python);
     }
 
-    /** Ask nobody from now on. */
+    /** Switches the rule off in all sessions. */
     public void disable() {
         Planner.unregister();
     }
@@ -27,12 +27,12 @@ public final class Bridge {
         return !Planner.isAbsent();
     }
 
-    /** Forget which columns of tables are indexed. */
+    /** Clears the cache of indexed columns. */
     public void forgetIndexed() {
         IndexedColumns.clear();
     }
 
-    /** What is decided of each scan of a DataFrame that is planned now, a JSON object each. */
+    /** Plans a DataFrame and returns the decision on each of its scans, each a JSON object. */
     public List<String> reports(Dataset<?> frame) {
         return Reports.of(frame);
     }

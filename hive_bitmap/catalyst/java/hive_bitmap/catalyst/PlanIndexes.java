@@ -22,7 +22,7 @@ import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import scala.collection.immutable.Seq;
 
-/** From our leaves of a logical plan to what is executed. */
+/** The planner strategy: physical plans for the leaves that {@link UseIndexes} puts into logical plans. */
 public final class PlanIndexes extends SparkStrategy {
     private final SparkSession session;
 
@@ -30,16 +30,16 @@ public final class PlanIndexes extends SparkStrategy {
         this.session = session;
     }
 
-    /** Whether a plan, of nothing but filters and projections, reads a narrowed relation. */
+    /** Whether a plan consists of filters and projections over a narrowed relation. */
     private static boolean isNarrowed(LogicalPlan plan) {
-        LogicalPlan at = plan;
-        while (at instanceof Filter || at instanceof Project) at = Scala.list(at.children()).get(0);
-        return at instanceof LogicalRelation relation
+        LogicalPlan below = plan;
+        while (below instanceof Filter || below instanceof Project) below = Scala.list(below.children()).get(0);
+        return below instanceof LogicalRelation relation
                 && relation.relation() instanceof HadoopFsRelation files && Native.narrowing(files) != null;
     }
 
-    /** Spark's own physical plans with what is read of all around their scans. */
-    private static Seq<SparkPlan> shown(Seq<SparkPlan> plans) {
+    /** Wraps the scans in Spark's own physical plans, to show what they read. */
+    private static Seq<SparkPlan> wrapped(Seq<SparkPlan> plans) {
         List<SparkPlan> found = new ArrayList<>();
         for (SparkPlan plan : Scala.list(plans)) {
             found.add((SparkPlan) plan.transformUp(Scala.replacing(one ->
@@ -56,6 +56,6 @@ public final class PlanIndexes extends SparkStrategy {
         }
         if (plan instanceof IndexAnswer answer) return Scala.seq(List.of(new IndexAnswerExec(answer, answer.output())));
         if (plan instanceof KeyCounts counts) return Scala.seq(List.of(new KeyCountsExec(counts.output(), counts.rows())));
-        return isNarrowed(plan) ? shown(FileSourceStrategy.apply(plan)) : Scala.seq(List.of());
+        return isNarrowed(plan) ? wrapped(FileSourceStrategy.apply(plan)) : Scala.seq(List.of());
     }
 }

@@ -27,8 +27,9 @@ import org.apache.spark.sql.execution.columnar.InMemoryRelation;
 import org.apache.spark.sql.internal.SQLConf;
 
 /**
- * The optimizer rule: in place of scans of indexed tables it puts what Python decides. It runs before cost-based
- * optimization, where filters stand right above the relations and columns are pruned. Filters always stay.
+ * The optimizer rule: it replaces scans of indexed tables, and aggregations over them, as Python decides. It runs before
+ * cost-based optimization, when filters are pushed down to the relations and columns are pruned. It leaves all filters over
+ * narrowed scans in the plan.
  */
 public final class UseIndexes extends Rule<LogicalPlan> {
     private final SparkSession session;
@@ -40,8 +41,8 @@ public final class UseIndexes extends Rule<LogicalPlan> {
     @Override
     public LogicalPlan apply(LogicalPlan plan) {
         if (Planner.isPlanning()) return plan;
-        boolean away = Planner.isAbsent();
-        if (away && (!Helper.isInstalled() || Planner.isOff())) return plan;
+        boolean absent = Planner.isAbsent();
+        if (absent && (!Helper.isInstalled() || Planner.isOff())) return plan;
         Settings settings = Settings.of(SQLConf.get());
         if (!settings.enabled() && !Reports.areWanted() || plan.isStreaming()) return plan;
         if (Reports.areWanted()) reportCached(plan);
@@ -51,12 +52,12 @@ public final class UseIndexes extends Rule<LogicalPlan> {
             scans.removeIf(scan -> !Reports.areWanted() && IndexedColumns.areNone(scan.table));
             if (scans.isEmpty()) return plan;
             Inference.add(plan, scans);
-            for (Joins.Link link : Joins.links(plan, scans)) link.scan().links.add(link);
-            scans.removeIf(scan -> scan.conjuncts.isEmpty() && scan.aggregate == null && scan.links.isEmpty());
+            for (Joins.RuntimeFilter filter : Joins.runtimeFilters(plan, scans)) filter.scan().runtimeFilters.add(filter);
+            scans.removeIf(scan -> scan.conjuncts.isEmpty() && scan.aggregate == null && scan.runtimeFilters.isEmpty());
             scans.removeIf(Scan::asksForFiles);
             scans.removeIf(scan -> !Reports.areWanted() && (!IndexedColumns.mayServe(scan) || TooSmall.contains(scan)));
             if (scans.isEmpty() || asksForFiles(plan)) return plan;
-            if (away) {
+            if (absent) {
                 Helper.want(session);
                 Reports.away();
                 return plan;
@@ -73,7 +74,7 @@ public final class UseIndexes extends Rule<LogicalPlan> {
         }
     }
 
-    /** Tell of each relation whose rows are in the session's cache that it is left alone. */
+    /** Reports each relation that the session has cached as left alone. */
     private static void reportCached(LogicalPlan plan) {
         for (LogicalPlan leaf : Scala.list(plan.collectLeaves())) {
             if (!(leaf instanceof InMemoryRelation cached)) continue;
@@ -82,15 +83,15 @@ public final class UseIndexes extends Rule<LogicalPlan> {
         }
     }
 
-    /** Whether a query asks for the file of a row, or its place in it, which only Spark's own splits tell. */
+    /** Whether a query uses InputFileName and the like, which depend on how Spark itself splits files. */
     private static boolean asksForFiles(LogicalPlan plan) {
         return plan.exists(Scala.predicate(node -> Scala.list(node.expressions()).stream().anyMatch(expression ->
                 expression.exists(Scala.predicate(one -> one.getClass().getSimpleName().startsWith("InputFile"))))));
     }
 
     /**
-     * Add the scans below {@code plan}; {@code required} are the columns that are needed of it (null: all), and
-     * {@code aggregate} the aggregation above it if nothing but filters and projections lies between.
+     * Adds the scans below {@code plan} to {@code found}. {@code required} are the columns that are needed of it (null:
+     * all); {@code aggregate} is the aggregation above it if there are only filters and projections in between.
      */
     private static void collect(LogicalPlan plan, AttributeSet required, Aggregate aggregate, List<Scan> found) {
         if (Scan.isIndexable(plan)) {

@@ -1,2 +1,2 @@
-/** What Spark is extended by: the optimizer rule, the planner strategy, and what Python calls. */
+/** The extension of Spark: the optimizer rule, the planner strategy, and the methods that Python calls. */
 package hive_bitmap.catalyst;

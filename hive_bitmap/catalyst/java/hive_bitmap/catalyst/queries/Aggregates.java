@@ -57,41 +57,44 @@ import scala.collection.immutable.Seq$;
 import scala.collection.immutable.Seq;
 
 /**
- * Aggregations over one scan, computed from the distinct keys of its rows and how often each key occurs (its weight).
+ * Computes aggregations over one scan from the distinct keys of its rows and how often each key occurs (its weight).
  *
  * <p>{@code count(x)} is the sum of the weights of the keys whose {@code x} is not NULL, {@code sum(x)} that of
- * {@code x * weight}; MIN, MAX and what is DISTINCT do not depend on how often a key occurs. Aggregates over different
- * columns are computed each from the keys of its own columns (and the grouping's), and put together by group.
+ * {@code x * weight}; MIN, MAX and DISTINCT aggregates do not depend on the weights. Aggregates over different columns are
+ * computed from different keys, each from those of its own columns and the grouping's; their results are joined by group.
  */
 final class Aggregates {
     private static final List<DataType> INTEGERS =
             List.of(DataTypes.ByteType, DataTypes.ShortType, DataTypes.IntegerType, DataTypes.LongType);
-    private static final int MOST_DIGITS = 38;
+    private static final int MAX_DIGITS = 38;
     private static final String WEIGHT = "hive_bitmap_weight";
 
     private Aggregates() {}
 
-    /** Tell Python which keys are to be counted: {@code parts}, each a list of columns; or {@code why} it cannot be. */
+    /**
+     * Writes the aggregation of a scan to the question: {@code key_sets}, the sets of columns whose keys have to be counted,
+     * and {@code averaged}, the integer columns that it averages; or {@code why} keys and weights are not enough.
+     */
     static void describe(Scan scan, ObjectNode to) {
         try {
             Weighted weighted = Weighted.of(scan);
-            ArrayNode parts = to.putArray("parts");
+            ArrayNode keySets = to.putArray("key_sets");
             for (Part part : weighted.parts) {
-                ArrayNode one = parts.addArray();
-                for (Attribute key : part.keys) one.add(key.name());
+                ArrayNode columns = keySets.addArray();
+                for (Attribute key : part.keys) columns.add(key.name());
             }
-            ArrayNode means = to.putArray("means");
-            for (String column : weighted.means) means.add(column);
+            ArrayNode averaged = to.putArray("averaged");
+            for (String column : weighted.averaged) averaged.add(column);
         } catch (NotFromKeys e) {
             to.put("why", e.getMessage());
         }
     }
 
-    static IndexAnswer answered(Scan scan, String number, String label) {
-        return new IndexAnswer(Weighted.of(scan), scan.aggregate, number, label);
+    static IndexAnswer answered(Scan scan, String id, String label) {
+        return new IndexAnswer(Weighted.of(scan), scan.aggregate, id, label);
     }
 
-    /** The count of the rows of a plan. */
+    /** Returns the plan that counts the rows of a plan. */
     static Aggregate countOf(LogicalPlan rows) {
         List<NamedExpression> results = List.of(alias(countAll(), "count"));
         return new Aggregate(Scala.seq(List.of()), Scala.seq(results), rows, Option.empty());
@@ -104,23 +107,23 @@ final class Aggregates {
                 NamedExpression$.MODULE$.newExprId());
     }
 
-    /** An aggregation that keys and weights do not tell. */
+    /** An aggregation cannot be computed from keys and weights. */
     private static final class NotFromKeys extends RuntimeException {
         NotFromKeys(String reason) {
             super(reason, null, false, false);
         }
     }
 
-    /** Aggregates that are computed from the same keys. */
+    /** Aggregates that are computed from the same keys, and the columns of these keys. */
     private record Part(List<Attribute> keys, List<AggregateExpression> aggregates) {}
 
-    /** An aggregation over a scan, its expressions over the scan's own columns. */
+    /** An aggregation over a scan, with aliases of the projections in between replaced by the scan's own columns. */
     static final class Weighted {
         private final Scan scan;
         private final List<Expression> grouping;
         private final List<NamedExpression> results;
         final List<Part> parts;
-        final Set<String> means = new LinkedHashSet<>();
+        final Set<String> averaged = new LinkedHashSet<>();
 
         private Weighted(Scan scan, List<Expression> grouping, List<NamedExpression> results) {
             this.scan = scan;
@@ -184,9 +187,9 @@ final class Aggregates {
             }
             if (function instanceof Average && INTEGERS.contains(type)) {
                 if (!(argument instanceof Attribute column)) throw new NotFromKeys("a mean of an expression needs the rows");
-                means.add(column.name());
+                averaged.add(column.name());
             }
-            if (type instanceof DecimalType decimal && decimal.precision() + 18 > MOST_DIGITS) {
+            if (type instanceof DecimalType decimal && decimal.precision() + 18 > MAX_DIGITS) {
                 throw new NotFromKeys("a sum of " + type.sql() + " may be more than is exact");
             }
         }
@@ -195,11 +198,11 @@ final class Aggregates {
             return function.dataType().equals(DataTypes.FloatType) || function.dataType().equals(DataTypes.DoubleType);
         }
 
-        /** The result of the aggregation: from the counts of keys if Python has them, else by Spark from the table. */
+        /** Computes the aggregation from Python's counts of the keys; if it has none, Spark computes it from the table. */
         List<InternalRow> rows(SparkSession session, IndexAnswer answer) {
-            Counting counting = new Counting(session, scan, answer.number());
+            Counting counting = new Counting(session, scan, answer.id());
             List<String> unknown = unknown(session, counting);
-            if (unknown == null) return Planner.quietly(() -> Aggregates.executed(session, answer.original()));
+            if (unknown == null) return Planner.withoutRule(() -> Aggregates.executed(session, answer.original()));
             List<List<InternalRow>> found = new ArrayList<>();
             for (int at = 0; at < parts.size(); at++) {
                 KeyCounts keys = keyed(session, parts.get(at), counting.parts.get(at), unknown);
@@ -207,13 +210,13 @@ final class Aggregates {
             }
             List<Attribute> output = new ArrayList<>(groupOutput());
             for (Part part : parts) output.addAll(outputs(part));
-            return projected(session, merged(found), output);
+            return projected(merged(found), output);
         }
 
-        /** Have Python count; the files that Spark has to count itself, null where it is to count all. */
+        /** Has Python count the keys; returns the files that Spark has to count itself, null if it has to count all. */
         private static List<String> unknown(SparkSession session, Counting counting) {
             try {
-                return counting.unknown((String) Planner.call(session, counting).get());
+                return Counting.unknown((String) Planner.call(session, counting).get());
             } catch (java.util.concurrent.ExecutionException e) {
                 if (Settings.of(org.apache.spark.sql.internal.SQLConf.get()).strict()) throw new IllegalStateException(e.getCause());
                 Reports.failed(e.getCause());
@@ -227,7 +230,7 @@ final class Aggregates {
             }
         }
 
-        /** The counts of a part as a leaf, its columns under the ids of the keys; Spark counts the files in `unknown`. */
+        /** Returns the counts of a part as a leaf with the keys' expression ids; Spark counts the {@code unknown} files. */
         private KeyCounts keyed(SparkSession session, Part part, ArrowRows counts, List<String> unknown) {
             List<Attribute> output = new ArrayList<>();
             List<DataType> found = counts.types();
@@ -240,13 +243,13 @@ final class Aggregates {
             }
             List<InternalRow> rows = new ArrayList<>(counts.rows);
             if (!unknown.isEmpty()) {
-                LogicalPlan rest = countedBySpark(part, Native.only(scan, new LinkedHashSet<>(unknown)));
-                rows.addAll(Planner.quietly(() -> Aggregates.executed(session, rest)));
+                LogicalPlan rest = countedBySpark(part, Native.restrictedTo(scan, new LinkedHashSet<>(unknown)));
+                rows.addAll(Planner.withoutRule(() -> Aggregates.executed(session, rest)));
             }
             return new KeyCounts(Scala.seq(output), rows);
         }
 
-        /** The same counts of the rows of a relation that satisfy the scan's condition. */
+        /** Returns the plan by which Spark counts the keys of a part in a relation, under the scan's condition. */
         private LogicalPlan countedBySpark(Part part, LogicalPlan relation) {
             LogicalPlan rows = relation;
             for (Expression one : scan.conjuncts) rows = new Filter(one, rows);
@@ -255,20 +258,20 @@ final class Aggregates {
             return new Aggregate(Scala.seq(part.keys), Scala.seq(results), rows, Option.empty());
         }
 
-        /** The weighted aggregates of a part, behind the grouping: in the driver if there are few keys. */
+        /** Computes rows of the grouping and the aggregates of a part, without a Spark job if there are few keys. */
         private List<InternalRow> aggregated(SparkSession session, Part part, KeyCounts counts) {
             List<Attribute> input = new ArrayList<>(Scala.list(counts.output()));
             Attribute weight = input.get(part.keys.size());
             List<Expression> aggregates = new ArrayList<>();
             for (AggregateExpression one : part.aggregates) aggregates.add(weighted(one, weight));
-            if (counts.rows().size() <= DriverAggregation.MOST_ROWS && DriverAggregation.computes(aggregates)) {
+            if (counts.rows().size() <= DriverAggregation.MAX_ROWS && DriverAggregation.computes(aggregates)) {
                 return new DriverAggregation(input, grouping, aggregates).of(counts.rows());
             }
             List<NamedExpression> results = new ArrayList<>();
             for (Expression one : grouping) results.add(alias(one, "g" + results.size()));
             for (Expression one : aggregates) results.add(alias(one, "a" + results.size()));
             LogicalPlan plan = new Aggregate(Scala.seq(grouping), Scala.seq(results), counts, Option.empty());
-            return Planner.quietly(() -> Aggregates.executed(session, plan));
+            return Planner.withoutRule(() -> Aggregates.executed(session, plan));
         }
 
         private List<Attribute> groupOutput() {
@@ -283,7 +286,7 @@ final class Aggregates {
             return found;
         }
 
-        /** The rows of the parts put side by side, by group. */
+        /** Joins the rows of all parts by group. */
         private List<InternalRow> merged(List<List<InternalRow>> found) {
             if (found.size() == 1) return found.get(0);
             List<Attribute> groups = groupOutput();
@@ -310,8 +313,8 @@ final class Aggregates {
             return merged;
         }
 
-        /** The results of the aggregation, from rows of groups and aggregates. */
-        private List<InternalRow> projected(SparkSession session, List<InternalRow> rows, List<Attribute> output) {
+        /** Computes the output of the aggregation from rows of grouping and aggregates. */
+        private List<InternalRow> projected(List<InternalRow> rows, List<Attribute> output) {
             Map<Expression, Attribute> places = new HashMap<>();
             for (int at = 0; at < grouping.size(); at++) places.put(grouping.get(at).canonicalized(), output.get(at));
             int next = grouping.size();
@@ -332,13 +335,13 @@ final class Aggregates {
         }
     }
 
-    /** The rows of a plan. */
+    /** Executes a plan and returns its rows. */
     static List<InternalRow> executed(SparkSession session, LogicalPlan plan) {
         return Arrays.asList(((org.apache.spark.sql.classic.SparkSession) session).sessionState()
                 .executePlan(plan, CommandExecutionMode.SKIP()).executedPlan().executeCollect());
     }
 
-    /** An aggregate over rows as one over keys and weights. */
+    /** Rewrites an aggregate over rows to one over keys and weights. */
     private static Expression weighted(AggregateExpression one, Expression weight) {
         AggregateFunction function = one.aggregateFunction();
         if (one.isDistinct() || function instanceof Min || function instanceof Max) return one;
@@ -353,7 +356,7 @@ final class Aggregates {
         boolean ansi = org.apache.spark.sql.internal.SQLConf.get().ansiEnabled();
         if (function instanceof Sum) return cast(total, function.dataType());
         if (!(type instanceof DecimalType)) return new Divide(cast(total, DataTypes.DoubleType), cast(rows, DataTypes.DoubleType));
-        DecimalType summed = new DecimalType(Math.min(MOST_DIGITS, precision + 10), scale);
+        DecimalType summed = new DecimalType(Math.min(MAX_DIGITS, precision + 10), scale);
         Expression zero = new Literal(0L, DataTypes.LongType);
         Expression none = new EqualTo(new Coalesce(Scala.seq(List.of(rows, zero))), zero);
         Expression mean = new DecimalDivideWithOverflowCheck(
@@ -362,7 +365,7 @@ final class Aggregates {
         return new If(none, new Literal(null, function.dataType()), mean);
     }
 
-    /** The weight of a key for which no argument is NULL, else 0. */
+    /** Returns the expression of a key's weight, which is 0 if one of the arguments is NULL. */
     private static Expression present(List<Expression> arguments, Expression weight) {
         Expression missing = null;
         for (Expression one : arguments) {
@@ -380,7 +383,7 @@ final class Aggregates {
         return value.dataType().equals(type) ? value : new Cast(value, type, Option.empty());
     }
 
-    /** What the projections between an aggregation and its scan call which expression. */
+    /** Returns the aliases of the projections between an aggregation and its scan, over the scan's own columns. */
     private static Map<ExprId, Expression> aliases(LogicalPlan plan) {
         Map<ExprId, Expression> found = new HashMap<>();
         if (plan instanceof Filter filter) return aliases(filter.child());

@@ -9,17 +9,18 @@ import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.SparkSession;
 
-/** What Python is asked when an answer from the index is executed: the counts of the keys, a part at a time. */
+/** The request to Python, when an {@link IndexAnswer} is executed, for the counts of the keys of each part. */
 public final class Counting extends Inquiry {
     private static final ObjectMapper JSON = new ObjectMapper();
     private final Scan scan;
-    private final String number;
+    private final String answer;
     final List<ArrowRows> parts = new ArrayList<>();
 
-    Counting(SparkSession session, Scan scan, String number) {
+    /** {@code answer} is the id of the answer in Python. */
+    Counting(SparkSession session, Scan scan, String answer) {
         super(session);
         this.scan = scan;
-        this.number = number;
+        this.answer = answer;
     }
 
     @Override
@@ -27,11 +28,11 @@ public final class Counting extends Inquiry {
         return "count";
     }
 
-    /** The number by which Python knows what is to be counted, the session and the version of its settings. */
+    /** Returns the id of the answer, the session and the hash of its settings, as JSON. */
     @Override
     public String text() {
         return JsonNodeFactory.instance.objectNode()
-                .put("number", number).put("session", sessionName()).put("settings", settingsNumber()).toString();
+                .put("answer", answer).put("session", sessionName()).put("settings", settingsHash()).toString();
     }
 
     @Override
@@ -39,17 +40,17 @@ public final class Counting extends Inquiry {
         return scan;
     }
 
-    /** Paths as Python answers them, a JSON array, or null. */
-    List<String> unknown(String answer) {
-        if (answer == null) return null;
+    /** Reads the paths that Python returns, a JSON array, or null. */
+    static List<String> unknown(String paths) {
+        if (paths == null) return null;
         try {
-            return JSON.readValue(answer, new TypeReference<List<String>>() {});
+            return JSON.readValue(paths, new TypeReference<List<String>>() {});
         } catch (JsonProcessingException e) {
-            throw new IllegalStateException("Python did not answer with paths: " + answer, e);
+            throw new IllegalStateException("Python did not answer with paths: " + paths, e);
         }
     }
 
-    /** Counts of a part, its keys and their weight: the first batch of it, or one more. */
+    /** Takes a batch of keys and weights of a part; the first batch of each part comes in the order of the parts. */
     public void add(int part, String schema, byte[] batch) {
         if (part == parts.size()) parts.add(new ArrowRows(schema));
         parts.get(part).add(batch);

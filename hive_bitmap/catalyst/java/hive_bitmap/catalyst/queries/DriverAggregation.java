@@ -17,9 +17,9 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.DeclarativeAggregate;
 
-/** An aggregation of few rows in the driver, by Spark's own expressions, without a job. */
+/** Aggregates a few rows in the driver by evaluating Spark's own expressions, without a job. */
 final class DriverAggregation {
-    static final int MOST_ROWS = 10_000;
+    static final int MAX_ROWS = 10_000;
 
     private final List<Attribute> input;
     private final List<Expression> grouping;
@@ -37,14 +37,14 @@ final class DriverAggregation {
         for (AggregateExpression one : found) functions.add(new Function(one));
     }
 
-    /** Whether Spark's expressions tell how each of the aggregates is computed, row by row. */
+    /** Whether all aggregates are declarative: Spark gives them as expressions that can be evaluated row by row. */
     static boolean computes(List<Expression> results) {
         List<AggregateExpression> found = new ArrayList<>();
         for (Expression one : results) Aggregates.addAggregates(one, found);
         return found.stream().allMatch(one -> one.aggregateFunction() instanceof DeclarativeAggregate);
     }
 
-    /** A row a group: the values of the grouping, then the results; without grouping one row, even of no rows. */
+    /** Returns a row for each group: its grouping values, then the results. Without grouping it is always one row. */
     List<InternalRow> of(List<InternalRow> rows) {
         Map<InternalRow, Group> groups = new LinkedHashMap<>();
         UnsafeProjection key = UnsafeProjection.create(Scala.seq(grouping), Scala.seq(input));
@@ -61,7 +61,7 @@ final class DriverAggregation {
         return made;
     }
 
-    /** A result over the buffers of the aggregates in it. */
+    /** Returns a result as an expression over the aggregation buffers. */
     private Expression finished(Expression result) {
         Expression over = (Expression) result.transform(Scala.replacing(node -> {
             for (Function one : functions) {
@@ -112,7 +112,7 @@ final class DriverAggregation {
         }
     }
 
-    /** The buffers of one group. */
+    /** The aggregation buffers of one group. */
     private final class Group {
         private final List<GenericInternalRow> values = new ArrayList<>();
         private final List<Set<InternalRow>> seen = new ArrayList<>();

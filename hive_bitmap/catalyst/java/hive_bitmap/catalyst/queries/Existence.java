@@ -17,8 +17,8 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.types.DataTypes;
 
 /**
- * One row of constants if a plan has a row, as Spark asks for EXISTS and users do by {@code SELECT 1 .. LIMIT 1}: the same
- * as that row where the count of the rows is more than 0.
+ * A query for one row of constants if a plan has any row, which is how Spark plans an uncorrelated EXISTS and what users
+ * write as {@code SELECT 1 .. LIMIT 1}. It has the same result as the constants filtered by {@code count(*) > 0}.
  *
  * @param plan the limit
  * @param constants the projection right below it
@@ -26,7 +26,7 @@ import org.apache.spark.sql.types.DataTypes;
  * @param count the count of these rows
  */
 public record Existence(LogicalPlan plan, Project constants, LogicalPlan rows, Aggregate count) {
-    /** What {@code plan} asks for; null if that is anything else. */
+    /** Returns the parts of such a query; null if {@code plan} is another one. */
     public static Existence of(LogicalPlan plan) {
         if (!(plan instanceof GlobalLimit global) || !isOne(global.limitExpr())) return null;
         LogicalPlan below = global.child() instanceof LocalLimit local ? local.child() : global.child();
@@ -41,7 +41,7 @@ public record Existence(LogicalPlan plan, Project constants, LogicalPlan rows, A
         return limit instanceof Literal literal && Integer.valueOf(1).equals(literal.value());
     }
 
-    /** The row, if {@code answer}, a plan of the count alone, is more than 0. */
+    /** Returns the plan for the constants, given a plan whose only column is the count. */
     LogicalPlan from(LogicalPlan answer) {
         Attribute rows = Scala.list(answer.output()).get(0);
         Expression some = new GreaterThan(rows, new Literal(0L, DataTypes.LongType));

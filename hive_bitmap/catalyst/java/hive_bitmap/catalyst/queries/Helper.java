@@ -22,9 +22,10 @@ import org.slf4j.LoggerFactory;
 import py4j.ClientServer;
 
 /**
- * The Python process of a server in which no Python of ours runs: {@code python -m hive_bitmap.catalyst.helper}. It is
- * started when a query first could use an index, attached by py4j over the loopback, and started again when it has died.
- * While it is away plans are Spark's own. It ends with the JVM, for that closes its standard input.
+ * The Python process of a server, {@code python -m hive_bitmap.catalyst.helper}, for a JVM in which no Python has called
+ * {@link Planner#register}. It is started by the first query that could use an index, or the first index statement,
+ * connects by py4j over the loopback interface, and is started again if it dies. While it does not run, plans are Spark's
+ * own. It ends with the JVM, whose end closes its standard input.
  */
 public final class Helper {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
@@ -32,7 +33,7 @@ public final class Helper {
     private static final long SECOND = 1_000_000_000L;
     private static final long LONGEST_PAUSE = 60 * SECOND;
     private static final long ENDING_MILLIS = 300;
-    private static final Helper ONLY = new Helper();
+    private static final Helper INSTANCE = new Helper();
 
     private boolean installed;
     private Thread supervisor;
@@ -48,47 +49,47 @@ public final class Helper {
 
     private Helper() {}
 
-    /** From now on the process is started at need: Spark was configured with the extension. */
+    /** Lets the process be started when it is needed. Called if Spark is configured with the extension. */
     public static void install() {
-        synchronized (ONLY) {
-            ONLY.installed = true;
+        synchronized (INSTANCE) {
+            INSTANCE.installed = true;
         }
     }
 
     public static boolean isInstalled() {
-        synchronized (ONLY) {
-            return ONLY.installed;
+        synchronized (INSTANCE) {
+            return INSTANCE.installed;
         }
     }
 
-    /** Have the process started, if it does not run, and go on. */
+    /** Starts the process in the background if it does not run. */
     public static void want(SparkSession session) {
-        ONLY.wantFor(session);
+        INSTANCE.wantFor(session);
     }
 
-    /** Why the process does not answer after so many seconds at most; null where it does. */
+    /** Waits for the process to answer, {@code seconds} at most. Returns null if it does, else the reason why not. */
     public static String awaited(SparkSession session, long seconds) {
-        return ONLY.await(session, seconds);
+        return INSTANCE.await(session, seconds);
     }
 
-    /** End the process: another Python answers, or none is to answer. */
+    /** Ends the process, since another Python answers, or indexes are switched off. */
     static void stop() {
-        ONLY.end();
+        INSTANCE.end();
     }
 
-    /** Whether the process was there a moment ago and is not any more; one that has lost its connections may be ending. */
+    /** Whether the process has ended. Waits a moment, since a process that lost its connections may be about to end. */
     public static boolean hasDied() {
-        Process asked;
-        synchronized (ONLY) {
-            if (!ONLY.installed) return false;
-            asked = ONLY.process;
+        Process current;
+        synchronized (INSTANCE) {
+            if (!INSTANCE.installed) return false;
+            current = INSTANCE.process;
         }
-        if (asked == null) return true;
+        if (current == null) return true;
         try {
-            return asked.waitFor(ENDING_MILLIS, TimeUnit.MILLISECONDS);
+            return current.waitFor(ENDING_MILLIS, TimeUnit.MILLISECONDS);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
-            return !asked.isAlive();
+            return !current.isAlive();
         }
     }
 
@@ -178,7 +179,7 @@ public final class Helper {
         }
     }
 
-    /** Start the process and read what it says until it ends. */
+    /** Starts the process and logs its output until it ends. */
     private void run(SparkContext served, int number) {
         String program = program(served.conf());
         ClientServer server = null;
@@ -218,7 +219,7 @@ public final class Helper {
         if (lived > LONGEST_PAUSE) pause = SECOND;
         if (!wanted || context != served) return;
         if (ready) {
-            LOG.warn("the Python process of hive_bitmap ended with status {}; it is started again at need", status);
+            LOG.warn("the Python process of hive_bitmap ended with status {}; it is started again when it is needed", status);
         } else if (last.contains("No module named")) {
             failed(program + " cannot be used (" + last + "): install hive_bitmap for it, or set spark.hive_bitmap.python to"
                     + " a Python that has it");
@@ -241,6 +242,7 @@ public final class Helper {
         notifyAll();
     }
 
+    /** Logs each line of the output, and returns the last one. */
     private static String listen(Process started) throws IOException {
         String last = "";
         try (BufferedReader output =
@@ -255,27 +257,27 @@ public final class Helper {
         return last;
     }
 
-    /** The Python to run: as told, else that of Spark's own Python programs. */
+    /** Returns the Python to run: the configured one, else that of Spark's own Python programs. */
     private static String program(SparkConf conf) {
         String[] names = {
             "spark.hive_bitmap.python", "hive_bitmap.python", "spark.pyspark.driver.python", "spark.pyspark.python"};
         for (String name : names) {
             if (!conf.get(name, "").isBlank()) return conf.get(name).strip();
         }
-        String said = System.getenv("PYSPARK_PYTHON");
-        return said == null || said.isBlank() ? "python3" : said;
+        String python = System.getenv("PYSPARK_PYTHON");
+        return python == null || python.isBlank() ? "python3" : python;
     }
 
     private static ProcessBuilder builder(String program, SparkContext context, int port, String secret) {
         ProcessBuilder builder = new ProcessBuilder(program, "-u", "-m", MODULE).redirectErrorStream(true);
         Map<String, String> environment = builder.environment();
         for (String name : new String[] {"SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_API_MODE"}) {
-            environment.remove(name); // the process is a classic client, whatever else this machine runs
+            environment.remove(name); // the process must not become a client of Spark Connect
         }
         environment.put("PYSPARK_GATEWAY_PORT", Integer.toString(port));
         environment.put("PYSPARK_GATEWAY_SECRET", secret);
         environment.put("PYSPARK_PIN_THREAD", "true");
-        environment.put("PYTHONSAFEPATH", "1"); // what lies in the folder of the server is no module
+        environment.put("PYTHONSAFEPATH", "1"); // do not import modules from the server's working directory
         String workers = context.conf().get("spark.pyspark.python", environment.getOrDefault("PYSPARK_PYTHON", program));
         environment.put("PYSPARK_PYTHON", context.isLocal() ? program : workers);
         String home = environment.get("SPARK_HOME");
@@ -297,7 +299,7 @@ public final class Helper {
         return HexFormat.of().formatHex(bytes);
     }
 
-    /** What the process sees first: py4j's entry point. */
+    /** py4j's entry point, by which the process reaches this JVM. */
     public static final class Attachment {
         private final SparkContext context;
         private final int number;
@@ -311,9 +313,9 @@ public final class Helper {
             return new JavaSparkContext(context);
         }
 
-        /** From now on the process answers. */
+        /** Called by the process when it is ready to answer. */
         public void attach(BiFunction<Object, Object, Object> answers) {
-            ONLY.attached(number, answers);
+            INSTANCE.attached(number, answers);
         }
     }
 }

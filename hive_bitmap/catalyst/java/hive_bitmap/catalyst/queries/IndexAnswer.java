@@ -5,18 +5,18 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Statistics;
 import scala.Option;
 
-/** In place of an aggregation: its result, which the index alone gives when the plan is executed. */
+/** Replaces an aggregation: its result is computed from the index when the plan is executed. */
 public final class IndexAnswer extends Leaf {
     private final transient Aggregates.Weighted weighted;
     private final LogicalPlan original;
-    private final String number;
+    private final String id;
     private final String label;
 
-    IndexAnswer(Aggregates.Weighted weighted, LogicalPlan original, String number, String label) {
+    IndexAnswer(Aggregates.Weighted weighted, LogicalPlan original, String id, String label) {
         super(original.output());
         this.weighted = weighted;
         this.original = original;
-        this.number = number;
+        this.id = id;
         this.label = label;
     }
 
@@ -24,14 +24,14 @@ public final class IndexAnswer extends Leaf {
         return weighted;
     }
 
-    /** The aggregation as Spark would do it by itself. */
+    /** Returns the aggregation that is replaced. */
     LogicalPlan original() {
         return original;
     }
 
-    /** By which Python knows what is asked. */
-    String number() {
-        return number;
+    /** Returns the id under which Python keeps what it needs to count. */
+    String id() {
+        return id;
     }
 
     String label() {
@@ -51,7 +51,7 @@ public final class IndexAnswer extends Leaf {
 
     @Override
     protected Leaf copy() {
-        return new IndexAnswer(weighted, original, number, label);
+        return new IndexAnswer(weighted, original, id, label);
     }
 
     @Override

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import scala.collection.immutable.Seq;
 
-/** {@link IndexAnswer}, executed: Python is asked for the counts; where it has none, Spark aggregates the table. */
+/** The physical plan of {@link IndexAnswer}: asks Python for the counts; if it has none, Spark aggregates the table. */
 public final class IndexAnswerExec extends DriverRowsExec {
     private final transient IndexAnswer answer;
 

@@ -17,7 +17,7 @@ import scala.Option;
 import scala.collection.immutable.Seq$;
 import scala.collection.immutable.Seq;
 
-/** A scan whose rows tasks read through the index: a planned query that is not optimized again, of a known size. */
+/** Replaces a scan by a query that reads its rows through the index. A leaf, so it is not optimized again. */
 public final class IndexScan extends Leaf {
     private final LogicalPlan rows;
     private final long bytes;
@@ -30,7 +30,7 @@ public final class IndexScan extends Leaf {
         this.narrowing = narrowing;
     }
 
-    /** The columns that a scan needs, under the ids that its query knows, taken by name from a DataFrame. */
+    /** Returns the columns that a scan needs, taken by name from a DataFrame, with the scan's expression ids. */
     static IndexScan of(Scan scan, Dataset<Row> frame, long bytes, Narrowing narrowing) {
         LogicalPlan rows = frame.queryExecution().optimizedPlan();
         List<NamedExpression> aliases = new ArrayList<>();

@@ -10,20 +10,20 @@ import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 
-/** The columns that indexes of tables had as keys a moment ago: of scans that test none of them nothing is asked. */
+/** A TTL cache of the indexed columns of tables: Python is not asked about a scan whose conditions test none of them. */
 public final class IndexedColumns {
-    private static final long NANOSECONDS = 30_000_000_000L;
-    private static final int MOST = 10_000;
+    private static final long TTL_NANOSECONDS = 30_000_000_000L;
+    private static final int MAX_TABLES = 10_000;
     private static final Map<String, Known> TABLES = new ConcurrentHashMap<>();
 
     private IndexedColumns() {}
 
-    /** Names in lower case, and when they were told. */
+    /** Column names in lower case, and the {@code System.nanoTime()} at which they were added. */
     private record Known(Set<String> columns, long since) {}
 
     private static Known known(CatalogTable table) {
         Known known = TABLES.get(table.qualifiedName());
-        return known != null && System.nanoTime() - known.since < NANOSECONDS ? known : null;
+        return known != null && System.nanoTime() - known.since < TTL_NANOSECONDS ? known : null;
     }
 
     static boolean areKnown(CatalogTable table) {
@@ -36,14 +36,14 @@ public final class IndexedColumns {
         return known != null && known.columns.isEmpty();
     }
 
-    /** Remember the key columns of all indexes of a table, {@code catalog.database.table}; there may be none. */
+    /** Adds the key columns of all indexes of a table, an empty list if it has no index. */
     static void add(CatalogTable table, List<String> columns) {
-        if (TABLES.size() >= MOST) TABLES.clear();
+        if (TABLES.size() >= MAX_TABLES) TABLES.clear();
         Set<String> names = Set.copyOf(columns.stream().map(one -> one.toLowerCase(Locale.ROOT)).toList());
         TABLES.put(table.qualifiedName(), new Known(names, System.nanoTime()));
     }
 
-    /** Whether an index may serve a scan: it tests a key column, or rows are counted, which any index knows. */
+    /** Whether an index may help a scan: a condition tests an indexed column, or the scan is aggregated. */
     public static boolean mayServe(Scan scan) {
         Known known = known(scan.table);
         if (known == null || scan.aggregate != null) return true;
@@ -52,10 +52,11 @@ public final class IndexedColumns {
                 if (known.columns.contains(tested.name().toLowerCase(Locale.ROOT))) return true;
             }
         }
-        return scan.links.stream().anyMatch(link -> known.columns.contains(link.column().name().toLowerCase(Locale.ROOT)));
+        return scan.runtimeFilters.stream()
+                .anyMatch(filter -> known.columns.contains(filter.column().name().toLowerCase(Locale.ROOT)));
     }
 
-    /** Forget all: indexes are made, altered or dropped. */
+    /** Clears the cache, since an index was created, altered or dropped, or another Python process answers. */
     public static void clear() {
         TABLES.clear();
     }

@@ -18,14 +18,14 @@ import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.StringType;
 
 /**
- * Conditions that Spark does not infer: INTERSECT and EXCEPT are semi and anti joins whose columns are compared by
- * {@code <=>}. What holds of a column on the left holds of every row on the right that matches one there; the others
- * change nothing. Spark's own InferFiltersFromConstraints does the same for {@code =}.
+ * Infers conditions that Spark does not: INTERSECT and EXCEPT are semi and anti joins on {@code <=>}, and a condition on a
+ * column of their left side also holds for the matching rows of the right side. Right rows without a match do not change
+ * the result, so they may be filtered. Spark's InferFiltersFromConstraints does the same for {@code =} only.
  */
 public final class Inference {
     private Inference() {}
 
-    /** Add to scans on the right what is known of the left. */
+    /** Adds the conditions on the left side of such joins to the scans on their right side. */
     public static void add(LogicalPlan plan, List<Scan> scans) {
         if (plan instanceof Join join && join.condition().isDefined()
                 && (join.joinType() == LeftSemi$.MODULE$ || join.joinType() == LeftAnti$.MODULE$)) {
@@ -47,13 +47,13 @@ public final class Inference {
             if (scan.relation != source.relation() || scan.aggregate != null) continue;
             for (Expression known : Scala.list(join.left().constraints().toSeq())) {
                 if (known.references().size() == 1 && known.references().contains(left) && Joins.selects(known)) {
-                    scan.conjuncts.add(Conditions.over(known, left, source.column()));
+                    scan.conjuncts.add(Conditions.substitute(known, left, source.column()));
                 }
             }
         }
     }
 
-    /** Whether equal values of a type are the same in every expression, unlike 0.0 and -0.0. */
+    /** Whether equal values of a type are indistinguishable in every expression, unlike 0.0 and -0.0. */
     private static boolean isExact(DataType type) {
         boolean collated = type instanceof StringType && !type.equals(DataTypes.StringType);
         return type instanceof AtomicType && !(type instanceof FloatType || type instanceof DoubleType || collated);

@@ -15,7 +15,7 @@ import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.BooleanType;
 import scala.Option;
 
-/** What Python is asked about a query of a session, and may ask of it in turn. */
+/** A request to Python about a query, with the methods that Python calls to answer it. */
 public abstract class Inquiry {
     final SparkSession session;
 
@@ -23,26 +23,25 @@ public abstract class Inquiry {
         this.session = session;
     }
 
-    /** What is asked: "plan" or "count". */
+    /** Returns "plan" or "count". */
     public abstract String kind();
 
-    /** All that is known from the start, as JSON. */
+    /** Returns the content of the request as JSON. */
     public abstract String text();
 
-    /** The scan of a number. */
     abstract Scan scan(int number);
 
-    /** The settings that are not left to their defaults. */
+    /** Returns the session's settings, without those that have their default. */
     public scala.collection.immutable.Map<String, String> settings() {
         return SQLConf.get().getAllConfs();
     }
 
-    /** Under which Python remembers the settings. */
-    static int settingsNumber() {
+    /** Returns a hash of the settings, under which Python caches them. */
+    static int settingsHash() {
         return SQLConf.get().getAllConfs().hashCode();
     }
 
-    /** How many tasks run at once. */
+    /** Returns how many tasks run at once. */
     String cores() {
         return SQLConf.get().getConfString(
                 "spark.sql.leafNodeDefaultParallelism", Integer.toString(session.sparkContext().defaultParallelism()));
@@ -52,7 +51,12 @@ public abstract class Inquiry {
         return ((org.apache.spark.sql.classic.SparkSession) session).sessionUUID();
     }
 
-    /** The rows of a batch of keys (a column named as the tested one, and others) of which an expression is TRUE. */
+    /**
+     * Returns the rows of an Arrow batch for which an expression of a scan is TRUE.
+     *
+     * @param expression its number in the scan's {@code leaves}
+     * @param schema Spark's schema of the batch as JSON; one column has the name and type of the tested column
+     */
     public Dataset<Row> satisfying(int scan, int expression, String schema, byte[] batch) {
         Expression condition = scan(scan).leaves.get(expression);
         Attribute tested = Scala.list(condition.references().toSeq()).get(0);
@@ -62,8 +66,8 @@ public abstract class Inquiry {
         if (key == null || !key.dataType().equals(tested.dataType()) || !(condition.dataType() instanceof BooleanType)) {
             throw new IllegalArgumentException("the keys of " + tested.name() + " are not of the column's type");
         }
-        Expression over = Conditions.over(condition, tested, key);
+        Expression overKeys = Conditions.substitute(condition, tested, key);
         LocalRelation plan = new LocalRelation(Scala.seq(columns), Scala.seq(keys.rows), false, Option.empty());
-        return Dataset.ofRows((org.apache.spark.sql.classic.SparkSession) session, new Filter(over, plan));
+        return Dataset.ofRows((org.apache.spark.sql.classic.SparkSession) session, new Filter(overKeys, plan));
     }
 }

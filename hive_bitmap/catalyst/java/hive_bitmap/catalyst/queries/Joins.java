@@ -38,35 +38,38 @@ import org.apache.spark.sql.types.DoubleType;
 import org.apache.spark.sql.types.FloatType;
 
 /**
- * Semi-join reduction: where a small filtered side of an equi-join is read first, its keys are a condition on the scan of
- * the other side. The rows that were read take the place of the small side, so that the keys are those of what is joined
- * whatever happens to its tables afterwards.
+ * Runtime filters (semi-join reduction): the small filtered side of an equi-join is executed first, and its keys become a
+ * condition on the scan of the other side. The rows that were read replace the small side in the plan, so that the filter
+ * has the keys that are joined even if the small side's tables change afterwards.
  */
 public final class Joins {
-    static final int MOST_ROWS = 10_000;
-    static final long MOST_BYTES = 32L << 20;
-    private static final int TIMES = 10;
+    static final int MAX_ROWS = 10_000;
+    static final long MAX_BYTES = 32L << 20;
+    private static final int MIN_SIZE_RATIO = 10;
 
     private Joins() {}
 
-    /** A column of a scan that equals, in every row that matters, a column of a plan that can be read first. */
-    public record Link(Scan scan, Attribute column, LogicalPlan small, Attribute key) {}
+    /**
+     * A possible filter on {@code column} of a scan by the values of {@code key} in {@code small}, a plan that can be
+     * executed first: rows of the scan with other values do not change the result of the query.
+     */
+    public record RuntimeFilter(Scan scan, Attribute column, LogicalPlan small, Attribute key) {}
 
-    /** The links of a plan to those of the scans that are worth it. */
-    public static List<Link> links(LogicalPlan plan, List<Scan> scans) {
-        List<Link> found = new ArrayList<>();
+    /** Returns the possible runtime filters on scans that are much larger than the side that has to be executed. */
+    public static List<RuntimeFilter> runtimeFilters(LogicalPlan plan, List<Scan> scans) {
+        List<RuntimeFilter> found = new ArrayList<>();
         collect(plan, scans, found);
         return found;
     }
 
-    private static void collect(LogicalPlan plan, List<Scan> scans, List<Link> found) {
+    private static void collect(LogicalPlan plan, List<Scan> scans, List<RuntimeFilter> found) {
         if (plan instanceof Join join && join.condition().isDefined()) {
             for (Expression one : Conditions.conjuncts(join.condition().get())) {
                 if (!(one instanceof EqualTo equal)) continue;
                 if (!(equal.left() instanceof Attribute left) || !(equal.right() instanceof Attribute right)) continue;
-                boolean straight = join.left().outputSet().contains(left);
-                Attribute ofLeft = straight ? left : right;
-                Attribute ofRight = straight ? right : left;
+                boolean swapped = !join.left().outputSet().contains(left);
+                Attribute ofLeft = swapped ? right : left;
+                Attribute ofRight = swapped ? left : right;
                 if (!join.left().outputSet().contains(ofLeft) || !join.right().outputSet().contains(ofRight)) continue;
                 if (reducesLeft(join.joinType())) add(join.left(), ofLeft, join.right(), ofRight, scans, found);
                 if (reducesRight(join.joinType())) add(join.right(), ofRight, join.left(), ofLeft, scans, found);
@@ -78,8 +81,8 @@ public final class Joins {
         for (LogicalPlan child : Scala.list(plan.children())) collect(child, scans, found);
     }
 
-    /** IN and EXISTS, which become joins only later. */
-    private static void subquery(LogicalPlan child, Expression condition, List<Scan> scans, List<Link> found) {
+    /** Adds the filters of IN and EXISTS subqueries, which Spark has not yet rewritten to joins. */
+    private static void subquery(LogicalPlan child, Expression condition, List<Scan> scans, List<RuntimeFilter> found) {
         if (condition instanceof InSubquery in && Scala.list(in.values()).size() == 1 && in.query() instanceof ListQuery query) {
             if (Scala.list(in.values()).get(0) instanceof Attribute tested && Scala.list(query.outerAttrs()).isEmpty()
                     && Scala.list(query.joinCond()).isEmpty()) {
@@ -89,43 +92,45 @@ public final class Joins {
             for (Expression one : Scala.list(exists.joinCond())) {
                 if (!(one instanceof EqualTo equal)) continue;
                 if (!(equal.left() instanceof Attribute left) || !(equal.right() instanceof Attribute right)) continue;
-                boolean straight = exists.plan().outputSet().contains(right);
-                Attribute inside = straight ? right : left;
-                if (exists.plan().outputSet().contains(inside)) {
-                    add(child, straight ? left : right, exists.plan(), inside, scans, found);
+                boolean swapped = !exists.plan().outputSet().contains(right);
+                Attribute inner = swapped ? left : right;
+                if (exists.plan().outputSet().contains(inner)) {
+                    add(child, swapped ? right : left, exists.plan(), inner, scans, found);
                 }
             }
         }
     }
 
+    /** Whether left rows without a match on the right side do not change the result of a join. */
     private static boolean reducesLeft(JoinType type) {
         return type == Inner$.MODULE$ || type == Cross$.MODULE$ || type == LeftSemi$.MODULE$ || type == RightOuter$.MODULE$;
     }
 
+    /** Whether right rows without a match on the left side do not change the result of a join. */
     private static boolean reducesRight(JoinType type) {
         return type == Inner$.MODULE$ || type == Cross$.MODULE$ || type == LeftSemi$.MODULE$ || type == LeftAnti$.MODULE$
                 || type == LeftOuter$.MODULE$;
     }
 
     private static void add(
-            LogicalPlan large, Attribute column, LogicalPlan small, Attribute key, List<Scan> scans, List<Link> found) {
+            LogicalPlan large, Attribute column, LogicalPlan small, Attribute key, List<Scan> scans, List<RuntimeFilter> found) {
         if (!isKey(column.dataType()) || !column.dataType().equals(key.dataType())) return;
-        if (!isFiltered(small) || !isStable(small)) return;
+        if (!isFiltered(small) || !canBeExecutedAlone(small)) return;
         Source source = source(large, column);
         if (source == null || overlaps(small, source.relation(), found)) return;
         for (Scan scan : scans) {
             if (scan.relation == source.relation() && scan.files() != null
-                    && size(small) <= MOST_BYTES && TIMES * size(small) <= scan.files().location().sizeInBytes()) {
-                found.add(new Link(scan, source.column(), small, key));
+                    && size(small) <= MAX_BYTES && MIN_SIZE_RATIO * size(small) <= scan.files().location().sizeInBytes()) {
+                found.add(new RuntimeFilter(scan, source.column(), small, key));
             }
         }
     }
 
-    /** Whether of two links one would read what the other replaces or narrows. */
-    private static boolean overlaps(LogicalPlan small, LogicalPlan large, List<Link> found) {
-        for (Link link : found) {
-            if (contains(small, link.scan().relation) || contains(link.small(), large)) return true;
-            if (link.small() != small && (contains(small, link.small()) || contains(link.small(), small))) return true;
+    /** Whether a new filter, or one of those found, would execute a plan that the other one replaces or narrows. */
+    private static boolean overlaps(LogicalPlan small, LogicalPlan large, List<RuntimeFilter> found) {
+        for (RuntimeFilter other : found) {
+            if (contains(small, other.scan().relation) || contains(other.small(), large)) return true;
+            if (other.small() != small && (contains(small, other.small()) || contains(other.small(), small))) return true;
         }
         return false;
     }
@@ -134,7 +139,7 @@ public final class Joins {
         return plan.exists(Scala.predicate(one -> one == wanted));
     }
 
-    /** Types whose equal values are one key of an index. */
+    /** Whether values of a type that are equal in Spark are always one key of an index. */
     private static boolean isKey(DataType type) {
         return !(type instanceof FloatType || type instanceof DoubleType || type instanceof BinaryType);
     }
@@ -144,17 +149,18 @@ public final class Joins {
                 one instanceof Filter filter && Conditions.conjuncts(filter.condition()).stream().anyMatch(Joins::selects)));
     }
 
-    /** Whether a conjunct says more than that a column is not NULL. */
+    /** Whether a conjunct is more than IS NOT NULL, which Spark infers for join keys. */
     static boolean selects(Expression conjunct) {
         return !(conjunct instanceof org.apache.spark.sql.catalyst.expressions.IsNotNull);
     }
 
-    /** Whether a plan can be executed by itself, and streams nothing. */
-    private static boolean isStable(LogicalPlan plan) {
-        return !plan.isStreaming() && plan.resolved() && !plan.exists(Scala.predicate(Joins::refersOutside));
+    /** Whether a plan can be executed outside of its query with the same result. */
+    private static boolean canBeExecutedAlone(LogicalPlan plan) {
+        return !plan.isStreaming() && plan.resolved() && !plan.exists(Scala.predicate(Joins::dependsOnQuery));
     }
 
-    private static boolean refersOutside(LogicalPlan plan) {
+    /** Whether a node refers to an outer query or a CTE, or is not deterministic. */
+    private static boolean dependsOnQuery(LogicalPlan plan) {
         for (Expression one : Scala.list(plan.expressions())) {
             if (one.exists(Scala.predicate(node ->
                     node instanceof org.apache.spark.sql.catalyst.expressions.OuterReference || !node.deterministic()))) {
@@ -164,6 +170,7 @@ public final class Joins {
         return plan instanceof org.apache.spark.sql.catalyst.plans.logical.CTERelationRef;
     }
 
+    /** Returns the bytes of a plan's leaves by Spark's statistics, capped so that their sum does not overflow. */
     private static long size(LogicalPlan plan) {
         long sum = 0;
         for (LogicalPlan leaf : Scala.list(plan.collectLeaves())) {
@@ -173,9 +180,13 @@ public final class Joins {
         return sum;
     }
 
-    /** The relation whose column is passed on as this column, where a row of it with another value is of no use. */
+    /** The relation and its column from which a column of a plan comes unchanged. */
     record Source(LogicalPlan relation, Attribute column) {}
 
+    /**
+     * Returns the lineage of a column of a plan, null if it does not come unchanged from a relation, or if filtering the
+     * relation by this column is not the same as filtering the plan by it.
+     */
     static Source source(LogicalPlan plan, Attribute column) {
         if (Scan.isIndexable(plan)) return plan.outputSet().contains(column) ? new Source(plan, column) : null;
         if (plan instanceof Filter filter) return source(filter.child(), column);
@@ -202,6 +213,7 @@ public final class Joins {
         return null;
     }
 
+    /** Returns the attribute that a projection passes on as {@code column}; null if it computes the column. */
     private static Attribute below(List<NamedExpression> list, Attribute column) {
         for (NamedExpression one : list) {
             if (!one.exprId().equals(column.exprId())) continue;
@@ -211,26 +223,26 @@ public final class Joins {
         return null;
     }
 
-    /** The rows of a small side, null if they are too many. */
+    /** Executes the small side of a join and returns its rows, null if there are more than MAX_ROWS. */
     static List<InternalRow> read(SparkSession session, LogicalPlan small) {
-        Expression limit = new Literal(MOST_ROWS + 1, org.apache.spark.sql.types.DataTypes.IntegerType);
+        Expression limit = new Literal(MAX_ROWS + 1, org.apache.spark.sql.types.DataTypes.IntegerType);
         LogicalPlan limited = new GlobalLimit(limit, new LocalLimit(limit, small));
-        List<InternalRow> rows = Planner.quietly(() -> Aggregates.executed(session, limited));
-        return rows.size() > MOST_ROWS ? null : rows;
+        List<InternalRow> rows = Planner.withoutRule(() -> Aggregates.executed(session, limited));
+        return rows.size() > MAX_ROWS ? null : rows;
     }
 
-    /** The condition that a column is one of the keys in these rows; NULL equals nothing. */
-    static Expression condition(Link link, List<InternalRow> rows) {
+    /** Returns the filter's condition: the column has one of the keys in these rows, NULL excepted. */
+    static Expression condition(RuntimeFilter filter, List<InternalRow> rows) {
         int place = 0;
-        for (Attribute one : Scala.list(link.small().output())) {
-            if (one.exprId().equals(link.key().exprId())) break;
+        for (Attribute one : Scala.list(filter.small().output())) {
+            if (one.exprId().equals(filter.key().exprId())) break;
             place++;
         }
         Set<Object> keys = new HashSet<>();
         for (InternalRow row : rows) {
-            if (!row.isNullAt(place)) keys.add(copied(row.get(place, link.key().dataType())));
+            if (!row.isNullAt(place)) keys.add(copied(row.get(place, filter.key().dataType())));
         }
-        return new InSet(link.column(), Scala.set(keys));
+        return new InSet(filter.column(), Scala.set(keys));
     }
 
     private static Object copied(Object value) {

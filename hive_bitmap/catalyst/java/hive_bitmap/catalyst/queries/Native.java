@@ -19,18 +19,18 @@ import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import scala.Option;
 
-/** Narrowed scans by Spark's own readers. */
+/** Narrowed scans that Spark's own Parquet and ORC readers execute. */
 public final class Native {
     private Native() {}
 
-    /** Whether Spark reads the files of a scan by a reader that can be told ranges. */
+    /** Whether Spark reads a scan by its own Parquet or ORC reader, which can be restricted to byte ranges. */
     static boolean reads(Scan scan) {
         if (scan.files() == null) return false;
         Class<?> format = scan.files().fileFormat().getClass();
         return format == ParquetFileFormat.class || format == OrcFileFormat.class;
     }
 
-    /** The relation, of which only the chosen files and blocks are read; its columns keep their ids. */
+    /** Returns the relation, with the same expression ids, restricted to the {@link #choices} of files and blocks. */
     static LogicalRelation narrowed(Scan scan, String choices, Narrowing narrowing) {
         HadoopFsRelation files = scan.files();
         FileFormat format = files.fileFormat() instanceof ParquetFileFormat ? new SelectedParquet(narrowing) : new SelectedOrc(narrowing);
@@ -38,46 +38,47 @@ public final class Native {
         HadoopFsRelation narrowed = new HadoopFsRelation(
                 selected, files.partitionSchema(), files.dataSchema(), files.bucketSpec(), format, files.options(),
                 files.sparkSession());
-        return with(scan, narrowed);
+        return withFiles(scan, narrowed);
     }
 
-    private static LogicalRelation with(Scan scan, HadoopFsRelation narrowed) {
+    /** Copies the relation of a scan with other files, and with table statistics of their size. */
+    private static LogicalRelation withFiles(Scan scan, HadoopFsRelation narrowed) {
         LogicalRelation relation = (LogicalRelation) scan.relation;
         Object[] arguments = new Object[relation.productArity()];
         for (int at = 0; at < arguments.length; at++) {
             Object argument = relation.productElement(at);
             if (argument instanceof HadoopFsRelation) argument = narrowed;
-            if (argument == relation.catalogTable()) argument = Option.apply(sized(scan.table, narrowed.location().sizeInBytes()));
+            if (argument == relation.catalogTable()) argument = Option.apply(withSize(scan.table, narrowed.location().sizeInBytes()));
             arguments[at] = argument;
         }
         return (LogicalRelation) relation.makeCopy(arguments);
     }
 
-    /** What is read of a file relation of all; null if it is not narrowed. */
+    /** Returns the figures of a narrowed file relation; null if it is not narrowed. */
     public static Narrowing narrowing(HadoopFsRelation files) {
         if (files.fileFormat() instanceof SelectedParquet parquet) return parquet.narrowing();
         return files.fileFormat() instanceof SelectedOrc orc ? orc.narrowing() : null;
     }
 
-    /** The relation over the files that were listed, as Spark's PruneFileSourcePartitions leaves it. */
+    /** Returns the relation over the partitions that are listed already, as Spark's PruneFileSourcePartitions does. */
     static LogicalRelation listed(Scan scan) {
         HadoopFsRelation files = scan.files();
-        return with(scan, new HadoopFsRelation(
+        return withFiles(scan, new HadoopFsRelation(
                 scan.listing().index, files.partitionSchema(), files.dataSchema(), files.bucketSpec(), files.fileFormat(),
                 files.options(), files.sparkSession()));
     }
 
-    /** The relation, of which only these files are read. */
-    static LogicalRelation only(Scan scan, Set<String> paths) {
+    /** Returns the relation restricted to these files, which are read whole. */
+    static LogicalRelation restrictedTo(Scan scan, Set<String> paths) {
         HadoopFsRelation files = scan.files();
-        return with(scan, new HadoopFsRelation(
+        return withFiles(scan, new HadoopFsRelation(
                 new SelectedFiles(scan.listing(), paths), files.partitionSchema(), files.dataSchema(), Option.empty(),
                 files.fileFormat(), files.options(), files.sparkSession()));
     }
 
     /**
-     * The choices by the number of the file. A line a file: number, size, modification time, CRC-32 of the tail, tag, and
-     * begin and end of each range, between tabs.
+     * Reads the choices that hive_bitmap/catalyst/ranges.py writes; keys are the files' numbers in the scan's listing. A line
+     * has number, size, modification time, CRC-32 of the tail, tag, begin and end of each range, separated by tabs.
      */
     static Map<Integer, FileChoice> choices(String text) {
         Map<Integer, FileChoice> found = new HashMap<>();
@@ -94,18 +95,18 @@ public final class Native {
         return found;
     }
 
-    /** The table with statistics of so many bytes, if it has any: Spark would else take those of the whole table. */
-    private static CatalogTable sized(CatalogTable table, long bytes) {
+    /** Returns the table with another size in its statistics, if it has any: Spark prefers them to the files' size. */
+    private static CatalogTable withSize(CatalogTable table, long bytes) {
         if (table.stats().isEmpty()) return table;
         CatalogStatistics known = table.stats().get();
-        CatalogStatistics sized = new CatalogStatistics(
+        CatalogStatistics changed = new CatalogStatistics(
                 scala.math.BigInt.apply(Math.max(bytes, 1)), Option.empty(), known.colStats());
         List<Object> arguments = new ArrayList<>();
         for (int at = 0; at < table.productArity(); at++) {
             boolean isStatistics = table.productElementName(at).equals("stats");
-            arguments.add(isStatistics ? Option.apply(sized) : table.productElement(at));
+            arguments.add(isStatistics ? Option.apply(changed) : table.productElement(at));
         }
-        try { // the constructor has more parameters in each version of Spark
+        try { // by reflection, since each version of Spark has added parameters to the constructor
             return (CatalogTable) CatalogTable.class.getConstructors()[0].newInstance(arguments.toArray());
         } catch (ReflectiveOperationException e) {
             throw new IllegalStateException("a table cannot be copied in this version of Spark", e);

@@ -19,23 +19,24 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.internal.SQLConf;
 
 /**
- * The Python process that decides. It is asked in threads of its own, so that a query waits no longer than it may; what
- * Spark does there for planning is not asked about again.
+ * Calls Python, either the driver's own or the process of {@link Helper}. Calls run in separate threads, so that a query
+ * waits no longer than its settings allow. In these threads the rule does nothing, so that queries that Python runs in order
+ * to answer do not ask Python in turn.
  */
 public final class Planner {
-    private static final int MOST_AT_ONCE = 16;
-    private static final String EXECUTION = "spark.sql.execution.id";
+    private static final int MAX_CALLS = 16;
+    private static final String EXECUTION_ID = "spark.sql.execution.id";
     private static final ThreadLocal<Boolean> PLANNING = ThreadLocal.withInitial(() -> false);
-    private static final ExecutorService THREADS = new ThreadPoolExecutor(
-            0, MOST_AT_ONCE, 60, TimeUnit.SECONDS, new SynchronousQueue<>(), Planner::thread);
-    private static final ExecutorService THREADS_AT_LEISURE = Executors.newCachedThreadPool(Planner::thread);
+    private static final ExecutorService PLANNING_THREADS = new ThreadPoolExecutor(
+            0, MAX_CALLS, 60, TimeUnit.SECONDS, new SynchronousQueue<>(), Planner::thread);
+    private static final ExecutorService STATEMENT_THREADS = Executors.newCachedThreadPool(Planner::thread);
     private static volatile BiFunction<Object, Object, Object> python;
     private static volatile BiFunction<Object, Object, Object> helper;
     private static volatile boolean off;
 
     private Planner() {}
 
-    /** From now on the Python of the driver answers: a function of a session and what is asked, as a {@link Question}. */
+    /** Lets the driver's own Python answer: a function of a session and a request, such as a {@link Question}. */
     public static void register(BiFunction<Object, Object, Object> answers) {
         off = false;
         python = answers;
@@ -43,19 +44,20 @@ public final class Planner {
         IndexedColumns.clear();
     }
 
-    /** From now on the process that was started for it answers, where the driver's own Python does not; null: nobody. */
+    /** Lets the helper process answer if the driver's own Python does not; null if the process has ended. */
     static void attach(BiFunction<Object, Object, Object> answers) {
         helper = answers;
         IndexedColumns.clear();
     }
 
-    /** From now on nobody answers, and plans are Spark's own. */
+    /** Switches indexes off until {@link #register} is called: plans are Spark's own, and the helper is not started. */
     public static void unregister() {
         off = true;
         python = null;
         Helper.stop();
     }
 
+    /** Whether there is no Python that answers. */
     public static boolean isAbsent() {
         return answers() == null;
     }
@@ -64,7 +66,7 @@ public final class Planner {
         return python == null && helper != null;
     }
 
-    /** Whether nobody is to be asked. */
+    /** Whether indexes are switched off by {@link #unregister}. */
     public static boolean isOff() {
         return off;
     }
@@ -74,11 +76,15 @@ public final class Planner {
         return own == null ? helper : own;
     }
 
+    /** Whether this thread runs a call of Python or other work for the rule, in which the rule must do nothing. */
     public static boolean isPlanning() {
         return PLANNING.get();
     }
 
-    /** Have Python answer a question; one that is late or fails stays without answers. */
+    /**
+     * Has Python answer a question. Answers after {@code hive_bitmap.planning_seconds} are ignored, unless the session is
+     * strict. Throws IllegalStateException if Python fails.
+     */
     public static void ask(SparkSession session, Question question, Settings settings) {
         if (!settings.strict() && settings.planningSeconds() <= 0) {
             Reports.late(settings.planningSeconds());
@@ -106,28 +112,28 @@ public final class Planner {
         }
     }
 
-    /** What Python says to {@code asked}, in a thread in which the session is the active one. */
-    static Future<Object> call(SparkSession session, Object asked) {
-        return call(session, asked, THREADS);
+    /** Calls Python for planning, in a thread whose active session is this one. Rejected if too many calls are running. */
+    static Future<Object> call(SparkSession session, Object request) {
+        return call(session, request, PLANNING_THREADS);
     }
 
-    /** The same of what may take long, a statement: planning is not kept waiting by how many there are. */
-    public static Future<Object> callAtLeisure(SparkSession session, Object asked) {
-        return call(session, asked, THREADS_AT_LEISURE);
+    /** Calls Python for an index statement. Statements may take long, so they have threads of their own, without a limit. */
+    public static Future<Object> callStatement(SparkSession session, Object request) {
+        return call(session, request, STATEMENT_THREADS);
     }
 
-    private static Future<Object> call(SparkSession session, Object asked, ExecutorService threads) {
+    private static Future<Object> call(SparkSession session, Object request, ExecutorService threads) {
         BiFunction<Object, Object, Object> answers = answers();
         if (answers == null) throw new IllegalStateException("no Python process answers");
         SparkContext context = session.sparkContext();
         Properties properties = SerializationUtils.clone(context.getLocalProperties());
-        properties.remove(EXECUTION);
+        properties.remove(EXECUTION_ID); // what Python runs is a query of its own
         return threads.submit(() -> {
             PLANNING.set(true);
             SparkSession.setActiveSession(session);
             context.setLocalProperties(properties);
             try {
-                return answers.apply(session, asked);
+                return answers.apply(session, request);
             } finally {
                 PLANNING.set(false);
                 SparkSession.clearActiveSession();
@@ -136,8 +142,8 @@ public final class Planner {
         });
     }
 
-    /** Do something of which nothing is asked: a part of what is being answered. */
-    static <T> T quietly(java.util.function.Supplier<T> work) {
+    /** Does work in which the rule does nothing, since it executes a part of what the rule is replacing. */
+    static <T> T withoutRule(java.util.function.Supplier<T> work) {
         boolean before = PLANNING.get();
         PLANNING.set(true);
         try {
@@ -147,10 +153,12 @@ public final class Planner {
         }
     }
 
+    /** Returns the report of a query that is left alone. */
     public static String report(String reason, String detail) {
         return report("", reason, detail);
     }
 
+    /** Returns the report of a scan of a table that is left alone. */
     public static String report(String table, String reason, String detail) {
         return JsonNodeFactory.instance.objectNode()
                 .put("table", table).put("action", "left alone").put("reason", reason).put("detail", detail).toString();

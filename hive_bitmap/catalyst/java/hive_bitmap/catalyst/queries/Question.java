@@ -21,14 +21,14 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset;
 
 /**
- * What Python is asked about a query: its scans of tables, and the answer to each. Python reads the question and calls
- * {@link #leave}, {@link #select}, {@link #rows} or {@link #answer} for each scan; one of which it says nothing stays.
+ * The request to Python to decide on the scans of a query. Python reads {@link #text} and calls {@link #leave},
+ * {@link #select}, {@link #rows}, {@link #empty} or {@link #answer} for each scan; a scan without such a call is left alone.
  */
 public final class Question extends Inquiry {
     final List<Scan> scans;
     final Map<LogicalPlan, LogicalPlan> replacements = new IdentityHashMap<>();
     public final List<String> reports = new ArrayList<>();
-    private final Map<LogicalPlan, List<InternalRow>> read = new IdentityHashMap<>();
+    private final Map<LogicalPlan, List<InternalRow>> smallSides = new IdentityHashMap<>();
     private volatile boolean closed;
 
     public Question(SparkSession session, List<Scan> scans) {
@@ -36,11 +36,14 @@ public final class Question extends Inquiry {
         this.scans = scans;
     }
 
-    /** The session, the version of its settings, how many tasks run at once, and an object a scan, as JSON. */
+    /**
+     * Returns the session, the hash of its settings, how many tasks run at once, and an object for each scan, as JSON; for
+     * the scans' fields see {@code Scan} in hive_bitmap/catalyst/scans.py.
+     */
     @Override
     public String text() {
         ObjectNode question = JsonNodeFactory.instance.objectNode();
-        question.put("session", sessionName()).put("settings", settingsNumber());
+        question.put("session", sessionName()).put("settings", settingsHash());
         question.put("cores", cores());
         ArrayNode all = question.putArray("scans");
         for (Scan scan : scans) {
@@ -52,51 +55,51 @@ public final class Question extends Inquiry {
             one.set("tree", new Conditions(scan.all(), scan.leaves).tree(scan.conjuncts));
             ArrayNode columns = one.putArray("columns");
             for (Attribute column : scan.columns) columns.add(column.name());
-            one.put("indexed", IndexedColumns.areKnown(scan.table));
+            one.put("indexed_known", IndexedColumns.areKnown(scan.table));
             one.put("native", Native.reads(scan));
-            if (scan.listsAtOnce()) one.put("listed", listed(scans.indexOf(scan)));
-            ArrayNode links = one.putArray("links");
-            for (Joins.Link link : scan.links) links.add(link.column().name());
+            if (scan.isListedBySpark()) one.put("listing_summary", listingSummary(scans.indexOf(scan)));
+            ArrayNode filters = one.putArray("runtime_filters");
+            for (Joins.RuntimeFilter filter : scan.runtimeFilters) filters.add(filter.column().name());
             if (scan.aggregate != null) Aggregates.describe(scan, one.putObject("aggregate"));
         }
         return question.toString();
     }
 
-    /** The key columns of all indexes of the table of a scan, each followed by a line feed; known for a while. */
-    public void indexed(int scan, String columns) {
+    /** Caches the key columns of all indexes of a scan's table, given as lines. */
+    public void setIndexedColumns(int scan, String columns) {
         IndexedColumns.add(scans.get(scan).table, columns.lines().toList());
     }
 
     /**
-     * Read the small side of a link of a scan: the tree of the condition on the scan's column, and how many keys it has;
-     * null where the rows are too many.
+     * Executes the small side of a runtime filter of a scan and returns the filter's condition as JSON, as
+     * {@link Conditions} writes it; null if it has too many rows.
      */
-    public String readFirst(int scan, int link) {
+    public String readFirst(int scan, int filter) {
         Scan one = scans.get(scan);
-        Joins.Link wanted = one.links.get(link);
-        List<InternalRow> rows = read.computeIfAbsent(wanted.small(), small -> Joins.read(session, small));
+        Joins.RuntimeFilter wanted = one.runtimeFilters.get(filter);
+        List<InternalRow> rows = smallSides.computeIfAbsent(wanted.small(), small -> Joins.read(session, small));
         if (rows == null) return null;
         one.readFirst.put(wanted.small(), rows);
         return new Conditions(one.all(), one.leaves).tree(List.of(Joins.condition(wanted, rows))).toString();
     }
 
-    /** Nothing is asked again of a scan that is so small, until something about it changes. */
+    /** Caches that a scan is too small for an index to help. */
     public void tooSmall(int scan) {
         TooSmall.add(scans.get(scan));
     }
 
-    /** The table of a scan as the catalog has it. */
+    /** Returns the table of a scan. */
     public CatalogTable table(int scan) {
         return scans.get(scan).table;
     }
 
-    /** Bytes, files and fingerprint of the listing of a scan, with blanks between; null where Spark cannot tell its files. */
-    public String listed(int scan) {
+    /** Returns bytes, number and fingerprint of a scan's files, separated by blanks; null if Spark does not tell them. */
+    public String listingSummary(int scan) {
         Listing listing = scans.get(scan).listing();
         return listing == null ? null : listing.bytes() + " " + listing.files.size() + " " + listing.fingerprint();
     }
 
-    /** The listing itself. */
+    /** Returns the text of the listing of a scan; a StringBuilder, so that Python can fetch it in pieces. */
     public StringBuilder listing(int scan) {
         return new StringBuilder(scans.get(scan).listing().text());
     }
@@ -111,7 +114,7 @@ public final class Question extends Inquiry {
         return scans.get(number);
     }
 
-    /** The scan stays as it is; partitions that were listed for the question need not be listed again. */
+    /** Leaves a scan as it is. Partitions that were listed for the question are not listed again. */
     public synchronized void leave(int scan, String report) {
         if (closed) return;
         reports.add(report);
@@ -119,7 +122,7 @@ public final class Question extends Inquiry {
         if (one.isListed()) replacements.put(one.relation, Native.listed(one));
     }
 
-    /** Spark's own reader reads these files and blocks: see {@link Native#choices}. */
+    /** Narrows a scan to files and blocks that Spark's own reader reads; see {@link Native#choices}. */
     public synchronized void select(int scan, String choices, String label, int[] read, String report) {
         if (closed) return;
         Scan one = scans.get(scan);
@@ -127,7 +130,7 @@ public final class Question extends Inquiry {
         reports.add(report);
     }
 
-    /** No row of the scan satisfies its condition. */
+    /** Replaces a scan by an empty relation, since no row satisfies its condition. */
     public synchronized void empty(int scan, String report) {
         if (closed) return;
         Scan one = scans.get(scan);
@@ -135,7 +138,7 @@ public final class Question extends Inquiry {
         reports.add(report);
     }
 
-    /** A DataFrame gives the rows: the columns that the scan needs, in any order. */
+    /** Replaces a scan by a DataFrame, which must have the columns that the scan needs, in any order. */
     public synchronized void rows(int scan, Dataset<Row> frame, long bytes, String label, int[] read, String report) {
         if (closed) return;
         Scan one = scans.get(scan);
@@ -143,33 +146,34 @@ public final class Question extends Inquiry {
         reports.add(report);
     }
 
-    /** The aggregation over the scan is answered from the index when the plan is executed; {@code number} is Python's. */
-    public synchronized void answer(int scan, String number, String label, String report) {
+    /** Has the aggregation over a scan answered from the index on execution; {@code id} is that of the answer in Python. */
+    public synchronized void answer(int scan, String id, String label, String report) {
         if (closed) return;
         Scan one = scans.get(scan);
-        LogicalPlan answer = Aggregates.answered(one, number, label);
+        LogicalPlan answer = Aggregates.answered(one, id, label);
         if (one.existence == null) replacements.put(one.aggregate, answer);
         else replacements.put(one.existence.plan(), one.existence.from(answer));
         reports.add(report);
     }
 
-    /** {@code read} are blocks, blocks of all, files and files of all. */
+    /** {@code read} has the number of blocks read, of all blocks, of files read, and of all files. */
     private static Narrowing narrowing(String label, int[] read) {
         return new Narrowing(label, read[0], read[1], read[2], read[3]);
     }
 
+    /** Replaces a scan, and the small sides of its runtime filters by the rows that were read of them. */
     private void put(Scan scan, LogicalPlan narrowed) {
         replacements.put(scan.relation, narrowed);
         scan.readFirst.forEach((small, rows) -> replacements.put(
                 small, new LocalRelation(small.output(), Scala.seq(rows), false, scala.Option.empty())));
     }
 
-    /** From now on answers come too late. */
+    /** Ignores all answers from now on, since they are too late. */
     synchronized void close() {
         closed = true;
     }
 
-    /** The plan with what was put in the place of its scans; nodes are known by identity, equal ones may differ. */
+    /** Returns the plan with its scans replaced. Nodes are compared by identity: equal scans may have different filters. */
     public synchronized LogicalPlan replaced(LogicalPlan plan) {
         if (replacements.isEmpty()) return plan;
         return (LogicalPlan) plan.transformDownWithSubqueries(Scala.replacing(replacements::get));

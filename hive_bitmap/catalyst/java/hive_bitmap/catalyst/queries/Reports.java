@@ -5,7 +5,7 @@ import java.util.List;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** What was decided of each scan, for the thread that asks to have its query explained. JSON objects. */
+/** Collects the decision on each scan, a JSON object, if this thread is explaining a query. */
 public final class Reports {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
     private static final ThreadLocal<List<String>> WANTED = new ThreadLocal<>();
@@ -38,7 +38,7 @@ public final class Reports {
         if (areWanted()) WANTED.get().add(Planner.report("late", detail));
     }
 
-    /** The reports of the optimization of a DataFrame, which is planned anew. */
+    /** Plans a DataFrame again and returns the reports of all its scans. */
     public static List<String> of(org.apache.spark.sql.classic.Dataset<?> frame) {
         List<String> found = new ArrayList<>();
         WANTED.set(found);

@@ -21,9 +21,8 @@ import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 
 /**
- * A table that a query reads: the relation, the conjuncts of the filter right above it with what else is known of the
- * rows that matter, and the columns that the query takes from it. {@code aggregate} is the aggregation that reads
- * nothing but this scan, or null.
+ * A table that a query reads: the relation, the conjuncts of the filter right above it and conjuncts that were inferred, and
+ * the columns that the query needs. {@code aggregate} is the aggregation over this scan alone, or null.
  */
 public final class Scan {
     final LogicalPlan relation;
@@ -31,11 +30,12 @@ public final class Scan {
     public final List<Expression> conjuncts;
     final List<Attribute> columns;
     public final Aggregate aggregate;
+    /** The expressions that Python asks Spark to evaluate over keys, by their numbers. */
     final List<Expression> leaves = new ArrayList<>();
-    public final List<Joins.Link> links = new ArrayList<>();
-    /** The plans that were read first for a condition on this scan, and their rows. */
+    public final List<Joins.RuntimeFilter> runtimeFilters = new ArrayList<>();
+    /** The small sides that were executed for runtime filters on this scan, and their rows. */
     final Map<LogicalPlan, List<InternalRow>> readFirst = new IdentityHashMap<>();
-    /** What the aggregate is the count of, where the query asks only whether there is a row; else null. */
+    /** The query for any row that {@code aggregate}, a count, stands for; null if the query has the aggregation itself. */
     public Existence existence;
     private Listing listing;
 
@@ -51,7 +51,7 @@ public final class Scan {
         }
     }
 
-    /** A relation that can be narrowed: a table of the session's catalog that is read as files, and not yet narrowed. */
+    /** Whether a plan is a table of the session's catalog that consists of files and is not narrowed yet. */
     public static boolean isIndexable(LogicalPlan plan) {
         return plan instanceof HiveTableRelation
                 || plan instanceof LogicalRelation relation
@@ -61,38 +61,38 @@ public final class Scan {
                 && !(files.location() instanceof SelectedFiles);
     }
 
-    /** Whether a hidden column is needed, which tells the file of a row and its place in it. */
+    /** Whether the query needs a hidden column such as {@code _metadata}, which has the file of a row and its place in it. */
     public boolean asksForFiles() {
         return columns.stream().anyMatch(column -> column.metadata().contains("__metadata_col"));
     }
 
-    /** All columns of the relation. */
+    /** Returns all columns of the relation. */
     List<Attribute> all() {
         return new ArrayList<>(Scala.list(relation.output()));
     }
 
-    /** The relation's files; null of a table that Spark reads as Hive does. */
+    /** Returns the relation's files; null for a table that Spark reads by Hive's SerDe. */
     HadoopFsRelation files() {
         return relation instanceof LogicalRelation files ? (HadoopFsRelation) files.relation() : null;
     }
 
-    /** The files that Spark would read for this scan, by partition, listed once; null where it does not tell. */
+    /** Returns the files that Spark would read for this scan, listed once; null if Spark does not tell them. */
     Listing listing() {
         if (listing == null && files() != null) listing = Listing.of(files().location(), partitionFilters());
         return listing;
     }
 
-    /** Whether Spark has listed the files already. */
-    boolean listsAtOnce() {
+    /** Whether Spark has listed the files already, so that {@link #listing} costs nothing. */
+    boolean isListedBySpark() {
         return files() != null && files().location() instanceof InMemoryFileIndex;
     }
 
-    /** Whether partitions of the metastore were listed for this scan. */
+    /** Whether {@link #listing} has listed partitions that Spark had not listed before. */
     boolean isListed() {
         return listing != null && listing.index != files().location();
     }
 
-    /** The conjuncts that test nothing but partition columns. */
+    /** Returns the conjuncts that test only partition columns. */
     List<Expression> partitionFilters() {
         List<Expression> found = new ArrayList<>();
         for (Expression one : conjuncts) {
@@ -101,7 +101,7 @@ public final class Scan {
         return found;
     }
 
-    /** A condition with the table's own names of its columns, which a query may write in other letters. */
+    /** Returns a condition with the column names of the table, which a query may write in another case. */
     private Expression named(Expression condition) {
         return (Expression) condition.transform(Scala.replacing(one -> {
             if (!(one instanceof Attribute used)) return null;
@@ -112,7 +112,7 @@ public final class Scan {
         }));
     }
 
-    /** The attributes of this relation that are partition columns. */
+    /** Returns the attributes of this relation that are partition columns. */
     List<Attribute> partitionColumns() {
         List<Attribute> found = new ArrayList<>();
         for (String name : files().partitionSchema().fieldNames()) {

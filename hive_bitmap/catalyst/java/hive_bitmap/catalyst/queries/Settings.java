@@ -3,8 +3,8 @@ package hive_bitmap.catalyst.queries;
 import org.apache.spark.sql.internal.SQLConf;
 
 /**
- * What a session says of indexes, read where a plan is made; where it says nothing, what Spark was started with says it
- * behind {@code spark.}, without which Spark drops a setting.
+ * The settings that a session has when a plan is made. A setting that the session does not have is read with the prefix
+ * {@code spark.}, for Spark ignores other names in the configuration that it is started with.
  */
 public record Settings(boolean enabled, boolean strict, double planningSeconds) {
     static final String ENABLED = "hive_bitmap.enabled";
@@ -13,20 +13,20 @@ public record Settings(boolean enabled, boolean strict, double planningSeconds) 
 
     public static Settings of(SQLConf conf) {
         return new Settings(
-                flag(conf, ENABLED, true), flag(conf, STRICT, false), seconds(said(conf, PLANNING_SECONDS, "1")));
+                flag(conf, ENABLED, true), flag(conf, STRICT, false), seconds(value(conf, PLANNING_SECONDS, "1")));
     }
 
-    private static boolean flag(SQLConf conf, String name, boolean otherwise) {
-        return "true".equalsIgnoreCase(said(conf, name, Boolean.toString(otherwise)).trim());
+    private static boolean flag(SQLConf conf, String name, boolean byDefault) {
+        return "true".equalsIgnoreCase(value(conf, name, Boolean.toString(byDefault)).trim());
     }
 
-    private static String said(SQLConf conf, String name, String otherwise) {
-        return conf.getConfString(name, conf.getConfString("spark." + name, otherwise));
+    private static String value(SQLConf conf, String name, String byDefault) {
+        return conf.getConfString(name, conf.getConfString("spark." + name, byDefault));
     }
 
-    private static double seconds(String said) {
+    private static double seconds(String value) {
         try {
-            return Double.parseDouble(said.trim());
+            return Double.parseDouble(value.trim());
         } catch (NumberFormatException e) {
             return 1;
         }

@@ -6,35 +6,35 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 
-/** Scans that Python found too small to be worth a look: as long as nothing about them changes, it is not asked again. */
+/** A cache of scans that are faster than a look at their indexes, by Python's estimate, which is not asked for again. */
 public final class TooSmall {
-    private static final int MOST_TABLES = 10_000;
-    private static final int MOST_OF_ONE = 100;
-    private static final Map<String, Set<Known>> TABLES = new ConcurrentHashMap<>();
+    private static final int MAX_TABLES = 10_000;
+    private static final int MAX_SCANS_OF_TABLE = 100;
+    private static final Map<String, Set<Key>> TABLES = new ConcurrentHashMap<>();
 
     private TooSmall() {}
 
-    /** What the answer depends on. */
-    private record Known(List<String> columns, int aggregate, int settings, String listing) {
-        static Known of(Scan scan) {
-            return new Known(
+    /** All that the estimate depends on, by name or as a hash. */
+    private record Key(List<String> columns, int aggregate, int settings, String listing) {
+        static Key of(Scan scan) {
+            return new Key(
                     scan.columns.stream().map(Attribute::name).toList(),
                     scan.aggregate == null ? 0 : scan.aggregate.canonicalized().hashCode(),
-                    Inquiry.settingsNumber(), scan.listing().fingerprint());
+                    Inquiry.settingsHash(), scan.listing().fingerprint());
         }
     }
 
     public static boolean contains(Scan scan) {
-        Set<Known> known = TABLES.get(scan.table.qualifiedName());
-        return known != null && scan.listsAtOnce() && known.contains(Known.of(scan));
+        Set<Key> known = TABLES.get(scan.table.qualifiedName());
+        return known != null && scan.isListedBySpark() && known.contains(Key.of(scan));
     }
 
-    /** Remember it of a scan of which Spark has listed the files. */
+    /** Adds a scan, but only if Spark has listed its files: another one would have to be listed to look it up here. */
     static void add(Scan scan) {
-        if (!scan.listsAtOnce()) return;
-        if (TABLES.size() >= MOST_TABLES) TABLES.clear();
-        Set<Known> known = TABLES.computeIfAbsent(scan.table.qualifiedName(), name -> ConcurrentHashMap.newKeySet());
-        if (known.size() >= MOST_OF_ONE) known.clear();
-        known.add(Known.of(scan));
+        if (!scan.isListedBySpark()) return;
+        if (TABLES.size() >= MAX_TABLES) TABLES.clear();
+        Set<Key> known = TABLES.computeIfAbsent(scan.table.qualifiedName(), name -> ConcurrentHashMap.newKeySet());
+        if (known.size() >= MAX_SCANS_OF_TABLE) known.clear();
+        known.add(Key.of(scan));
     }
 }

@@ -1,5 +1,5 @@
 /**
- * What a query asks of indexes and what takes the place of its scans and aggregations; the Python process that decides, and
- * how it is asked.
+ * The scans and aggregations of a query that may use indexes, the plan nodes that replace them, and the calls to the Python
+ * process that decides on them.
  */
 package hive_bitmap.catalyst.queries;

@@ -12,7 +12,7 @@ import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 
-/** Whether a base file is the one that was indexed, as hive_bitmap/index/fingerprint.py tells it. */
+/** Checks whether a base file is still the one that was indexed, by the rules of hive_bitmap/index/fingerprint.py. */
 final class BaseFile {
     private static final int TAIL_BYTES = 65_536;
 
@@ -22,19 +22,19 @@ final class BaseFile {
         return path.getFileSystem(conf).getFileStatus(path);
     }
 
-    /** The same before a file is read: where the store has tags a listing of the folder tells of all files in it. */
+    /** Returns the status of a file that is about to be read; if its store has tags, from a listing of its folder. */
     static FileStatus status(Path path, FileChoice indexed, Configuration conf) throws IOException {
-        return isLocal(path) || indexed.tag().isEmpty() ? status(path, conf) : Listed.status(path, conf);
+        return isLocal(path) || indexed.tag().isEmpty() ? status(path, conf) : FolderListing.status(path, conf);
     }
 
-    static boolean is(FileStatus now, FileChoice indexed, Configuration conf) throws IOException {
+    static boolean isUnchanged(FileStatus now, FileChoice indexed, Configuration conf) throws IOException {
         if (now.getLen() != indexed.size() || !sameTime(now, indexed)) return false;
         String tag = indexed.tag().isEmpty() ? "" : tag(now);
         if (!tag.isEmpty()) return tag.equals(indexed.tag());
         return tailCrc32(now, conf) == indexed.tailCrc32();
     }
 
-    /** Object stores, which have tags, tell parts of a second in a listing and not of a file: there, seconds are compared. */
+    /** Compares whole seconds on object stores, which have tags: they tell parts of a second in listings only. */
     private static boolean sameTime(FileStatus now, FileChoice indexed) {
         long unit = indexed.tag().isEmpty() || isLocal(now.getPath()) ? 1 : 1000;
         return now.getModificationTime() / unit == indexed.modified() / unit;
@@ -45,25 +45,25 @@ final class BaseFile {
         return scheme == null || "file".equals(scheme);
     }
 
-    /** The store's tag of a file, without the quotes that some put around it; empty where it has none. */
+    /** Returns the tag of a file without the quotes that some stores add; "" if it has none. See {@link FileChoice#tag}. */
     private static String tag(FileStatus file) throws IOException {
         if (file instanceof EtagSource source) return source.getEtag() == null ? "" : source.getEtag().replace("\"", "");
         Path path = file.getPath();
         if (!isLocal(path)) return "";
         try {
-            Map<String, Object> found = Files.readAttributes(java.nio.file.Path.of(path.toUri().getPath()), "unix:ino,ctime");
-            FileTime changed = (FileTime) found.get("ctime");
-            return found.get("ino") + "-" + changed.to(TimeUnit.NANOSECONDS);
+            Map<String, Object> attributes =
+                    Files.readAttributes(java.nio.file.Path.of(path.toUri().getPath()), "unix:ino,ctime");
+            FileTime changed = (FileTime) attributes.get("ctime");
+            return attributes.get("ino") + "-" + changed.to(TimeUnit.NANOSECONDS);
         } catch (UnsupportedOperationException | IllegalArgumentException e) {
-            return ""; // no POSIX file system
+            return ""; // not a POSIX file system
         }
     }
 
     private static long tailCrc32(FileStatus file, Configuration conf) throws IOException {
-        int wanted = (int) Math.min(file.getLen(), TAIL_BYTES);
-        byte[] tail = new byte[wanted];
+        byte[] tail = new byte[(int) Math.min(file.getLen(), TAIL_BYTES)];
         try (FSDataInputStream stream = file.getPath().getFileSystem(conf).open(file.getPath())) {
-            stream.readFully(file.getLen() - wanted, tail);
+            stream.readFully(file.getLen() - tail.length, tail);
         }
         CRC32 sum = new CRC32();
         sum.update(tail);

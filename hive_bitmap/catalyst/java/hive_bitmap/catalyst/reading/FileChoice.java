@@ -4,17 +4,16 @@ import java.io.Serializable;
 import java.util.Arrays;
 
 /**
- * What is read of a file that an index knows: ranges of bytes, and the fingerprint by which the reading task tells that
- * the file is still the one that was indexed.
+ * The byte ranges to read of an indexed file, and the fingerprint by which the task checks that it is still that file.
  *
  * @param size bytes
  * @param modified milliseconds since 1970
- * @param tag the store's tag, empty where it has none; of a local file its inode and the nanoseconds of its last change
+ * @param tag the store's ETag, empty if it has none; of a local file its inode and the nanoseconds of its last change
  * @param tailCrc32 CRC-32 of the last 65,536 bytes
- * @param ranges begin and end of each range, in ascending order; empty if nothing of the file is needed
+ * @param ranges begin and end of each range, in ascending order; empty if nothing has to be read of the file
  */
 public record FileChoice(long size, long modified, String tag, long tailCrc32, long[] ranges) implements Serializable {
-    /** The key under which a choice travels among the constant metadata of a file. */
+    /** The key of a choice in the constant metadata of a file. */
     static final String KEY = "hive_bitmap.choice";
 
     boolean readsNothing() {

@@ -21,8 +21,8 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * The files that Spark reads for a scan, in Spark's own order: those of the partitions that its filters leave. Files are
- * known by their numbers. {@code index} lists them again at no cost.
+ * The files that Spark reads for a scan, after partition pruning and in Spark's own order. A file's number is its place
+ * in {@code files}. {@code index} returns the same files again without another listing.
  */
 public final class Listing {
     public final FileIndex index;
@@ -35,7 +35,7 @@ public final class Listing {
         for (PartitionDirectory partition : partitions) files.addAll(Scala.list(partition.files()));
     }
 
-    /** What {@code location} lists under filters over partition columns; null where it is of no known kind. */
+    /** Lists the files of {@code location} under filters over partition columns; null if it is of an unknown kind. */
     public static Listing of(FileIndex location, List<Expression> partitionFilters) {
         FileIndex index = location;
         if (location instanceof CatalogFileIndex catalog) index = catalog.filterPartitions(Scala.seq(partitionFilters));
@@ -49,7 +49,7 @@ public final class Listing {
         return sum;
     }
 
-    /** A number that changes with any partition or file, so that what was made of a listing can be kept. */
+    /** Returns a hash of all files, and the number of partitions: a cache key for what is made of a listing. */
     public String fingerprint() {
         long first = 17;
         long second = 31;
@@ -62,8 +62,9 @@ public final class Listing {
     }
 
     /**
-     * A line a partition ({@code P}, then a field a value: {@code =text}, or nothing for NULL), each followed by a line a
-     * file of it ({@code F}, size, milliseconds since 1970, path). Tabs, line feeds and backslashes are escaped.
+     * Returns the listing as text of tab-separated fields. Each partition is a line {@code P} with a field for each value
+     * ({@code =text}, or nothing for NULL), followed by a line for each of its files: {@code F}, size in bytes, milliseconds
+     * since 1970, path. Tabs, line feeds, carriage returns and backslashes are escaped by a backslash.
      */
     public String text() {
         StringBuilder text = new StringBuilder();
@@ -71,7 +72,7 @@ public final class Listing {
         for (PartitionDirectory partition : partitions) {
             text.append('P');
             for (int at = 0; at < schema.length(); at++) {
-                String value = shown(partition.values(), schema, at);
+                String value = text(partition.values(), schema, at);
                 text.append('\t').append(value == null ? "" : "=" + escaped(value));
             }
             text.append('\n');
@@ -84,12 +85,13 @@ public final class Listing {
         return text.toString();
     }
 
-    /** A path as index tables have it: Hadoop's own text, of a local file without an authority. */
+    /** Returns a path as index tables store it: Hadoop's own text, for a local file without an authority. */
     static String path(Path path) {
         return path.toString();
     }
 
-    private static String shown(InternalRow values, StructType schema, int at) {
+    /** Returns a partition value as Spark casts it to a string; null for NULL. */
+    private static String text(InternalRow values, StructType schema, int at) {
         if (values.isNullAt(at)) return null;
         Literal literal = new Literal(values.get(at, schema.apply(at).dataType()), schema.apply(at).dataType());
         String zone = SQLConf.get().sessionLocalTimeZone();

@@ -20,46 +20,46 @@ import scala.Function1;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 
-/** A scan of which an index leaves out files or blocks; it passes the rows on, and shows in Spark's UI what is read of all. */
+/** Passes on the rows of a scan that an index has narrowed, and shows in Spark's UI how many blocks and files are read. */
 public final class NarrowedScanExec extends SparkPlan {
     private final SparkPlan child;
     private final Narrowing narrowing;
-    private final transient Map<String, SQLMetric> counts = new LinkedHashMap<>();
+    private final transient Map<String, SQLMetric> metrics = new LinkedHashMap<>();
 
     public NarrowedScanExec(SparkPlan child, Narrowing narrowing) {
         this.child = child;
         this.narrowing = narrowing;
-        count("blocks read", narrowing.blocks());
-        count("blocks of all", narrowing.blocksOfAll());
-        count("files read", narrowing.files());
-        count("files of all", narrowing.filesOfAll());
+        addMetric("blocks read", narrowing.blocks());
+        addMetric("blocks of all", narrowing.blocksOfAll());
+        addMetric("files read", narrowing.files());
+        addMetric("files of all", narrowing.filesOfAll());
     }
 
-    private void count(String name, long value) {
+    private void addMetric(String name, long value) {
         SQLMetric metric = SQLMetrics.createMetric(sparkContext(), name);
         metric.set(value);
-        counts.put(name.replace(' ', '_'), metric);
+        metrics.put(name.replace(' ', '_'), metric);
     }
 
-    private void tell() {
+    private void postMetrics() {
         String execution = sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
-        SQLMetrics.postDriverMetricUpdates(sparkContext(), execution, Scala.seq(new ArrayList<>(counts.values())));
+        SQLMetrics.postDriverMetricUpdates(sparkContext(), execution, Scala.seq(new ArrayList<>(metrics.values())));
     }
 
     @Override
     public scala.collection.immutable.Map<String, SQLMetric> metrics() {
-        return Scala.map(counts);
+        return Scala.map(metrics);
     }
 
     @Override
     public RDD<InternalRow> doExecute() {
-        tell();
+        postMetrics();
         return child.execute();
     }
 
     @Override
     public RDD<ColumnarBatch> doExecuteColumnar() {
-        tell();
+        postMetrics();
         return child.executeColumnar();
     }
 

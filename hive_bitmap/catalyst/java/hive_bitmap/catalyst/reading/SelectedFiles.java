@@ -18,8 +18,8 @@ import scala.Option;
 import scala.collection.immutable.Seq;
 
 /**
- * The files of a table, each with what is to be read of it. One of which nothing is needed stays in the list, as a file
- * of one byte: a task looks whether it is still what was indexed, and reads it whole if it is not.
+ * The files of a table, each with the byte ranges to read. A file of which nothing has to be read stays in the list, with
+ * a length of one byte: its task checks that it is still the file that was indexed, and reads it whole if it is not.
  */
 public final class SelectedFiles implements FileIndex {
     private final FileIndex all;
@@ -27,12 +27,12 @@ public final class SelectedFiles implements FileIndex {
     private final Set<String> only;
     private final long bytes;
 
-    /** All files, some of them with a choice of what is read. */
+    /** All files; those without a choice are read whole. */
     public SelectedFiles(Listing listing, Map<String, FileChoice> choices) {
         this(listing, choices, null);
     }
 
-    /** The files of these paths, whole, and no others. */
+    /** Only the files of these paths, which are read whole. */
     public SelectedFiles(Listing listing, Set<String> only) {
         this(listing, Map.of(), only);
     }
@@ -59,14 +59,14 @@ public final class SelectedFiles implements FileIndex {
         for (PartitionDirectory partition : Scala.list(all.listFiles(partitionFilters, dataFilters))) {
             List<FileStatusWithMetadata> files = new ArrayList<>();
             for (FileStatusWithMetadata file : Scala.list(partition.files())) {
-                if (isRead(file)) files.add(chosen(file));
+                if (isRead(file)) files.add(withChoice(file));
             }
             found.add(new PartitionDirectory(partition.values(), Scala.seq(files)));
         }
         return Scala.seq(found);
     }
 
-    private FileStatusWithMetadata chosen(FileStatusWithMetadata file) {
+    private FileStatusWithMetadata withChoice(FileStatusWithMetadata file) {
         FileChoice choice = choices.get(Listing.path(file.getPath()));
         if (choice == null) return file;
         FileStatus status = file.fileStatus();
@@ -106,7 +106,7 @@ public final class SelectedFiles implements FileIndex {
         return all.metadataOpsTimeNs();
     }
 
-    /** Two scans that read the same of the same files are one, so that their exchanges can be shared. */
+    /** Two scans that read the same ranges of the same files are equal, so that Spark can reuse their exchanges. */
     @Override
     public boolean equals(Object other) {
         return other instanceof SelectedFiles files && all.equals(files.all) && choices.equals(files.choices)
@@ -123,7 +123,7 @@ public final class SelectedFiles implements FileIndex {
         return "SelectedFiles(" + choices.size() + " known)";
     }
 
-    /** The choices by path, of the files that have one. */
+    /** Returns choices by path, given by the number of the file in the listing. */
     public static Map<String, FileChoice> byPath(Listing listing, Map<Integer, FileChoice> byNumber) {
         Map<String, FileChoice> found = new HashMap<>();
         byNumber.forEach((number, choice) -> found.put(Listing.path(listing.files.get(number).getPath()), choice));

@@ -12,7 +12,7 @@ import scala.collection.Iterator;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Seq;
 
-/** Spark's own ORC reader over the selected stripes of {@link SelectedFiles}. */
+/** Spark's own ORC reader, restricted to the selected stripes of {@link SelectedFiles}. */
 public final class SelectedOrc extends OrcFileFormat {
     private final Narrowing narrowing;
 
@@ -26,10 +26,9 @@ public final class SelectedOrc extends OrcFileFormat {
             Map<String, String> options, Configuration conf) {
         return new SelectedReader(
                 super.buildReaderWithPartitionValues(session, data, partition, required, filters, options, conf),
-                SelectedReader.shipped(session, conf));
+                SelectedReader.broadcast(session, conf));
     }
 
-    /** What is read of all. */
     public Narrowing narrowing() {
         return narrowing;
     }

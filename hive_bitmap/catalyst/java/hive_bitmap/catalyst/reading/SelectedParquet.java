@@ -12,7 +12,7 @@ import scala.collection.Iterator;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Seq;
 
-/** Spark's own Parquet reader over the selected row groups of {@link SelectedFiles}. */
+/** Spark's own Parquet reader, restricted to the selected row groups of {@link SelectedFiles}. */
 public final class SelectedParquet extends ParquetFileFormat {
     private final Narrowing narrowing;
 
@@ -26,10 +26,9 @@ public final class SelectedParquet extends ParquetFileFormat {
             Map<String, String> options, Configuration conf) {
         return new SelectedReader(
                 super.buildReaderWithPartitionValues(session, data, partition, required, filters, options, conf),
-                SelectedReader.shipped(session, conf));
+                SelectedReader.broadcast(session, conf));
     }
 
-    /** What is read of all. */
     public Narrowing narrowing() {
         return narrowing;
     }

@@ -19,8 +19,8 @@ import scala.reflect.ClassTag;
 import scala.runtime.AbstractFunction1;
 
 /**
- * In a task: of each split of a file, the selected ranges, by Spark's own reader, which takes of a range the row groups
- * whose middle, or the stripes whose first byte, lies in it. A file that is no more what was indexed is read whole.
+ * Reads, in a task, the selected ranges of each split of a file by Spark's own reader, which reads the row groups whose
+ * middle, or the stripes whose first byte, lies in the range. A file that changed since it was indexed is read whole.
  */
 final class SelectedReader extends AbstractFunction1<PartitionedFile, Iterator<InternalRow>> implements Serializable {
     private final Function1<PartitionedFile, Iterator<InternalRow>> reader;
@@ -31,7 +31,7 @@ final class SelectedReader extends AbstractFunction1<PartitionedFile, Iterator<I
         this.conf = conf;
     }
 
-    static Broadcast<SerializableConfiguration> shipped(SparkSession session, Configuration conf) {
+    static Broadcast<SerializableConfiguration> broadcast(SparkSession session, Configuration conf) {
         ClassTag<SerializableConfiguration> tag = scala.reflect.ClassTag$.MODULE$.apply(SerializableConfiguration.class);
         return session.sparkContext().broadcast(new SerializableConfiguration(conf), tag);
     }
@@ -43,10 +43,10 @@ final class SelectedReader extends AbstractFunction1<PartitionedFile, Iterator<I
         FileChoice choice = (FileChoice) found.get();
         try {
             FileStatus now = BaseFile.status(split.toPath(), choice, conf.value().value());
-            if (!BaseFile.is(now, choice, conf.value().value())) return reader.apply(whole(split, choice, now));
+            if (!BaseFile.isUnchanged(now, choice, conf.value().value())) return reader.apply(whole(split, choice, now));
             return rowsOf(new Ranges(split, choice));
         } catch (FileNotFoundException e) {
-            return reader.apply(split); // which says so in Spark's words, or passes over it where Spark is told to
+            return reader.apply(split); // Spark's reader reports it, or skips it if spark.sql.files.ignoreMissingFiles is set
         } catch (IOException e) {
             throw new UncheckedIOException("cannot look at " + split.toPath(), e);
         }
@@ -57,7 +57,7 @@ final class SelectedReader extends AbstractFunction1<PartitionedFile, Iterator<I
         return (Iterator<InternalRow>) rows;
     }
 
-    /** The split over a file that was replaced: the last one reaches to the new end. */
+    /** Returns the split for a file that was replaced since it was indexed; the last split ends at the file's new end. */
     private static PartitionedFile whole(PartitionedFile split, FileChoice choice, FileStatus now) {
         long start = choice.readsNothing() ? 0 : split.start();
         boolean last = choice.readsNothing() || split.start() + split.length() >= choice.size();
@@ -71,7 +71,7 @@ final class SelectedReader extends AbstractFunction1<PartitionedFile, Iterator<I
                 split.otherConstantMetadataColumnValues());
     }
 
-    /** The rows, or batches of them, of the ranges that lie in a split, one range behind the other. */
+    /** Iterates over the rows, or the batches of rows, of the ranges that lie in a split, one range after the other. */
     private final class Ranges extends AbstractIterator<Object> {
         private final PartitionedFile split;
         private final FileChoice choice;
@@ -114,12 +114,12 @@ final class SelectedReader extends AbstractFunction1<PartitionedFile, Iterator<I
             return null;
         }
 
-        /** A file that changed while it was read may have given rows of both: the query is to be run again. */
+        /** Fails the query if the file changed while it was read, since its rows may come from both versions. */
         private void requireUnchanged() {
             if (!opened) return;
             opened = false;
             try {
-                if (BaseFile.is(BaseFile.status(split.toPath(), conf.value().value()), choice, conf.value().value())) return;
+                if (BaseFile.isUnchanged(BaseFile.status(split.toPath(), conf.value().value()), choice, conf.value().value())) return;
             } catch (IOException e) {
                 throw new UncheckedIOException(split.toPath() + " cannot be looked at after it was read", e);
             }

@@ -1,5 +1,5 @@
 /**
- * Which files, and which blocks of them, Spark's own readers read of a relation; in a task, whether a file is still the one
- * that was planned.
+ * Restricts Spark's own readers to the selected files and blocks of a relation, and checks in the tasks that each file is
+ * still the one that was planned.
  */
 package hive_bitmap.catalyst.reading;

@@ -14,7 +14,7 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.Iterator;
 
-/** Rows that Python gives as Arrow record batches, which takes a call a batch where a DataFrame takes dozens. */
+/** Rows that Python sends as Arrow record batches: one call for each batch, where a DataFrame takes dozens of calls. */
 public final class ArrowRows {
     private final StructType schema;
     public final List<InternalRow> rows = new ArrayList<>();
@@ -23,12 +23,12 @@ public final class ArrowRows {
         this.schema = (StructType) DataType.fromJson(schema);
     }
 
-    /** Add the rows of a batch: an encapsulated IPC message, without its schema. */
+    /** Adds the rows of a batch, an encapsulated message of Arrow's IPC format without its schema. */
     public ArrowRows add(byte[] batch) {
         UnsafeProjection projection = UnsafeProjection.create(schema);
-        Iterator<InternalRow> found = ArrowConverters$.MODULE$.fromBatchIterator(
+        Iterator<InternalRow> batchRows = ArrowConverters$.MODULE$.fromBatchIterator(
                 Scala.seq(List.of(batch)).iterator(), schema, SQLConf.get().sessionLocalTimeZone(), true, false, null);
-        while (found.hasNext()) rows.add(projection.apply(found.next()).copy());
+        while (batchRows.hasNext()) rows.add(projection.apply(batchRows.next()).copy());
         return this;
     }
 
@@ -36,7 +36,7 @@ public final class ArrowRows {
         return Arrays.stream(schema.fields()).map(StructField::dataType).toList();
     }
 
-    /** A new attribute a column. */
+    /** Returns an attribute for each column, with new expression ids. */
     public List<Attribute> columns() {
         return new ArrayList<>(Scala.list(DataTypeUtils.toAttributes(schema)));
     }

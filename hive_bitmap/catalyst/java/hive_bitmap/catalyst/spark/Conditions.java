@@ -39,22 +39,22 @@ import org.apache.spark.sql.types.StringType$;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * A condition of Catalyst as a tree of JSON arrays, of which hive_bitmap/catalyst/conditions.py makes a predicate.
+ * Converts a Catalyst condition to JSON, which hive_bitmap/catalyst/conditions.py converts to a predicate.
  *
  * <pre>
  * ["and", tree..]  ["or", tree..]  ["not", tree]  ["constant", true | false | null]
  * ["compare", column, "=" | "<" | "<=" | ">" | ">=", value]  ["in", column, value..]
  * ["is null", column]  ["prefix", column, text]
- * ["expression", column, number, sql]      to be evaluated by Spark over the keys of the column
+ * ["expression", column, number, sql]      Spark has to evaluate it over the distinct keys of the column
  * ["unknown", sql, reason]                 all rows may match
  * </pre>
  *
- * A value is a JSON boolean, a number in a string (integers and decimals), a string, or ["date", days since 1970].
- * Comparisons are taken only where column and literal have one type that an index compares as Spark does.
+ * A value is a JSON boolean, a number in a string (integers and decimals), a string, or ["date", days since 1970]. A
+ * comparison is written as such only if column and literal have the same type, one that an index compares as Spark does.
  */
 public final class Conditions {
     private static final JsonNodeFactory JSON = JsonNodeFactory.instance;
-    private static final int DEEPEST = 200;
+    private static final int MAX_DEPTH = 200;
     private static final String CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING";
     private static final int YEAR_1 = -719162;
     private static final int YEAR_9999_END = 2932896;
@@ -62,13 +62,13 @@ public final class Conditions {
     private final List<Attribute> columns;
     private final List<Expression> leaves;
 
-    /** {@code leaves} takes the expressions that Spark has to evaluate, by their numbers. */
+    /** Expressions that Spark has to evaluate are added to {@code leaves}; their number is their place in it. */
     public Conditions(List<Attribute> columns, List<Expression> leaves) {
         this.columns = columns;
         this.leaves = leaves;
     }
 
-    /** The conjuncts of a condition. */
+    /** Returns the conjuncts of a condition, from left to right. */
     public static List<Expression> conjuncts(Expression condition) {
         List<Expression> found = new ArrayList<>();
         List<Expression> waiting = new ArrayList<>(List.of(condition));
@@ -84,7 +84,7 @@ public final class Conditions {
         return found;
     }
 
-    /** Whether an expression is deterministic and refers to some of these columns, and to nothing else. */
+    /** Whether an expression is deterministic, refers to at least one of these columns, and to nothing else. */
     public static boolean isOver(Expression expression, List<Attribute> columns) {
         if (!expression.deterministic() || expression.references().isEmpty() || isOpaque(expression)) return false;
         for (Attribute used : Scala.list(expression.references().toSeq())) {
@@ -93,21 +93,22 @@ public final class Conditions {
         return true;
     }
 
-    /** A condition on a column as the same one on another. */
-    public static Expression over(Expression condition, Attribute column, Attribute other) {
+    /** Returns a condition with one column replaced by another. */
+    public static Expression substitute(Expression condition, Attribute column, Attribute other) {
         return (Expression) condition.transform(Scala.replacing(
                 one -> one instanceof Attribute used && used.exprId().equals(column.exprId()) ? other : null));
     }
 
+    /** Returns the conjunction of these conditions as JSON. */
     public ArrayNode tree(List<Expression> conjuncts) {
         ArrayNode found = node("and");
         for (Expression one : conjuncts) found.add(tree(one, false, 0));
         return found;
     }
 
-    /** NOT goes down to the leaves, so that what Spark evaluates holds it. */
+    /** Pushes NOT down to the leaves, so that an expression that Spark evaluates includes it. */
     private ArrayNode tree(Expression condition, boolean negated, int depth) {
-        if (depth > DEEPEST) return unknown(condition, "nested too deep");
+        if (depth > MAX_DEPTH) return unknown(condition, "nested too deep");
         if (condition instanceof Not not) return tree(not.child(), !negated, depth + 1);
         if (condition instanceof And || condition instanceof Or) {
             ArrayNode found = node(condition instanceof And == negated ? "or" : "and");
@@ -119,7 +120,7 @@ public final class Conditions {
         return expression(negated ? new Not(condition) : condition);
     }
 
-    /** A condition whose meaning an index knows; null for another. */
+    /** Returns a leaf that is evaluated without Spark; null if the condition is none. */
     private ArrayNode leaf(Expression condition) {
         if (condition instanceof Literal literal && literal.dataType() instanceof BooleanType) {
             return node("constant").add((Boolean) literal.value());
@@ -145,13 +146,13 @@ public final class Conditions {
     private ArrayNode comparison(BinaryComparison comparison) {
         Expression left = comparison.left();
         Expression right = comparison.right();
-        boolean turned = column(left) == null;
-        String name = column(turned ? right : left);
-        Expression other = turned ? left : right;
+        boolean swapped = column(left) == null;
+        String name = column(swapped ? right : left);
+        Expression other = swapped ? left : right;
         if (name == null || !(other instanceof Literal literal)) return null;
-        String operator = operator(comparison, turned);
+        String operator = operator(comparison, swapped);
         if (operator == null || literal.dataType() instanceof BooleanType && !operator.equals("=")) return null;
-        if (!sameType(turned ? right : left, literal)) return null;
+        if (!sameType(swapped ? right : left, literal)) return null;
         if (literal.value() == null) {
             return comparison instanceof EqualNullSafe ? node("is null").add(name) : node("constant").addNull();
         }
@@ -161,12 +162,12 @@ public final class Conditions {
         return node("and").add(node("not").add(node("is null").add(name))).add(found);
     }
 
-    private static String operator(BinaryComparison comparison, boolean turned) {
+    private static String operator(BinaryComparison comparison, boolean swapped) {
         if (comparison instanceof EqualTo || comparison instanceof EqualNullSafe) return "=";
-        if (comparison instanceof LessThan) return turned ? ">" : "<";
-        if (comparison instanceof LessThanOrEqual) return turned ? ">=" : "<=";
-        if (comparison instanceof GreaterThan) return turned ? "<" : ">";
-        if (comparison instanceof GreaterThanOrEqual) return turned ? "<=" : ">=";
+        if (comparison instanceof LessThan) return swapped ? ">" : "<";
+        if (comparison instanceof LessThanOrEqual) return swapped ? ">=" : "<=";
+        if (comparison instanceof GreaterThan) return swapped ? "<" : ">";
+        if (comparison instanceof GreaterThanOrEqual) return swapped ? "<=" : ">=";
         return null;
     }
 
@@ -190,7 +191,7 @@ public final class Conditions {
         return found;
     }
 
-    /** A condition that Spark may evaluate over the distinct keys of its one column. */
+    /** Returns a leaf that Spark evaluates over the distinct keys of its only column; "unknown" if it cannot. */
     private ArrayNode expression(Expression condition) {
         if (!condition.deterministic()) return unknown(condition, "it is not deterministic");
         if (isOpaque(condition)) return unknown(condition, "it holds a subquery or a Python function");
@@ -209,14 +210,14 @@ public final class Conditions {
         return column.metadata().contains(CHAR_TYPE) && column.metadata().getString(CHAR_TYPE).startsWith("char(");
     }
 
-    /** The columns that an expression takes otherwise than padded, as the keys of an index are. */
+    /** Returns the columns that an expression reads without Spark's read-side padding; keys of an index are padded. */
     private static AttributeSet unpadded(Expression expression) {
         return ((Expression) expression.transformDown(Scala.replacing(one ->
                 one instanceof StaticInvoke call && call.functionName().equals("readSidePadding")
                         ? new Literal(null, StringType$.MODULE$) : null))).references();
     }
 
-    /** Whether an expression holds what can only be evaluated where the rows are. */
+    /** Whether an expression contains a subquery, a Python function or InputFileName and the like. */
     public static boolean isOpaque(Expression expression) {
         return expression.exists(Scala.predicate(one ->
                 one instanceof PlanExpression || one instanceof PythonUDF
@@ -230,7 +231,7 @@ public final class Conditions {
         return null;
     }
 
-    /** The name of a column of the relation that is compared as it is; null for any other expression. */
+    /** Returns the column's name if an expression is a column of the relation; null for a CHAR, whose keys are padded. */
     private String column(Expression expression) {
         if (expression instanceof Attribute attribute && !isChar(attribute)) {
             return name(attribute);
@@ -259,12 +260,12 @@ public final class Conditions {
         return true;
     }
 
-    /** An expression as people read it, names without the table's. */
+    /** Returns an expression as SQL text for people to read. */
     public static String sql(Expression expression) {
         try {
             return expression.sql();
         } catch (RuntimeException e) {
-            return expression.toString(); // some expressions have no SQL
+            return expression.toString(); // some expressions have no SQL form
         }
     }
 

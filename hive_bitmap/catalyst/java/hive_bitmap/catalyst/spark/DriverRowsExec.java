@@ -17,7 +17,7 @@ import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 import scala.reflect.ClassTag;
 
-/** A leaf of a physical plan whose few rows are made in the driver, anew each time that the plan is executed. */
+/** A leaf of a physical plan whose rows, few of them, are computed in the driver each time that the plan is executed. */
 public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
     private final Seq<Attribute> output;
 
@@ -27,9 +27,10 @@ public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
 
     protected abstract List<InternalRow> rows();
 
+    /** Returns the values by which two leaves of a class are equal. */
     protected abstract Object[] identity();
 
-    /** The same leaf as another object. */
+    /** Returns an equal leaf that is another object. */
     protected abstract DriverRowsExec copy();
 
     @Override
@@ -45,7 +46,7 @@ public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
         return rows().stream().map(row -> (InternalRow) projection.apply(row).copy()).toArray(InternalRow[]::new);
     }
 
-    /** Nothing of a leaf is changed from outside. */
+    /** Ignores the arguments: no rule changes anything in this leaf. */
     @Override
     public SparkPlan makeCopy(Object[] arguments) {
         return clone();

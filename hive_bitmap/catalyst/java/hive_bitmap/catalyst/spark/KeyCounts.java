@@ -7,7 +7,10 @@ import org.apache.spark.sql.catalyst.plans.logical.Statistics;
 import scala.Option;
 import scala.collection.immutable.Seq;
 
-/** The distinct keys of a scan's rows and how often each occurs, in the driver: in one partition, unlike a LocalRelation. */
+/**
+ * The distinct keys of a scan's rows and how often each occurs, held in the driver. Unlike a LocalRelation it is executed as
+ * one partition.
+ */
 public final class KeyCounts extends Leaf {
     private static final int BYTES_A_COLUMN = 16;
     private final List<InternalRow> rows;

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import scala.collection.immutable.Seq;
 
-/** {@link KeyCounts}, executed. */
+/** The physical plan of {@link KeyCounts}. */
 public final class KeyCountsExec extends DriverRowsExec {
     private final transient List<InternalRow> rows;
 

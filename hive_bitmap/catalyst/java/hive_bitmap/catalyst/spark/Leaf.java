@@ -8,7 +8,7 @@ import scala.Function1;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 
-/** What Scala's compiler would add to a leaf of a logical plan. */
+/** A leaf of a logical plan with the methods that Scala's compiler would generate for a case class. */
 public abstract class Leaf extends LogicalPlan implements LeafNode {
     private final Seq<Attribute> output;
 
@@ -16,10 +16,10 @@ public abstract class Leaf extends LogicalPlan implements LeafNode {
         this.output = output;
     }
 
-    /** What two equal leaves have in common. */
+    /** Returns the values by which two leaves of a class are equal. */
     protected abstract Object[] identity();
 
-    /** The same leaf as another object. */
+    /** Returns an equal leaf that is another object. */
     protected abstract Leaf copy();
 
     @Override
@@ -29,7 +29,7 @@ public abstract class Leaf extends LogicalPlan implements LeafNode {
         return copy;
     }
 
-    /** Nothing of a leaf is changed from outside. */
+    /** Ignores the arguments: no rule changes anything in a leaf. */
     @Override
     public LogicalPlan makeCopy(Object[] arguments) {
         return clone();

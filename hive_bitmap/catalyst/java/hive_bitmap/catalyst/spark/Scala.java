@@ -6,7 +6,7 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
-/** Between Java's collections and functions and Scala's. */
+/** Conversions between Java's and Scala's collections and functions. */
 public final class Scala {
     private Scala() {}
 
@@ -41,7 +41,7 @@ public final class Scala {
         };
     }
 
-    /** The function that puts something in the place of nodes: those for which {@code replace} gives null stay. */
+    /** Returns {@code replace} as a partial function for {@code transform}, not defined where it returns null. */
     public static <T> PartialFunction<T, T> replacing(java.util.function.Function<T, T> replace) {
         return new Replacing<>(replace);
     }

@@ -1,2 +1,2 @@
-/** Small pieces on Spark's own classes, which know of no index: Scala's collections, plan nodes, rows, expressions as JSON. */
+/** Additions to Spark's own classes that know nothing of indexes: collections, plan nodes, rows, conditions as JSON. */
 package hive_bitmap.catalyst.spark;

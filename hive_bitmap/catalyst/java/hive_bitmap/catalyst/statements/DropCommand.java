@@ -16,9 +16,9 @@ import org.apache.spark.sql.classic.Dataset;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** DROP TABLE, or DROP DATABASE with its tables: Python drops the indexes, then Spark does its own statement. */
+/** DROP TABLE, or DROP DATABASE .. CASCADE: Python drops the indexes, then Spark executes its own statement. */
 final class DropCommand extends PythonCommand {
-    private static final String POINTER = "hive_bitmap.index_tables"; // on a table, names that IN TABLE gave
+    private static final String POINTER = "hive_bitmap.index_tables"; // property of a table: index tables named by IN TABLE
     private final LogicalPlan original;
 
     private DropCommand(String text, LogicalPlan original) {
@@ -26,7 +26,7 @@ final class DropCommand extends PythonCommand {
         this.original = original;
     }
 
-    /** What a text is that Spark reads so: a DROP of what may have indexes, or what Spark makes of it. */
+    /** Returns the command for a statement that Spark parsed to {@code original}, or that if it cannot drop an index. */
     static LogicalPlan of(String text, LogicalPlan original) {
         boolean drops = original instanceof DropTable || original instanceof DropNamespace namespace && namespace.cascade();
         return drops ? new DropCommand(text, original) : original;
@@ -41,7 +41,7 @@ final class DropCommand extends PythonCommand {
         return Scala.seq(List.of());
     }
 
-    /** Whether it is worth waiting for Python: there is an index table by name, or the table points at one. */
+    /** Whether it is worth waiting for Python: there is an index table by its usual name, or the table names one. */
     private boolean mayHaveIndexes(org.apache.spark.sql.classic.SparkSession session) {
         if (!(original instanceof DropTable drop) || !(drop.child() instanceof UnresolvedIdentifier named)) return true;
         List<String> name = Scala.list(named.nameParts());

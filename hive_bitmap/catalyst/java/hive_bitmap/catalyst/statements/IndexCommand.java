@@ -15,13 +15,12 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
 import scala.collection.immutable.Seq;
 
-/** An index statement, which Python does when it is executed; its columns are known when it is read. */
+/** An index statement, which Python executes. The columns of its result are known when it is parsed. */
 final class IndexCommand extends PythonCommand {
     private IndexCommand(String text, Seq<Attribute> output) {
         super(text, output);
     }
 
-    /** The statement, with these names of columns. */
     static IndexCommand of(String text, JsonNode columns) {
         List<Attribute> output = new ArrayList<>();
         for (JsonNode name : columns) {
@@ -35,7 +34,7 @@ final class IndexCommand extends PythonCommand {
     @Override
     public Seq<Row> run(SparkSession session) {
         List<Row> rows = new ArrayList<>();
-        for (JsonNode row : Statements.done(session, text)) {
+        for (JsonNode row : Statements.run(session, text)) {
             Object[] values = new Object[row.size()];
             for (int at = 0; at < values.length; at++) values[at] = row.get(at).isNull() ? null : row.get(at).asText();
             rows.add(RowFactory.create(values));

@@ -1,6 +1,6 @@
 package hive_bitmap.catalyst.statements;
 
-/** An index statement cannot be read or done; the message says why and what to do. */
+/** An index statement cannot be parsed or executed; the message says why, and what to do. */
 public final class IndexStatementException extends IllegalArgumentException {
     private static final long serialVersionUID = 1;
 

@@ -12,7 +12,7 @@ import scala.Enumeration;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Seq;
 
-/** A statement that Spark executes once, as its own commands, and in which Python has a part. */
+/** A statement that Spark executes once, like its own commands, by calling Python. */
 abstract class PythonCommand extends Leaf implements LeafRunnableCommand {
     final String text;
 
@@ -26,7 +26,7 @@ abstract class PythonCommand extends Leaf implements LeafRunnableCommand {
         return getClass().getSimpleName() + " " + text;
     }
 
-    // What Scala's compiler would take from the traits of commands.
+    // Scala's compiler would generate the following from the traits of commands.
 
     @Override
     public Map<String, SQLMetric> metrics() {

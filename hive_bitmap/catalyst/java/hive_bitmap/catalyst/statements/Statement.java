@@ -1,20 +1,20 @@
 package hive_bitmap.catalyst.statements;
 
-/** What Python is asked about an SQL text that may be an index statement. */
+/** A request to Python about an SQL text that may be an index statement. */
 public final class Statement {
-    /** What is wanted: the columns of the answer, the answer itself, or that a DROP takes the indexes along. */
-    enum Wanted { PARSE, RUN, DROP }
+    /** To name the columns of the statement's result; to execute it; to drop the indexes of what the statement drops. */
+    enum Kind { PARSE, RUN, DROP }
 
-    private final Wanted wanted;
+    private final Kind kind;
     private final String text;
 
-    Statement(Wanted wanted, String text) {
-        this.wanted = wanted;
+    Statement(Kind kind, String text) {
+        this.kind = kind;
         this.text = text;
     }
 
     public String kind() {
-        return wanted.name().toLowerCase(java.util.Locale.ROOT);
+        return kind.name().toLowerCase(java.util.Locale.ROOT);
     }
 
     public String text() {

@@ -24,14 +24,15 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Spark's parser, but for index statements, which become commands. A look at the first words tells whether a text may be
- * one; then Python says what it is. A proxy, since the methods of parsers differ between versions of Spark.
+ * Spark's parser with index statements, which become commands. The first words of a text show whether it may be one; then
+ * Python parses it. All other texts are left to Spark's own parser. This is a proxy, since the methods of parsers differ
+ * between versions of Spark.
  */
 public final class Statements implements InvocationHandler {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
     private static final ObjectMapper JSON = new ObjectMapper();
-    private static final int WORDS = 3;
-    /** What a DROP of our own begins with, as in hive_bitmap/metastore/metastore.py. */
+    private static final int MAX_WORDS = 3;
+    /** Marks a DROP that Python executes itself; the same as in hive_bitmap/metastore/metastore.py. */
     private static final String OURS = "/* hive_bitmap */";
     private static final long SECONDS_TO_START = 60;
     private final SparkSession session;
@@ -47,8 +48,8 @@ public final class Statements implements InvocationHandler {
                 Statements.class.getClassLoader(), new Class<?>[] {ParserInterface.class}, new Statements(session, spark));
     }
 
-    /** Give a session that is there already such a parser; one that was made with it keeps it. */
-    public static void into(SparkSession session) {
+    /** Replaces the parser of a session that exists already, unless it was created with this one. */
+    public static void install(SparkSession session) {
         SessionState state = ((org.apache.spark.sql.classic.SparkSession) session).sessionState();
         ParserInterface parser = state.sqlParser();
         if (Proxy.isProxyClass(parser.getClass()) && Proxy.getInvocationHandler(parser) instanceof Statements) return;
@@ -57,7 +58,7 @@ public final class Statements implements InvocationHandler {
             field.setAccessible(true);
             field.set(state, parser(session, parser));
         } catch (ReflectiveOperationException | RuntimeException e) {
-            LOG.info("index statements are for hive_bitmap.sql alone in this session: {}", e.toString());
+            LOG.info("in this session only hive_bitmap.sql takes index statements: {}", e.toString());
         }
     }
 
@@ -66,17 +67,17 @@ public final class Statements implements InvocationHandler {
         if (method.getName().startsWith("parsePlan") && arguments[0] instanceof String text && !Planner.isPlanning()
                 && !text.startsWith(OURS)) {
             List<String> words = firstWords(text);
-            if (isIndexStatement(words) && isAnswered()) {
-                LogicalPlan command = read(text);
+            if (isIndexStatement(words) && isEnabled()) {
+                LogicalPlan command = parse(text);
                 if (command != null) return command;
-            } else if (isDrop(words) && isAnswered()) {
-                return DropCommand.of(text, (LogicalPlan) passedOn(method, arguments));
+            } else if (isDrop(words) && isEnabled()) {
+                return DropCommand.of(text, (LogicalPlan) delegate(method, arguments));
             }
         }
-        return passedOn(method, arguments);
+        return delegate(method, arguments);
     }
 
-    private Object passedOn(Method method, Object[] arguments) throws Throwable {
+    private Object delegate(Method method, Object[] arguments) throws Throwable {
         try {
             return method.invoke(spark, arguments);
         } catch (InvocationTargetException e) {
@@ -84,45 +85,46 @@ public final class Statements implements InvocationHandler {
         }
     }
 
-    private static boolean isAnswered() {
+    /** Whether Python answers, or a process can be started that does. */
+    private static boolean isEnabled() {
         return !Planner.isAbsent() || Helper.isInstalled() && !Planner.isOff();
     }
 
-    /** The command that a text is; null if it is Spark's. */
-    private LogicalPlan read(String text) {
-        JsonNode said = asked(session, Statement.Wanted.PARSE, text);
-        return said.isNull() ? null : IndexCommand.of(text, said.get("columns"));
+    /** Returns the command for an index statement; null if the text is another one, which Spark has to parse. */
+    private LogicalPlan parse(String text) {
+        JsonNode answer = ask(session, Statement.Kind.PARSE, text);
+        return answer.isNull() ? null : IndexCommand.of(text, answer.get("columns"));
     }
 
-    /** The rows of an index statement, each a list of texts. */
-    static JsonNode done(SparkSession session, String text) {
+    /** Executes an index statement and returns the rows of its result, each a list of strings. */
+    static JsonNode run(SparkSession session, String text) {
         try {
-            return asked(session, Statement.Wanted.RUN, text).get("rows");
+            return ask(session, Statement.Kind.RUN, text).get("rows");
         } finally {
             IndexedColumns.clear();
         }
     }
 
-    /** Drop the indexes of what a statement drops; where Python is away they stay, as {@code SHOW INDEX} then tells. */
+    /** Drops the indexes of what a statement drops. If Python cannot be started they stay, and {@code SHOW INDEX} shows them. */
     static void dropIndexes(SparkSession session, String text) {
-        String away = Planner.isAbsent() ? Helper.awaited(session, SECONDS_TO_START) : null;
-        if (away != null) {
-            LOG.warn("{}: its indexes are not dropped along; {}", text, away);
+        String problem = Planner.isAbsent() ? Helper.awaited(session, SECONDS_TO_START) : null;
+        if (problem != null) {
+            LOG.warn("{}: its indexes are not dropped along; {}", text, problem);
             return;
         }
-        asked(session, Statement.Wanted.DROP, text);
+        ask(session, Statement.Kind.DROP, text);
     }
 
-    private static JsonNode asked(SparkSession session, Statement.Wanted wanted, String text) {
+    private static JsonNode ask(SparkSession session, Statement.Kind kind, String text) {
         if (Planner.isAbsent()) {
-            String away = Helper.awaited(session, SECONDS_TO_START);
-            if (away != null) throw new IndexStatementException(away);
+            String problem = Helper.awaited(session, SECONDS_TO_START);
+            if (problem != null) throw new IndexStatementException(problem);
         }
-        Future<Object> answer = Planner.callAtLeisure(session, new Statement(wanted, text));
+        Future<Object> answer = Planner.callStatement(session, new Statement(kind, text));
         try {
-            JsonNode said = JSON.readTree((String) answer.get());
-            if (said.has("error")) throw new IndexStatementException(said.get("error").asText());
-            return said;
+            JsonNode found = JSON.readTree((String) answer.get());
+            if (found.has("error")) throw new IndexStatementException(found.get("error").asText());
+            return found;
         } catch (InterruptedException e) {
             answer.cancel(true);
             Thread.currentThread().interrupt();
@@ -156,43 +158,43 @@ public final class Statements implements InvocationHandler {
         return at < words.size() ? words.get(at) : "";
     }
 
-    /** The words that a text begins with, in upper case, three at most; spaces and comments are passed over. */
+    /** Returns the first words of a text in upper case, at most three, without spaces and comments. */
     static List<String> firstWords(String text) {
         List<String> words = new ArrayList<>();
-        int at = behindSpace(text, 0);
-        while (words.size() < WORDS && at < text.length()) {
+        int at = afterSpace(text, 0);
+        while (words.size() < MAX_WORDS && at < text.length()) {
             int end = at;
-            while (end < text.length() && isOfWord(text.charAt(end))) end++;
+            while (end < text.length() && isWordCharacter(text.charAt(end))) end++;
             if (end == at) break;
             words.add(text.substring(at, end).toUpperCase(Locale.ROOT));
-            at = behindSpace(text, end);
+            at = afterSpace(text, end);
         }
         return words;
     }
 
-    private static boolean isOfWord(char one) {
+    private static boolean isWordCharacter(char one) {
         return Character.isLetterOrDigit(one) || one == '_' || one == '`';
     }
 
-    private static int behindSpace(String text, int from) {
+    private static int afterSpace(String text, int from) {
         int at = from;
         while (at < text.length()) {
             if (Character.isWhitespace(text.charAt(at))) at++;
-            else if (text.startsWith("--", at)) at = behindLine(text, at);
-            else if (text.startsWith("/*", at) && !text.startsWith("/*+", at)) at = behindComment(text, at);
+            else if (text.startsWith("--", at)) at = afterLine(text, at);
+            else if (text.startsWith("/*", at) && !text.startsWith("/*+", at)) at = afterComment(text, at);
             else break;
         }
         return at;
     }
 
-    private static int behindLine(String text, int from) {
+    private static int afterLine(String text, int from) {
         int at = from;
         while (at < text.length() && text.charAt(at) != '\n') at += text.startsWith("\\\n", at) ? 2 : 1;
         return at;
     }
 
-    /** Behind a comment that begins here; comments nest. */
-    private static int behindComment(String text, int from) {
+    /** Returns the place after the comment that begins at {@code from}; comments nest. */
+    private static int afterComment(String text, int from) {
         int depth = 0;
         int at = from;
         do {

@@ -14,59 +14,59 @@ import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
 
 /**
- * In an executor: base files as the listing of their folder shows them, tags included. It is made once a stage, in place
- * of a request a file. A task that is tried again asks for each file itself: one was replaced since.
+ * The listing of a folder with base files, tags included, cached in an executor for the time of a stage: one request
+ * instead of one for each file. A retried task does not use it but asks for each file, since one may have been replaced.
  */
-final class Listed {
-    private static final int MOST_FILES = 200_000;
-    private static final Map<Key, Listed> KNOWN = new LinkedHashMap<>(16, 0.75f, true);
+final class FolderListing {
+    private static final int MAX_FILES = 200_000;
+    private static final Map<Key, FolderListing> CACHE = new LinkedHashMap<>(16, 0.75f, true);
 
     private Map<String, FileStatus> files;
 
-    private Listed() {}
+    private FolderListing() {}
 
     private record Key(String application, int stage, int attempt, Path folder) {}
 
-    /** The status of a file of a store with tags, as of some moment since this stage began. */
+    /** Returns the status that a file of a store with tags had at some moment since this stage began. */
     static FileStatus status(Path path, Configuration conf) throws IOException {
         TaskContext task = TaskContext.get();
         if (task == null || task.attemptNumber() > 0) return path.getFileSystem(conf).getFileStatus(path);
         String application = SparkEnv.get().conf().getAppId();
         Path folder = path.getParent();
         Map<String, FileStatus> files =
-                of(new Key(application, task.stageId(), task.stageAttemptNumber(), folder)).listed(folder, conf);
+                of(new Key(application, task.stageId(), task.stageAttemptNumber(), folder)).files(folder, conf);
         FileStatus found = files.get(path.getName());
         if (found == null || !(found instanceof EtagSource)) return path.getFileSystem(conf).getFileStatus(path);
         return found;
     }
 
-    private static Listed of(Key key) {
-        synchronized (KNOWN) {
-            return KNOWN.computeIfAbsent(key, one -> new Listed());
+    private static FolderListing of(Key key) {
+        synchronized (CACHE) {
+            return CACHE.computeIfAbsent(key, one -> new FolderListing());
         }
     }
 
-    private synchronized Map<String, FileStatus> listed(Path folder, Configuration conf) throws IOException {
+    private synchronized Map<String, FileStatus> files(Path folder, Configuration conf) throws IOException {
         if (files == null) {
             Map<String, FileStatus> found = new HashMap<>();
             try {
                 for (FileStatus file : folder.getFileSystem(conf).listStatus(folder)) found.put(file.getPath().getName(), file);
             } catch (FileNotFoundException e) {
-                found.clear(); // then each file is asked for, and says that it is gone
+                found.clear(); // the request for the file itself then reports that it is missing
             }
             files = found;
-            forget();
+            evict();
         }
         return files;
     }
 
-    /** Let go of what was listed longest ago, as long as it is too much. */
-    private static void forget() {
-        synchronized (KNOWN) {
+    /** Evicts the least recently used listings while all of them hold more than MAX_FILES files. */
+    private static void evict() {
+        synchronized (CACHE) {
             long held = 0;
-            for (Listed one : KNOWN.values()) held += one.files == null ? 0 : 1 + one.files.size();
-            for (Iterator<Listed> eldest = KNOWN.values().iterator(); held > MOST_FILES && KNOWN.size() > 1 && eldest.hasNext(); ) {
-                Listed one = eldest.next();
+            for (FolderListing one : CACHE.values()) held += one.files == null ? 0 : 1 + one.files.size();
+            for (Iterator<FolderListing> eldest = CACHE.values().iterator(); held > MAX_FILES && CACHE.size() > 1 && eldest.hasNext(); ) {
+                FolderListing one = eldest.next();
                 held -= one.files == null ? 0 : 1 + one.files.size();
                 eldest.remove();
             }
