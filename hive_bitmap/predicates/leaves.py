@@ -180,7 +180,6 @@ def _between_in_or_like(column: Column, reader: _LeafReader) -> Predicate | None
     return None
 
 
-
 def _compare(column: Column, op: str, literal: Literal) -> Predicate | None:
     if op == "<=>":
         return _null_safe_equal(column, literal)

@@ -1,4 +1,4 @@
-"""Evaluation of leaves over arrays of keys, and bounds of the keys that a leaf can match. Needs Arrow and numpy only."""
+"""Evaluation of leaves over arrays of keys, and bounds of the keys that a leaf can match, in Arrow and numpy."""
 
 from __future__ import annotations
 
