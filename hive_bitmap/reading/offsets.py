@@ -1,6 +1,6 @@
 """The result file of a compact index, as Hive 0.7 to 2.3 reads it: the offsets of selected rows in each file.
 
-It has a line for each file: `path \\x01 offset (\\x02 offset)* \\n`, with decimal offsets; readers reject an empty list.
+It has one line a file: `path \\x01 offset (\\x02 offset)* \\n`. Offsets are decimal, and readers reject an empty list.
 Hive keeps a split if one of the offsets lies in it. So the offset of a block is the byte by which a reader assigns the
 block to a split: the start of an ORC stripe, the first data page of a Parquet row group. Hive's reader is
 https://github.com/apache/hive/blob/rel/release-2.3.9/ql/src/java/org/apache/hadoop/hive/ql/index/HiveIndexResult.java.

@@ -76,7 +76,7 @@ def select(unit: Unit, predicate: Predicate, answers: Answers) -> Selection:
 
     A damaged index selects all rows of its files. The damage is noted in the result, and no error is raised.
     """
-    evaluation = _Evaluation(unit, answers, _exact_files(unit, predicate, answers))
+    evaluation = _Evaluation(unit, answers, exact_files(unit, predicate, answers))
     return evaluation.selection(evaluation.rows_of(predicate, unit.rows > 0))
 
 
@@ -88,7 +88,7 @@ def count(unit: Unit, predicate: Predicate, answers: Answers) -> LookupResult:
     column = only_column(predicate)
     if column is None or column not in unit.parts:
         return select(unit, predicate, answers).result()
-    evaluation = _Evaluation(unit, answers, _exact_files(unit, predicate, answers))
+    evaluation = _Evaluation(unit, answers, exact_files(unit, predicate, answers))
     counts = evaluation.matching_counts(column, predicate)
     return LookupResult(counts, evaluation.exact_files(), evaluation.damaged, evaluation.index_bytes)
 
@@ -117,7 +117,8 @@ def is_understood(predicate: Predicate, columns: Mapping[str, object], answers: 
     return True
 
 
-def _exact_files(unit: Unit, predicate: Predicate, answers: Answers) -> Flags:
+def exact_files(unit: Unit, predicate: Predicate, answers: Answers) -> Flags:
+    """Return for each file whether every row that is selected satisfies the predicate, if no index is damaged."""
     exact = np.full(len(unit.paths), is_understood(predicate, unit.parts, answers))
     for column in columns_of(predicate):
         part = unit.parts.get(column.lower())
