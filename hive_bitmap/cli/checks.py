@@ -61,9 +61,9 @@ def estimate(
     sample: float,
     format_: str,
 ) -> None:
-    """Estimate the size and the benefit of indexes on TABLE from a sample of its blocks.
+    """Estimate the size and benefit of indexes on TABLE.
 
-    COLUMNS are given as for create. Nothing is written.
+    A sample of the blocks of TABLE is read, and nothing is written. COLUMNS are given as for create.
 
     \b
     Example:
@@ -84,10 +84,10 @@ def estimate(
 @format_option
 @click.pass_context
 def verify(context: click.Context, table: str, indexes: Sequence[str], format_: str) -> None:
-    """Compare the indexes of TABLE, all of them or those named, with the rows of the table.
+    """Compare the indexes of TABLE with its rows.
 
-    Files that are new or changed since they were indexed are counted, but are no problem: queries read them whole. The
-    exit status is 1 if an index is wrong about a file that it covers.
+    All indexes are verified, or those named. Files that are new or changed since they were indexed are counted, but are
+    no problem: queries read them whole. The exit status is 1 if an index is wrong about a file that it covers.
 
     \b
     Example:

@@ -17,11 +17,12 @@ from hive_bitmap.cli.invocation import Endpoint, messages
 @click.option("--name", help="Name of the index in Hive.  [default: hive_INDEX]")
 @click.pass_obj
 def export_hive(endpoint: Endpoint, table: str, index: str, folder: str, name: str | None) -> None:
-    """Export INDEX of TABLE to FOLDER as an index of Hive 0.8 to 2.3, which Hive's optimizer then uses.
+    """Export INDEX of TABLE as an index of Hive 0.8 to 2.3.
 
-    The statements that register it in Hive are printed, or, with --hiveserver2, run by that server. INDEX must have the
-    type COMPACT or the encoding ewah, and cover all files of TABLE as they are now. FOLDER must be readable by Hive.
-    DROP INDEX in Hive removes the exported files.
+    The files are written to FOLDER, which Hive must be able to read, and Hive's optimizer then uses them. The
+    statements that register it in Hive are printed, or, with --hiveserver2, run by that server. INDEX must have the
+    type COMPACT or the encoding ewah, and cover all files of TABLE as they are now. DROP INDEX in Hive removes the
+    exported files.
 
     \b
     Example:

@@ -43,10 +43,10 @@ def create(
     type_: str,
     **options: Any,
 ) -> None:
-    """Create indexes on TABLE and build them in one pass over its files.
+    """Create indexes on TABLE and build them.
 
-    Each of COLUMNS creates one index; several names joined by commas create one index with a composite key. Quote a
-    name that contains a comma in backticks, as in SQL.
+    All are built in one pass over the files. Each of COLUMNS creates one index; several names joined by commas create
+    one index with a composite key. Quote a name that contains a comma in backticks, as in SQL.
 
     \b
     Example:
@@ -80,9 +80,10 @@ def create(
 def rebuild(
     endpoint: Endpoint, /, table: str, indexes: Sequence[str], dry_run: bool, format_: str, **options: Any
 ) -> None:
-    """Update the indexes of TABLE, all of them or those named.
+    """Update the indexes of TABLE.
 
-    Only new and changed files are read. Readers see the old state of an index until the new one is complete.
+    All indexes are updated, or those named. Only new and changed files are read. Readers see the old state of an index
+    until the new one is complete.
 
     \b
     Example:

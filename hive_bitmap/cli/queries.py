@@ -51,10 +51,11 @@ def query(
     explained: bool,
     format_: str,
 ) -> None:
-    """Print the rows of TABLE that satisfy WHERE, an SQL condition, or all rows without it.
+    """Print the rows of TABLE that satisfy WHERE.
 
-    The rows are those of SELECT .. FROM TABLE WHERE .., read through the indexes if that is cheaper. JSON is an array
-    with one row a line, in the form of Spark's to_json. JSON and CSV are written while rows arrive.
+    WHERE is an SQL condition; without it, all rows are printed. The rows are those of SELECT .. FROM TABLE WHERE ..,
+    read through the indexes if that is cheaper. JSON is an array with one row a line, in the form of Spark's to_json.
+    JSON and CSV are written while rows arrive.
 
     \b
     Example:
@@ -119,9 +120,10 @@ def explain(
     width: int | None,
     format_: str,
 ) -> None:
-    """Show how a query would be answered and why: the indexes used, the files and blocks read, and a map of the blocks.
+    """Show how a query would be answered, and why.
 
-    Instead of TABLE and WHERE, a whole query can be given; then each of its indexed tables is shown, and Spark's plan.
+    The output has the indexes, how many of the files and blocks would be read, and a map of the blocks. Instead of
+    TABLE and WHERE, a whole query can be given; then each of its indexed tables is shown, and Spark's plan.
 
     \b
     Example:
@@ -161,10 +163,11 @@ def explain(
 def offsets(
     endpoint: Endpoint, table: str, where: str, out: str | None, utf8: bool, min_split: int | None, format_: str
 ) -> None:
-    """Write to OUT the files of TABLE, and the offsets of their blocks, that may have rows satisfying WHERE.
+    """Write the offsets of blocks that may satisfy WHERE.
 
-    OUT is a compact-index result file, as read by Hive 0.7 to 2.3 (hive.index.compact.file). Without OUT, the blocks
-    are printed, with the number of rows in each that may satisfy WHERE.
+    OUT is a compact-index result file, as read by Hive 0.7 to 2.3 (hive.index.compact.file): the files of TABLE, and
+    the offsets of their blocks, that may have rows satisfying WHERE. Without OUT, the blocks are printed, with the
+    number of rows in each that may satisfy WHERE.
 
     \b
     Example:

@@ -237,10 +237,11 @@ def _text(value: Any) -> str:
 @click.option("--index-table", metavar="NAME", help="Name of the index table.  [default: <db>__<table>_<index>__]")
 @click.pass_obj
 def register(endpoint: Endpoint, location: str, index_table: str | None) -> None:
-    """Register the index in the folder LOCATION, built elsewhere, with the HiveServer2 given by --hiveserver2.
+    """Register an index that was built elsewhere.
 
-    The base table must exist there under the same name. If the index is already registered, its table is created again
-    and points at the latest build.
+    The index in the folder LOCATION is registered with the server given by --hiveserver2. The base table must exist
+    there under the same name. If the index is already registered, its table is created again and points at the latest
+    build.
 
     \b
     Example:

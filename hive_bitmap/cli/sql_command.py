@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 def sql(
     endpoint: Endpoint, text: str | None, file: Path | None, keep_going: bool, limit: int | None, format_: str
 ) -> None:
-    """Run SQL statements separated by semicolons: index statements, and any statement of Spark.
+    """Run SQL statements, separated by semicolons.
 
-    Without -e and -f, statements are read from a prompt, or from the standard input if that is not a terminal. A script
-    ends at the first statement that fails.
+    These are index statements, and any statement of Spark. Without -e and -f, statements are read from a prompt, or
+    from the standard input if that is not a terminal. A script ends at the first statement that fails.
 
     \b
     Example:

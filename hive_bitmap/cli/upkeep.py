@@ -30,7 +30,9 @@ from hive_bitmap.index.generation import GRACE_SECONDS
 @format_option
 @click.pass_obj
 def show(endpoint: Endpoint, table: str, index: str | None, keys: bool, format_: str) -> None:
-    """Show the indexes of TABLE, or one INDEX with its partitions, and which of the current files they cover.
+    """Show the indexes of TABLE and the files that they cover.
+
+    With INDEX, only that index is shown, with its partitions.
 
     Files are fresh (unchanged since they were indexed), stale (changed since), unindexed (not known to the index) or
     gone (known to the index, but deleted). Queries read stale and unindexed files whole, so their answers are always
@@ -74,7 +76,9 @@ def show(endpoint: Endpoint, table: str, index: str | None, keys: bool, format_:
 @click.argument("name")
 @click.pass_obj
 def rename(endpoint: Endpoint, table: str, index: str, name: str) -> None:
-    """Rename INDEX of TABLE to NAME; its index table is renamed accordingly.
+    """Rename INDEX of TABLE to NAME.
+
+    Its index table is renamed as well.
 
     \b
     Example:
@@ -93,9 +97,10 @@ def rename(endpoint: Endpoint, table: str, index: str, name: str) -> None:
 @click.argument("properties", type=split_pairs, metavar="NAME=VALUE[,...]")
 @click.pass_obj
 def set_(endpoint: Endpoint, table: str, index: str, properties: Mapping[str, str | None]) -> None:
-    """Set properties of INDEX of TABLE: enabled, comment, encoding or compression.
+    """Set properties of INDEX of TABLE.
 
-    enabled and comment take effect at once, encoding and compression with the next rebuild.
+    The properties are enabled and comment, which take effect at once, and encoding and compression, which take effect
+    with the next rebuild.
 
     \b
     Example:
@@ -116,7 +121,7 @@ def set_(endpoint: Endpoint, table: str, index: str, properties: Mapping[str, st
 @click.option("--where", metavar="SQL", help="Drop only partitions that satisfy this condition on partition columns.")
 @click.pass_obj
 def drop(endpoint: Endpoint, table: str, index: str, if_exists: bool, where: str | None) -> None:
-    """Drop INDEX of TABLE and delete its files; other files are not touched.
+    """Drop INDEX of TABLE and delete its files.
 
     \b
     Example:
@@ -148,10 +153,11 @@ def drop(endpoint: Endpoint, table: str, index: str, if_exists: bool, where: str
 def clean(
     endpoint: Endpoint, table: str | None, dry_run: bool, grace: float, location: str | None, format_: str
 ) -> None:
-    """Delete unused files of the indexes of TABLE, or of all tables in the database: replaced, orphaned or dropped.
+    """Delete unused files of indexes.
 
-    Files are kept if a table references them, if a running build may be writing them, or if they cannot be identified
-    as those of an index.
+    These are files of the indexes of TABLE, or of all tables in the current database, that were replaced or dropped, or
+    that a failed build left behind. Files are kept if a table references them, if a running build may be writing them,
+    or if they cannot be identified as those of an index.
 
     \b
     Example:
