@@ -52,7 +52,7 @@ def evaluation(
         for predicate in dict.fromkeys(lookup.predicate for lookup in lookups):
             numbers = [number for number, lookup in enumerate(lookups) if lookup.predicate == predicate]
             units = [lookups[number].unit for number in numbers]
-            whole = _together(units)
+            whole = _concatenated(units)
             served = _ServerEvaluation(server, whole, chosen, within)
             try:
                 counts = selection.counts(served.rows_of(predicate), served.layout)
@@ -130,8 +130,8 @@ class _ServerEvaluation:
         encoding.decode_into(bits, stored, self.layout.starts[found], self.layout.rows[found])
 
 
-def _together(units: Sequence[Unit]) -> Unit:
-    """Concatenate units to one, in their order."""
+def _concatenated(units: Sequence[Unit]) -> Unit:
+    """Return one unit of the files and blocks of all units, in their order."""
     first = np.cumsum([0, *(len(unit.paths) for unit in units)])
     parts = {column: part for unit in units for column, part in unit.parts.items()}
     for column, part in parts.items():

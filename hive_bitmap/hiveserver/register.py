@@ -11,7 +11,7 @@ from hive_bitmap.columns import Column
 from hive_bitmap.errors import AlreadyExists, CorruptIndex, NotFound, ServerError, Unsupported
 from hive_bitmap.hiveserver import files, tables
 from hive_bitmap.hiveserver.connection import Server
-from hive_bitmap.index import generation
+from hive_bitmap.index import checksums, generation
 from hive_bitmap.index.definition import Definition, from_properties, from_table, stored_columns, to_properties
 from hive_bitmap.metastore.table_info import Table, index_table_name, literal, quote
 
@@ -83,8 +83,10 @@ def _newest(server: Server, folder: str, entries: Iterable[files.Entry]) -> str 
     """Return the newest generation in a folder that is complete and not replaced; names sort by time of build."""
     for name in sorted((e.name for e in entries if generation.is_generation(e.name)), reverse=True):
         names = {entry.name for entry in files.entries(server, f"{folder}/{name}") or []}
-        inside = files.entries(server, f"{folder}/{name}/_manifest") if "_manifest" in names else None
-        if generation.RETIRED not in names and any(entry.name == "shards.parquet" for entry in inside or []):
+        if generation.RETIRED in names or checksums.FOLDER not in names:
+            continue
+        manifest = files.entries(server, f"{folder}/{name}/{checksums.FOLDER}") or []
+        if any(entry.name == "shards.parquet" for entry in manifest):
             return f"{folder}/{name}"
     return None
 

@@ -83,7 +83,7 @@ class LookupResults:
 
 
 def look_up(lookup: Lookup, answers: Answers) -> LookupResult:
-    """Look up the files of one lookup; the result has no item that grows with the number of rows."""
+    """Look up the files of one lookup; the size of the result does not depend on the number of rows."""
     return count(lookup.unit, lookup.predicate, answers)
 
 
