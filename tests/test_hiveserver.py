@@ -1,4 +1,4 @@
-"""HiveServer2 without a server: conditions, manifests as text, and what is said of connections that fail."""
+"""What of the HiveServer2 entry point needs no server: conditions, manifests as text, and errors of connections."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def test_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
         address_of("h:1:2", "NONE", None, "hive", 1)
 
 
-def test_the_door_loads_no_spark() -> None:
+def test_the_entry_point_loads_no_spark() -> None:
     code = (
         "import sys\nfrom hive_bitmap import cli\n"
         "from hive_bitmap.hiveserver import asking, register, showing\n"
