@@ -1,4 +1,7 @@
-"""`hive-bitmap`: results go to stdout, all else to stderr; the exit status is 0, 1 (it failed) or 2 (wrong usage)."""
+"""The command line `hive-bitmap`.
+
+Results go to stdout, everything else to stderr. The exit status is 0 for success, 1 for failure and 2 for wrong usage.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ from hive_bitmap.cli.sql_command import sql
 from hive_bitmap.cli.upkeep import clean, drop, rename, set_, show
 from hive_bitmap.errors import HiveBitmapError
 
-INTERRUPTED, BROKEN_PIPE = 130, 141  # 128 and the number of the signal, as shells have it
+INTERRUPTED, BROKEN_PIPE = 130, 141  # as in shells: 128 plus the number of the signal, SIGINT or SIGPIPE
 LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
@@ -32,12 +35,12 @@ LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 @click.option(
     "--warehouse",
     metavar="DIR",
-    help="Folder of a local warehouse, made where there is none: Spark and its metastore run inside this process. "
-    "Default: ./warehouse, or the metastore that your Spark or Hive configuration names.",
+    help="Folder of a local warehouse, created if missing; Spark and its metastore then run in this process. "
+    "Default: the metastore in your Spark or Hive configuration, or else ./warehouse.",
 )
 @spark_options
 @server_options
-@click.option("-v", "--verbose", count=True, help="Tell on stderr what is done; -vv tells more.")
+@click.option("-v", "--verbose", count=True, help="Log progress to stderr; -vv logs more.")
 @click.version_option(__version__, message="%(prog)s %(version)s")
 @click.pass_context
 def command(
@@ -60,7 +63,7 @@ def command(
     if address is not None and (master or conf):
         raise click.UsageError("--master and --conf are for Spark, which does nothing where --hiveserver2 is given")
     context.obj = Endpoint(warehouse, address, master, settings_of(conf))
-    context.with_resource(_told(LEVELS[min(verbose, len(LEVELS) - 1)]))
+    context.with_resource(_logging_to_stderr(LEVELS[min(verbose, len(LEVELS) - 1)]))
 
 
 for _command in (
@@ -85,7 +88,7 @@ for _command in (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line `argv` (without the program's name); returns the exit status and raises nothing."""
+    """Run a command and return its exit status; `argv` are the arguments, without the program's name."""
     try:
         with command.make_context("hive-bitmap", list(sys.argv[1:] if argv is None else argv)) as context:
             command.invoke(context)
@@ -96,10 +99,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         e.show()
         return e.exit_code
     except (KeyboardInterrupt, click.Abort):
-        logging.getLogger().addHandler(logging.NullHandler())  # what py4j says while all ends goes nowhere
+        logging.getLogger().addHandler(logging.NullHandler())  # discards what py4j logs while the process ends
         return _failed("interrupted", INTERRUPTED)
     except BrokenPipeError:
-        # What is left to write would fail again when Python ends.
+        # Python flushes stdout when it ends, which would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except (HiveBitmapError, OSError) as e:
@@ -108,19 +111,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _failed(reason: str, status: int) -> int:
-    print(f"hive-bitmap: {reason}", file=sys.stderr)  # noqa: T201 - the one line that an error is told in
+    print(f"hive-bitmap: {reason}", file=sys.stderr)  # noqa: T201 - the error message of the command
     return status
 
 
 @contextmanager
-def _told(level: int) -> Iterator[None]:
-    """The package's log on stderr, a line a message; of others warnings, but for what py4j says of an interrupt."""
-    logger, handler, others = logging.getLogger("hive_bitmap"), _Messages(), logging.StreamHandler()
+def _logging_to_stderr(level: int) -> Iterator[None]:
+    """Log to stderr: this package from `level` on, one line a message, and other packages from warnings on."""
+    logger, handler, others = logging.getLogger("hive_bitmap"), _ConsoleHandler(), logging.StreamHandler()
     before = logger.level
     logger.addHandler(handler)
     logger.setLevel(level)
     others.setLevel(logging.WARNING)
-    others.addFilter(_is_of_others)
+    others.addFilter(_is_of_other_package)
     logging.getLogger().addHandler(others)
     try:
         yield
@@ -130,14 +133,14 @@ def _told(level: int) -> Iterator[None]:
         logger.setLevel(before)
 
 
-def _is_of_others(record: logging.LogRecord) -> bool:
-    """Whether nobody else tells it: thrift logs what PyHive then raises."""
+def _is_of_other_package(record: logging.LogRecord) -> bool:
+    """Return whether to log a record of another package; thrift logs errors that PyHive raises anyway."""
     error = record.exc_info[1] if record.exc_info is not None else None
     return not (_is_of_interrupt(error) or record.name.startswith(("hive_bitmap", "thrift")))
 
 
 def _is_of_interrupt(error: BaseException | None) -> bool:
-    """Whether Ctrl-C is behind an error: PySpark's handler talks to Java, in the middle of what is being said there."""
+    """Return whether Ctrl-C caused an error: PySpark's signal handler calls Java, which fails within another call."""
     while error is not None:
         if isinstance(error, KeyboardInterrupt) or (isinstance(error, RuntimeError) and "reentrant call" in str(error)):
             return True
@@ -145,8 +148,8 @@ def _is_of_interrupt(error: BaseException | None) -> bool:
     return False
 
 
-class _Messages(logging.Handler):
-    """Prints through the console of the progress bars, so that they stay whole."""
+class _ConsoleHandler(logging.Handler):
+    """A log handler that prints through the console of the progress bars, so that it does not break them."""
 
     def emit(self, record: logging.LogRecord) -> None:
         line = f"{record.levelname.lower()}: {record.getMessage()}"

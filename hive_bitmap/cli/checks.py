@@ -1,4 +1,4 @@
-"""The commands that judge indexes: before they are built, and against their base table."""
+"""The commands `estimate` and `verify`: indexes before they are built, and indexes compared with their table."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ESTIMATE_FIELDS = (
     type=click.FloatRange(0, 1, min_open=True),
     default=0.05,
     show_default=True,
-    help="Share of the blocks that are looked at, four at least.",
+    help="Share of the blocks to read; at least four blocks are read.",
 )
 @format_option
 @click.pass_obj
@@ -61,9 +61,9 @@ def estimate(
     sample: float,
     format_: str,
 ) -> None:
-    """Estimate the size and use of indexes on TABLE before they are built, from a few of its blocks.
+    """Estimate the size and benefit of indexes on TABLE.
 
-    COLUMNS are as for create. Nothing is written.
+    A sample of the blocks of TABLE is read, and nothing is written. COLUMNS are given as for create.
 
     \b
     Example:
@@ -74,7 +74,7 @@ def estimate(
     options = {"type": type_, "encoding": encoding, "compression": compression}
     with endpoint.session() as spark:
         found = run(spark, table, columns, sample=sample, **options)
-    records = [{**asdict(each), **options, "columns": list(each.columns)} for each in found]
+    records = [{**asdict(one), **options, "columns": list(one.columns)} for one in found]
     print_records(format_, records, ESTIMATE_FIELDS, "")
 
 
@@ -84,10 +84,10 @@ def estimate(
 @format_option
 @click.pass_context
 def verify(context: click.Context, table: str, indexes: Sequence[str], format_: str) -> None:
-    """Compare the indexes of TABLE, all or those named, with its rows, one by one.
+    """Compare the indexes of TABLE with its rows.
 
-    Files that changed since they were indexed, or are unknown, are counted: queries read them whole, so they are no
-    problem. The exit status is 1 where an index says something wrong of a file that it claims to know.
+    All indexes are verified, or those named. Files that are new or changed since they were indexed are counted, but are
+    no problem: queries read them whole. The exit status is 1 if an index is wrong about a file that it covers.
 
     \b
     Example:
@@ -98,28 +98,28 @@ def verify(context: click.Context, table: str, indexes: Sequence[str], format_: 
     endpoint: Endpoint = context.obj
     with endpoint.session() as spark:
         found = run(spark, table, indexes)
-    print_records(format_, [_record(each) for each in found], VERIFY_FIELDS, f"table {table} has no index")
-    for each in found:
-        for problem in each.problems:
-            messages().print(Text(f"problem: index {each.definition.name}: {problem}", "red"), soft_wrap=True)
-        if not each.ok:
-            remedy = f"hive-bitmap rebuild {table} {each.definition.name} --full"
-            messages().print(Text(f"mend it with: {remedy}"), soft_wrap=True)
-    if not all(each.ok for each in found):
+    print_records(format_, [_record(one) for one in found], VERIFY_FIELDS, f"table {table} has no index")
+    for one in found:
+        for problem in one.problems:
+            messages().print(Text(f"problem: index {one.definition.name}: {problem}", "red"), soft_wrap=True)
+        if not one.ok:
+            remedy = f"hive-bitmap rebuild {table} {one.definition.name} --full"
+            messages().print(Text(f"repair it with: {remedy}"), soft_wrap=True)
+    if not all(one.ok for one in found):
         context.exit(1)
 
 
-def _record(each: Verification) -> dict[str, Any]:
+def _record(verification: Verification) -> dict[str, Any]:
     return {
-        **definition_record(each.definition),
-        "shards": each.shards,
-        "files": each.files,
-        "blocks": each.blocks,
-        "rows": each.rows,
-        "stale": each.stale,
-        "unindexed": each.unindexed,
-        "gone": each.gone,
-        "ok": each.ok,
-        "problem_count": each.problem_count,
-        "problems": list(each.problems),
+        **definition_record(verification.definition),
+        "shards": verification.shards,
+        "files": verification.files,
+        "blocks": verification.blocks,
+        "rows": verification.rows,
+        "stale": verification.stale,
+        "unindexed": verification.unindexed,
+        "gone": verification.gone,
+        "ok": verification.ok,
+        "problem_count": verification.problem_count,
+        "problems": list(verification.problems),
     }

@@ -1,4 +1,4 @@
-"""The command that gives an index to a Hive that has indexes of its own."""
+"""The command `export-hive`, which exports an index to a version of Hive that has indexes of its own."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from hive_bitmap.cli.invocation import Endpoint, messages
 @click.argument("table")
 @click.argument("index")
 @click.argument("folder")
-@click.option("--name", help="The name of the index in Hive; default: hive_INDEX.")
+@click.option("--name", help="Name of the index in Hive.  [default: hive_INDEX]")
 @click.pass_obj
 def export_hive(endpoint: Endpoint, table: str, index: str, folder: str, name: str | None) -> None:
-    """Write INDEX of TABLE under FOLDER as files of an index of Hive 0.8 to 2.3, which Hive then uses by itself.
+    """Export INDEX of TABLE as an index of Hive 0.8 to 2.3.
 
-    Prints the statements that register it there, or, with --hiveserver2, lets that server run them. INDEX is of type
-    COMPACT or has the encoding ewah, and knows all files of TABLE as they are. FOLDER is one that Hive reads; DROP
-    INDEX there removes what was exported.
+    The files are written to FOLDER, which Hive must be able to read, and Hive's optimizer then uses them. The
+    statements that register it in Hive are printed, or, with --hiveserver2, run by that server. INDEX must have the
+    type COMPACT or the encoding ewah, and cover all files of TABLE as they are now. DROP INDEX in Hive removes the
+    exported files.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""The options that say how an index is stored."""
+"""Command line options for how an index is stored."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ type_option = click.option(
     type=click.Choice(TYPES, case_sensitive=False),
     default=TYPES[0],
     show_default=True,
-    help="COMPACT keeps blocks only, no rows.",
+    help="BITMAP stores the rows of each key, COMPACT only its blocks.",
 )
 encoding_option = click.option(
     "--encoding",
     type=click.Choice(tuple(ENCODINGS), case_sensitive=False),
     default="gap",
     show_default=True,
-    help="How bitmaps are stored.",
+    help="Encoding of the stored bitmaps.",
 )
 compression_option = click.option(
     "--compression",
     type=click.Choice(COMPRESSIONS, case_sensitive=False),
     default="zstd",
     show_default=True,
-    help="Of the index table's files; Hive before 4 has no zstd.",
+    help="Compression of the index files. Hive before version 4 cannot read zstd.",
 )

@@ -1,4 +1,4 @@
-"""The commands that make and refresh indexes."""
+"""The commands `create` and `rebuild`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 from hive_bitmap.cli.index_options import compression_option, encoding_option, type_option
 from hive_bitmap.cli.invocation import Endpoint, messages
 from hive_bitmap.cli.name_lists import split_names, split_pairs
-from hive_bitmap.cli.output import format_option, print_records
+from hive_bitmap.cli.output import Field, format_option, print_records
 from hive_bitmap.cli.progress_bar import build_bar
 from hive_bitmap.cli.records import BUILD_FIELDS, PREVIEW_FIELDS, REBUILD_FIELDS, preview_records, report_record
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("table")
 @click.argument("columns", nargs=-1, required=True, type=split_names)
-@click.option("--name", help="Name of the index; default: its columns, joined by _. For one index only.")
+@click.option("--name", help="Name of the index, if only one is created.  [default: its columns, joined by _]")
 @type_option
 @encoding_option
 @compression_option
-@click.option("--index-table", metavar="NAME", help="Name of the index table; default: <db>__<table>_<index>__.")
-@click.option("--location", metavar="DIR", help="Folder of the index; default: under the warehouse.")
-@click.option("--comment", default="", help="A comment on the index table.")
-@click.option("--where", metavar="SQL", help="Cover only the partitions of which this is true.")
-@click.option("--deferred", is_flag=True, help="Only register the index; rebuild fills it.")
-@click.option("--if-not-exists", is_flag=True, help="Leave indexes that exist as they are.")
+@click.option("--index-table", metavar="NAME", help="Name of the index table.  [default: <db>__<table>_<index>__]")
+@click.option("--location", metavar="DIR", help="Folder of the index.  [default: a folder in the warehouse]")
+@click.option("--comment", default="", help="Comment on the index table.")
+@click.option("--where", metavar="SQL", help="Index only partitions that satisfy this condition.")
+@click.option("--deferred", is_flag=True, help="Register the index without building it; rebuild builds it.")
+@click.option("--if-not-exists", is_flag=True, help="Skip indexes that already exist.")
 @format_option
 @click.pass_obj
 def create(
@@ -43,10 +43,10 @@ def create(
     type_: str,
     **options: Any,
 ) -> None:
-    """Create indexes on TABLE and build them in one pass.
+    """Create indexes on TABLE and build them.
 
-    Each of COLUMNS makes one index; names joined by commas make one index with a composite key. A name that holds a
-    comma goes in backticks, as in SQL.
+    All are built in one pass over the files. Each of COLUMNS creates one index; several names joined by commas create
+    one index with a composite key. Quote a name that contains a comma in backticks, as in SQL.
 
     \b
     Example:
@@ -59,7 +59,7 @@ def create(
         raise click.UsageError(f"--{single[0].replace('_', '-')} is for one index, and {len(columns)} are asked for")
     with endpoint.session() as spark, build_bar(f"indexing {table}") as progress:
         reports = build(spark, table, columns, type=type_, progress=progress, **options)
-    _print_reports(format_, reports, "nothing to do: every index exists")
+    _print_reports(format_, reports, BUILD_FIELDS, "nothing to do: every index exists")
 
 
 @click.command()
@@ -69,19 +69,21 @@ def create(
     "--partition",
     type=split_pairs,
     metavar="NAME=VALUE[,...]",
-    help="Only partitions with these values of some or all partition columns, NULL and 'quotes' as in SQL.",
+    help="Rebuild only partitions with these values of some or all partition columns; NULL and 'quoted' values as in "
+    "SQL.",
 )
-@click.option("--full", is_flag=True, help="Read all files anew, not only new and changed ones.")
-@click.option("--compact", is_flag=True, help="Merge the small shards that refreshes have left.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be read and written.")
+@click.option("--full", is_flag=True, help="Read all files, not only new and changed ones.")
+@click.option("--compact", is_flag=True, help="Merge small shards that earlier rebuilds have left.")
+@click.option("--dry-run", is_flag=True, help="Show what would be read and written, without doing it.")
 @format_option
 @click.pass_obj
 def rebuild(
     endpoint: Endpoint, /, table: str, indexes: Sequence[str], dry_run: bool, format_: str, **options: Any
 ) -> None:
-    """Bring the indexes of TABLE up to date: all of them, or those named.
+    """Update the indexes of TABLE.
 
-    Only new and changed files are read. Until the new state is complete, readers see the old one.
+    All indexes are updated, or those named. Only new and changed files are read. Readers see the old state of an index
+    until the new one is complete.
 
     \b
     Example:
@@ -98,21 +100,16 @@ def rebuild(
 
     with endpoint.session() as spark, build_bar(f"indexing {table}") as progress:
         reports = run(spark, table, indexes, progress=progress, **options)
-    print_records(format_, [report_record(report) for report in reports], REBUILD_FIELDS, "")
-    _tell_changes(reports)
+    _print_reports(format_, reports, REBUILD_FIELDS, "")
 
 
-def _print_reports(format_: str, reports: Sequence[BuildReport], nothing: str) -> None:
-    print_records(format_, [report_record(report) for report in reports], BUILD_FIELDS, nothing)
-    _tell_changes(reports)
-
-
-def _tell_changes(reports: Sequence[BuildReport]) -> None:
+def _print_reports(format_: str, reports: Sequence[BuildReport], fields: Sequence[Field], if_none: str) -> None:
+    print_records(format_, [report_record(report) for report in reports], fields, if_none)
     changed = max((report.changed for report in reports), default=0)
     if changed:
         messages().print(
-            f"{changed:,} files arrived, changed or vanished meanwhile: what the build did not see is read whole until "
-            "the next rebuild"
+            f"{changed:,} files were added, changed or deleted during the build; until the next rebuild, queries read "
+            "whole what the build did not see"
         )
 
 

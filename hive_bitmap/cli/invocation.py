@@ -1,4 +1,4 @@
-"""From the command line to a session, and from what goes wrong in it to one line."""
+"""The session or server that a command uses, and errors as one line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from hive_bitmap.cli.stderr_filter import Sieve, quiet_pyspark
+from hive_bitmap.cli.stderr_filter import StderrFilter, quiet_pyspark
 from hive_bitmap.errors import HiveBitmapError
 
 if TYPE_CHECKING:
@@ -25,18 +25,15 @@ if TYPE_CHECKING:
 
     from hive_bitmap.hiveserver.connection import Address, Server
 
-OURS = "hive_bitmap.errors."
-RAISED = re.compile(r"[A-Za-z_][\w.]*: ")  # how a task's traceback names what was raised
-SERVED = "show, query --count, offsets, sql -e or -f, register, export-hive"
-QUERY_PLAN = re.compile(r";\n[^\n]*\n\+- ")  # how Spark goes on to the plan of the query
+OUR_ERRORS = "hive_bitmap.errors."
+EXCEPTION_LINE = re.compile(r"[A-Za-z_][\w.]*: ")  # the exception in the traceback of a task
+WITHOUT_SPARK = "show, query --count, offsets, sql -e or -f, register, export-hive"
+QUERY_PLAN = re.compile(r";\n[^\n]*\n\+- ")  # where the plan begins that Spark appends to some of its messages
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """What the global options say: the warehouse folder, HiveServer2, Spark's master, each None where none was named.
-
-    `conf` are settings of Spark by name.
-    """
+    """The values of the global options, None for one that is not given; `conf` has Spark's settings by name."""
 
     warehouse: str | None
     address: Address | None = None
@@ -44,7 +41,7 @@ class Endpoint:
     conf: Mapping[str, str] = field(default_factory=dict)
 
     def server(self) -> AbstractContextManager[Server]:
-        """A connection to HiveServer2 that ends with the block. Raises ServerError, and UsageError without address."""
+        """Connect to HiveServer2 for the length of a block. Raises ServerError, and UsageError without an address."""
         from hive_bitmap.hiveserver.connection import connected
 
         if self.address is None:
@@ -53,12 +50,12 @@ class Endpoint:
 
     @contextmanager
     def session(self) -> Iterator[SparkSession]:
-        """The active session, else one that ends with the block; what Spark raises becomes HiveBitmapError.
+        """Yield the active session, or start one that ends with the block.
 
-        Raises UsageError where HiveServer2 is to be asked.
+        Errors of Spark within the block become HiveBitmapError. Raises UsageError if --hiveserver2 was given.
         """
         if self.address is not None:
-            raise click.UsageError("this needs Spark; with --hiveserver2 go: " + SERVED)
+            raise click.UsageError("this needs Spark; with --hiveserver2 go: " + WITHOUT_SPARK)
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
@@ -72,39 +69,39 @@ class Endpoint:
 
     @contextmanager
     def _started(self) -> Iterator[SparkSession]:
-        """A session of our own; what Java says while it is ended (jobs of a reader that left) is of no use."""
+        """Start a session and stop it at the end of the block; what Java prints while it stops is discarded."""
         from hive_bitmap.session import default_warehouse, session
 
-        console, sieve = messages(), Sieve()
+        console, stderr_filter = messages(), StderrFilter()
         warehouse = self.warehouse if self.warehouse is not None else default_warehouse()
         if warehouse is not None and not os.path.exists(os.path.join(warehouse, ".metastore")):
-            console.print(Text(f"a new warehouse, without tables, is made in {os.path.abspath(warehouse)}", "dim"))
+            console.print(Text(f"creating a new, empty warehouse in {os.path.abspath(warehouse)}", "dim"))
         status = console.status("[dim]starting Spark") if console.is_terminal else nullcontext()
-        with status, sieve.over_stderr():
+        with status, stderr_filter.applied():
             spark = session(warehouse, master=self.master, conf=self.conf)
         try:
             yield spark
         finally:
-            sieve.closed = True
+            stderr_filter.closed = True
             spark.stop()
 
 
 def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--master` and `--conf`, as spark-submit has them."""
+    """Add the options `--master` and `--conf`, which work as those of spark-submit."""
     conf = click.option(
-        "--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark; may be given several times."
+        "--conf", multiple=True, metavar="NAME=VALUE", help="Configuration property of Spark; may be repeated."
     )
     master = click.option(
         "--master",
         metavar="URL",
-        help="Where Spark runs: local[4], spark://host:7077, yarn. Default: what your Spark configuration says; "
-        "for a local warehouse, this machine.",
+        help="Spark master, like local[4], spark://host:7077 or yarn. Default: the one in your Spark configuration, or "
+        "this machine for a local warehouse.",
     )
     return master(conf(command))
 
 
 def settings_of(conf: Sequence[str]) -> dict[str, str]:
-    """The values of `--conf` by name. Raises UsageError.
+    """Return the values of `--conf` by name; raises UsageError for one that is not `spark.name=value`.
 
     >>> settings_of(["spark.executor.memory=2g", "spark.a=b=c"])
     {'spark.executor.memory': '2g', 'spark.a': 'b=c'}
@@ -117,7 +114,7 @@ def settings_of(conf: Sequence[str]) -> dict[str, str]:
 
 
 def messages() -> Console:
-    """The console on stderr: progress, warnings and errors."""
+    """Return the console on stderr, for progress, warnings and errors."""
     return _console(sys.stderr)
 
 
@@ -127,7 +124,9 @@ def _console(stream: TextIO) -> Console:
 
 
 def one_line(error: BaseException) -> str:
-    """What an error says, in one line: of a failed task its own error, of Spark's pages the first paragraph.
+    """Return the message of an error in one line.
+
+    If a task failed, this is the message of its exception; of a long message of Spark's it is the first paragraph.
 
     >>> one_line(ValueError("Job aborted\\n  Traceback ..\\nhive_bitmap.errors.FileChanged: a is gone\\n\\n at x"))
     'a is gone'
@@ -135,7 +134,7 @@ def one_line(error: BaseException) -> str:
     '[A] no column. Give one; line 1 pos 0'
     """
     text = str(error).strip()
-    raised = [line for line in text.splitlines() if RAISED.match(line)] if "Traceback" in text else []
+    raised = [line for line in text.splitlines() if EXCEPTION_LINE.match(line)] if "Traceback" in text else []
     if raised:
-        return raised[-1].removeprefix(OURS).partition(": ")[2] if raised[-1].startswith(OURS) else raised[-1]
+        return raised[-1].partition(": ")[2] if raised[-1].startswith(OUR_ERRORS) else raised[-1]
     return " ".join(QUERY_PLAN.split(text.partition("\n\n")[0])[0].split()) or type(error).__name__

@@ -1,4 +1,4 @@
-"""`hive-bitmap jar`: where the extension for servers is, and how Spark is told of it."""
+"""The command `jar`, which prints where the jar of Spark's extension is, and the options by which Spark loads it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ CONFIGURATION = f"--jars {JAR} --conf spark.sql.extensions={EXTENSION}"
     f"  spark-submit --jars $(hive-bitmap jar) \\\n    --conf spark.sql.extensions={EXTENSION} app.jar"
 )
 def jar() -> None:
-    """Print the path of the jar with which Spark uses the indexes by itself.
+    """Print the path of the jar that makes Spark use the indexes.
 
-    With it and the setting in the example (or both in spark-defaults.conf: spark.jars, spark.sql.extensions), queries
-    of spark-submit, spark-shell, the Thrift server and the Connect server use the indexes, and index statements are
-    SQL there. Such a server starts one Python process, by spark.hive_bitmap.python, or by what Spark's own Python
-    programs run with; that Python needs hive_bitmap. No one needs a JDK.
+    With the jar and the setting in the example (or with spark.jars and spark.sql.extensions in spark-defaults.conf),
+    queries in spark-submit, spark-shell, the Thrift server and the Connect server use the indexes, and index statements
+    can be run as SQL. The application starts one Python process, with the interpreter in spark.hive_bitmap.python, or
+    else the one that Spark uses for Python programs; hive_bitmap must be installed there. A JDK is not needed.
     """
     click.echo(str(JAR))
     click.echo(f"options for Spark: {CONFIGURATION}", err=True)

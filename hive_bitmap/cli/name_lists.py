@@ -1,4 +1,4 @@
-"""Names on the command line: backticks around a name that holds a comma, as in SQL."""
+"""Lists of names and values on the command line; a name that contains a comma is quoted in backticks, as in SQL."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAIR = re.compile(
 
 
 def split_names(text: str) -> list[str]:
-    """The names of a list.
+    """Return the names of a comma-separated list.
 
     >>> split_names("origin, `a,b`,`tick``s`")
     ['origin', 'a,b', 'tick`s']
@@ -23,7 +23,7 @@ def split_names(text: str) -> list[str]:
 
 
 def split_pairs(text: str) -> dict[str, str | None]:
-    """The columns and values of a partition; NULL and values in quotes as in SQL.
+    """Return the columns and values of a partition; NULL is None, and values may be quoted as in SQL.
 
     >>> split_pairs("month=1, `a,b`='x, y',c=NULL,d=")
     {'month': '1', 'a,b': 'x, y', 'c': None, 'd': ''}
@@ -39,7 +39,7 @@ def split_pairs(text: str) -> dict[str, str | None]:
 
 
 def _all(pattern: re.Pattern[str], text: str, what: str) -> list[re.Match[str]]:
-    """The items of a list, one behind the other to its end."""
+    """Return the matches of all items of a list; raises BadParameter if the text is not such a list."""
     found: list[re.Match[str]] = []
     at = 0
     while not found or text[found[-1].end() - 1 : found[-1].end()] == ",":

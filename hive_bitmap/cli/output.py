@@ -1,7 +1,7 @@
-"""Records on stdout: a table for people, JSON or CSV for programs.
+"""Printing of records to stdout: as a table for people, as JSON or CSV for programs.
 
-JSON is one array with a line a record. CSV is RFC 4180 with a heading; NULL is an empty field, empty text is `""`, and
-what is neither text, number nor boolean is JSON.
+JSON is an array with one record a line. CSV follows RFC 4180 and has a header line; NULL is an empty field, an empty
+string is `""`, and a value that is not a string, number or boolean is written as JSON.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ from rich.text import Text
 from hive_bitmap.cli.invocation import messages
 
 FORMATS = ("table", "json", "csv")
-UNLIMITED = 100_000  # characters of a line that no terminal breaks
+TABLE_ROWS = 100  # rows of query results that a table shows without --limit
+LIMIT_HELP = f"Maximum number of rows.  [default: {TABLE_ROWS} in a table, else all]"
+UNLIMITED = 100_000  # width of lines that are not for a terminal, in characters
 
 format_option = click.option(
-    "--format", "format_", type=click.Choice(FORMATS), default="table", show_default=True, help="How to print it."
+    "--format", "format_", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format."
 )
 
 
 @dataclass(frozen=True)
 class Field:
-    """A column of the table for people: the record's value under `name` as `show` prints it."""
+    """A column of a table for people: the value under `name` in a record, formatted by `show`."""
 
     name: str
     heading: str
@@ -38,8 +40,8 @@ class Field:
     right: bool = False
 
 
-def print_records(format_: str, records: Sequence[Mapping[str, Any]], fields: Sequence[Field], nothing: str) -> None:
-    """Print records of one kind; to people only `fields`, or `nothing` where there is no record."""
+def print_records(format_: str, records: Sequence[Mapping[str, Any]], fields: Sequence[Field], if_none: str) -> None:
+    """Print records of one kind. A table has only `fields`; without records, the message `if_none` takes its place."""
     match format_:
         case "json":
             write_json(json.dumps(record, ensure_ascii=False) for record in records)
@@ -49,11 +51,11 @@ def print_records(format_: str, records: Sequence[Mapping[str, Any]], fields: Se
             rows = ([field.show(record[field.name]) for field in fields] for record in records)
             print_table([field.heading for field in fields], rows, [field.right for field in fields])
         case _:
-            messages().print(Text(nothing))
+            messages().print(Text(if_none))
 
 
 def print_count(format_: str, count: int) -> None:
-    """A number of rows: to people the bare number, to programs one record."""
+    """Print a number of rows: as a bare number for people, as one record for programs."""
     match format_:
         case "json":
             write_json([json.dumps({"count": count})])
@@ -64,7 +66,7 @@ def print_count(format_: str, count: int) -> None:
 
 
 def write_json(records: Iterable[str]) -> None:
-    """Records that are JSON already, as an array. Nothing is written before the first is there."""
+    """Write records, each already in JSON, as an array; nothing is written before the first record is there."""
     lines = iter(records)
     first = next(lines, None)
     if first is None:
@@ -77,7 +79,7 @@ def write_json(records: Iterable[str]) -> None:
 
 
 def write_csv(names: Sequence[str], records: Iterable[Iterable[Any]]) -> None:
-    """Records under a heading (none where there are no names). Nothing is written before the first is there."""
+    """Write records below a header, without a header if there are no names; waits for the first record before both."""
     lines = map(csv_line, records)
     first = next(lines, None)
     if names:
@@ -88,7 +90,7 @@ def write_csv(names: Sequence[str], records: Iterable[Iterable[Any]]) -> None:
 
 
 def csv_line(values: Iterable[Any]) -> str:
-    r"""A record as CSV.
+    r"""Return a record as a line of CSV.
 
     >>> csv_line([None, "", "a, b", True, 1.5, [1, 2]])
     ',"","a, b",true,1.5,"[1, 2]"\n'
@@ -97,7 +99,7 @@ def csv_line(values: Iterable[Any]) -> str:
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[bool]) -> None:
-    """A table for people; a terminal breaks long cells, a file or pipe gets a line a row."""
+    """Print a table for people; on a terminal long cells are wrapped, in a file or pipe each row is one line."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for heading, numeric in zip(headings, right, strict=True):
         table.add_column(Text(printable(heading)), justify="right" if numeric else "left", overflow="fold")
@@ -110,19 +112,19 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: S
 
 
 def print_lines(lines: Iterable[tuple[str, str]]) -> None:
-    """Names and their values for people, a line each."""
+    """Print names and their values for people, one pair a line."""
     pairs = list(lines)
     width = max(len(name) for name, _ in pairs)
     sys.stdout.writelines(f"{name:{width}}  {printable(value)}\n" for name, value in pairs)
 
 
 def stdout() -> Console:
-    """The console on stdout."""
+    """Return a console on stdout."""
     return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else UNLIMITED, soft_wrap=False)
 
 
 def printable(text: str) -> str:
-    r"""Text without characters that move a terminal's cursor or change its colours.
+    r"""Return text with control characters escaped, which could move a terminal's cursor or change its colours.
 
     >>> printable("naïve\n\x1b[31m")
     'naïve\\n\\x1b[31m'

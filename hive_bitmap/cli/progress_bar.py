@@ -1,4 +1,4 @@
-"""A bar for a build: files, rows and bytes a second, drawn on stderr where that is a terminal."""
+"""The progress bar of a build, with files, rows and bytes per second; drawn on stderr if that is a terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hive_bitmap.explaining.measures import size
 
 @contextmanager
 def build_bar(what: str) -> Iterator[Callable[[Done], None] | None]:
-    """What a build is to tell its progress to; None where nobody looks."""
+    """Yield a function for a build to report its progress to; None if stderr is not a terminal."""
     console = messages()
     if not console.is_terminal:
         yield None
@@ -31,8 +31,8 @@ def build_bar(what: str) -> Iterator[Callable[[Done], None] | None]:
         task = bar.add_task(what, total=None, rows=0, speed="")
         started = time.monotonic()
 
-        def tell(done: Done) -> None:
+        def update(done: Done) -> None:
             speed = f"{size(int(done.bytes / max(time.monotonic() - started, 1e-3)))}/s"
             bar.update(task, completed=done.files, total=done.files_total, rows=done.rows, speed=speed)
 
-        yield tell
+        yield update

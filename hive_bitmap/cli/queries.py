@@ -1,4 +1,4 @@
-"""The commands that ask: rows and counts, the plan behind them, and the offsets for readers of compact indexes."""
+"""The commands `query`, `explain` and `offsets`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hive_bitmap.catalyst import explanation as querying
 from hive_bitmap.cli import server
 from hive_bitmap.cli.invocation import Endpoint, messages
 from hive_bitmap.cli.name_lists import split_names
-from hive_bitmap.cli.output import format_option, print_count
+from hive_bitmap.cli.output import LIMIT_HELP, format_option, print_count
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.explaining import explain as explaining
 from hive_bitmap.explaining.measures import measures
@@ -23,11 +23,11 @@ from hive_bitmap.explaining.plan import INDEX_ONLY, STRATEGIES, Plan
 from hive_bitmap.sql.script import first_words
 
 log = logging.getLogger(__name__)
-columns_option = click.option("--columns", type=split_names, metavar="NAME[,...]", help="These columns only.")
+columns_option = click.option("--columns", type=split_names, metavar="NAME[,...]", help="Return only these columns.")
 strategy_option = click.option(
-    "--strategy", type=click.Choice(STRATEGIES), help="Answer in this way instead of the cheapest one."
+    "--strategy", type=click.Choice(STRATEGIES), help="Use this strategy instead of the cheapest one."
 )
-count_option = click.option("--count", is_flag=True, help="Only the number of rows.")
+count_option = click.option("--count", is_flag=True, help="Return only the number of rows.")
 
 
 @click.command()
@@ -35,9 +35,9 @@ count_option = click.option("--count", is_flag=True, help="Only the number of ro
 @click.argument("where", required=False)
 @columns_option
 @count_option
-@click.option("--limit", type=click.IntRange(min=0), help="At most so many rows; a table has 100 without it.")
+@click.option("--limit", type=click.IntRange(min=0), help=LIMIT_HELP)
 @strategy_option
-@click.option("--explain", "explained", is_flag=True, help="Print the plan too, on stderr.")
+@click.option("--explain", "explained", is_flag=True, help="Also print the plan, to stderr.")
 @format_option
 @click.pass_obj
 def query(
@@ -51,10 +51,11 @@ def query(
     explained: bool,
     format_: str,
 ) -> None:
-    """Print the rows of TABLE that satisfy WHERE, a condition in SQL; all rows without one.
+    """Print the rows of TABLE that satisfy WHERE.
 
-    Rows are those of SELECT .. FROM TABLE WHERE .., read through the indexes where that pays. JSON is an array with a
-    line a row, as the engine writes rows as JSON; both JSON and CSV are written while rows arrive.
+    WHERE is an SQL condition; without it, all rows are printed. The rows are those of SELECT .. FROM TABLE WHERE ..,
+    read through the indexes if that is cheaper. JSON is an array with one row a line, in the form of Spark's to_json.
+    JSON and CSV are written while rows arrive.
 
     \b
     Example:
@@ -93,18 +94,18 @@ def query(
 @columns_option
 @count_option
 @strategy_option
+@click.option("--analyze", is_flag=True, help="Run the query, and show what was read and found and how long it took.")
+@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write the plan to this file as HTML.")
 @click.option(
-    "--analyze", is_flag=True, help="Of a query: run it, and tell what was read, found, and how long it took."
+    "--width", type=click.IntRange(min=40), help="Line width in characters.  [default: that of the terminal, or 100]"
 )
-@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write the plan as a page to this file.")
-@click.option("--width", type=click.IntRange(min=40), help="Characters of a line; default: the terminal's, else 100.")
 @click.option(
     "--format",
     "format_",
     type=click.Choice(("table", "json")),
     default="table",
     show_default=True,
-    help="How to print it.",
+    help="Output format.",
 )
 @click.pass_obj
 def explain(
@@ -119,9 +120,10 @@ def explain(
     width: int | None,
     format_: str,
 ) -> None:
-    """Show how a query would be answered, and why: indexes, what is read of all, and a map of the blocks.
+    """Show how a query would be answered, and why.
 
-    In place of TABLE and WHERE may stand a whole query: then each of its indexed tables is shown, and Spark's own plan.
+    The output has the indexes, how many of the files and blocks would be read, and a map of the blocks. Instead of
+    TABLE and WHERE, a whole query can be given; then each of its indexed tables is shown, and Spark's plan.
 
     \b
     Example:
@@ -148,23 +150,24 @@ def explain(
 @click.argument("where")
 @click.argument("out", type=click.Path(dir_okay=False), required=False)
 @click.option(
-    "--utf8", is_flag=True, help="Allow paths that are not ASCII: the reader's Java takes UTF-8 for its default."
+    "--utf8", is_flag=True, help="Allow non-ASCII paths; the JVM of the reader must have UTF-8 as its default charset."
 )
 @click.option(
     "--min-split",
     type=click.IntRange(min=1),
     metavar="BYTES",
-    help="With --hiveserver2: no split of the reader is smaller, which text, Avro, RCFile and SequenceFile need.",
+    help="With --hiveserver2, the minimum split size of the reader; needed for text, Avro, RCFile and SequenceFile.",
 )
 @format_option
 @click.pass_obj
 def offsets(
     endpoint: Endpoint, table: str, where: str, out: str | None, utf8: bool, min_split: int | None, format_: str
 ) -> None:
-    """Write the files of TABLE, and the offsets of their blocks, that may hold rows of WHERE to OUT.
+    """Write the offsets of blocks that may satisfy WHERE.
 
-    OUT is a compact-index result file, as Hive 0.7 to 2.3 reads it (hive.index.compact.file). Without OUT the blocks
-    are printed, with the number of their rows that may satisfy WHERE.
+    OUT is a compact-index result file, as read by Hive 0.7 to 2.3 (hive.index.compact.file): the files of TABLE, and
+    the offsets of their blocks, that may have rows satisfying WHERE. Without OUT, the blocks are printed, with the
+    number of rows in each that may satisfy WHERE.
 
     \b
     Example:
@@ -187,21 +190,22 @@ def offsets(
     if out is None:
         server.print_blocks(format_, plan)
         return
-    messages().print(f"wrote {out}: {_kept(plan)}", soft_wrap=True, markup=False)
+    messages().print(f"wrote {out}: {_selected(plan)}", soft_wrap=True, markup=False)
 
 
-def _show(shown: ModuleType, plan: object, html: Path | None, width: int | None, format_: str) -> None:
-    """Print a plan, and write it as a page; `shown` has its to_text, to_json and to_html."""
+def _show(renderer: ModuleType, plan: object, html: Path | None, width: int | None, format_: str) -> None:
+    """Print a plan, and write it as HTML if a file is given; `renderer` has to_text, to_json and to_html for it."""
     if html is not None:
-        html.write_text(shown.to_html(plan), encoding="utf-8")
+        html.write_text(renderer.to_html(plan), encoding="utf-8")
         messages().print(f"wrote {html}", soft_wrap=True, markup=False)
     if format_ == "json":
-        sys.stdout.write(json.dumps(shown.to_json(plan), ensure_ascii=False, indent=2) + "\n")
+        sys.stdout.write(json.dumps(renderer.to_json(plan), ensure_ascii=False, indent=2) + "\n")
     else:
-        sys.stdout.write(shown.to_text(plan, width, sys.stdout.isatty()) + "\n")
+        sys.stdout.write(renderer.to_text(plan, width, sys.stdout.isatty()) + "\n")
 
 
-def _kept(plan: Plan) -> str:
+def _selected(plan: Plan) -> str:
+    """Return how many files and blocks of all a plan selects, as text."""
     if not len(plan.files):
         return f"every block ({plan.reason})"
     return ", ".join(f"{kept} of {total} {word}" for word, kept, total, _ in measures(plan)[:2])

@@ -1,4 +1,7 @@
-"""What the commands print of an index, a build and a state: one record each, the same in JSON and CSV."""
+"""The records that the commands print, one for an index, a build or a state, and the columns of their tables.
+
+JSON and CSV have all fields of a record.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def thousands(value: int) -> str:
-    """A number as people read it.
+    """Return a number with commas between thousands.
 
     >>> thousands(336776)
     '336,776'
@@ -67,7 +70,7 @@ LEFTOVER_FIELDS = (
 
 
 def report_record(report: BuildReport) -> dict[str, Any]:
-    """What a build made of one index; sizes in bytes."""
+    """Return the record of one index in a build; sizes are in bytes."""
     return {
         **definition_record(report.definition),
         "base_files": report.base_files,
@@ -87,7 +90,7 @@ def report_record(report: BuildReport) -> dict[str, Any]:
 
 
 def preview_records(preview: Preview) -> list[dict[str, Any]]:
-    """What a rebuild would do, a record a partition that it would change; sizes in bytes."""
+    """Return a record for each partition that a rebuild would change; sizes are in bytes."""
     return [
         {
             "index": preview.definition.name,
@@ -104,7 +107,7 @@ def preview_records(preview: Preview) -> list[dict[str, Any]]:
 
 
 def status_record(status: IndexStatus) -> dict[str, Any]:
-    """The state of one index; `fresh`, `stale`, `unindexed` and `gone` count base files, `keys` distinct keys."""
+    """Return the state of an index; `fresh`, `stale`, `unindexed` and `gone` count base files, `keys` distinct keys."""
     return {
         **definition_record(status.definition),
         **_state(status),
@@ -118,14 +121,13 @@ def status_record(status: IndexStatus) -> dict[str, Any]:
 
 
 def leftover_record(leftover: Leftover, dry_run: bool) -> dict[str, Any]:
-    """A generation that nothing references, and what becomes of it; `seconds` is how long it is kept yet."""
-    done = "would be deleted" if dry_run else "deleted"
-    what = done if leftover.due else f"kept for {leftover.seconds / 3600:.1f} hours yet"
+    """Return the record of a generation that nothing references; `seconds` is how much longer it is kept."""
+    deleted = "would be deleted" if dry_run else "deleted"
     return {
         "path": leftover.path,
         "bytes": leftover.bytes,
         "why": leftover.why,
-        "what": what,
+        "what": deleted if leftover.due else f"kept for {leftover.seconds / 3600:.1f} hours yet",
         "seconds": round(leftover.seconds),
     }
 
@@ -147,7 +149,10 @@ def _state(status: IndexStatus | PartitionStatus) -> dict[str, Any]:
 
 
 def definition_record(definition: Definition) -> dict[str, Any]:
-    """What an index is; a COMPACT one has no encoding, and `next_encoding` is there where a rebuild will change it."""
+    """Return the definition of an index; `encoding` is None for COMPACT.
+
+    `next_encoding` is present if the next rebuild will change the encoding.
+    """
     return {
         "index": definition.name,
         "table": f"{definition.database}.{definition.table}",
@@ -162,7 +167,7 @@ def definition_record(definition: Definition) -> dict[str, Any]:
 
 
 def details(record: dict[str, Any]) -> list[tuple[str, str]]:
-    """A record as lines of a name and a value, for people.
+    """Return the names and values of a record as text for people.
 
     >>> details({"index_rows": 1090, "columns": ["a", "b"], "encoding": None})
     [('index rows', '1,090'), ('columns', 'a, b'), ('encoding', '-')]

@@ -1,7 +1,7 @@
-"""Rows of a DataFrame on stdout, a partition at a time and exactly as the engine has them.
+"""Printing of the rows of a DataFrame, a partition at a time, with the values exactly as Spark has them.
 
-The engine itself writes each row as JSON: numbers with all their digits, dates and timestamps as ISO 8601 with
-microseconds (in the session's time zone, with its offset), binary as Base64, NaN and infinities as text.
+Spark's `to_json` converts each row: numbers with all digits, dates and timestamps in ISO 8601 with microseconds (in the
+session's time zone, with its offset), binary as Base64, NaN and infinities as strings.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from hive_bitmap.cli.invocation import messages
-from hive_bitmap.cli.output import print_table, write_csv, write_json
+from hive_bitmap.cli.output import TABLE_ROWS, print_table, write_csv, write_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-PEOPLE_READ = 100  # rows of a table without --limit
 NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 JSON_OPTIONS = {
     "ignoreNullFields": "false",
@@ -26,11 +25,11 @@ JSON_OPTIONS = {
 
 
 class _Number(str):
-    """A number as it was written, to be written again so."""
+    """A number in JSON, kept as text so that it is written again with the same digits."""
 
 
 def print_rows(format_: str, frame: DataFrame, limit: int | None) -> None:
-    """Print at most `limit` rows; to people PEOPLE_READ where there is no limit."""
+    """Print at most `limit` rows; without a limit, all rows, but in a table only TABLE_ROWS."""
     match format_:
         case "json":
             write_json(_json(frame if limit is None else frame.limit(limit)))
@@ -38,11 +37,11 @@ def print_rows(format_: str, frame: DataFrame, limit: int | None) -> None:
             rows = _json(frame if limit is None else frame.limit(limit))
             write_csv(frame.columns, (map(_csv_value, _values(row)) for row in rows))
         case _:
-            _print_for_people(frame, limit)
+            _print_as_table(frame, limit)
 
 
-def _print_for_people(frame: DataFrame, limit: int | None) -> None:
-    shown = PEOPLE_READ if limit is None else limit
+def _print_as_table(frame: DataFrame, limit: int | None) -> None:
+    shown = TABLE_ROWS if limit is None else limit
     rows = list(_json(frame.limit(shown if limit is not None else shown + 1)))
     right = [type.partition("(")[0] in NUMBERS for _, type in frame.dtypes]
     print_table(frame.columns, ([_text(value) for value in _values(row)] for row in rows[:shown]), right)
@@ -81,7 +80,7 @@ def _text(value: Any) -> str:
 
 
 def _nested(value: Any) -> str:
-    """JSON again, its numbers as they came."""
+    """Return a nested value as JSON, its numbers as they were."""
     match value:
         case dict():
             return "{" + ", ".join(f"{json.dumps(k, ensure_ascii=False)}: {_nested(v)}" for k, v in value.items()) + "}"

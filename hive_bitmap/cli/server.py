@@ -1,4 +1,4 @@
-"""What the commands do where `--hiveserver2` names a server of Hive's SQL: it is asked, and no Spark is started."""
+"""The commands with `--hiveserver2`: they query a HiveServer2, and start no Spark."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ import click
 from rich.markup import escape
 
 from hive_bitmap.cli.invocation import Endpoint, messages
-from hive_bitmap.cli.output import Field, print_count, print_records, print_table, write_csv, write_json
+from hive_bitmap.cli.output import TABLE_ROWS, Field, print_count, print_records, print_table, write_csv, write_json
 from hive_bitmap.cli.records import INDEX_FIELDS, definition_record, thousands
-from hive_bitmap.cli.row_output import PEOPLE_READ
 from hive_bitmap.errors import HiveBitmapError, NotFound, ServerError
 from hive_bitmap.hiveserver.connection import AUTHS, HTTP_PATH, PORT, SECONDS, TRANSPORTS, Address, Server
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from hive_bitmap.explaining.plan import Plan
     from hive_bitmap.sql.script import Part
 
-PASSWORD = "HIVE_BITMAP_PASSWORD"  # the environment variable; an argument could be seen by all
+PASSWORD = "HIVE_BITMAP_PASSWORD"  # environment variable; other users of the machine can see the arguments of a command
 WITH_PASSWORD = ("LDAP", "CUSTOM")
 _ADDRESS = re.compile(r"(?P<host>\[[0-9a-fA-F:]+\]|[^:\s]+)(?::(?P<port>[0-9]{1,5}))?")
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -45,35 +44,40 @@ _OPTIONS = (
     click.option(
         "--hiveserver2",
         metavar="HOST:PORT",
-        help="Ask this HiveServer2 instead of Spark: show, query --count, offsets, sql, register and export-hive can.",
+        help="Use this HiveServer2 instead of Spark, with show, query --count, offsets, sql, register or export-hive.",
     ),
     click.option(
         "--auth",
         type=click.Choice(AUTHS, case_sensitive=False),
         default=AUTHS[0],
         show_default=True,
-        help=f"How HiveServer2 knows us; the password of LDAP and CUSTOM is that in {PASSWORD}, or asked for.",
+        help=f"Authentication of HiveServer2; for LDAP and CUSTOM, the password is read from {PASSWORD} or a prompt.",
     ),
-    click.option("--username", help="Who we are for HiveServer2; by default the name that we have here."),
+    click.option("--username", help="User name for HiveServer2.  [default: your user name on this machine]"),
     click.option(
         "--kerberos-service-name",
         default="hive",
         show_default=True,
-        help="HiveServer2's principal, without host and realm.",
+        help="Service name in HiveServer2's Kerberos principal, without host and realm.",
     ),
     click.option(
         "--transport",
         type=click.Choice(TRANSPORTS),
         default=TRANSPORTS[0],
         show_default=True,
-        help="How HiveServer2 is spoken to, as its hive.server2.transport.mode says.",
+        help="Transport of HiveServer2, the value of its hive.server2.transport.mode.",
     ),
-    click.option("--http-path", default=HTTP_PATH, show_default=True, help="Its hive.server2.thrift.http.path."),
-    click.option("--ssl", is_flag=True, help="Speak TLS to HiveServer2 (hive.server2.use.SSL)."),
+    click.option(
+        "--http-path",
+        default=HTTP_PATH,
+        show_default=True,
+        help="Path for the http transport, the value of hive.server2.thrift.http.path.",
+    ),
+    click.option("--ssl", is_flag=True, help="Use TLS, for a HiveServer2 with hive.server2.use.SSL."),
     click.option(
         "--ca-file",
         type=click.Path(exists=True, dir_okay=False),
-        help="Whose certificates to trust, in PEM format; goes with --ssl.  [default: this machine's]",
+        help="Trusted CA certificates in PEM format, with --ssl.  [default: those of this machine]",
     ),
     click.option(
         "--timeout",
@@ -81,13 +85,13 @@ _OPTIONS = (
         default=SECONDS,
         show_default=True,
         metavar="SECONDS",
-        help="How long HiveServer2 may take to answer.",
+        help="Time limit for an answer of HiveServer2.",
     ),
 )
 
 
 def server_options(function: _Function) -> _Function:
-    """Give a command the options that name a HiveServer2."""
+    """Add the options for the connection to a HiveServer2 to a command."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
@@ -104,7 +108,7 @@ def address_of(
     ssl: bool = False,
     ca_file: str | None = None,
 ) -> Address | None:
-    """The server that the options name, None where they name none; asks for a password where one is missing."""
+    """Return the address that the options give, None if they give none; prompts for a password that is missing."""
     if hiveserver2 is None:
         return None
     found = _ADDRESS.fullmatch(hiveserver2)
@@ -117,30 +121,30 @@ def address_of(
         password = os.environ.get(PASSWORD) or click.prompt("Password", hide_input=True, err=True)
     host = found["host"].strip("[]")
     port = int(found["port"] or PORT)
-    who = (auth, username, password, kerberos_service_name)
-    return Address(host, port, *who, timeout, transport, http_path, ssl, ca_file)
+    credentials = (auth, username, password, kerberos_service_name)
+    return Address(host, port, *credentials, timeout, transport, http_path, ssl, ca_file)
 
 
 def show(endpoint: Endpoint, table: str, index: str | None, format_: str) -> None:
-    """`show`, without the sizes and times that only the files tell."""
+    """Run `show`, without sizes and times, which only the files have."""
     from hive_bitmap.hiveserver.showing import show as run
 
     with endpoint.server() as server:
         found = run(server, table)
     if index is not None:
-        known = [each.definition.name for each in found]
-        found = [each for each in found if each.definition.name == index.lower()]
+        known = [one.definition.name for one in found]
+        found = [one for one in found if one.definition.name == index.lower()]
         if not found:
             raise NotFound.of("index", index, known, f"table {table}")
     names = ("fresh", "stale", "unindexed", "gone", "problem")
     records = [
         {
-            **definition_record(each.definition),
-            **{name: getattr(each, name) for name in names},
-            "base_rows": each.rows,
-            "location": each.definition.root,
+            **definition_record(one.definition),
+            **{name: getattr(one, name) for name in names},
+            "base_rows": one.rows,
+            "location": one.definition.root,
         }
-        for each in found
+        for one in found
     ]
     print_records(format_, records, COVERAGE_FIELDS, f"table {table} has no index that {server.name} knows")
     for record in records:
@@ -149,7 +153,7 @@ def show(endpoint: Endpoint, table: str, index: str | None, format_: str) -> Non
 
 
 def count(endpoint: Endpoint, table: str, where: str | None, format_: str) -> None:
-    """`query --count`."""
+    """Run `query --count`."""
     from hive_bitmap.hiveserver.asking import count as run
 
     with endpoint.server() as server:
@@ -157,7 +161,7 @@ def count(endpoint: Endpoint, table: str, where: str | None, format_: str) -> No
 
 
 def offsets(endpoint: Endpoint, table: str, where: str, out: str, utf8: bool, min_split: int | None) -> Plan:
-    """`offsets` into a file."""
+    """Run `offsets` with an output file."""
     from hive_bitmap.hiveserver.asking import write_offsets
 
     with endpoint.server() as server:
@@ -165,7 +169,7 @@ def offsets(endpoint: Endpoint, table: str, where: str, out: str, utf8: bool, mi
 
 
 def ask(endpoint: Endpoint, table: str, where: str) -> Plan:
-    """`offsets` to be printed."""
+    """Run `offsets` without an output file; the caller prints the blocks of the plan."""
     from hive_bitmap.hiveserver.asking import ask as run
 
     with endpoint.server() as server:
@@ -173,7 +177,7 @@ def ask(endpoint: Endpoint, table: str, where: str) -> Plan:
 
 
 def print_blocks(format_: str, plan: Plan) -> None:
-    """The selected blocks of a plan, by file and offset; a file to be read whole has neither offset nor rows."""
+    """Print the selected blocks of a plan by file and offset; a file that is read whole has neither offset nor rows."""
     paths = plan.files["path"].to_pylist()
     chosen = plan.blocks.filter(plan.blocks["selected"].to_numpy() > 0).select(["file", "offset", "selected"])
     rows = zip(*(column.to_pylist() for column in chosen.columns), strict=True)
@@ -185,7 +189,7 @@ def print_blocks(format_: str, plan: Plan) -> None:
 
 
 def run_script(endpoint: Endpoint, parts: list[Part], keep_going: bool, limit: int | None, format_: str) -> None:
-    """`sql`: the server's own statements, one behind the other in one session."""
+    """Run `sql`: the statements are those of the server, and run one after the other in one session."""
     failed = False
     with endpoint.server() as server:
         for number, part in enumerate(parts, 1):
@@ -195,20 +199,20 @@ def run_script(endpoint: Endpoint, parts: list[Part], keep_going: bool, limit: i
                 reason = f"statement {number} at line {part.line}: {e}"
                 if not keep_going:
                     raise HiveBitmapError(reason) from e
-                print(f"hive-bitmap: {reason}", file=sys.stderr)  # noqa: T201 - the one line that an error is told in
+                print(f"hive-bitmap: {reason}", file=sys.stderr)  # noqa: T201 - the error message of the statement
                 failed = True
     if failed:
         raise click.exceptions.Exit(1)
 
 
 def _print_rows(server: Server, statement: str, limit: int | None, format_: str) -> None:
-    """The rows of a statement, binary as Base64; a table for people has PEOPLE_READ at most where there is no limit."""
+    """Run a statement and print its rows, binary as Base64; a table has TABLE_ROWS at most if there is no limit."""
     with server.result(statement) as (names, batches):
-        if not names or (names == ["Result"] and server.is_spark):  # Spark's commands have an empty one
+        if not names or (names == ["Result"] and server.is_spark):  # Spark's commands have an empty column `Result`
             return
-        rows = ([_value(value) for value in row] for some in batches for row in some)
+        rows = ([_value(value) for value in row] for batch in batches for row in batch)
         if format_ == "table":
-            shown = islice(rows, PEOPLE_READ if limit is None else limit)
+            shown = islice(rows, TABLE_ROWS if limit is None else limit)
             print_table(names, ([_text(value) for value in row] for row in shown), [False] * len(names))
         elif format_ == "json":
             write_json(
@@ -230,13 +234,14 @@ def _text(value: Any) -> str:
 
 @click.command()
 @click.argument("location")
-@click.option("--index-table", metavar="NAME", help="The name of the index table; default: <db>__<table>_<index>__.")
+@click.option("--index-table", metavar="NAME", help="Name of the index table.  [default: <db>__<table>_<index>__]")
 @click.pass_obj
 def register(endpoint: Endpoint, location: str, index_table: str | None) -> None:
-    """Make the index in the folder LOCATION, built elsewhere, known to the HiveServer2 that --hiveserver2 names.
+    """Register an index that was built elsewhere.
 
-    The base table must be there, under the same name. Where the index is known already, its table is made anew and
-    points at what was built last.
+    The index in the folder LOCATION is registered with the server given by --hiveserver2. The base table must exist
+    there under the same name. If the index is already registered, its table is created again and points at the latest
+    build.
 
     \b
     Example:

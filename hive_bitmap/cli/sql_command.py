@@ -1,4 +1,4 @@
-"""The command that takes SQL: a text, a script, or statements as they are typed."""
+"""The command `sql`: statements from an option, a script, or a prompt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 
 from hive_bitmap.cli import server
 from hive_bitmap.cli.invocation import Endpoint, messages, one_line
-from hive_bitmap.cli.output import format_option
+from hive_bitmap.cli.output import LIMIT_HELP, format_option
 from hive_bitmap.errors import HiveBitmapError
 from hive_bitmap.explaining.measures import seconds
 from hive_bitmap.sql.script import Part, split
@@ -21,27 +21,25 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("-e", "text", metavar="TEXT", help="Run these statements.")
+@click.option("-e", "text", metavar="TEXT", help="Statements to run.")
 @click.option(
     "-f",
     "file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Run the statements of a file; - is the standard input.",
+    help="File with statements to run; - is the standard input.",
 )
-@click.option("--keep-going", is_flag=True, help="Go on behind a statement that fails; the status is 1 all the same.")
-@click.option(
-    "--limit", type=click.IntRange(min=0), help="At most so many rows a statement; a table has 100 without it."
-)
+@click.option("--keep-going", is_flag=True, help="Continue after a statement that fails; the exit status is still 1.")
+@click.option("--limit", type=click.IntRange(min=0), help=LIMIT_HELP)
 @format_option
 @click.pass_obj
 def sql(
     endpoint: Endpoint, text: str | None, file: Path | None, keep_going: bool, limit: int | None, format_: str
 ) -> None:
-    """Run SQL statements, each ended by a semicolon: those on indexes, and any that Spark has.
+    """Run SQL statements, separated by semicolons.
 
-    Without -e and -f statements are read from the terminal, or from the standard input where that is none. The first
-    one that fails ends a script.
+    These are index statements, and any statement of Spark. Without -e and -f, statements are read from a prompt, or
+    from the standard input if that is not a terminal. A script ends at the first statement that fails.
 
     \b
     Example:
@@ -52,7 +50,7 @@ def sql(
         raise click.UsageError("-e goes with no -f")
     if text is None and file is None and sys.stdin.isatty() and endpoint.address is None:
         with endpoint.session() as spark:
-            _converse(spark, format_, limit)
+            _run_interactively(spark, format_, limit)
         return
     parts = split(text if text is not None else _read(file))
     if not parts:
@@ -76,7 +74,7 @@ def _read(file: Path | None) -> str:
 
 
 def _run_script(spark: SparkSession, parts: list[Part], keep_going: bool, format_: str, limit: int | None) -> bool:
-    """Run statement after statement; whether one failed and the rest was run all the same."""
+    """Run statements one after the other; return whether one failed, which raises unless `keep_going` is set."""
     failed = False
     for number, part in enumerate(parts, 1):
         reason = _run(spark, part, format_, limit)
@@ -86,12 +84,12 @@ def _run_script(spark: SparkSession, parts: list[Part], keep_going: bool, format
         if not keep_going:
             raise HiveBitmapError(reason)
         failed = True
-        print(f"hive-bitmap: {reason}", file=sys.stderr)  # noqa: T201 - the one line that an error is told in
+        print(f"hive-bitmap: {reason}", file=sys.stderr)  # noqa: T201 - the error message of the statement
     return failed
 
 
-def _converse(spark: SparkSession, format_: str, limit: int | None) -> None:
-    """Run what is typed until the end of the input; an error or Ctrl-C ends a statement only."""
+def _run_interactively(spark: SparkSession, format_: str, limit: int | None) -> None:
+    """Run statements as they are typed, until the input ends; an error or Ctrl-C ends only the current input."""
     from hive_bitmap.cli.terminal import inputs
 
     for parts in inputs(spark):
@@ -108,7 +106,7 @@ def _converse(spark: SparkSession, format_: str, limit: int | None) -> None:
 
 
 def _run(spark: SparkSession, part: Part, format_: str, limit: int | None) -> str | None:
-    """Run a statement and print its rows; in one line why it failed, None if it did not."""
+    """Run a statement and print its rows; return None, or in one line why it failed."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
@@ -118,19 +116,19 @@ def _run(spark: SparkSession, part: Part, format_: str, limit: int | None) -> st
     try:
         frame = run(spark, part.in_place)
         if frame.columns:
-            print_rows(format_, _with_names_of_their_own(frame), limit)
+            print_rows(format_, _with_unique_names(frame), limit)
         sys.stdout.flush()
     except (HiveBitmapError, PySparkException, Py4JError) as e:
         return one_line(e)
     return None
 
 
-def _with_names_of_their_own(frame: DataFrame) -> DataFrame:
-    """The same rows; of columns that have one name, all but the first get a number."""
+def _with_unique_names(frame: DataFrame) -> DataFrame:
+    """Return the same rows; columns with the name of an earlier one get a number."""
     names: list[str] = []
     for name in frame.columns:
-        twin = 1
-        while (own := name if twin == 1 else f"{name} ({twin})") in names:
-            twin += 1
-        names.append(own)
+        number = 1
+        while (unique := name if number == 1 else f"{name} ({number})") in names:
+            number += 1
+        names.append(unique)
     return frame if names == frame.columns else frame.toDF(*names)

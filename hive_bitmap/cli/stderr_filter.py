@@ -1,6 +1,7 @@
-"""Keeping stderr for messages: what Java and PySpark say at every start, and again of what is told anyway, is left out.
+"""Filtering of stderr: lines that Java and PySpark print at every start, or for errors that are raised anyway.
 
-Java writes to the stderr that it inherits, so lines are sifted on their way from a pipe; log4j has no say in them.
+The JVM writes its lines to the stderr that it inherits, and not through log4j. So a pipe takes the place of stderr, and
+a thread copies what passes the filter.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 STDERR = 2
-PYSPARK_LOGS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")  # of errors that it raises as well
+PYSPARK_LOGS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")  # they log errors that are raised as well
 NOISE = (
     b"WARNING: Using incubator modules: jdk.incubator.vector",
     b"NOTE: Picked up JDK_JAVA_OPTIONS:",
@@ -21,28 +22,28 @@ NOISE = (
 )
 
 
-class Sieve:
-    """A sifted stderr for processes: NOISE is left out, and everything once it is `closed`."""
+class StderrFilter:
+    """A filter of the stderr of child processes: it drops lines that begin with NOISE, and all once it is `closed`."""
 
     def __init__(self) -> None:
         self.closed = False
 
     @contextmanager
-    def over_stderr(self) -> Iterator[None]:
-        """What is started inside the block writes through the sieve for as long as it runs."""
+    def applied(self) -> Iterator[None]:
+        """Have processes that are started within the block write through the filter, for as long as they run."""
         read, write = os.pipe()
         before = os.dup(STDERR)
         os.dup2(write, STDERR)
         os.close(write)
-        threading.Thread(target=self._sift, args=(read, os.dup(before)), daemon=True).start()
+        threading.Thread(target=self._copy, args=(read, os.dup(before)), daemon=True).start()
         try:
             yield
         finally:
             os.dup2(before, STDERR)
             os.close(before)
 
-    def _sift(self, read: int, write: int) -> None:
-        """Copy lines, each as soon as it is whole, until the last writer is gone."""
+    def _copy(self, read: int, write: int) -> None:
+        """Copy lines as soon as they are complete, until the last writer has closed the pipe."""
         with open(read, "rb") as source, open(write, "wb", buffering=0) as sink:
             for line in source:
                 if not self.closed and not line.startswith(NOISE):
@@ -51,20 +52,20 @@ class Sieve:
 
 @contextmanager
 def quiet_pyspark() -> Iterator[None]:
-    """Without PySpark's warnings of pandas, which is used by PySpark alone, and without PYSPARK_LOGS."""
+    """Silence PYSPARK_LOGS, and the FutureWarnings that PySpark's own use of pandas causes."""
     from pyspark.logger import PySparkLogger
 
     loggers = [PySparkLogger.getLogger(name) for name in PYSPARK_LOGS]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=FutureWarning, module=r"pyspark\.")
         for logger in loggers:
-            logger.addFilter(_nothing)
+            logger.addFilter(_drop)
         try:
             yield
         finally:
             for logger in loggers:
-                logger.removeFilter(_nothing)
+                logger.removeFilter(_drop)
 
 
-def _nothing(record: logging.LogRecord) -> bool:
+def _drop(record: logging.LogRecord) -> bool:
     return False

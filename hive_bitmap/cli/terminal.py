@@ -1,4 +1,4 @@
-"""Typing statements: they may take several lines, up to the semicolon; Tab completes words and table names."""
+"""The prompt for SQL statements: a statement may take several lines, and Tab completes keywords and table names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hive_bitmap.sql.script import Part, is_complete, split
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LEAVING = ("exit", "quit")
+EXIT_WORDS = ("exit", "quit")
 WORDS = (
     "ALTER AND AS BETWEEN BY CASCADE COMMENT CREATE DATABASE DEFERRED DESCRIBE DROP EXISTS EXPLAIN FORMATTED FROM "
     "GROUP IF IDXPROPERTIES IN INDEX INDEXES INSERT INTO IS JOIN LIKE LIMIT LOCATION NOT NULL ON OR ORDER PARTITION "
@@ -31,10 +31,10 @@ WORDS = (
 
 
 def inputs(spark: SparkSession) -> Iterator[list[Part]]:
-    """The statements of each input, until Ctrl-D or a word of LEAVING; Ctrl-C discards what is being typed."""
+    """Yield the statements of each input, until Ctrl-D or one of EXIT_WORDS; Ctrl-C discards the current input."""
     session: PromptSession[str] = PromptSession(
         "hive-bitmap> ",
-        multiline=Condition(lambda: _goes_on(get_app().current_buffer.text)),
+        multiline=Condition(lambda: _is_unfinished(get_app().current_buffer.text)),
         prompt_continuation="           . ",
         history=_history(),
         complete_while_typing=False,
@@ -46,7 +46,7 @@ def inputs(spark: SparkSession) -> Iterator[list[Part]]:
             continue
         except EOFError:
             return
-        if _leaves(text):
+        if _is_exit(text):
             return
         try:
             yield split(text)
@@ -55,22 +55,22 @@ def inputs(spark: SparkSession) -> Iterator[list[Part]]:
 
 
 def state_folder() -> Path:
-    """Where the user's state is kept, as the XDG base directories have it."""
+    """Return the folder for the user's state, by the XDG Base Directory Specification."""
     root = os.environ.get("XDG_STATE_HOME")
     return (Path(root) if root else Path.home() / ".local" / "state") / "hive-bitmap"
 
 
-def _leaves(text: str) -> bool:
-    return text.strip().rstrip(";").rstrip().lower() in LEAVING
+def _is_exit(text: str) -> bool:
+    return text.strip().rstrip(";").rstrip().lower() in EXIT_WORDS
 
 
-def _goes_on(text: str) -> bool:
-    """Whether Enter begins another line: a statement is begun and not ended."""
-    return bool(text.strip()) and not is_complete(text) and not _leaves(text)
+def _is_unfinished(text: str) -> bool:
+    """Return whether a statement has begun and not ended, so that Enter begins another line."""
+    return bool(text.strip()) and not is_complete(text) and not _is_exit(text)
 
 
 def _history() -> History:
-    """What was typed before; of this session only, where the user's folder cannot be written."""
+    """Return the history of all sessions; if the user's folder cannot be written, that of this session only."""
     folder = state_folder()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -82,4 +82,4 @@ def _history() -> History:
 
 def _completer(spark: SparkSession) -> WordCompleter:
     tables = [table.name for table in spark.catalog.listTables()]
-    return WordCompleter([*WORDS.split(), *TYPES, *ENCODINGS, *COMPRESSIONS, *LEAVING, *tables], ignore_case=True)
+    return WordCompleter([*WORDS.split(), *TYPES, *ENCODINGS, *COMPRESSIONS, *EXIT_WORDS, *tables], ignore_case=True)

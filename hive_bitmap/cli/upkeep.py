@@ -1,4 +1,4 @@
-"""The commands for the life of an index after its build: show, rename, set, drop, clean."""
+"""The commands for indexes that are built: `show`, `rename`, `set`, `drop` and `clean`."""
 
 from __future__ import annotations
 
@@ -26,14 +26,17 @@ from hive_bitmap.index.generation import GRACE_SECONDS
 @click.command()
 @click.argument("table")
 @click.argument("index", required=False)
-@click.option("--keys", is_flag=True, help="Count the distinct keys too, by a Spark job over each index table.")
+@click.option("--keys", is_flag=True, help="Also count the distinct keys, with a Spark job for each index.")
 @format_option
 @click.pass_obj
 def show(endpoint: Endpoint, table: str, index: str | None, keys: bool, format_: str) -> None:
-    """Show the indexes of TABLE, or one with its partitions, and what they cover of the files that are there now.
+    """Show the indexes of TABLE and the files that they cover.
 
-    fresh: files as the index saw them; stale: changed since; unindexed: not known; gone: known, but no more there.
-    Queries read stale and unindexed files whole, so that answers are right whatever an index covers.
+    With INDEX, only that index is shown, with its partitions.
+
+    Files are fresh (unchanged since they were indexed), stale (changed since), unindexed (not known to the index) or
+    gone (known to the index, but deleted). Queries read stale and unindexed files whole, so their answers are always
+    right.
 
     \b
     Example:
@@ -57,7 +60,8 @@ def show(endpoint: Endpoint, table: str, index: str | None, keys: bool, format_:
             if record["problem"]:
                 messages().print(f"[yellow]{record['index']}: {escape(record['problem'])}", soft_wrap=True)
             if "next_encoding" in record:
-                messages().print(f"{record['index']}: {record['next_encoding']} from its next rebuild on", markup=False)
+                later = f"{record['index']}: {record['next_encoding']} from its next rebuild on"
+                messages().print(later, markup=False)
         return
     [record] = records
     partitions = record.pop("partitions")
@@ -72,7 +76,9 @@ def show(endpoint: Endpoint, table: str, index: str | None, keys: bool, format_:
 @click.argument("name")
 @click.pass_obj
 def rename(endpoint: Endpoint, table: str, index: str, name: str) -> None:
-    """Give INDEX of TABLE another NAME, and its index table the name that goes with it.
+    """Rename INDEX of TABLE to NAME.
+
+    Its index table is renamed as well.
 
     \b
     Example:
@@ -82,7 +88,7 @@ def rename(endpoint: Endpoint, table: str, index: str, name: str) -> None:
 
     with endpoint.session() as spark:
         run(spark, table, index, name)
-    messages().print(f"index {index} on {table} is {name} now", markup=False)
+    messages().print(f"renamed index {index} on {table} to {name}", markup=False)
 
 
 @click.command("set")
@@ -91,9 +97,10 @@ def rename(endpoint: Endpoint, table: str, index: str, name: str) -> None:
 @click.argument("properties", type=split_pairs, metavar="NAME=VALUE[,...]")
 @click.pass_obj
 def set_(endpoint: Endpoint, table: str, index: str, properties: Mapping[str, str | None]) -> None:
-    """Set properties of INDEX of TABLE: enabled, comment, encoding, compression.
+    """Set properties of INDEX of TABLE.
 
-    The first two count at once, the others from the next rebuild on.
+    The properties are enabled and comment, which take effect at once, and encoding and compression, which take effect
+    with the next rebuild.
 
     \b
     Example:
@@ -103,18 +110,18 @@ def set_(endpoint: Endpoint, table: str, index: str, properties: Mapping[str, st
 
     with endpoint.session() as spark:
         set_properties(spark, table, index, {name: value or "" for name, value in properties.items()})
-    later = " (counts from the next rebuild on)" if {"encoding", "compression"} & set(properties) else ""
+    later = " (takes effect with the next rebuild)" if {"encoding", "compression"} & set(properties) else ""
     messages().print(f"set {', '.join(properties)} of index {index} on {table}{later}", markup=False)
 
 
 @click.command()
 @click.argument("table")
 @click.argument("index")
-@click.option("--if-exists", is_flag=True, help="Succeed where there is no such index, or no such table.")
-@click.option("--where", help="Drop only what it covers of partitions of which this is true: SQL over their columns.")
+@click.option("--if-exists", is_flag=True, help="Do not fail if the index or the table does not exist.")
+@click.option("--where", metavar="SQL", help="Drop only partitions that satisfy this condition on partition columns.")
 @click.pass_obj
 def drop(endpoint: Endpoint, table: str, index: str, if_exists: bool, where: str | None) -> None:
-    """Drop INDEX of TABLE and delete its files, and nothing else.
+    """Drop INDEX of TABLE and delete its files.
 
     \b
     Example:
@@ -124,31 +131,33 @@ def drop(endpoint: Endpoint, table: str, index: str, if_exists: bool, where: str
 
     with endpoint.session() as spark:
         dropped = run(spark, table, index, if_exists=if_exists, where=where)
-    of = f" for the partitions where {where}" if where else ""
-    said = f"dropped index {index} on {table}{of}" if dropped else f"table {table} has no index {index}"
-    messages().print(said, markup=False)
+    partitions = f" for the partitions where {where}" if where else ""
+    done = f"dropped index {index} on {table}{partitions}" if dropped else f"table {table} has no index {index}"
+    messages().print(done, markup=False)
 
 
 @click.command()
 @click.argument("table", required=False)
-@click.option("--dry-run", is_flag=True, help="Only show what would be deleted, and why.")
+@click.option("--dry-run", is_flag=True, help="Show what would be deleted and why, without deleting it.")
 @click.option(
     "--grace",
     type=click.FloatRange(0),
     default=GRACE_SECONDS / 3600,
     show_default=True,
     metavar="HOURS",
-    help="How long what was replaced is kept for readers in flight.",
+    help="How long replaced files are kept for queries that still read them.",
 )
-@click.option("--location", help="The LOCATION of an index whose table others dropped.")
+@click.option("--location", help="LOCATION of an index whose index table was dropped by other means.")
 @format_option
 @click.pass_obj
 def clean(
     endpoint: Endpoint, table: str | None, dry_run: bool, grace: float, location: str | None, format_: str
 ) -> None:
-    """Delete what builds of the indexes of TABLE, or of the database, left behind: replaced, half-built, dropped.
+    """Delete unused files of indexes.
 
-    Nothing goes that a table points at, that a build may be working on, or that is not proven to be of an index.
+    These are files of the indexes of TABLE, or of all tables in the current database, that were replaced or dropped, or
+    that a failed build left behind. Files are kept if a table references them, if a running build may be writing them,
+    or if they cannot be identified as those of an index.
 
     \b
     Example:

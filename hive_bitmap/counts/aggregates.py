@@ -1,6 +1,7 @@
-"""Answers from the index alone: counts of a predicate's rows, in all or by key.
+"""Counts of the rows that satisfy a predicate, in total or by key, from the index alone.
 
-Files that the index does not know as they are now are read and added. Fingerprints are compared at this moment.
+Files that the index does not know as they are now are read, and their rows counted too. Fingerprints are compared when
+the rows are counted, not only when the query is planned.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,7 +22,6 @@ from hive_bitmap.counts.tally import COUNT, added, tally
 from hive_bitmap.errors import CorruptBitmap, CorruptIndex
 from hive_bitmap.explaining.plan import INDEX_ONLY, Plan
 from hive_bitmap.formats.key_values import KeyColumn, arrow_type
-from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.metastore.table_info import quote
 from hive_bitmap.parallel import each
 from hive_bitmap.planning.count_budget import index_bytes
@@ -40,40 +41,40 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
-PIECE_ROWS = 16 << 20  # rows of base files whose keys are counted at a time: bounds what their bits take in memory
+PIECE_ROWS = 16 << 20  # base rows whose keys are counted at a time; this bounds the memory of their bitmaps
 
 
-@dataclass(frozen=True)
-class _Tallied:
-    """The keys of a lookup; None where its index is damaged, or where they are too many for this way of counting."""
+class _NotCounted(Enum):
+    """Why the index does not count the keys of a lookup."""
 
-    keys: pa.Table | None
-    damaged: bool = False
+    DAMAGED = "the index is damaged"
+    TOO_MANY_KEYS = "two indexes have too many keys each"
 
 
 @dataclass(frozen=True)
 class _Counted:
-    """Tables of keys and COUNT, the first of them empty, and what reads the files that they do not count."""
+    """The counts that the index knows, and the tasks that read the files that it does not count."""
 
-    tables: list[pa.Table]
+    tables: list[pa.Table]  # the keys and COUNT; the first table has no rows
     rest: list[ReadTask]
 
 
 @dataclass(frozen=True)
 class KnownCounts:
-    """The keys of each key set with their COUNT, in all files but the `unknown` ones, which have to be read.
+    """The counts of each grouping set in all files but the `unknown` ones, which have to be read.
 
-    A table a key set: its columns, and `count` (int64); a row for each combination of values that occurs.
+    There is a table for each grouping set: its columns and `count` (int64), with a row for each combination of values
+    that occurs.
     """
 
     tables: tuple[pa.Table, ...]
-    unknown: frozenset[str]
+    unknown: frozenset[str]  # paths
 
 
 def count(spark: SparkSession, table: str, predicate: str | None = None, *, strategy: str | None = None) -> int:
-    """How many rows of the table satisfy the predicate; no Spark job runs where the index holds the answer.
+    """Return how many rows of the table satisfy the predicate, without a Spark job if the index has the answer.
 
-    Raises what `plan` raises.
+    Raises the errors of `plan`.
     """
     request = Request(table, predicate, None, True, strategy)
     prepared = prepare(spark, request)
@@ -89,12 +90,12 @@ def group_counts(
     *,
     strategy: str | None = None,
 ) -> pa.Table:
-    """The distinct values of these columns among the rows that satisfy the predicate, and how often each occurs.
+    """Count the rows that satisfy the predicate, by the values of these columns.
 
-    The result has one row for each combination of values that occurs, in no order: the columns, under the table's names
-    for them, and `count` (int64). The index alone answers for the columns of one
-    index, or of two of which one has few keys, and partition columns besides; else Spark counts.
-    Raises what `plan` raises.
+    The result has a row for each combination of values that occurs, in no particular order. Its columns are the
+    grouping columns, named as in the table, and `count` (int64). The index alone answers for partition columns together
+    with columns of one index, or of two indexes of which one has few keys; otherwise Spark counts. Raises the errors of
+    `plan`.
     """
     request = Request(table, predicate, None, True, strategy, keys=tuple(columns))
     prepared = prepare(spark, request)
@@ -110,25 +111,26 @@ def group_counts(
 
 
 def count_prepared(spark: SparkSession, request: Request, prepared: Prepared) -> int:
-    """The count of a prepared request without keys."""
+    """Return the count of a prepared request without keys."""
     found = counts_by_key(spark, request, prepared)
     return analysed(spark, request).count() if found is None else int(found[COUNT].to_numpy().sum())
 
 
 def counts_by_key(spark: SparkSession, request: Request, prepared: Prepared) -> pa.Table | None:
-    """The counts of a prepared request: its keys and COUNT, no row for what does not occur; None where Spark has to."""
+    """Return the keys of a prepared request with their COUNT, those that occur; None if Spark has to count."""
     return _unless_store_fails(lambda: _counts_by_key(spark, request, prepared))
 
 
 def known_counts(spark: SparkSession, request: Request, prepared: Prepared) -> KnownCounts | None:
-    """What the index knows of each of the key sets of a prepared request; None where Spark has to count all."""
+    """Return what the index knows of each grouping set of a prepared request; None if Spark has to count all."""
     return _unless_store_fails(lambda: _known_by_set(spark, request, prepared))
 
 
-def _unless_store_fails(ask: Callable[[], T | None]) -> T | None:
+def _unless_store_fails(compute: Callable[[], T | None]) -> T | None:
+    """Return the result of a function; None if a store fails, so that the query is left to Spark."""
     try:
-        return ask()
-    except Exception as e:  # py4j's errors, too, of tasks in which a store fails
+        return compute()
+    except Exception as e:  # may be py4j's, for a task in which a store failed
         if (failed := store_failed(e)) is None:
             raise
         left_to_spark(failed)
@@ -158,23 +160,23 @@ def _known_by_set(spark: SparkSession, request: Request, prepared: Prepared) -> 
     sets = request.grouping_sets
     found = [_known_counts(spark, replace(request, keys=keys), prepared.plan, reading) for keys in sets]
     counted = [one for one in found if one is not None]
-    files = [frozenset(path for task in one.rest for path in task.paths) for one in counted]
-    if len(counted) < len(found) or len(set(files)) > 1 or (len(counted) > 1 and files[0]):
-        return None  # files that are read once a set may change in between
-    lookups = [restrict(one, kept) for one in reading.results.lookups for kept in _listed(_except_files(one, files[0]))]
-    prints = [fingerprint for lookup in lookups for fingerprint in lookup.fingerprints]
-    # of a store the files are those that it listed, or showed, when counting began: to ask again is a request a file
-    if not all(one.confirmed() for one in prints if stores.is_local(one.path)):
+    unknown = [frozenset(path for task in one.rest for path in task.paths) for one in counted]
+    if len(counted) < len(found) or len(set(unknown)) > 1 or (len(counted) > 1 and unknown[0]):
+        return None  # these files would be read once for each set, and may change in between
+    fingerprints = [
+        fingerprint
+        for lookup in reading.results.lookups
+        for fingerprint in lookup.fingerprints
+        if fingerprint.path not in unknown[0]
+    ]
+    # Files of a remote store are those that it listed when counting began; asking again takes a request for each file.
+    if not all(one.confirmed() for one in fingerprints if stores.is_local(one.path)):
         return None  # a file changed while it was counted
-    return KnownCounts(tuple(added(one.tables) for one in counted), files[0])
-
-
-def _except_files(lookup: Lookup, files: frozenset[str]) -> Flags:
-    return np.array([path not in files for path in lookup.unit.paths], bool)
+    return KnownCounts(tuple(added(one.tables) for one in counted), unknown[0])
 
 
 def _known_counts(spark: SparkSession, request: Request, plan: Plan, reading: Reading) -> _Counted | None:
-    """What the index knows, and tasks that read the rest; None where Spark has to count all."""
+    """Return what the index knows, and tasks that read the rest; None if Spark has to count all."""
     if plan.strategy != INDEX_ONLY:
         return None
     schema = _schema(reading, request.keys)
@@ -187,30 +189,30 @@ def _known_counts(spark: SparkSession, request: Request, plan: Plan, reading: Re
     for lookup, found in zip(reading.results.lookups, reading.results.found, strict=True):
         confirmed, needed = _confirmed(lookup), needs_file(found, lookup)
         known = found.exact & confirmed
-        tasks += [task(reading, restrict(lookup, files), ()) for files in _listed(~known & (needed | ~confirmed))]
+        tasks += [task(reading, one, ()) for one in _restricted(lookup, ~known & (needed | ~confirmed))]
         if data:
-            lookups += [restrict(lookup, files) for files in _listed(known & needed)]
+            lookups += _restricted(lookup, known & needed)
         else:
             rows = int(found.counts[known[lookup.unit.file]].sum())
             tables += [_complete(pa.table({COUNT: [rows]}), reading, lookup, schema)] if rows else []
-    for lookup, tallied in zip(lookups, _tally_all(spark, lookups, reading.answers, data), strict=True):
-        if tallied.keys is not None:
-            tables.append(_complete(tallied.keys, reading, lookup, schema))
-        elif tallied.damaged:
+    for lookup, counted in zip(lookups, _tally_all(spark, lookups, reading.answers, data), strict=True):
+        if counted is _NotCounted.TOO_MANY_KEYS:
+            return None
+        if counted is _NotCounted.DAMAGED:
             tasks.append(task(reading, lookup, ()))
         else:
-            return None
+            tables.append(_complete(counted, reading, lookup, schema))
     return _Counted(tables, tasks)
 
 
 def by_spark(frame: DataFrame, columns: Sequence[str]) -> pa.Table:
-    """The same counts of a DataFrame's rows, by Spark."""
+    """Return the counts of a DataFrame's rows by these columns, with Spark; the last column is `count`."""
     names = {name.lower(): name for name in frame.columns}
     return frame.groupBy(*(quote(names.get(column.lower(), column)) for column in columns)).count().toArrow()
 
 
 def _schema(reading: Reading, keys: Sequence[str]) -> pa.Schema | None:
-    """The columns of the answer; None for a key named like COUNT, or a partition column that only Spark can type."""
+    """Return the schema of the answer; None for a key named COUNT, and for a partition column that only Spark types."""
     base = reading.resolved.base
     columns = [find((*base.columns, *base.partition_columns), key, f"table {base.full_name}") for key in keys]
     data = {column.name for column in base.columns}
@@ -223,23 +225,22 @@ def _schema(reading: Reading, keys: Sequence[str]) -> pa.Schema | None:
 
 
 def _confirmed(lookup: Lookup) -> Flags:
-    """Which files are still those of the index; where the store has tags, the listing of a moment ago has said so."""
-    prints = lookup.fingerprints
-    return np.array(each(lambda one: bool(one.etag) or one.confirmed(), prints, _threads(prints)), bool)
+    """Return for each file whether it is still the one that was indexed.
+
+    If the store has tags, the listing that was just compared has already shown that.
+    """
+    fingerprints = lookup.fingerprints
+    threads = stores.parallel(fingerprints[0].path) if fingerprints else 1
+    return np.array(each(lambda one: bool(one.etag) or one.confirmed(), fingerprints, threads), bool)
 
 
-def _threads(prints: Sequence[Fingerprint]) -> int:
-    """How many of these files, of one table, are looked at at the same time."""
-    return stores.parallel(prints[0].path) if prints else 1
-
-
-def _listed(files: Flags) -> list[list[int]]:
-    """The numbers of the files, in a list if there are any."""
-    return [np.flatnonzero(files).tolist()] if files.any() else []
+def _restricted(lookup: Lookup, files: Flags) -> list[Lookup]:
+    """Return the lookup of the flagged files, in a list that is empty if there are none."""
+    return [restrict(lookup, np.flatnonzero(files).tolist())] if files.any() else []
 
 
 def _complete(keys: pa.Table, reading: Reading, lookup: Lookup, schema: pa.Schema) -> pa.Table:
-    """Keys that lie in files, with those that the partition gives, as the answer has them."""
+    """Return the counts of a lookup with its partition's values added, in the schema of the answer."""
     found = keys.rename_columns([name.lower() for name in keys.column_names])
     values = [
         found[field.name.lower()]
@@ -250,14 +251,16 @@ def _complete(keys: pa.Table, reading: Reading, lookup: Lookup, schema: pa.Schem
     return pa.table(values, schema.names).cast(schema)
 
 
-def _tally_all(spark: SparkSession, lookups: Sequence[Lookup], answers: Answers, keys: Sequence[str]) -> list[_Tallied]:
-    """The keys of each lookup, counted here where little index has to be read, else in tasks."""
+def _tally_all(
+    spark: SparkSession, lookups: Sequence[Lookup], answers: Answers, keys: Sequence[str]
+) -> list[pa.Table | _NotCounted]:
+    """Count the keys of each lookup: in the driver if little of the index has to be read, otherwise in tasks."""
     if not lookups or index_bytes(lookups, keys) <= DRIVER_INDEX_BYTES:
         return [_tally(lookup, answers, keys) for lookup in lookups]
     return in_tasks(spark, lookups, partial(_tally, answers=answers, keys=keys))
 
 
-def _tally(lookup: Lookup, answers: Answers, keys: Sequence[str]) -> _Tallied:
+def _tally(lookup: Lookup, answers: Answers, keys: Sequence[str]) -> pa.Table | _NotCounted:
     unit = lookup.unit
     rows = np.bincount(unit.file, unit.rows, len(unit.paths))
     piece = np.cumsum(rows) // PIECE_ROWS
@@ -267,8 +270,8 @@ def _tally(lookup: Lookup, answers: Answers, keys: Sequence[str]) -> _Tallied:
             found = tally(restrict(lookup, files).unit, lookup.predicate, answers, keys)
         except (CorruptIndex, CorruptBitmap) as e:
             log.warning("an index is damaged, its files are read whole until it is rebuilt in full: %s", e)
-            return _Tallied(None, damaged=True)
+            return _NotCounted.DAMAGED
         if found is None:
-            return _Tallied(None)
+            return _NotCounted.TOO_MANY_KEYS
         tables.append(found)
-    return _Tallied(tables[0] if len(tables) == 1 else added(tables))
+    return tables[0] if len(tables) == 1 else added(tables)

@@ -1,12 +1,12 @@
-"""Counting keys: how many rows of a unit that satisfy a predicate hold each key. Pure: shards in, counts out.
+"""Counting by key: how many rows of a unit satisfy a predicate, for each key of one index or two.
 
-Where one index holds the keys and all that the predicate tests, cardinalities add up and no bitmap is read; those of
-all rows are added once and kept in memory. Else the rows are selected first, and the bits that each key's bitmap shares
-with them are counted: all keys of a row group of a shard at once. Of two indexes, the one with fewer keys splits the
-selection into parts, a part a key.
+If one index has the keys and all columns of the predicate, cardinalities are added up and no bitmap is read; the sums
+over all rows are kept in memory. Otherwise the rows are selected first, and the bits are counted that each key's bitmap
+shares with the selection, for all keys of a row group of a shard at once. With two indexes, the selection is first
+split by the keys of the one that has few.
 
-Every row of a block has exactly one key, so the counts of a block must add up to what was selected of it: an index of
-which they do not is damaged.
+Every row of a block has exactly one key. So the counts of a block must add up to its selected rows; if they do not, the
+index is damaged.
 """
 
 from __future__ import annotations
@@ -28,42 +28,42 @@ from hive_bitmap.selecting.key_matches import Answers, key_matches, may_hold
 from hive_bitmap.selecting.lookup_units import BlockNumbers, Flags, Longs, Unit
 from hive_bitmap.selecting.select import Selection, select
 
-COUNT = "count"  # the last column of a tally; those of the keys are lower-case names
-MOST_PARTS = 16  # keys of the index that splits a selection
+COUNT = "count"  # the last column of a tally; the columns of the keys have lower-case names
+MOST_PARTS = 16  # keys that the index by which a selection is split may have
 Bits = npt.NDArray[np.uint8]
 _NO_KEY = pa.table({"": [0]}).select([])
+_INCONSISTENT = "its keys share rows, or some rows have none"
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Index rows of one row group: the keys of each run of equal keys, and of each row its run, block and number."""
+    """Index rows of one row group, sorted by key. The arrays have an item for each row."""
 
-    shard: tuple[str, int]
+    shard: tuple[str, int]  # path and size in bytes
     group: int
-    keys: pa.Table
-    run: Longs
-    block: Longs
-    cardinality: Longs
-    number: Longs
-    true: Flags  # whether the predicate is TRUE of the row's key
+    keys: pa.Table  # a row for each run of rows with equal keys
+    run: Longs  # position of the row's run in `keys`
+    block: Longs  # number of the row's block in the unit
+    cardinality: Longs  # how many base rows have the key
+    number: Longs  # position of the row in the row group
+    true: Flags  # whether the predicate is TRUE for the row's key
 
 
 @dataclass(frozen=True)
 class _Part:
-    """Some of the selected rows, with the key that all of them have (a row; without columns if there is no such)."""
+    """Those selected rows that have the same key in one index; all selected rows if `key` has no columns."""
 
-    key: pa.Table
+    key: pa.Table  # a single row
     bits: Bits
 
 
 def tally(unit: Unit, predicate: Predicate, answers: Answers, keys: Sequence[str]) -> pa.Table | None:
-    """The distinct keys of the unit's rows of which the predicate is TRUE, each with how often it occurs.
+    """Count the rows of the unit for which the predicate is TRUE, by key; only keys that occur are in the result.
 
-    The columns are `keys` (lower-case names), in the Arrow types of the index, and COUNT (int64).
-
-    Every file must be known to the indexes of the keys, and of the predicate exactly. None where the keys lie in two
-    indexes and both have more than MOST_PARTS, or in more than two. Raises CorruptIndex or CorruptBitmap for a damaged
-    index.
+    The columns of the result are `keys` (lower-case names), in the Arrow types of the index, and COUNT (int64). The
+    indexes of the keys must know every file of the unit, and the predicate must be exact in every file. Returns None if
+    the keys are in more than two indexes, or in two that both have more than MOST_PARTS keys. Raises CorruptIndex or
+    CorruptBitmap if an index is damaged.
     """
     columns = (*keys, *(column.lower() for column in columns_of(predicate)))
     nothing = pa.schema([*(unit.parts[key].key.with_name(key) for key in keys), (COUNT, pa.int64())]).empty_table()
@@ -71,11 +71,10 @@ def tally(unit: Unit, predicate: Predicate, answers: Answers, keys: Sequence[str
         sums = partial(_sums, unit, predicate, answers, nothing.schema)
         shards = unit.parts[keys[0]].shards
         return lookup.remembered((shards, unit.paths, tuple(nothing.schema)), sums) if predicate == TRUE else sums()
-    together: dict[str, list[str]] = {}
-    for key in keys:
-        together.setdefault(unit.parts[key].index, []).append(key)
-    groups = sorted(together.values(), key=lambda group: len(together) == 2 and not _few(unit, group))
-    if len(groups) > 2 or (len(groups) == 2 and not _few(unit, groups[0])):
+    groups = _by_index(unit, keys)
+    if len(groups) == 2:
+        groups.sort(key=lambda group: not _has_few_keys(unit, group))
+    if len(groups) > 2 or (len(groups) == 2 and not _has_few_keys(unit, groups[0])):
         return None
     selected = select(unit, predicate, answers)
     if selected.damaged:
@@ -86,24 +85,29 @@ def tally(unit: Unit, predicate: Predicate, answers: Answers, keys: Sequence[str
 
 
 def is_countable(unit: Unit, keys: Sequence[str]) -> bool:
-    """Whether `tally` counts these keys: of one index, or of two of which one has no more than MOST_PARTS."""
+    """Return whether `tally` can count these keys: one index has them, or two of which one has few keys."""
     if any(key not in unit.parts for key in keys):
-        return True  # then no file of the unit is counted by these indexes, but read
-    together: dict[str, list[str]] = {}
+        return True  # the files of the unit are read then, so nothing of it is counted here
+    groups = _by_index(unit, keys)
+    return len(groups) < 2 or (len(groups) == 2 and any(_has_few_keys(unit, group) for group in groups))
+
+
+def _by_index(unit: Unit, keys: Sequence[str]) -> list[list[str]]:
+    """Group the keys by the index that has them."""
+    groups: dict[str, list[str]] = {}
     for key in keys:
-        together.setdefault(unit.parts[key].index, []).append(key)
-    groups = list(together.values())
-    return len(groups) < 2 or (len(groups) == 2 and any(_few(unit, group) for group in groups))
+        groups.setdefault(unit.parts[key].index, []).append(key)
+    return list(groups.values())
 
 
 def added(tables: Sequence[pa.Table]) -> pa.Table:
-    """Tables of keys and counts, with the columns of the first, as one with each key once; NaN is one key."""
+    """Add up tables of keys and counts; the result has each key once, and the columns of the first table."""
     schema = tables[0].schema
     if len(schema) == 1:
         total = sum(table[COUNT][0].as_py() for table in tables if table.num_rows)
         return pa.table({COUNT: [total] if total else []}, schema=schema)
     together = pa.concat_tables(table.select(schema.names) for table in tables)
-    for place, field in enumerate(schema):  # as the bits that they are: NaN differs from itself
+    for place, field in enumerate(schema):  # floats are grouped by their bits, because NaN differs from itself
         if pa.types.is_floating(field.type):
             bits = pa.int32() if field.type.bit_width == 32 else pa.int64()
             together = together.set_column(place, field.name, together[place].combine_chunks().view(bits))
@@ -117,46 +121,46 @@ def added(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def _sums(unit: Unit, predicate: Predicate, answers: Answers, schema: pa.Schema) -> pa.Table:
-    """The tally by cardinalities alone, with these columns."""
-    tables, held = [schema.empty_table()], np.zeros(len(unit.rows), np.int64)
+    """Count by cardinalities alone; the result has this schema."""
+    tables, in_blocks = [schema.empty_table()], np.zeros(len(unit.rows), np.int64)
     for rows in _rows(unit, schema.names[:-1], predicate, answers):
-        held += np.bincount(rows.block, rows.cardinality, len(held)).astype(np.int64)
+        in_blocks += np.bincount(rows.block, rows.cardinality, len(in_blocks)).astype(np.int64)
         tables.append(_summed(rows, np.where(rows.true, rows.cardinality, 0)))
-    if (held > unit.rows).any() or (predicate == TRUE and (held != unit.rows).any()):
-        raise CorruptIndex("its keys share rows, or some rows have none")
+    if (in_blocks > unit.rows).any() or (predicate == TRUE and (in_blocks != unit.rows).any()):
+        raise CorruptIndex(_INCONSISTENT)
     return added(tables)
 
 
 def _by_overlap(selected: Selection, parts: Sequence[_Part], keys: Sequence[str]) -> Iterator[pa.Table]:
-    """The keys of one index in each part of a selection."""
+    """Count the keys of one index in each part of a selection, by the bits that bitmaps share with the part."""
     layout, encoding = selected.layout, selected.unit.parts[keys[0]].encoding
     wanted = np.array([selection.counts(part.bits, layout) for part in parts], np.int64).reshape(
         len(parts), len(layout.rows)
-    )
+    )  # for each part and block, the number of selected rows
     alive: Flags = wanted.sum(axis=0) > 0
-    held = np.zeros_like(wanted)
+    in_blocks = np.zeros_like(wanted)
     for rows in _rows(selected.unit, keys, TRUE, {}):
-        mine = np.flatnonzero(alive[rows.block])
-        if not len(mine):
+        chosen = np.flatnonzero(alive[rows.block])
+        if not len(chosen):
             continue
-        blocks = rows.block[mine]
-        found = lookup.bitmaps(*rows.shard, rows.group, encoding).shared(
-            [part.bits for part in parts], rows.number[mine], layout.starts[blocks], layout.rows[blocks]
+        blocks = rows.block[chosen]
+        shared = lookup.bitmaps(*rows.shard, rows.group, encoding).shared(
+            [part.bits for part in parts], rows.number[chosen], layout.starts[blocks], layout.rows[blocks]
         )
         for number, part in enumerate(parts):
-            held[number] += np.bincount(blocks, found[number], held.shape[1]).astype(np.int64)
+            in_blocks[number] += np.bincount(blocks, shared[number], in_blocks.shape[1]).astype(np.int64)
             counts = np.zeros(len(rows.block), np.int64)
-            counts[mine] = found[number]
+            counts[chosen] = shared[number]
             summed = _summed(rows, counts)
             for name in part.key.column_names:
                 summed = summed.append_column(name, pa.repeat(part.key[name][0], summed.num_rows))
             yield summed
-    if (held != wanted).any():
-        raise CorruptIndex("its keys share rows, or some rows have none")
+    if (in_blocks != wanted).any():
+        raise CorruptIndex(_INCONSISTENT)
 
 
-def _few(unit: Unit, keys: Sequence[str]) -> bool:
-    """Whether an index has no more than MOST_PARTS of these keys."""
+def _has_few_keys(unit: Unit, keys: Sequence[str]) -> bool:
+    """Return whether the index of these columns has no more than MOST_PARTS distinct keys of them."""
     found: set[tuple[Any, ...]] = set()
     for rows in _rows(unit, keys, TRUE, {}):
         found.update(_values_of(rows))
@@ -166,33 +170,33 @@ def _few(unit: Unit, keys: Sequence[str]) -> bool:
 
 
 def _parts(selected: Selection, bits: Bits, keys: Sequence[str]) -> list[_Part]:
-    """The selected rows by their key in an index."""
+    """Split the selected rows by their key in one index."""
     unit, layout = selected.unit, selected.layout
     encoding = unit.parts[keys[0]].encoding
     found: dict[tuple[Any, ...], _Part] = {}
     for rows in _rows(unit, keys, TRUE, {}):
         for run, value in enumerate(_values_of(rows)):
             part = found.setdefault(value, _Part(rows.keys.slice(run, 1), selection.nothing(layout)))
-            mine = np.flatnonzero(rows.run == run)
-            blocks = rows.block[mine]
+            chosen = np.flatnonzero(rows.run == run)
+            blocks = rows.block[chosen]
             lookup.bitmaps(*rows.shard, rows.group, encoding).or_into(
-                part.bits, rows.number[mine], layout.starts[blocks], layout.rows[blocks], bits
+                part.bits, rows.number[chosen], layout.starts[blocks], layout.rows[blocks], bits
             )
     for part in found.values():
         np.bitwise_and(part.bits, bits, out=part.bits)
-    held = sum((selection.counts(part.bits, layout) for part in found.values()), np.zeros(len(unit.rows), np.int64))
-    if (held != selection.counts(bits, layout)).any():
-        raise CorruptIndex("its keys share rows, or some rows have none")
+    in_blocks = sum((selection.counts(part.bits, layout) for part in found.values()), np.zeros_like(unit.rows))
+    if (in_blocks != selection.counts(bits, layout)).any():
+        raise CorruptIndex(_INCONSISTENT)
     return list(found.values())
 
 
 def _values_of(rows: _Rows) -> Iterator[tuple[Any, ...]]:
-    """The keys as Python's values, a tuple a run."""
+    """Yield the key of each run as a tuple of Python values."""
     return zip(*(column.to_pylist() for column in rows.keys.columns), strict=True)
 
 
 def _rows(unit: Unit, keys: Sequence[str], predicate: Predicate, answers: Answers) -> Iterator[_Rows]:
-    """The rows of the index of these keys, which also holds what the predicate tests."""
+    """Yield the rows of the index that has these keys and all columns of the predicate, a row group at a time."""
     part = unit.parts[keys[0]]
     blocks = BlockNumbers(unit, unit.known(part))
     tested = [column.lower() for column in columns_of(predicate)]
@@ -228,7 +232,7 @@ def _values(column: pa.DictionaryArray, rows: Longs) -> pa.Array:
 
 
 def _true(node: Predicate, columns: Mapping[str, pa.DictionaryArray], answers: Answers) -> Flags:
-    """Of which rows of an index, whose columns these are, the predicate is TRUE."""
+    """Return for each row of an index with these columns whether the predicate is TRUE."""
     match node:
         case Constant(value):
             return np.full(len(next(iter(columns.values()))), value is True)
@@ -242,8 +246,7 @@ def _true(node: Predicate, columns: Mapping[str, pa.DictionaryArray], answers: A
 
 
 def _summed(rows: _Rows, counts: Longs) -> pa.Table:
-    """The keys with the sums of the counts of their rows, where that is not 0."""
-    runs = rows.keys.num_rows
-    sums = np.bincount(rows.run, counts, runs).astype(np.int64)
-    held = np.flatnonzero(sums)
-    return rows.keys.take(pa.array(held)).append_column(COUNT, pa.array(sums[held]))
+    """Return each key with the sum of the counts of its rows, without those whose sum is 0."""
+    sums = np.bincount(rows.run, counts, rows.keys.num_rows).astype(np.int64)
+    kept = np.flatnonzero(sums)
+    return rows.keys.take(pa.array(kept)).append_column(COUNT, pa.array(sums[kept]))

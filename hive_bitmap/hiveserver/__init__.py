@@ -1,7 +1,7 @@
-"""Index tables through HiveServer2: no Spark, no JVM, and no access to files. A server, a DB-API connection, suffices.
+"""Queries over index tables through HiveServer2, by a DB-API connection: without Spark, a JVM, or access to files.
 
-The server sends index rows, manifests and listings of base files; bitmaps are combined here. What is asked of it
-changes nothing there, but for `register` and scripts.
+The server sends index rows, manifests and listings of base files, and bitmaps are combined on the client. Only
+`register`, `hive2_index` and scripts change anything on the server.
 """
 
 __all__ = ["asking", "connection", "hive2_index", "register", "showing"]

@@ -1,14 +1,13 @@
-"""From a table and a predicate to what holds it: blocks and counts, and the files of which the index knows nothing.
+"""Blocks and counts for a predicate over a table, and the files that no index knows, through HiveServer2.
 
-Nothing is believed to be fresh: the server lists the base table's files, and they are compared with the manifests. That
-is by size and time alone; the sum of a file's tail, which other entry points look at too, is out of reach here.
+The server lists the files of the base table, and they are compared with the manifests. Only sizes and modification
+times are compared; the checksum of a file's tail, which other entry points compare too, is not available here.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 from hive_bitmap import stores
 from hive_bitmap.columns import Column
@@ -29,57 +28,54 @@ from hive_bitmap.reading.offsets import READER_LIMIT, covering_offsets, result_f
 from hive_bitmap.selecting.candidates import choose_indexes, look_up_files, residuals
 
 log = logging.getLogger(__name__)
-WHOLE_BLOCKS = ("parquet", "orc")  # formats whose readers give a block to the one split that holds its offset
-
-
-@dataclass(frozen=True)
-class _Target:
-    """A table that can be asked about, and the format of its files."""
-
-    base: Table
-    format: str
+WHOLE_BLOCKS = ("parquet", "orc")  # formats whose readers assign a block to the one split with its offset
 
 
 def ask(server: Server, table: str, predicate: str | None) -> Plan:
-    """What the indexes of a table say of a predicate (None: all rows), as a plan that is of blocks and counts alone.
+    """Return what the indexes of a table know of a predicate (None: all rows), as a plan with blocks and counts only.
 
-    Its `rows_selected` is None where only an upper bound is known. Files that the index does not know as they are now
-    are `scanned` in the plan. Raises NotFound for a table without a usable index, Unsupported for one whose files the
-    server might read otherwise than was indexed, InvalidPredicate, ServerError, and CorruptIndex for an index table
-    whose rows cannot be.
+    `rows_selected` of the plan is None if only an upper bound is known. Files that the index does not know as they are
+    now are `scanned` in the plan. Raises NotFound for a table without a usable index, Unsupported for a table whose
+    files the server may read differently from when they were indexed, InvalidPredicate, ServerError, and CorruptIndex
+    for an index table with impossible rows.
     """
-    return _ask(server, _target(server, table), predicate)
-
-
-def _target(server: Server, table: str) -> _Target:
     base = tables.describe(server, table)
-    return _Target(base, format_of(server, base))
+    return _ask(server, base, format_of(server, base), predicate)
 
 
-def _ask(server: Server, target: _Target, predicate: str | None) -> Plan:
-    base, format = target.base, target.format
+def _ask(server: Server, base: Table, format: str, predicate: str | None) -> Plan:
     tree = TRUE if predicate is None else parse(predicate, (*base.columns, *base.partition_columns), base.name)
     found = tables.indexes(server, base)
     chosen = _chosen(server, base, tree, found)
-    served = {definition.name for definition in chosen.values()}
-    used = [(of, definition) for of, definition, _ in found if definition.name in served]
+    names = {definition.name for definition in chosen.values()}
+    used = [(index_table, definition) for index_table, definition, _ in found if definition.name in names]
     _require_readable(server, [definition for _, definition in used])
-    left = _left(server, base, tree)
-    places = [folders(server, of, left) for of, _ in used]
+    residual = _residual_predicates(server, base, tree)
+    index_folders = [folders(server, index_table, residual) for index_table, _ in used]
     states = []
-    for values, folder in folders(server, base, left).items():
-        here = [(one, place[values]) for (_, one), place in zip(used, places, strict=True) if values in place]
-        states.append(state(server, base, format, values, folder, here))
-    predicates = [left[one.values] for one in states]
-    work = look_up_files(states, predicates, chosen, evaluation(server, chosen, _within(base.partition_columns, left)))
-    if [folders(server, tables.describe(server, of.sql_name), left) for of, _ in used] != places:
+    for values, folder in folders(server, base, residual).items():
+        indexes = [
+            (one, by_values[values])
+            for (_, one), by_values in zip(used, index_folders, strict=True)
+            if values in by_values
+        ]
+        states.append(state(server, base, format, values, folder, indexes))
+    predicates = [residual[one.values] for one in states]
+    in_partitions = _partition_condition(base.partition_columns, residual)
+    results = look_up_files(states, predicates, chosen, evaluation(server, chosen, in_partitions))
+    # The rows of a generation never change, so comparing the folders shows whether the rows were of one state.
+    again = [tables.describe(server, index_table.sql_name) for index_table, _ in used]
+    if [folders(server, index_table, residual) for index_table in again] != index_folders:
         raise ServerError(f"an index of {base.full_name} was rebuilt while it was asked: ask again")
     uses = explain_indexes([(definition, why) for _, definition, why in found], chosen, tree)
-    return make_plan(PlanInputs(base.full_name, predicate, format, cores=1, count=True), uses, work)
+    return make_plan(PlanInputs(base.full_name, predicate, format, cores=1, count=True), uses, results)
 
 
 def count(server: Server, table: str, predicate: str | None) -> int:
-    """How many rows satisfy a predicate. Raises what `ask` does, and Unsupported where the index alone cannot tell."""
+    """Return how many rows satisfy a predicate.
+
+    Raises the errors of `ask`, and Unsupported if the index alone does not know the number.
+    """
     plan = ask(server, table, predicate)
     _require_fresh(plan)
     if plan.rows_selected is None:
@@ -99,27 +95,28 @@ def write_offsets(
     utf8: bool = False,
     min_split: int | None = None,
 ) -> Plan:
-    """Write the compact-index result file of a predicate to a local path, and return the plan behind it.
+    """Write the compact-index result file of a predicate to a local path, and return its plan.
 
-    `utf8` allows paths that are not ASCII. Of formats whose blocks reach over several splits, and whose lines or sync
-    marks only their bytes tell, no split of the reader may be smaller than `min_split` bytes, but for the last of a
-    file. Raises what `ask` does, and Unsupported where that is not said, where a file is not indexed as it is now, for
-    nobody here can tell the offsets of its blocks, where a reader would misread the result file, and for Spark's Thrift
-    Server, which does not show all that a reader may see; nothing is written then.
+    `utf8` allows paths that are not ASCII. `min_split` is the least size of the reader's splits in bytes, except for
+    the last of a file; it is needed for formats whose blocks span several splits. Raises the errors of `ask`, and
+    Unsupported if `min_split` is missing, if a file is not indexed as it is now (the offsets of its blocks are unknown
+    then), if a reader would misread the result file, and for Spark's Thrift Server, which does not list all files that
+    a reader may see. Nothing is written in these cases.
     """
     if server.is_spark:
         raise Unsupported(
             "Spark's Thrift Server does not show all files that a reader in Hive may see: ask HiveServer2"
         )
-    target = _target(server, table)
-    plan = _ask(server, target, predicate)
+    base = tables.describe(server, table)
+    format = format_of(server, base)
+    plan = _ask(server, base, format, predicate)
     _require_fresh(plan)
-    if target.format in WHOLE_BLOCKS:
-        found, most = selected_offsets(plan.files, plan.blocks, {}), plan.bytes_selected or 0
+    if format in WHOLE_BLOCKS:
+        offsets, most = selected_offsets(plan.files, plan.blocks, {}), plan.bytes_selected or 0
     else:
-        found = covering_offsets(plan.files, plan.blocks, target.format, min_split)
-        most = sum(one["size"] for one in plan.files.to_pylist() if one["path"] in found)
-    content = result_file(found, utf8=utf8)
+        offsets = covering_offsets(plan.files, plan.blocks, format, min_split)
+        most = sum(one["size"] for one in plan.files.to_pylist() if one["path"] in offsets)
+    content = result_file(offsets, utf8=utf8)
     if most > READER_LIMIT:
         log.warning("%s stands for more than the %d bytes that a reader takes by default", path, READER_LIMIT)
     with stores.open_output("file:" + stores.absolute(path)) as sink:
@@ -130,7 +127,7 @@ def write_offsets(
 def _chosen(
     server: Server, base: Table, tree: Predicate, found: Sequence[tuple[Table, Definition, str]]
 ) -> dict[str, Definition]:
-    """The index of each column that the predicate tests; any index where it tests none, to know how many rows are."""
+    """Return the index of each column that the predicate tests; if it tests none, any index, for the number of rows."""
     usable = [definition for _, definition, why in found if not why]
     if usable:
         return choose_indexes(usable, tree) or choose_indexes(usable, TRUE)
@@ -144,28 +141,32 @@ def _chosen(
 
 
 def _require_readable(server: Server, used: Sequence[Definition]) -> None:
-    newer = [definition.name for definition in used if definition.compression == "zstd"]
-    if newer and (version := str(server.all("SELECT version()")[0][0])).partition(".")[0] in ("1", "2", "3"):
+    """Raise Unsupported for an index compressed with zstd if the server is a Hive before 4, which cannot read it."""
+    zstd = [definition.name for definition in used if definition.compression == "zstd"]
+    if zstd and (version := str(server.all("SELECT version()")[0][0])).partition(".")[0] in ("1", "2", "3"):
         raise Unsupported(
-            f"index {newer[0]} is compressed with zstd, which Hive {version.split()[0]} cannot read: "
+            f"index {zstd[0]} is compressed with zstd, which Hive {version.split()[0]} cannot read: "
             "set its property compression to snappy, and rebuild it in full"
         )
 
 
-def _left(server: Server, base: Table, tree: Predicate) -> dict[Values, Predicate]:
-    """The partitions of which the predicate leaves something, and what it leaves."""
+def _residual_predicates(server: Server, base: Table, tree: Predicate) -> dict[Values, Predicate]:
+    """Return the residual predicate of each partition that may have matching rows."""
     values = tables.partitions(server, base) if base.partition_columns else [()]
     typed = typed_values(base.partition_columns, values)
-    rests = residuals(tree, base.partition_columns, typed, {})
-    pairs = zip(values, rests, strict=True)
+    pairs = zip(values, residuals(tree, base.partition_columns, typed, {}), strict=True)
     return {one: rest for one, rest in pairs if not isinstance(rest, Constant) or rest.value is True}
 
 
-def _within(columns: Sequence[Column], left: dict[Values, Predicate]) -> str:
-    """A condition that is TRUE of these partitions; empty where it would be long, or might be misread."""
+def _partition_condition(columns: Sequence[Column], partitions: Iterable[Values]) -> str:
+    """Return a condition in HiveQL that is TRUE for these partitions, and maybe for others; empty for all.
+
+    Columns with many values, or values that a server might misread, are left out of it.
+    """
+    partitions = list(partitions)
     parts = []
     for position, column in enumerate(columns):
-        texts = {values[position] for values in left}
+        texts = {values[position] for values in partitions}
         if not texts or None in texts or len(texts) > MOST_VALUES or column.type not in ("string", "int", "bigint"):
             continue
         values = [literal(str(text) if column.type == "string" else int(str(text)), column.type) for text in texts]
@@ -175,6 +176,7 @@ def _within(columns: Sequence[Column], left: dict[Values, Predicate]) -> str:
 
 
 def _require_fresh(plan: Plan) -> None:
+    """Raise Unsupported if a file is not indexed as it is now."""
     scanned = plan.files.filter(plan.files["scanned"])
     if not scanned.num_rows:
         return

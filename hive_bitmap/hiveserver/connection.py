@@ -1,4 +1,4 @@
-"""A connection to HiveServer2, and what goes wrong on it, told in one sentence."""
+"""Connections to HiveServer2, whose errors become a ServerError of one sentence."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from typing import Any
 from hive_bitmap.errors import NotPermitted, ServerError
 
 log = logging.getLogger(__name__)
-logging.getLogger("thrift").addHandler(logging.NullHandler())  # what it logs, it raises as well
+logging.getLogger("thrift").addHandler(logging.NullHandler())  # it logs errors that it raises as well
 AUTHS = ("NONE", "NOSASL", "LDAP", "CUSTOM", "KERBEROS")
 TRANSPORTS = ("binary", "http")
 PORT, HTTP_PATH, SECONDS = 10000, "cliservice", 300.0
-FETCHED = 500  # rows a call; each may hold a bitmap
-_KERBEROS = ("kerberos", "winkerberos", "sasl")  # any of them, as PyHive takes them
-_SHOWN = 80  # characters of a statement in an error
+FETCHED = 500  # rows fetched in one call; each may hold a bitmap
+_KERBEROS = ("kerberos", "winkerberos", "sasl")  # packages of which PyHive needs one
+_SHOWN = 80  # characters of a statement in an error message
 _PERMISSION = re.compile(
     r"permission denied|not authorized|access ?control ?exception|not have (?:the following )?privilege"
     r"|insufficient privilege|no privilege|authorization failed|not permitted|not on the whitelist",
     re.IGNORECASE,
 )
-_BAD_STATUS = re.compile(r"Bad status: \d+ \(b(['\"])(?P<said>.*)\1\)")  # of thrift_sasl
+_BAD_STATUS = re.compile(r"Bad status: \d+ \(b(['\"])(?P<reason>.*)\1\)")  # a message of thrift_sasl
 _PREAMBLE = re.compile(r"^(?:Error while (?:compiling|processing) statement: )?(?:FAILED: )?(?:Execution Error, )?")
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where HiveServer2 listens, how, and as whom to come. `seconds` is how long any one answer may take.
+    """The address of a HiveServer2, its transport, and the credentials. `seconds` limits the time of each answer.
 
-    With `ssl` its certificate is checked: against the file `ca_file`, or what this machine trusts.
+    With `ssl` the certificate is verified, against the CA certificates in `ca_file` or those that this machine trusts.
     """
 
     host: str
@@ -60,7 +60,7 @@ class Address:
 
 
 class Server:
-    """A DB-API connection to a server of Hive's SQL; `name` is what errors call it."""
+    """A DB-API connection to HiveServer2 or Spark's Thrift Server; `name` stands for it in error messages."""
 
     def __init__(self, connection: Any, name: str = "HiveServer2") -> None:
         self.connection = connection
@@ -68,27 +68,30 @@ class Server:
 
     @cached_property
     def is_spark(self) -> bool:
-        """Whether it is Spark's Thrift Server, which has no `dfs`; Hive answers SET in one column."""
+        """Whether this is Spark's Thrift Server, which has no `dfs` command. Hive answers SET with a single column."""
         with self.result("SET spark.app.name") as (names, _):
             return len(names) > 1
 
     def rows(self, statement: str) -> Iterator[tuple[Any, ...]]:
-        """The rows of a statement as they arrive. Raises ServerError."""
-        for some in self.batches(statement):
-            yield from some
+        """Run a statement and yield its rows as they arrive. Raises ServerError."""
+        for batch in self.batches(statement):
+            yield from batch
 
     def batches(self, statement: str) -> Iterator[list[tuple[Any, ...]]]:
-        """The rows of a statement, up to FETCHED at a time, never none. Raises ServerError."""
+        """Run a statement and yield its rows in lists of 1 to FETCHED. Raises ServerError."""
         with self.result(statement) as (_, batches):
             yield from batches
 
     @contextmanager
     def result(self, statement: str) -> Iterator[tuple[list[str], Iterator[list[tuple[Any, ...]]]]]:
-        """The names of the columns, none where there is no result, and the rows as in `batches`. Raises ServerError."""
+        """Run a statement, and yield the names of its columns (none without a result) and its rows as in `batches`.
+
+        Raises ServerError.
+        """
         log.debug("%s", statement)
         cursor = self.connection.cursor()
         try:
-            with _told(self.name, statement):
+            with _as_server_error(self.name, statement):
                 cursor.arraysize = FETCHED
                 cursor.execute(statement)
                 names = [column[0] for column in cursor.description or ()]
@@ -98,20 +101,20 @@ class Server:
 
     def _fetched(self, cursor: Any, statement: str) -> Iterator[list[tuple[Any, ...]]]:
         while True:
-            with _told(self.name, statement):
-                some = cursor.fetchmany(FETCHED)
-            if not some:
+            with _as_server_error(self.name, statement):
+                batch = cursor.fetchmany(FETCHED)
+            if not batch:
                 return
-            yield some
+            yield batch
 
     def all(self, statement: str) -> list[tuple[Any, ...]]:
-        """All rows of a statement, for statements that have few. Raises ServerError."""
+        """Run a statement and return all its rows, which should be few. Raises ServerError."""
         return list(self.rows(statement))
 
 
 @contextmanager
 def connected(address: Address) -> Iterator[Server]:
-    """A server, until the end of the block. Raises ServerError where it cannot be reached or does not let us in."""
+    """Connect to a server for the length of a block. Raises ServerError if it is unreachable or denies access."""
     try:
         from pyhive import hive
     except ImportError as e:
@@ -121,7 +124,7 @@ def connected(address: Address) -> Iterator[Server]:
     if address.auth == "KERBEROS" and not any(map(find_spec, _KERBEROS)):
         raise ServerError("for Kerberos another package is needed: pip install kerberos")
     transport = _transport(address)
-    with _told(f"HiveServer2 at {address}", ""):
+    with _as_server_error(f"HiveServer2 at {address}", ""):
         connection = hive.connect(thrift_transport=transport, username=address.username)
     try:
         yield Server(connection, f"HiveServer2 at {address}")
@@ -130,7 +133,7 @@ def connected(address: Address) -> Iterator[Server]:
 
 
 def _transport(address: Address) -> Any:
-    """PyHive has no time-outs of its own, but takes a transport that has."""
+    """Return a Thrift transport with a time-out, which PyHive's own transports do not have."""
     from thrift.transport import TSocket, TSSLSocket, TTransport
 
     context = _tls(address.ca_file) if address.ssl else None
@@ -139,11 +142,11 @@ def _transport(address: Address) -> Any:
 
     class Tls(TSSLSocket.TSSLSocket):  # type: ignore[misc]
         def close(self) -> None:
-            if self.handle is not None:  # else what went wrong would be hidden by what goes wrong here
+            if self.handle is not None:  # without a handle, close() would raise and hide the error before it
                 super().close()
 
-    way = (address.host, address.port)
-    socket = TSocket.TSocket(*way) if context is None else Tls(*way, ssl_context=context)
+    host_port = (address.host, address.port)
+    socket = TSocket.TSocket(*host_port) if context is None else Tls(*host_port, ssl_context=context)
     socket.setTimeout(address.seconds * 1000)
     if address.auth == "NOSASL":
         return TTransport.TBufferedTransport(socket)
@@ -161,7 +164,7 @@ def _tls(ca_file: str | None) -> SSLContext:
 
 
 def _http(address: Address, context: SSLContext | None) -> Any:
-    """Thrift over HTTP, where the user comes in a header of each request."""
+    """Return a Thrift transport over HTTP, with the user and password in a header of each request."""
     from thrift.transport import THttpClient, TTransport
 
     class Checked(THttpClient.THttpClient):  # type: ignore[misc]
@@ -175,7 +178,7 @@ def _http(address: Address, context: SSLContext | None) -> Any:
     url = f"{scheme}://{host}:{address.port}/{address.http_path.strip('/')}"
     transport = Checked(url, ssl_context=context)
     transport.setTimeout(address.seconds * 1000)
-    user = f"{address.username or getuser()}:{address.password or 'x'}"  # NONE takes any, but not none
+    user = f"{address.username or getuser()}:{address.password or 'x'}"  # NONE accepts any password but an empty one
     transport.setCustomHeaders({"Authorization": f"Basic {b64encode(user.encode()).decode()}"})
     return transport
 
@@ -189,30 +192,30 @@ def _sasl(address: Address, mechanism: str) -> Callable[[], Any]:
             sasl_auth=mechanism,
             service=address.kerberos_service_name if mechanism == "GSSAPI" else None,
             username=address.username or getuser(),
-            password=address.password or "x",  # NONE takes any, but not none
+            password=address.password or "x",  # NONE accepts any password but an empty one
         )
 
     return client
 
 
 def _close(opened: Any) -> None:
-    """Close a cursor or connection. One that is broken cannot be; what broke it was told then."""
+    """Close a cursor or connection; errors are only logged, because what broke it has been raised before."""
     try:
         opened.close()
-    except Exception as e:  # noqa: BLE001 - drivers raise what they like
+    except Exception as e:  # noqa: BLE001 - drivers raise errors of any class
         log.debug("closing: %s", e)
 
 
 @contextmanager
-def _told(server: str, statement: str) -> Iterator[None]:
-    """Turn what a DB-API, Thrift and SASL raise into ServerError; an empty statement is the opening of the session."""
+def _as_server_error(server: str, statement: str) -> Iterator[None]:
+    """Turn errors of the DB-API, Thrift and SASL into ServerError; `statement` is empty while a session is opened."""
     try:
         yield
     except TimeoutError as e:
         raise ServerError(_late(server, statement)) from e
     except Exception as e:
         kinds = {kind.__name__ for kind in type(e).__mro__}
-        if "Error" in kinds:  # as PEP 249 has it
+        if "Error" in kinds:  # the base class of errors in PEP 249
             raise _refusal(server, statement, e) from e
         if kinds & {"TException", "OSError", "AssertionError", "HTTPException"}:
             raise ServerError(_broken(server, statement, e)) from e
@@ -252,7 +255,7 @@ def _broken(server: str, statement: str, error: Exception) -> str:
     if "could not connect" in text.lower() or isinstance(error, ConnectionRefusedError):
         return f"{server} cannot be reached: is it running, and is this its Thrift port (hive.server2.thrift.port)?"
     if refused := _BAD_STATUS.search(text):
-        return f"{server} does not accept this user or password ({refused['said']}): see --auth and --username"
+        return f"{server} does not accept this user or password ({refused['reason']}): see --auth and --username"
     if isinstance(error, AssertionError):
         return f"{server} is too old: Hive 0.13 or newer is needed ({text})"
     return f"{server} ended the talk while the session was opened ({text}): are --auth, --transport and --ssl its own?"

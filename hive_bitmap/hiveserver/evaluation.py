@@ -1,6 +1,7 @@
-"""The rows that a predicate selects, from index rows that a server sends: a batch at a time, into one bit a row.
+"""Evaluation of a predicate over index rows that a server sends: a batch at a time, into one bit for each base row.
 
-Only index rows whose key matches are fetched: under NOT those of the other keys, so nothing is ever complemented.
+Only index rows whose key matches are fetched. For a negated leaf these are the rows of the other keys, so no bitmap is
+complemented.
 """
 
 from __future__ import annotations
@@ -26,13 +27,12 @@ from hive_bitmap.predicates.nodes import (
     SparkLeaf,
     Unknown,
     by_column,
-    columns_of,
     only_column,
 )
 from hive_bitmap.selecting.candidates import Lookup
 from hive_bitmap.selecting.key_matches import key_matches
-from hive_bitmap.selecting.lookup_units import BlockNumbers, Flags, Longs, Unit
-from hive_bitmap.selecting.select import LookupResult, is_understood
+from hive_bitmap.selecting.lookup_units import BlockNumbers, Unit
+from hive_bitmap.selecting.select import LookupResult, exact_files
 
 Bits = npt.NDArray[np.uint8]
 
@@ -40,11 +40,11 @@ Bits = npt.NDArray[np.uint8]
 def evaluation(
     server: Server, chosen: Mapping[str, Definition], within: str
 ) -> Callable[[Sequence[Lookup]], list[LookupResult]]:
-    """The way to look units up: those with one predicate together. `within` limits the index rows, in HiveQL.
+    """Return a function that does lookups through a server, those with the same predicate together.
 
-    `chosen` has the index of each column, by lower-case name. Its results are those of `select.count`, one a lookup and
-    in their order, without files that are `damaged`: CorruptIndex is raised where an index table holds what cannot be.
-    Raises ServerError, too.
+    `chosen` has the index of each column, by lower-case name. `within` is a condition in HiveQL that limits the index
+    rows; empty for none. The function returns a result as of `select.count` for each lookup, in their order. No file is
+    `damaged` in the results: it raises CorruptIndex if an index table has impossible rows. It also raises ServerError.
     """
 
     def evaluate(lookups: Sequence[Lookup]) -> list[LookupResult]:
@@ -52,14 +52,14 @@ def evaluation(
         for predicate in dict.fromkeys(lookup.predicate for lookup in lookups):
             numbers = [number for number, lookup in enumerate(lookups) if lookup.predicate == predicate]
             units = [lookups[number].unit for number in numbers]
-            whole = _together(units)
-            asked = _ServerEvaluation(server, whole, chosen, within)
+            whole = _concatenated(units)
+            served = _ServerEvaluation(server, whole, chosen, within)
             try:
-                counts = selection.counts(asked.rows_of(predicate), asked.layout)
+                counts = selection.counts(served.rows_of(predicate), served.layout)
             except (CorruptIndex, CorruptBitmap) as e:
                 names = ", ".join(sorted({part.index for part in whole.parts.values()}))
                 raise CorruptIndex(f"what the server sends of index {names} cannot be: {e}; rebuild it") from e
-            exact = _exact(whole, predicate)
+            exact = exact_files(whole, predicate, {})
             files = np.cumsum([0, *(len(unit.paths) for unit in units)])
             blocks = np.cumsum([0, *(len(unit.rows) for unit in units)])
             for at, number in enumerate(numbers):
@@ -82,7 +82,7 @@ class _ServerEvaluation:
         return selection.layout(self.unit.rows)
 
     def rows_of(self, node: Predicate) -> Bits:
-        """The rows that may match, a bit each, laid out as `layout`."""
+        """Return the rows that may match, as bits in the order of `layout`."""
         column = only_column(node)
         match node:
             case Constant(True) | Unknown() | SparkLeaf():
@@ -92,13 +92,13 @@ class _ServerEvaluation:
             case _ if column is not None:
                 return self._key_rows(column, node)
             case And(children):
-                return self._all(by_column(And, children))
+                return self._intersection(by_column(And, children))
             case Or(children):
                 return reduce(np.bitwise_or, map(self.rows_of, by_column(Or, children)))
         raise TypeError(f"no predicate: {node!r}")
 
-    def _all(self, children: Sequence[Predicate]) -> Bits:
-        """Those of one column come first, for they may leave nothing to be fetched."""
+    def _intersection(self, children: Sequence[Predicate]) -> Bits:
+        """Evaluate AND: predicates over one column first, after which there may be no rows left to fetch for."""
         bits = selection.everything(self.layout)
         for child in sorted(children, key=lambda child: only_column(child) is None):
             if not bits.any():
@@ -107,8 +107,10 @@ class _ServerEvaluation:
         return bits
 
     def _key_rows(self, column: str, node: Predicate) -> Bits:
-        """The rows whose key satisfies a predicate over one column; all rows of files that its index does not know."""
-        known = _known(self.unit, column)
+        """Return the rows whose key satisfies a predicate over one column, and all rows of files its index lacks."""
+        if column not in self.unit.parts:
+            return selection.everything(self.layout)
+        known = self.unit.known(self.unit.parts[column])
         bits = selection.everything_in(self.layout, np.flatnonzero(~known[self.unit.file]))
         if not known.any():
             return bits
@@ -118,18 +120,18 @@ class _ServerEvaluation:
         return bits
 
     def _decode(self, definition: Definition, rows: pa.RecordBatch, blocks: BlockNumbers, bits: Bits) -> None:
-        """OR what index rows stand for into `bits`; of type COMPACT that is whole blocks."""
-        found, mine = blocks.find(rows["bucket"].dictionary_encode(), rows["offset"].to_numpy())
+        """OR the base rows of index rows into `bits`; a row of a COMPACT index stands for all rows of its block."""
+        found, kept = blocks.find(rows["bucket"].dictionary_encode(), rows["offset"].to_numpy())
         if definition.type == "COMPACT":
             np.bitwise_or(bits, selection.everything_in(self.layout, found), out=bits)
             return
-        stored = [rows[one.name].take(pa.array(mine)) for one in definition.bitmap_fields]
+        stored = [rows[one.name].take(pa.array(kept)) for one in definition.bitmap_fields]
         encoding = ENCODINGS[definition.encoding]
         encoding.decode_into(bits, stored, self.layout.starts[found], self.layout.rows[found])
 
 
-def _together(units: Sequence[Unit]) -> Unit:
-    """The units as one, file behind file."""
+def _concatenated(units: Sequence[Unit]) -> Unit:
+    """Return one unit of the files and blocks of all units, in their order."""
     first = np.cumsum([0, *(len(unit.paths) for unit in units)])
     parts = {column: part for unit in units for column, part in unit.parts.items()}
     for column, part in parts.items():
@@ -137,30 +139,9 @@ def _together(units: Sequence[Unit]) -> Unit:
         parts[column] = replace(part, files=np.concatenate(files))
     return Unit(
         tuple(path for unit in units for path in unit.paths),
-        _joined([unit.file + at for unit, at in zip(units, first, strict=False)]),
-        _joined([unit.offset for unit in units]),
-        _joined([unit.length for unit in units]),
-        _joined([unit.rows for unit in units]),
+        np.concatenate([unit.file + at for unit, at in zip(units, first, strict=False)]),
+        np.concatenate([unit.offset for unit in units]),
+        np.concatenate([unit.length for unit in units]),
+        np.concatenate([unit.rows for unit in units]),
         parts,
     )
-
-
-def _joined(arrays: Sequence[Longs]) -> Longs:
-    return np.concatenate(arrays)
-
-
-def _known(unit: Unit, column: str) -> Flags:
-    """Which files of a unit the index of a column knows."""
-    known = np.zeros(len(unit.paths), bool)
-    if column in unit.parts:
-        known[unit.parts[column].files] = True
-    return known
-
-
-def _exact(unit: Unit, predicate: Predicate) -> Flags:
-    """Of each file, whether every selected row satisfies the predicate."""
-    exact = np.full(len(unit.paths), is_understood(predicate, unit.parts, {}))
-    for column in columns_of(predicate):
-        part = unit.parts.get(column.lower())
-        exact &= _known(unit, column.lower()) & (part is not None and bool(part.encoding))
-    return exact

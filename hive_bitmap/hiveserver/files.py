@@ -1,7 +1,7 @@
-"""Folders and texts as the server sees them: by Hive's `dfs` command, or as rows of Spark's file sources.
+"""Listings of folders and contents of text files, by Hive's `dfs` command or Spark's file data sources.
 
-`dfs` cuts its line at blanks, whatever quotes there are, and takes paths for globs. A character class with a
-hexadecimal escape, `[\\x20]`, is a glob that only this character matches.
+`dfs` splits its arguments at blanks, even within quotes, and reads paths as globs. So a special character is written as
+a character class with a hexadecimal escape, like `[\\x20]`: a glob that only this character matches.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FORMAT = "%F|%b|%Y|%n"  # kind, bytes, ms since 1970, name
 
 @dataclass(frozen=True)
 class Entry:
-    """What a folder holds: a file or a folder. `size` is in bytes, `mtime_ms` milliseconds since 1970."""
+    """A file or folder in a folder. `size` is in bytes, `mtime_ms` in milliseconds since 1970."""
 
     name: str
     is_folder: bool
@@ -29,9 +29,9 @@ class Entry:
 
 
 def entries(server: Server, folder: str) -> list[Entry] | None:
-    """What lies directly in a folder, by name; None where the folder is not there. Raises ServerError.
+    """List a folder, without deeper folders, by name; None if the folder does not exist. Raises ServerError.
 
-    Spark's Thrift Server shows visible files only; Unsupported is raised where it shows files of deeper folders.
+    Spark's Thrift Server shows only visible files; Unsupported is raised if it shows files of deeper folders.
     """
     if server.is_spark:
         return _spark_entries(server, folder)
@@ -50,13 +50,13 @@ def entries(server: Server, folder: str) -> list[Entry] | None:
 
 
 def lines(server: Server, path: str) -> Iterator[str]:
-    """The lines of a text file, which may be compressed. Raises ServerError."""
+    """Yield the lines of a text file, which may be compressed. Raises ServerError."""
     text = f"SELECT value FROM text.{_spark_path(path)}" if server.is_spark else f"dfs -text {glob(path)}"
     return (row[0] or "" for row in server.rows(text))
 
 
 def glob(path: str) -> str:
-    r"""A path as an argument of `dfs` that stands for nothing else.
+    r"""Return an argument of `dfs` that matches only this path.
 
     >>> glob("file:/w/a b/é")
     'file:/w/a[\\x20]b/é'
@@ -65,11 +65,12 @@ def glob(path: str) -> str:
 
 
 def _stat(server: Server, pattern: str) -> list[Entry] | ServerError:
+    """List what matches a glob, by name; the error of the server is returned, not raised, unless it is NotPermitted."""
     try:
         found = [_entry(str(row[0])) for row in server.rows(f"dfs -stat {_FORMAT} {pattern}")]
     except NotPermitted:
         raise
-    except ServerError as e:  # nothing matches, or nothing may be seen: the server does not say which
+    except ServerError as e:  # nothing matches, or listing is not allowed; the server does not tell which
         return e
     return sorted(found, key=lambda entry: entry.name)
 

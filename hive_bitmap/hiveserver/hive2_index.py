@@ -1,4 +1,4 @@
-"""Registering an exported index in a Hive 2, through its HiveServer2: what Hive sees is compared before and after."""
+"""Registration of an exported index in Hive 2 through its HiveServer2, with checks of what Hive sees."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ EMPTY_BITMAP = "ewah_bitmap_empty(array(0, 1, 4, 0, 0))"
 
 
 def register_index(server: Server, index: HiveIndex) -> None:
-    """Make an exported index the server's own index of its name, in place of an earlier export.
+    """Register an exported index as an index of the server, in place of an earlier export.
 
-    Raises Unsupported for a server without indexes or without JavaEWAH, and where its base table is not the one that
-    was indexed, AlreadyExists for an index of that name that is not ours, NotFound and ServerError.
+    Raises Unsupported if the server has no indexes or no JavaEWAH, or if its base table is not the one that was
+    indexed; AlreadyExists if it has another table of the index table's name; NotFound; and ServerError.
     """
     _require_indexes(server)
     _require_same_table(server, index)
@@ -47,7 +47,10 @@ def _require_indexes(server: Server) -> None:
 
 
 def _require_same_table(server: Server, index: HiveIndex) -> None:
-    """Hive keeps only what the index names, so an index of other files would lose all rows."""
+    """Raise Unsupported if the server's base table has other columns, partitions or folders than the indexed one.
+
+    Hive reads only files that the index names, so with an index of other files, queries would lose all rows.
+    """
     base = tables.describe(server, index.definition.full_table)
     types = {column.name.lower(): column.type for column in base.columns}
     for column in index.definition.columns:
@@ -73,7 +76,7 @@ def _location(server: Server, base: Table, values: tuple[str, ...]) -> str:
 
 
 def _exported_before(server: Server, index: HiveIndex) -> bool:
-    """Whether the server has an earlier export of that name. Raises AlreadyExists where it is something else."""
+    """Return whether the server has an earlier export of that name; raises AlreadyExists for any other table."""
     try:
         there = tables.describe(server, f"{quote(index.definition.database)}.{quote(index.index_table)}")
     except NotFound:
@@ -87,7 +90,7 @@ def _exported_before(server: Server, index: HiveIndex) -> bool:
 
 
 def _require_all_rows(server: Server, index: HiveIndex) -> None:
-    """An index of which Hive sees a part would lose rows: it is dropped again."""
+    """Drop the index and raise NotFound if Hive does not see all of its rows, for queries would lose rows then."""
     table = f"{quote(index.definition.database)}.{quote(index.index_table)}"
     server.all("SET hive.compute.query.using.stats=false")
     seen = server.all(f"SELECT count(*) FROM {table}")[0][0]

@@ -1,6 +1,7 @@
-"""Conditions for the server: what any server of Hive's SQL understands alike, and never fewer rows than are wanted.
+"""Conditions in HiveQL that every server understands alike, and that are never narrower than the predicate.
 
-The rows that come are tested here again, so a part that might be misread is left out: it stands for all rows.
+The rows that a server sends are tested again on the client. So a part of a predicate that a server might misread is
+left out, which stands for all rows.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from decimal import Decimal
 from hive_bitmap.metastore.table_info import quote
 from hive_bitmap.predicates.nodes import And, Compare, Constant, In, IsNull, Or, Predicate, Prefix, Value
 
-MOST_VALUES = 1000  # of one IN
+MOST_VALUES = 1000  # values in one IN
 
 
 def condition(node: Predicate, types: Mapping[str, str]) -> str:
-    """A condition that is TRUE wherever the predicate is; empty for all rows. `types` by lower-case column name.
+    """Return a condition that is TRUE wherever the predicate is; empty for all rows.
+
+    `types` has the types of the columns, by lower-case name.
 
     >>> condition(And((Compare("a", ">", 1), Prefix("b", "x"), Compare("b", "<>", "é"))), {"a": "int", "b": "string"})
     "`a` > 1 AND `b` LIKE 'x%'"
@@ -30,8 +33,8 @@ def condition(node: Predicate, types: Mapping[str, str]) -> str:
             parts = _each(children, types)
             return " OR ".join(f"({one})" for one in parts) if all(parts) else ""
         case Compare(column, op, value):
-            said = literal(value, types[column.lower()])
-            return said and f"{quote(column)} {op} {said}"
+            text = literal(value, types[column.lower()])
+            return text and f"{quote(column)} {op} {text}"
         case In(column, values, negated):
             listed = [literal(value, types[column.lower()]) for value in values]
             usable = all(listed) and len(listed) <= MOST_VALUES
@@ -39,14 +42,14 @@ def condition(node: Predicate, types: Mapping[str, str]) -> str:
         case IsNull(column, negated):
             return f"{quote(column)} IS {'NOT ' * negated}NULL"
         case Prefix(column, prefix, negated):
-            said = literal(prefix + "%", types[column.lower()]) if prefix else ""
-            return said and f"{quote(column)} {'NOT ' * negated}LIKE {said}"
+            text = literal(prefix + "%", types[column.lower()]) if prefix else ""
+            return text and f"{quote(column)} {'NOT ' * negated}LIKE {text}"
         case _:
             return ""
 
 
 def literal(value: Value, type: str) -> str:
-    """A value of a column's type; empty where servers might read it in several ways."""
+    """Return a value of a column's type as a literal; empty if servers might read it differently."""
     match value:
         case bool():
             return str(value).lower()

@@ -1,4 +1,4 @@
-"""Index rows as a server sends them."""
+"""Index rows fetched from a server, as Arrow record batches."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ COMPARED = ("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "strin
 def fetched(
     server: Server, definition: Definition, column: str, node: Predicate, within: str
 ) -> Iterator[pa.RecordBatch]:
-    """The index rows whose key may match, a batch at a time, a row a key and block, in no order.
+    """Yield the index rows whose key may match, a batch at a time, in no particular order.
 
-    Columns: `key`, in the Arrow type of the column; `bucket` (string), `offset` (int64), and those of the bitmaps as
-    `definition.bitmap_fields` says, none for COMPACT. Of a key whose type is not COMPARED only NULL is told from
-    others: its column is boolean, TRUE where there is a key. `within` limits the rows further, in HiveQL; empty for
-    all. Raises ServerError, and NotFound for a column that the index does not have.
+    A batch has a row for each key and block, with these columns: `key`, in the Arrow type of the column; `bucket`
+    (string); `offset` (int64); and the bitmaps in `definition.bitmap_fields`, none for COMPACT. A key of a type that is
+    not in COMPARED is only tested for NULL: its column is boolean, TRUE for any other key. `within` is a condition in
+    HiveQL that limits the rows further; empty for none. Raises ServerError, and NotFound for a column that the index
+    does not have.
     """
     key = find(definition.columns, column, f"index {definition.name}")
     names = [_key(key), *(quote(one.name) for one in (BUCKET, *_stored(definition)))]
@@ -73,5 +74,5 @@ def _keys(key: Column, values: Sequence[Any]) -> pa.Array:
 
 
 def _values(one: pa.Field, values: Sequence[Any]) -> pa.Array:
-    """Servers send arrays as text, `[8,9]`."""
+    """Return values of a stored column as an Arrow array; servers send arrays as text like `[8,9]`."""
     return pa.array(json.loads(f"[{','.join(values)}]") if pa.types.is_list(one.type) else values, one.type)

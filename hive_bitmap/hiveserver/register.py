@@ -1,4 +1,4 @@
-"""Making an index that was built elsewhere known to this server's metastore: its folder says what it is."""
+"""Registration of an index that was built elsewhere in the server's metastore, from the files in its folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hive_bitmap.columns import Column
 from hive_bitmap.errors import AlreadyExists, CorruptIndex, NotFound, ServerError, Unsupported
 from hive_bitmap.hiveserver import files, tables
 from hive_bitmap.hiveserver.connection import Server
-from hive_bitmap.index import generation
+from hive_bitmap.index import checksums, generation
 from hive_bitmap.index.definition import Definition, from_properties, from_table, stored_columns, to_properties
 from hive_bitmap.metastore.table_info import Table, index_table_name, literal, quote
 
@@ -20,42 +20,44 @@ PARTITIONS_AT_ONCE = 100  # added in one statement
 
 
 def register(server: Server, root: str, index_table: str | None = None) -> Definition:
-    """Create, or create anew, the index table of the index whose generations lie in the folder `root`.
+    """Create or replace the index table of the index whose generations are in the folder `root`.
 
-    The newest complete generation of each partition counts. `index_table` is its name where that is not the usual one.
-    Partitions of NULL are left out, with a warning, for Hive's ADD PARTITION does not take them.
-    Raises NotFound for a folder without a generation and for a base table that is not there, AlreadyExists for a table
-    of that name that is not of this index, Unsupported where index and base table do not fit, and ServerError.
+    The newest complete generation of each partition is used. `index_table` is the name of the index table, None for the
+    default. Partitions with a NULL value are left out with a warning, because Hive's ADD PARTITION does not accept
+    NULL. Raises NotFound if the folder has no generation or there is no base table, AlreadyExists if a table of that
+    name is not of this index, Unsupported if the index does not fit the base table, and ServerError.
     """
     if server.is_spark:
         raise Unsupported(
             "Spark's Thrift Server shows no folders: CREATE TABLE as docs/format.md says, or ask HiveServer2"
         )
-    said = _definition(server, root.rstrip("/"))
-    name = index_table or index_table_name(said.database, said.table, said.name)
-    definition = replace(said, index_table=name.lower())
+    stored = _definition(server, root.rstrip("/"))
+    name = index_table or index_table_name(stored.database, stored.table, stored.name)
+    definition = replace(stored, index_table=name.lower())
     base = tables.describe(server, definition.full_table)
-    create_table(server, base, definition, _places(server, base, definition))
+    create_table(server, base, definition, _generations(server, base, definition))
     return definition
 
 
 def create_table(
     server: Server, base: Table, definition: Definition, places: Mapping[tuple[str | None, ...], str]
 ) -> None:
-    """Create, or create anew, the index table of a definition; `places` has the generation of each partition, by its
-    values. Raises what `register` does.
+    """Create or replace the index table of a definition.
+
+    `places` has the folder of each partition's generation, by the values of the partition. Raises the errors of
+    `register`.
     """
     if why_not := tables.why_unusable(base, base, replace(definition, enabled=True)):
         raise Unsupported(why_not)
-    _make_way(server, definition)
-    where = definition.root if base.partition_columns else places[()]
-    server.all(_create(base, definition, where))
+    _drop_registered(server, definition)
+    location = definition.root if base.partition_columns else places[()]
+    server.all(_create_statement(base, definition, location))
     if base.partition_columns:
         _add_partitions(server, base, definition, places)
 
 
 def _definition(server: Server, root: str) -> Definition:
-    """What the newest generation in a folder, or in the partition folders below it, was built for."""
+    """Return the definition of the index, from the newest generation in a folder or in a partition folder below it."""
     folder: str | None = root
     while folder is not None:
         entries = files.entries(server, folder) or []
@@ -66,10 +68,10 @@ def _definition(server: Server, root: str) -> Definition:
     else:
         raise NotFound(f"the folder {root} holds no complete generation of an index, as far as {server.name} sees")
     try:
-        said = json.loads("\n".join(files.lines(server, f"{newest}/{generation.MARKER}")))["definition"]
+        properties = json.loads("\n".join(files.lines(server, f"{newest}/{generation.MARKER}")))["definition"]
     except (ValueError, KeyError, TypeError, ServerError) as e:
         raise CorruptIndex(f"the folder {newest} does not say of which index it is: {e}") from e
-    definition = from_properties(said)
+    definition = from_properties(properties)
     if definition is None:
         raise CorruptIndex(f"what {newest} says of its index was edited, or is of a later version")
     if not newest.startswith(f"{definition.root}/"):
@@ -78,17 +80,19 @@ def _definition(server: Server, root: str) -> Definition:
 
 
 def _newest(server: Server, folder: str, entries: Iterable[files.Entry]) -> str | None:
-    """The newest generation that was published and not replaced; its name begins with the time of the build."""
+    """Return the newest generation in a folder that is complete and not replaced; names sort by time of build."""
     for name in sorted((e.name for e in entries if generation.is_generation(e.name)), reverse=True):
         names = {entry.name for entry in files.entries(server, f"{folder}/{name}") or []}
-        inside = files.entries(server, f"{folder}/{name}/_manifest") if "_manifest" in names else None
-        if generation.RETIRED not in names and any(entry.name == "shards.parquet" for entry in inside or []):
+        if generation.RETIRED in names or checksums.FOLDER not in names:
+            continue
+        manifest = files.entries(server, f"{folder}/{name}/{checksums.FOLDER}") or []
+        if any(entry.name == "shards.parquet" for entry in manifest):
             return f"{folder}/{name}"
     return None
 
 
-def _places(server: Server, base: Table, definition: Definition) -> dict[tuple[str | None, ...], str]:
-    """The generation of each partition that the index covers."""
+def _generations(server: Server, base: Table, definition: Definition) -> dict[tuple[str | None, ...], str]:
+    """Return the folder of the newest generation of each partition that the index covers."""
     columns = [column.name for column in base.partition_columns]
     found = {}
     for values in tables.partitions(server, base) if columns else [()]:
@@ -99,8 +103,8 @@ def _places(server: Server, base: Table, definition: Definition) -> dict[tuple[s
     return found
 
 
-def _make_way(server: Server, definition: Definition) -> None:
-    """Drop the index table as it was registered before; its files stay, for it is EXTERNAL."""
+def _drop_registered(server: Server, definition: Definition) -> None:
+    """Drop the index table of an earlier registration; it is EXTERNAL, so its files stay."""
     try:
         there = tables.describe(server, definition.sql_name)
     except NotFound:
@@ -111,7 +115,7 @@ def _make_way(server: Server, definition: Definition) -> None:
     server.all(f"DROP TABLE {there.sql_name}")
 
 
-def _create(base: Table, definition: Definition, location: str) -> str:
+def _create_statement(base: Table, definition: Definition, location: str) -> str:
     types = {column.name: column.type for column in base.columns}
     keys = [Column(column.name, types[column.name.lower()]) for column in definition.columns]
     properties = ", ".join(f"{literal(k)}={literal(v)}" for k, v in to_properties(definition).items())
@@ -137,5 +141,5 @@ def _add_partitions(
         for values, folder in named.items()
     ]
     for start in range(0, len(specs), PARTITIONS_AT_ONCE):
-        some = " ".join(specs[start : start + PARTITIONS_AT_ONCE])
-        server.all(f"ALTER TABLE {definition.sql_name} ADD IF NOT EXISTS {some}")
+        added = " ".join(specs[start : start + PARTITIONS_AT_ONCE])
+        server.all(f"ALTER TABLE {definition.sql_name} ADD IF NOT EXISTS {added}")

@@ -1,4 +1,4 @@
-"""What the indexes of a table cover of its files, as the server sees both."""
+"""Coverage of a table's files by its indexes, as the server sees both."""
 
 from __future__ import annotations
 
@@ -20,30 +20,29 @@ from hive_bitmap.selecting.select import LookupResult
 
 @dataclass(frozen=True)
 class Coverage:
-    """One index: how many base files are as it saw them, changed since, unknown to it, or known and gone.
-
-    `rows` are those of the fresh files. `problem` says why the index cannot be used, and then nothing is counted; it is
-    empty where it can.
-    """
+    """The base files that one index covers, in numbers."""
 
     definition: Definition
-    fresh: int = 0
-    stale: int = 0
-    unindexed: int = 0
-    gone: int = 0
-    rows: int = 0
-    problem: str = ""
+    fresh: int = 0  # files that are as they were indexed
+    stale: int = 0  # files that changed since
+    unindexed: int = 0  # files that the index does not know
+    gone: int = 0  # files that the index knows and that no longer exist
+    rows: int = 0  # rows of the fresh files
+    problem: str = ""  # why the index cannot be used, and nothing is counted; empty if it can
 
 
 def show(server: Server, table: str) -> list[Coverage]:
-    """The indexes of a table, by name. Raises NotFound for an unknown table, Unsupported, CorruptIndex, ServerError."""
+    """Return the coverage of each index of a table, by the name of the index.
+
+    Raises NotFound for an unknown table, Unsupported, CorruptIndex and ServerError.
+    """
     base = tables.describe(server, table)
     format = format_of(server, base)
     found = tables.indexes(server, base)
     values = tables.partitions(server, base) if base.partition_columns else [()]
-    where = folders(server, base, values)
+    located = folders(server, base, values)
     return [
-        Coverage(definition, problem=why) if why else _coverage(server, base, format, where, index_table, definition)
+        Coverage(definition, problem=why) if why else _coverage(server, base, format, located, index_table, definition)
         for index_table, definition, why in found
     ]
 
@@ -52,26 +51,28 @@ def _coverage(
     server: Server,
     base: Table,
     format: str,
-    where: dict[tuple[str | None, ...], str],
+    located: dict[tuple[str | None, ...], str],
     index_table: Table,
     definition: Definition,
 ) -> Coverage:
-    places = folders(server, index_table, where)
-    states = [
-        state(server, base, format, values, folder, [(definition, places[values])] if values in places else [])
-        for values, folder in where.items()
-    ]
-    work = look_up_files(states, [TRUE] * len(states), {"": definition}, _everything)
-    states_of = Counter(one.state for one in work.whole)
+    """Return the coverage of one index; `located` has the folder of each partition of the base table, by its values."""
+    index_folders = folders(server, index_table, located)
+    states = []
+    for values, folder in located.items():
+        indexes = [(definition, index_folders[values])] if values in index_folders else []
+        states.append(state(server, base, format, values, folder, indexes))
+    results = look_up_files(states, [TRUE] * len(states), {"": definition}, _everything)
+    whole = Counter(one.state for one in results.whole)
     return Coverage(
         definition,
-        sum(len(lookup.unit.paths) for lookup in work.lookups),
-        states_of[STALE],
-        states_of[UNINDEXED],
-        work.deleted,
-        sum(int(lookup.unit.rows.sum()) for lookup in work.lookups),
+        sum(len(lookup.unit.paths) for lookup in results.lookups),
+        whole[STALE],
+        whole[UNINDEXED],
+        results.deleted,
+        sum(int(lookup.unit.rows.sum()) for lookup in results.lookups),
     )
 
 
 def _everything(lookups: Sequence[Lookup]) -> list[LookupResult]:
+    """Return all rows of each lookup as its result, without reading index rows."""
     return [LookupResult(one.unit.rows, np.ones(len(one.unit.paths), bool), {}, 0) for one in lookups]

@@ -1,4 +1,4 @@
-"""What the server says of tables: DESCRIBE FORMATTED, partitions, and the index tables of a table."""
+"""Tables, partitions and index tables as the server describes them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from hive_bitmap.index.schema_drift import problem
 from hive_bitmap.metastore.table_info import NULL_PARTITION, Partition, Table, literal, quote
 
 KINDS = {"MANAGED_TABLE": "MANAGED", "EXTERNAL_TABLE": "EXTERNAL", "MANAGED": "MANAGED", "EXTERNAL": "EXTERNAL"}
-_PARTS = {
+# Headings of DESCRIBE FORMATTED, and the sections below them.
+_SECTIONS = {
     "# col_name": "columns",
     "# Partition Information": "partition columns",
     "# Detailed Table Information": "details",
@@ -31,7 +32,10 @@ _LISTS = {"Table Parameters:": "properties", "Partition Parameters:": "propertie
 
 
 def describe(server: Server, name: str) -> Table:
-    """The table or view of that name, `t` or `db.t`. Raises NotFound for it or its database, ServerError."""
+    """Describe the table or view of that name, `t` or `db.t`.
+
+    Raises NotFound if the table or its database does not exist, and ServerError.
+    """
     database, table = _names(name)
     sql_name = f"{quote(database)}.{quote(table)}"
     try:
@@ -44,23 +48,24 @@ def describe(server: Server, name: str) -> Table:
         if table in known:
             raise
         raise NotFound.of("table", table, known, f"database {database}") from e
-    said = _details(rows)
+    sections = _sections(rows)
     if server.is_spark:
-        said["properties"] = dict(server.all(f"SHOW TBLPROPERTIES {sql_name}"))
-    return _table(database, table, said)
+        sections["properties"] = dict(server.all(f"SHOW TBLPROPERTIES {sql_name}"))
+    return _table(database, table, sections)
 
 
 def index_tables(server: Server, base: Table) -> list[str]:
-    """The names of the tables that are named like index tables of a table, and of those that it points at."""
-    first = f"{base.database}__{base.name}_"  # Hive 2 and 4 have other patterns, so none is given
-    names = [name for name in _names_in(server, base.database) if name.startswith(first) and name.endswith("__")]
+    """Return the names of tables that are named like index tables of a table, and of those in its pointer property."""
+    prefix = f"{base.database}__{base.name}_"  # SHOW TABLES gets no pattern, for those of Hive 2 and 4 differ
+    names = [name for name in _names_in(server, base.database) if name.startswith(prefix) and name.endswith("__")]
     return names + [name for name in base.properties.get(POINTER, "").split(",") if name and name not in names]
 
 
 def indexes(server: Server, base: Table) -> list[tuple[Table, Definition, str]]:
-    """The index tables of a table, by the index's name: each with its definition, and why it cannot be used.
+    """Return the index tables of a table, each with its definition and the reason why it cannot be used, if any.
 
-    The last is empty where it can. Raises ServerError.
+    They are in the order of the names of the indexes. The reason is empty for an index that can be used. Raises
+    ServerError.
     """
     found = []
     for name in index_tables(server, base):
@@ -72,7 +77,7 @@ def indexes(server: Server, base: Table) -> list[tuple[Table, Definition, str]]:
 
 
 def partitions(server: Server, table: Table) -> list[tuple[str | None, ...]]:
-    """The values of each partition, in the order of the partition columns; NULL is None."""
+    """Return the values of each partition, in the order of the partition columns; NULL is None."""
     found = []
     for (name,) in server.rows(f"SHOW PARTITIONS {table.sql_name}"):
         texts = [unquote(part.partition("=")[2]) for part in name.split("/")]
@@ -81,20 +86,21 @@ def partitions(server: Server, table: Table) -> list[tuple[str | None, ...]]:
 
 
 def partition(server: Server, table: Table, values: tuple[str | None, ...]) -> Partition:
-    """A partition, which must be there; of Spark's Thrift Server only its folder. Raises ServerError."""
-    said = _details(server.all(f"DESCRIBE FORMATTED {table.sql_name} PARTITION {partition_spec(table, values)}"))
-    details = said["details"]
+    """Describe a partition, which must exist; Spark's Thrift Server tells only its folder. Raises ServerError."""
+    described = server.all(f"DESCRIBE FORMATTED {table.sql_name} PARTITION {partition_spec(table, values)}")
+    sections = _sections(described)
+    details = sections["details"]
     return Partition(
         values,
         _location(details),
         details.get("InputFormat", ""),
         details.get("SerDe Library", ""),
-        (*said["properties"].items(), *said["options"].items()),
+        (*sections["properties"].items(), *sections["options"].items()),
     )
 
 
 def partition_spec(table: Table, values: Sequence[str | None]) -> str:
-    """`(p='1', q='x')`, as Hive takes it for partition columns of any type."""
+    """Return `(p='1', q='x')`; Hive accepts values as strings for partition columns of any type."""
     pairs = (
         f"{quote(column.name)}={literal(NULL_PARTITION if value is None else value)}"
         for column, value in zip(table.partition_columns, values, strict=True)
@@ -115,57 +121,59 @@ def _names(name: str) -> tuple[str, str]:
 
 
 def why_unusable(base: Table, table: Table, definition: Definition) -> str:
-    """Why an index, whose table is `table`, cannot serve its base table here; empty where it can."""
+    """Return why an index, whose index table is `table`, cannot be used for its base table; empty if it can."""
     if not definition.enabled:
         return f"index {definition.name} is not enabled: set its property enabled to true"
-    lower = tuple(Column(column.name.lower(), column.type) for column in definition.columns)  # as Hive has all names
+    # Hive has all names in lower case.
+    lower = tuple(Column(column.name.lower(), column.type) for column in definition.columns)
     return problem(base, table, replace(definition, columns=lower))
 
 
-def _table(database: str, name: str, said: dict[str, dict[str, str]]) -> Table:
-    details, properties, by = said["details"], said["properties"], said["partition columns"]
+def _table(database: str, name: str, sections: dict[str, dict[str, str]]) -> Table:
+    details, properties, by = sections["details"], sections["properties"], sections["partition columns"]
     return Table(
         database,
         name,
         KINDS.get(details.get("Table Type") or details.get("Type", ""), "VIEW"),
         details.get("Provider") or properties.get("spark.sql.sources.provider", "hive"),
-        tuple(Column(*pair) for pair in said["columns"].items() if pair[0] not in by),
+        tuple(Column(*pair) for pair in sections["columns"].items() if pair[0] not in by),
         tuple(Column(*pair) for pair in by.items()),
         _location(details),
         details.get("InputFormat", ""),
         details.get("SerDe Library") or details.get("Serde Library", ""),
         properties,
-        said["options"],
+        sections["options"],
     )
 
 
-def _details(rows: Sequence[tuple[str | None, ...]]) -> dict[str, dict[str, str]]:
-    """The lines of DESCRIBE FORMATTED by the part that they stand in: names and types, or words and values.
+def _sections(rows: Sequence[tuple[str | None, ...]]) -> dict[str, dict[str, str]]:
+    """Return the rows of DESCRIBE FORMATTED by section: names with types, or keys with values.
 
-    Hive has a colon behind the words. Where a word stands twice the first counts: Spark tells the table's folder behind
-    that of a partition.
+    Hive prints a colon after a key. Of a key that occurs twice the first value is taken, because Spark prints the
+    location of a partition before that of its table.
     """
-    parts: dict[str, dict[str, str]] = {part: {} for part in (*_PARTS.values(), *_LISTS.values(), "other")}
-    part = "columns"
+    sections: dict[str, dict[str, str]] = {name: {} for name in (*_SECTIONS.values(), *_LISTS.values(), "other")}
+    section = "columns"
     for row in rows:
         name, value, more = ((cell or "").strip() for cell in row)
         if name.startswith("#"):
-            after = _PARTS.get(name, "other")
-            part = part if after == "columns" and part == "partition columns" else after
+            following = _SECTIONS.get(name, "other")
+            # below the partition columns, `# col_name` is the header of their list
+            section = section if following == "columns" and section == "partition columns" else following
         elif name in _LISTS:
-            part = _LISTS[name]
-        elif name.endswith(":") and part in _LISTS.values():
-            part = "details"
-            parts[part].setdefault(name.rstrip(":"), value)
+            section = _LISTS[name]
+        elif name.endswith(":") and section in _LISTS.values():
+            section = "details"
+            sections[section].setdefault(name.rstrip(":"), value)
         elif name:
-            parts[part].setdefault(name if "columns" in part else name.rstrip(":"), value)
+            sections[section].setdefault(name if "columns" in section else name.rstrip(":"), value)
         elif value:
-            parts[part][value] = _unescaped(more)
-    return parts
+            sections[section][value] = _unescaped(more)
+    return sections
 
 
 def _unescaped(text: str) -> str:
-    """A property as it is; the server prints it as Java would write it."""
+    """Return the value of a property, which the server prints with Java's escapes."""
     try:
         value = json.loads(f'"{text}"')
     except ValueError:
@@ -174,5 +182,5 @@ def _unescaped(text: str) -> str:
 
 
 def _location(details: dict[str, str]) -> str:
-    """A folder as Hadoop's `Path.toString()` prints it: one slash after `file:`."""
+    """Return a folder as Hadoop's `Path.toString()` prints it: with one slash after `file:`."""
     return re.sub(r"^file:/+", "file:/", details.get("Location", "")).rstrip("/")

@@ -1,7 +1,7 @@
-"""What a condition says: from SQL text to a small tree in three-valued logic, and keys tested against its leaves.
+"""Predicates: parsed from SQL text to a small tree in three-valued logic, and evaluated over arrays of keys.
 
-`parser` makes the tree of `nodes`; what is not on an allowlist becomes a leaf that only Spark evaluates. No index and
-no Spark session is needed for that: `spark_conditions` alone has Spark look at a condition.
+`parser` builds the tree of `nodes`. A condition that is not on an allowlist becomes a leaf that only Spark can
+evaluate. No module here needs an index or a Spark session, but for `spark_conditions`, which filters a DataFrame.
 """
 
 __all__ = ["matching", "nodes", "parser", "spark_conditions", "tokens"]

@@ -1,4 +1,4 @@
-"""Which column a name in a predicate means."""
+"""Resolution of the column names in a predicate."""
 
 from __future__ import annotations
 
@@ -7,39 +7,43 @@ from collections.abc import Iterable, Sequence
 from hive_bitmap.columns import Column
 from hive_bitmap.predicates.tokens import Token
 
-# As bare words these are the keyword, or what the session's settings say, before they are a column.
+# Unquoted, these are keywords, or the session's settings decide whether a keyword or a column is meant.
 _NEVER_BARE = {"TRUE", "FALSE", "NULL", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "CURRENT_USER", "USER"}
 _NEVER_BARE |= {"SESSION_USER", "LOCALTIMESTAMP"}
+# The words by which the parser cuts a predicate into leaves.
 _STRUCTURE = {"AND", "OR", "NOT", "BETWEEN", "CASE", "END"}
 
 
 class Names:
-    """The columns of a table, found by name whatever the case, alone or behind the table's name.
+    """Finds the columns of a table by name, ignoring case, with or without the table's name before it.
 
-    That is one name, unquoted; a dot in it separates nothing.
+    `table` is a single name or alias without quotes: a dot in it is part of the name, not a separator.
     """
 
     def __init__(self, columns: Iterable[Column], table: str | None) -> None:
         self._columns: dict[str, Column | None] = {}
         for column in columns:
             lower = column.name.lower()
-            self._columns[lower] = None if lower in self._columns else column  # two that differ in case: neither
+            self._columns[lower] = None if lower in self._columns else column  # ambiguous if only the case differs
         self._qualifiers = {(), () if table is None else (table.lower(),)}
 
     def column_at(self, tokens: Sequence[Token], at: int) -> tuple[Column, int] | None:
-        """The column named at a token, and where the next token stands; None if it names none."""
+        """Return the column named at a token, and the position after it; None if no column is named there."""
         parts, after = path_at(tokens, at)
         column = self.resolve(parts)
         bare = len(parts) == 1 and tokens[at].key in _NEVER_BARE
         return None if column is None or bare else (column, after)
 
     def resolve(self, parts: Sequence[str]) -> Column | None:
-        """The column of a dotted name, whose parts are in lower case; None for none, or for one of two such columns."""
+        """Return the column of a dotted name, given as lower-case parts; None if there is none, or more than one."""
         *qualifier, name = parts or [""]
         return self._columns.get(name) if tuple(qualifier) in self._qualifiers else None
 
     def unqualified(self, tokens: Sequence[Token], text: str) -> str:
-        """The source of the tokens with `t.` left out before columns, to be read where there is no such table."""
+        """Return the source of the tokens without the table's name before columns: `t.a = 1` becomes `a = 1`.
+
+        The result can be evaluated over a DataFrame that has the columns but not the table's name.
+        """
         pieces, copied, at = [], tokens[0].start, 0
         while at < len(tokens):
             parts, after = path_at(tokens, at)
@@ -50,19 +54,22 @@ class Names:
         return "".join([*pieces, text[copied : tokens[-1].end]])
 
     def holds(self, name: str) -> bool:
-        """Whether one column or more has this name."""
+        """Return whether at least one column has this name, ignoring case."""
         return name.lower() in self._columns
 
     def hides_structure(self, tokens: Iterable[Token]) -> bool:
-        """Whether a bare AND, OR, NOT, BETWEEN or CASE .. END might be a column of that name."""
+        """Return whether an unquoted AND, OR, NOT, BETWEEN or CASE .. END might be the name of a column."""
         words = {token.key for token in tokens if token.key in _STRUCTURE}
         if "CASE" not in words:
-            words.discard("END")  # `start < 1 AND end > 2` is plain
+            words.discard("END")  # without CASE, as in `start < 1 AND end > 2`, END can only be a column
         return any(self.holds(word) for word in words)
 
 
 def path_at(tokens: Sequence[Token], at: int) -> tuple[list[str], int]:
-    """The parts of the dotted name that begins at a token, in lower case and unquoted, and where it ends."""
+    """Return the parts of the dotted name at a token, unquoted and in lower case, and the position after it.
+
+    There are no parts if no name begins at the token, or if it ends with a dot.
+    """
     parts: list[str] = []
     while at < len(tokens) and tokens[at].kind in ("word", "name"):
         text = tokens[at].text

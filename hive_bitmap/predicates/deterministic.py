@@ -1,7 +1,8 @@
-"""Which leaves Spark may be asked about key by key: the deterministic ones that touch one column.
+"""The allowlist of leaves that Spark may evaluate once for each distinct key: deterministic ones over one column.
 
-An allowlist of words. A leaf with any word, sign or name beside these (rand, current_date, a subquery, a parameter,
-a window, a lambda, a user's function, a nested field) is judged by nobody but Spark, row by row.
+Each word, symbol and name in such a leaf must be on the allowlist. Any other leaf (with rand, current_date, a subquery,
+a parameter, a window, a lambda, a user-defined function, or a nested field) is left to Spark, which evaluates it for
+each row.
 """
 
 from __future__ import annotations
@@ -54,23 +55,24 @@ _FUNCTIONS = _words(
     """.upper()
 )
 _SYMBOLS = _words("( ) [ ] , + - * / % || = == <=> <> != < <= !> > >= !< ! & | ^ ~ << >> >>> ::")
-# Of the zeros of a float key only 0.0 is kept, and one NaN: what could tell them apart is not asked of the keys.
+# An index stores -0.0 as 0.0, and every NaN as one NaN. An expression that can tell these apart must not be evaluated
+# over its keys, so fewer words are allowed for a floating-point column.
 _FLOATING = ("float", "double")
 _FLOATING_WORDS = _words("AND OR NOT IN IS NULL TRUE FALSE BETWEEN DISTINCT FROM ISNAN ISNULL ISNOTNULL ABS")
 _FLOATING_SYMBOLS = _words("( ) , + - * = == <=> <> != < <= !> > >= !< !")
-_NOW = re.compile(r"(?i)\s*(now|today|tomorrow|yesterday)\b")  # as dates, these differ from day to day
+_NOW = re.compile(r"(?i)\s*(now|today|tomorrow|yesterday)\b")  # cast to a date, these depend on the current day
 _COLLATION = re.compile(r"(?i)(UTF8|UNICODE|[a-z]{2,3}(_|$))\w*")
 
 
 @dataclass(frozen=True)
 class RowByRow:
-    """A leaf about which Spark cannot be asked key by key, and why."""
+    """A leaf that Spark has to evaluate for each row, and why it may not be evaluated for each distinct key."""
 
     reason: str
 
 
-def judge(tokens: Sequence[Token], names: Names) -> Column | RowByRow:
-    """The one column of a leaf that Spark may be asked about key by key; RowByRow for any other leaf."""
+def deterministic_column(tokens: Sequence[Token], names: Names) -> Column | RowByRow:
+    """Return the one column of a leaf that may be evaluated for each distinct key; RowByRow for any other leaf."""
     columns: dict[str, Column] = {}
     at = 0
     while at < len(tokens):
@@ -82,15 +84,18 @@ def judge(tokens: Sequence[Token], names: Names) -> Column | RowByRow:
             columns[column.name] = column
         else:
             before = tokens[at - 1].key if at else ""
-            reason = sign_problem(tokens[at]) if not parts else word_problem(tokens[at:after], before, called, names)
+            reason = _name_problem(tokens[at:after], before, called, names) if parts else _token_problem(tokens[at])
             if reason is not None:
                 return RowByRow(reason)
         at = after
     return _one_column(tokens, list(columns.values()))
 
 
-def word_problem(path: Sequence[Token], before: str, called: bool, names: Names) -> str | None:
-    """The reason why a name that is no column forbids to ask; None if it may stand."""
+def _name_problem(path: Sequence[Token], before: str, called: bool, names: Names) -> str | None:
+    """Return why a name that is not a column rules the leaf out; None if it is on the allowlist.
+
+    `before` is the key of the token before it. `called` says that an opening parenthesis follows.
+    """
     written = "".join(token.text for token in path)
     key = path[0].key if len(path) == 1 else ""
     if called:
@@ -104,8 +109,8 @@ def word_problem(path: Sequence[Token], before: str, called: bool, names: Names)
     return f"{written} is no column of the table"
 
 
-def sign_problem(token: Token) -> str | None:
-    """The reason why a literal or symbol forbids to ask; None if it may stand."""
+def _token_problem(token: Token) -> str | None:
+    """Return why a literal or symbol rules the leaf out; None if it is on the allowlist."""
     if token.kind in ("symbol", "word", "name"):
         return None if token.key in _SYMBOLS else f"{token.text} is not understood"
     if token.kind == "string" and _NOW.match(token.text[1:-1]):

@@ -1,9 +1,12 @@
-"""A leaf of a predicate: the tokens between two ANDs or ORs.
+"""Parsing of one leaf of a predicate: the tokens between two ANDs or ORs.
 
-The forms that need no engine are read token by token, so that none is left over and precedence cannot be mistaken:
-`column op literal` and its mirror image, BETWEEN, IN, LIKE 'prefix%', IS [NOT] NULL | TRUE | FALSE | DISTINCT FROM,
-and a boolean column alone. What they become is exact in three-valued logic (so that it can be negated), hence the
-NULL in `tiny < 1000`: it is `tiny IS NOT NULL OR NULL`. All else is a SparkLeaf or Unknown.
+Leaves of these forms are evaluated without Spark: `column op literal`, `literal op column`, BETWEEN, IN, LIKE
+'prefix%', IS [NOT] NULL | TRUE | FALSE | DISTINCT FROM, and a boolean column alone. They are read token by token, and
+a leaf with a token left over has another form, so operator precedence cannot be mistaken.
+
+The resulting node is exact in three-valued logic, so that it can be negated: `tiny < 1000`, over a tinyint column, is
+TRUE for every value and NULL for NULL, and becomes `tiny IS NOT NULL OR NULL`. Any other leaf becomes a SparkLeaf or
+Unknown.
 """
 
 from __future__ import annotations
@@ -14,8 +17,8 @@ from dataclasses import dataclass, field
 
 from hive_bitmap.columns import Column
 from hive_bitmap.predicates.column_names import Names
-from hive_bitmap.predicates.deterministic import RowByRow, judge
-from hive_bitmap.predicates.literals import Beyond, Literal, literal_at, value_of
+from hive_bitmap.predicates.deterministic import RowByRow, deterministic_column
+from hive_bitmap.predicates.literals import Literal, OutOfRange, literal_at, value_of
 from hive_bitmap.predicates.nodes import (
     NULL,
     And,
@@ -38,11 +41,14 @@ _MIRROR = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "<=
 
 
 def leaf(tokens: Sequence[Token], text: str, names: Names) -> Predicate:
-    """What the tokens of one leaf mean, exact in three-valued logic; `text` is the whole predicate."""
+    """Parse the tokens of one leaf to a node that is exact in three-valued logic.
+
+    `text` is the whole predicate, from which the source of a leaf that Spark evaluates is taken.
+    """
     native = _native(_LeafReader(tokens, names))
     if native is not None:
         return native
-    match judge(tokens, names):
+    match deterministic_column(tokens, names):
         case Column(name):
             return SparkLeaf(names.unqualified(tokens, text), name)
         case RowByRow(reason):
@@ -51,7 +57,7 @@ def leaf(tokens: Sequence[Token], text: str, names: Names) -> Predicate:
 
 @dataclass
 class _LeafReader:
-    """A place in the tokens of a leaf."""
+    """A cursor over the tokens of a leaf."""
 
     tokens: Sequence[Token]
     names: Names
@@ -65,7 +71,7 @@ class _LeafReader:
         return "" if self.done else self.tokens[self.at].key
 
     def take(self, key: str) -> bool:
-        """Step over this word or symbol if it comes next."""
+        """Step over this word or symbol if it comes next; return whether it did."""
         found = self.key() == key
         self.at += found
         return found
@@ -75,7 +81,7 @@ class _LeafReader:
         return found if found and found in keys and self.take(found) else None
 
     def operand(self) -> Column | Literal | None:
-        """A column or a literal, with or without parentheses."""
+        """Read a column or a literal, with or without parentheses; None if neither comes next."""
         opened = 0
         while self.take("("):
             opened += 1
@@ -90,7 +96,7 @@ class _LeafReader:
         return found if isinstance(found, Literal) else None
 
     def literals(self) -> list[Literal] | None:
-        """`(x, y, ..)`, of literals only."""
+        """Read `(x, y, ..)`; None if it holds anything but literals."""
         if not self.take("("):
             return None
         found: list[Literal] = []
@@ -104,7 +110,7 @@ class _LeafReader:
 
 
 def _native(reader: _LeafReader) -> Predicate | None:
-    """The node of a leaf that is ours; None if anything in it is not."""
+    """Return the node of a leaf that is evaluated without Spark; None for any other leaf."""
     left = reader.operand()
     if isinstance(left, Column):
         node = _of_column(left, reader)
@@ -117,7 +123,7 @@ def _native(reader: _LeafReader) -> Predicate | None:
 
 def _of_column(column: Column, reader: _LeafReader) -> Predicate | None:
     if reader.done:
-        return _truth(column, True)
+        return Compare(column.name, "=", True) if column.type == "boolean" else None
     if reader.take("IS"):
         negated = reader.take("NOT")
         node = _is(column, reader)
@@ -126,12 +132,12 @@ def _of_column(column: Column, reader: _LeafReader) -> Predicate | None:
         return None if right is None else _compare(column, _OPS.get(op, op), right)
     else:
         negated = reader.take("NOT")
-        node = _ranged(column, reader)
+        node = _between_in_or_like(column, reader)
     return negate(node) if negated and node is not None else node
 
 
 def _of_literal(left: Literal, reader: _LeafReader) -> Predicate | None:
-    """TRUE, FALSE or NULL alone, the mirror image of a comparison, and 1 = 1."""
+    """Parse a leaf that begins with a literal: TRUE, FALSE or NULL alone, `literal op column`, or `1 = 1`."""
     if reader.done:
         return Constant(left.value) if left.value is None or isinstance(left.value, bool) else None
     op = reader.take_any((*_OPS, "<=>"))
@@ -160,7 +166,7 @@ def _is(column: Column, reader: _LeafReader) -> Predicate | None:
     return None if value is None else _compare(column, "<=>", Literal(value == "TRUE"))
 
 
-def _ranged(column: Column, reader: _LeafReader) -> Predicate | None:
+def _between_in_or_like(column: Column, reader: _LeafReader) -> Predicate | None:
     if reader.take("BETWEEN"):
         low = reader.literal()
         high = reader.literal() if reader.take("AND") else None
@@ -174,27 +180,23 @@ def _ranged(column: Column, reader: _LeafReader) -> Predicate | None:
     return None
 
 
-def _truth(column: Column, value: bool) -> Predicate | None:
-    return Compare(column.name, "=", value) if column.type == "boolean" else None
-
-
 def _compare(column: Column, op: str, literal: Literal) -> Predicate | None:
     if op == "<=>":
-        return _same(column, literal)
+        return _null_safe_equal(column, literal)
     if literal.value is None:
         return NULL
     value = value_of(literal, column.type)
     if value is None or (isinstance(value, bool) and op not in ("=", "<>")):
         return None
-    if isinstance(value, Beyond):
-        return _if_not_null(column, op in (("<>", "<", "<=") if value is Beyond.ABOVE else ("<>", ">", ">=")))
+    if isinstance(value, OutOfRange):
+        return _if_not_null(column, op in (("<>", "<", "<=") if value is OutOfRange.ABOVE else ("<>", ">", ">=")))
     if isinstance(value, bool):
         return Compare(column.name, "=", value == (op == "="))
     return Compare(column.name, op, value)
 
 
-def _same(column: Column, literal: Literal) -> Predicate | None:
-    """`<=>` is never NULL: of a NULL row it is FALSE, unless the literal is NULL."""
+def _null_safe_equal(column: Column, literal: Literal) -> Predicate | None:
+    """Parse `<=>`, which is never NULL: for a NULL of the column it is FALSE, unless the literal is NULL."""
     if literal.value is None:
         return IsNull(column.name)
     equal = _compare(column, "=", literal)
@@ -202,7 +204,7 @@ def _same(column: Column, literal: Literal) -> Predicate | None:
 
 
 def _if_not_null(column: Column, value: bool) -> Predicate:
-    """The value for every key of the column but NULL, of which it is NULL."""
+    """Return a node that is `value` for every key of the column but NULL, and NULL for NULL."""
     return Or((IsNull(column.name, negated=True), NULL)) if value else And((IsNull(column.name), NULL))
 
 
@@ -219,7 +221,7 @@ def _in(column: Column, literals: Sequence[Literal]) -> Predicate | None:
         value = value_of(literal, column.type)
         if value is None:
             return None
-        if not isinstance(value, Beyond):
+        if not isinstance(value, OutOfRange):
             values[value] = None
     with_null = any(literal.value is None for literal in literals)
     if not values:
@@ -229,7 +231,7 @@ def _in(column: Column, literals: Sequence[Literal]) -> Predicate | None:
 
 
 def _like(column: Column, pattern: Literal) -> Predicate | None:
-    """LIKE 'text' and LIKE 'text%' on text; other patterns are Spark's."""
+    """Parse LIKE 'text' and LIKE 'text%' over a string column; other patterns are left to Spark."""
     if pattern.value is None:
         return NULL
     form = re.fullmatch(r"([^%_]*)(%?)", value) if isinstance(value := value_of(pattern, column.type), str) else None

@@ -1,7 +1,7 @@
-"""The literals whose value is the same in every session, and what they are as values of a column's type.
+"""The literals whose value is the same in every session, converted to values of a column's type.
 
-Strictly an allowlist: integers, decimals without exponent, single-quoted strings without backslash, TRUE, FALSE, NULL
-and DATE 'yyyy-mm-dd' in the years where all calendars agree. Of any other literal only Spark knows the value.
+This is an allowlist: integers, decimals without an exponent, single-quoted strings without a backslash, TRUE, FALSE,
+NULL, and DATE 'yyyy-mm-dd' from 1583 on, where all calendars agree. The value of any other literal is left to Spark.
 """
 
 from __future__ import annotations
@@ -23,26 +23,29 @@ _CONSTANTS: dict[str, bool | None] = {"TRUE": True, "FALSE": False, "NULL": None
 _MAX_DIGITS = 38
 _Number = TypeVar("_Number", int, Decimal)
 _WIDE = Context(prec=2 * _MAX_DIGITS)
-_FIRST_YEAR = 1583  # the Julian calendar ends in 1582
+_FIRST_YEAR = 1583  # the hybrid calendar of older writers changes from Julian to Gregorian in 1582
 
 
 @dataclass(frozen=True)
 class Literal:
-    """A value with the digits that Spark reserves before the decimal point of its type (0 if it is no number)."""
+    """The value of a literal.
+
+    `digits` is how many digits Spark's decimal type for it has before the decimal point; 0 if it is not a number.
+    """
 
     value: Value | None
     digits: int = 0
 
 
-class Beyond(Enum):
-    """A number that the column's type cannot hold: less, or greater, than all of its values."""
+class OutOfRange(Enum):
+    """A number that the column's type cannot hold, because it is below or above all values of the type."""
 
     BELOW = "below"
     ABOVE = "above"
 
 
 def literal_at(tokens: Sequence[Token], at: int) -> tuple[Literal, int] | None:
-    """The literal that begins at a token, and where the next token stands; None if it is none of ours."""
+    """Return the literal that begins at a token, and the position after it; None if it is not on the allowlist."""
     minus = tokens[at].key == "-"
     first = tokens[at + minus] if at + minus < len(tokens) else None
     if first is None:
@@ -62,8 +65,8 @@ def literal_at(tokens: Sequence[Token], at: int) -> tuple[Literal, int] | None:
     return None
 
 
-def value_of(literal: Literal, column_type: str) -> Value | Beyond | None:
-    """The literal as a value of the column's type, if Spark compares the two without loss; None if only Spark knows."""
+def value_of(literal: Literal, column_type: str) -> Value | OutOfRange | None:
+    """Return the literal as a value of the column's type; None if Spark might not compare the two without loss."""
     value = literal.value
     match value:
         case bool():
@@ -94,9 +97,13 @@ def _number(text: str, minus: bool) -> Literal | None:
 
 
 def _integer(size: int, suffix: str, minus: bool) -> Literal | None:
-    """An integer literal is int, else bigint, else a decimal of its digits; out of its suffix's type, Spark refuses."""
+    """Return an integer literal with the digits of its type: int, else bigint, else a decimal of its length.
+
+    These are the digits of the decimal types that Spark widens int and bigint to:
+    https://github.com/apache/spark/blob/v4.0.0/sql/api/src/main/scala/org/apache/spark/sql/types/DecimalType.scala
+    """
     if suffix and size >= 1 << (_SUFFIX_BITS[suffix] - 1):
-        return None
+        return None  # Spark raises if the literal does not fit the type of its suffix
     digits = 20 if suffix == "L" or size >= 1 << 31 else 10
     digits = digits if size < 1 << 63 else len(str(size))
     return Literal(-size if minus else size, digits) if digits <= _MAX_DIGITS else None
@@ -108,20 +115,23 @@ def _date(text: str) -> Literal | None:
     try:
         day = date.fromisoformat(text[1:-1])
     except ValueError:
-        return None  # no such day: Spark refuses the text, or will say what it means
+        return None  # no day of the calendar: Spark raises, or decides what the text means
     return Literal(day) if day.year >= _FIRST_YEAR else None
 
 
-def _integer_in(value: int, bits: int) -> int | Beyond | None:
-    """Beyond bigint the literal is a decimal, and Spark (to 4.3) finds `big < 9223372036854775808` TRUE of NULL too."""
+def _integer_in(value: int, bits: int) -> int | OutOfRange | None:
+    """Return an integer as a value of an integer type of this width; None if it does not fit bigint."""
     if not -(1 << 63) <= value < 1 << 63:
-        return None
+        return None  # then the literal is a decimal, and Spark (to 4.3) has `big < 9223372036854775808` TRUE for NULL
     limit = 1 << (bits - 1)
     return _within(value, -limit, limit - 1)
 
 
-def _decimal(literal: Literal, column_type: str) -> Decimal | Beyond | None:
-    """As Spark widens the two types to one; where that has not room for the digits of both, it may lose some."""
+def _decimal(literal: Literal, column_type: str) -> Decimal | OutOfRange | None:
+    """Return a number as a value of a decimal type; None if comparing the two may lose digits.
+
+    Spark compares them in a common decimal type, and rounds if its 38 digits do not suffice for both.
+    """
     form = re.fullmatch(r"decimal\(([0-9]+), ?([0-9]+)\)", column_type)
     if form is None:
         return None
@@ -133,7 +143,7 @@ def _decimal(literal: Literal, column_type: str) -> Decimal | Beyond | None:
     return _within(value.quantize(Decimal(1).scaleb(-scale), context=_WIDE), -largest, largest)
 
 
-def _within(value: _Number, lowest: _Number, highest: _Number) -> _Number | Beyond:
+def _within(value: _Number, lowest: _Number, highest: _Number) -> _Number | OutOfRange:
     if value < lowest:
-        return Beyond.BELOW
-    return Beyond.ABOVE if value > highest else value
+        return OutOfRange.BELOW
+    return OutOfRange.ABOVE if value > highest else value

@@ -1,4 +1,4 @@
-"""Leaves over keys: which keys match, and between which bounds all matching keys lie. Pure Arrow and numpy."""
+"""Evaluation of leaves over arrays of keys, and bounds of the keys that a leaf can match, in Arrow and numpy."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _SURROGATES = range(0xD800, 0xE000)
 
 @dataclass(frozen=True)
 class Interval:
-    """No key outside [low, high] can match (None: no bound on that side), and NULL only if `nulls`.
+    """Bounds of the keys that a leaf can match: from `low` to `high`, inclusive, and NULL only if `nulls`.
 
-    Where `points` is not None, no other key than these can match: they are sorted, and () where only NULL can.
-    Bounds are values of the column's type. Texts are in the order of their UTF-8 bytes, which is that of Python's
-    strings, and of the statistics of Parquet.
+    None is no bound on that side. If `points` is not None, only these keys can match; they are sorted, and empty if
+    only NULL can. Bounds are values of the column's type. Strings are in the order of their UTF-8 bytes, which is also
+    the order of Python's strings and of Parquet's statistics.
     """
 
     low: Value | None = None
@@ -42,10 +42,10 @@ ANY_KEY = Interval(nulls=True)
 
 
 def matches(leaf: Leaf, keys: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
-    """Of n keys, NULL among them, a flag each: whether the leaf is TRUE of it (not FALSE, and not NULL).
+    """Return for each of n keys, which may be NULL, whether the leaf is TRUE for it (neither FALSE nor NULL).
 
-    Keys have the column's Arrow type (`key_values.arrow_type`), and the values of the leaf fit it: `parse` and the
-    optimizer rule make no others. Raises ArrowInvalid for one that does not.
+    The keys have the column's Arrow type (`key_values.arrow_type`). The values of the leaf must fit that type, as those
+    from `parse` and from the optimizer rule do; ArrowInvalid is raised for a value that does not.
     """
     match leaf:
         case IsNull(_, negated):
@@ -62,7 +62,7 @@ def matches(leaf: Leaf, keys: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
 
 
 def interval(leaf: Predicate) -> Interval:
-    """The bounds of the keys that can match: ANY_KEY for a SparkLeaf, and for what is no leaf."""
+    """Return bounds of the keys that can match; ANY_KEY for a SparkLeaf, and for a node that is not a leaf."""
     match leaf:
         case IsNull(_, negated):
             return Interval() if negated else Interval(nulls=True, points=())
@@ -82,7 +82,7 @@ def interval(leaf: Predicate) -> Interval:
 
 
 def _after(prefix: str) -> str | None:
-    """The least text that is greater than all that begin with the prefix; None if there is none."""
+    """Return the least string that is greater than every string with this prefix; None if there is none."""
     kept = prefix.rstrip(chr(_LAST_CHARACTER))
     if not kept:
         return None

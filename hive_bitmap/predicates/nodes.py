@@ -1,8 +1,9 @@
-"""What a predicate is: a small tree whose every node means *the rows where it is TRUE*.
+"""The nodes of a predicate: a small tree in which each node stands for *the rows where it is TRUE*.
 
-There is no NOT: the parser pushes it to the leaves with SQL's three-valued logic, so AND is intersection and OR is
-union, and no set of rows is ever complemented with its NULLs inside. Constant(None) is SQL's NULL: never TRUE, and
-still never TRUE when negated. A leaf touches one column; Unknown is what nobody but Spark can tell, row by row.
+There is no NOT: the parser pushes it down to the leaves by SQL's three-valued logic. So AND is intersection, OR is
+union, and no set of rows is complemented, which would add the rows where the condition is NULL. Constant(None) is SQL's
+NULL: never TRUE, and still never TRUE when negated. A leaf tests one column. Unknown is a condition that only Spark can
+evaluate, row by row.
 """
 
 from __future__ import annotations
@@ -12,33 +13,33 @@ from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 
-Value = bool | int | str | Decimal | date  # of the column's type; a Decimal has its scale
+Value = bool | int | str | Decimal | date  # a value of the column's type; a Decimal has the column's scale
 
 
 @dataclass(frozen=True)
 class And:
-    """The rows of every child."""
+    """The rows that are in every child."""
 
     children: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True)
 class Or:
-    """The rows of any child."""
+    """The rows that are in any child."""
 
     children: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True)
 class Constant:
-    """TRUE: all rows. FALSE and None (SQL's NULL): no row."""
+    """All rows if TRUE; no row if FALSE or None (SQL's NULL)."""
 
     value: bool | None
 
 
 @dataclass(frozen=True)
 class Unknown:
-    """A part that is not understood, for this reason: all rows may match."""
+    """A condition that is not understood, and the reason: any row may match."""
 
     text: str
     reason: str
@@ -46,10 +47,10 @@ class Unknown:
 
 @dataclass(frozen=True)
 class SparkLeaf:
-    """A deterministic condition on one column whose meaning only Spark knows, to be asked over its distinct keys.
+    """A deterministic condition on one column that Spark evaluates over the distinct keys of the column.
 
-    NULL is a key to be asked about like the others. If Spark raises, or answers with anything but a boolean, all rows
-    may match. `text` is the source, without the table's name before the column's.
+    NULL is one of the keys. If Spark raises, or the result is not a boolean, any row may match. `text` is the source in
+    SQL, without the table's name before the column's.
     """
 
     text: str
@@ -58,7 +59,7 @@ class SparkLeaf:
 
 @dataclass(frozen=True)
 class Compare:
-    """`column op value`; op is one of = <> < <= > >=, and the value lies in the range of the column's type."""
+    """`column op value`, where `op` is one of = <> < <= > >= and the value is in the range of the column's type."""
 
     column: str
     op: str
@@ -67,7 +68,10 @@ class Compare:
 
 @dataclass(frozen=True)
 class In:
-    """The column is (negated: is not NULL and is not) one of the values; they are not NULL and not repeated."""
+    """The column is one of the values; if `negated`, it is neither NULL nor one of them.
+
+    The values are distinct, and none of them is NULL.
+    """
 
     column: str
     values: tuple[Value, ...]
@@ -76,7 +80,7 @@ class In:
 
 @dataclass(frozen=True)
 class IsNull:
-    """The column is (negated: is not) NULL."""
+    """The column is NULL; if `negated`, it is not."""
 
     column: str
     negated: bool = False
@@ -84,7 +88,7 @@ class IsNull:
 
 @dataclass(frozen=True)
 class Prefix:
-    """The text begins (negated: is not NULL and does not begin) with the prefix."""
+    """The string column starts with the prefix; if `negated`, it is not NULL and does not."""
 
     column: str
     prefix: str
@@ -95,11 +99,11 @@ Leaf = Compare | In | IsNull | Prefix
 Predicate = And | Or | Constant | Unknown | SparkLeaf | Leaf
 
 TRUE, FALSE, NULL = Constant(True), Constant(False), Constant(None)
-OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+_NEGATED_OP = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
 def conjunction(children: Iterable[Predicate]) -> Predicate:
-    """AND of the children: flat, without constants and repetitions; one child stands for itself.
+    """Return AND of the children, flattened, without constants and duplicates; a single child is returned as it is.
 
     >>> conjunction([Compare("a", "=", 1), Constant(True)])
     Compare(column='a', op='=', value=1)
@@ -108,14 +112,14 @@ def conjunction(children: Iterable[Predicate]) -> Predicate:
     never = [part for part in parts if part in (FALSE, NULL)]
     if never:
         return FALSE if FALSE in never else NULL
-    # a comparison is never TRUE of NULL, so IS NOT NULL beside it says nothing
+    # these leaves are null-rejecting, so IS NOT NULL beside one of them is redundant
     not_null = {part.column for part in parts if isinstance(part, (Compare, In, Prefix))}
     kept = [p for p in parts if p != TRUE and not (isinstance(p, IsNull) and p.negated and p.column in not_null)]
-    return _one(And, dict.fromkeys(kept), TRUE)
+    return _combined(And, dict.fromkeys(kept), TRUE)
 
 
 def disjunction(children: Iterable[Predicate]) -> Predicate:
-    """OR of the children: flat, without constants and repetitions, equalities of a column gathered into one In.
+    """Return OR of the children, flattened, without constants and duplicates, and with one In for equalities.
 
     >>> disjunction([Compare("a", "=", 1), Compare("a", "=", 2)])
     In(column='a', values=(1, 2), negated=False)
@@ -123,14 +127,17 @@ def disjunction(children: Iterable[Predicate]) -> Predicate:
     parts = list(_flat(Or, children))
     if TRUE in parts:
         return TRUE
-    kept = dict.fromkeys(_gathered(part for part in parts if part not in (FALSE, NULL)))
+    kept = dict.fromkeys(_merged_equalities(part for part in parts if part not in (FALSE, NULL)))
     if any(isinstance(part, IsNull) and part.negated and replace(part, negated=False) in kept for part in kept):
         return TRUE
-    return _one(Or, kept, NULL if NULL in parts else FALSE)
+    return _combined(Or, kept, NULL if NULL in parts else FALSE)
 
 
 def negate(predicate: Predicate) -> Predicate:
-    """NOT, pushed down to the leaves; right only for a tree that is exact in three-valued logic, before folding."""
+    """Return NOT of a predicate, pushed down to the leaves.
+
+    The predicate must be exact in three-valued logic; `simplify` keeps only the rows where it is TRUE, so negate first.
+    """
     match predicate:
         case And(children):
             return Or(tuple(negate(child) for child in children))
@@ -141,7 +148,7 @@ def negate(predicate: Predicate) -> Predicate:
         case Compare(column, "=", bool() as value):
             return Compare(column, "=", not value)
         case Compare(column, op, value):
-            return Compare(column, OPPOSITE[op], value)
+            return Compare(column, _NEGATED_OP[op], value)
         case Unknown(text, _) | SparkLeaf(text, _):
             return replace(predicate, text=f"NOT ({text})")
         case _:
@@ -149,7 +156,7 @@ def negate(predicate: Predicate) -> Predicate:
 
 
 def simplify(predicate: Predicate) -> Predicate:
-    """The same rows by a smaller tree; what `parse` returns is already simple."""
+    """Return a smaller tree that is TRUE for the same rows; the result of `parse` is already simplified."""
     match predicate:
         case And(children):
             return conjunction(simplify(child) for child in children)
@@ -160,7 +167,7 @@ def simplify(predicate: Predicate) -> Predicate:
 
 
 def leaves_of(predicate: Predicate) -> Iterator[Leaf | SparkLeaf | Unknown | Constant]:
-    """The leaves, from left to right, repetitions included."""
+    """Yield the leaves from left to right, duplicates included."""
     waiting = [predicate]
     while waiting:
         node = waiting.pop()
@@ -171,27 +178,27 @@ def leaves_of(predicate: Predicate) -> Iterator[Leaf | SparkLeaf | Unknown | Con
 
 
 def columns_of(predicate: Predicate) -> set[str]:
-    """The names of the columns that the leaves test; those inside Unknown are not known."""
+    """Return the names of the columns that the leaves test, except those in Unknown, which are not known."""
     return {leaf.column for leaf in leaves_of(predicate) if not isinstance(leaf, (Unknown, Constant))}
 
 
 def only_column(predicate: Predicate) -> str | None:
-    """The one column, in lower case, that every leaf tests; None where there are several, or leaves without one."""
+    """Return the one column, in lower case, that every leaf tests; None if there are more, or a leaf tests none."""
     columns = {None if isinstance(leaf, (Unknown, Constant)) else leaf.column.lower() for leaf in leaves_of(predicate)}
     return columns.pop() if len(columns) == 1 else None
 
 
 def by_column(kind: type[And] | type[Or], children: Sequence[Predicate]) -> list[Predicate]:
-    """The children of one AND or OR with those of one column put together, so that its index is looked up once."""
-    alone: dict[str, list[Predicate]] = {}
-    mixed: list[Predicate] = []
+    """Combine the children of one AND or OR that test the same column alone, so that its index is looked up once."""
+    single: dict[str, list[Predicate]] = {}
+    others: list[Predicate] = []
     for child in children:
         column = only_column(child)
         if column is None:
-            mixed.append(child)
+            others.append(child)
         else:
-            alone.setdefault(column, []).append(child)
-    return [kind(tuple(nodes)) if len(nodes) > 1 else nodes[0] for nodes in alone.values()] + mixed
+            single.setdefault(column, []).append(child)
+    return [kind(tuple(nodes)) if len(nodes) > 1 else nodes[0] for nodes in single.values()] + others
 
 
 def _flat(kind: type[And] | type[Or], children: Iterable[Predicate]) -> Iterator[Predicate]:
@@ -202,28 +209,30 @@ def _flat(kind: type[And] | type[Or], children: Iterable[Predicate]) -> Iterator
             yield child
 
 
-def _one(kind: type[And] | type[Or], parts: Iterable[Predicate], empty: Constant) -> Predicate:
+def _combined(kind: type[And] | type[Or], parts: Iterable[Predicate], empty: Constant) -> Predicate:
     children = tuple(parts)
     if len(children) < 2:
         return children[0] if children else empty
     return kind(children)
 
 
-def _gathered(parts: Iterable[Predicate]) -> list[Predicate]:
-    """The parts with the values of each column's equalities put together, at the place of the first of them."""
+def _merged_equalities(parts: Iterable[Predicate]) -> list[Predicate]:
+    """Merge the equalities of each column into one node, in the place of the first of them."""
     others: dict[Predicate | str, Predicate] = {}
     values: dict[str, dict[Value, None]] = {}
     for part in parts:
-        found = _equal_to(part)
-        if found is None:
+        equality = _equal_to(part)
+        if equality is None:
             others[part] = part
         else:
-            others.setdefault(found[0], part)
-            values.setdefault(found[0], {}).update(dict.fromkeys(found[1]))
+            column, equal = equality
+            others.setdefault(column, part)
+            values.setdefault(column, {}).update(dict.fromkeys(equal))
     return [_equality(key, tuple(values[key])) if isinstance(key, str) else part for key, part in others.items()]
 
 
 def _equal_to(part: Predicate) -> tuple[str, Sequence[Value]] | None:
+    """Return the column and the values of `column = value` or `column IN values`; None for any other node."""
     match part:
         case Compare(column, "=", value):
             return column, (value,)

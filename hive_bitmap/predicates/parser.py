@@ -1,7 +1,7 @@
-"""Predicates from SQL text, in Spark's words, without Spark.
+"""Parsing of predicates from SQL text in Spark's dialect, without Spark.
 
-The boolean structure (AND, OR, NOT, parentheses) is cut by precedence over the tokens, each leaf keeps its exact
-source; what a leaf means is decided in `leaves`. The nodes, and the functions over them, are to be had from here.
+This module parses the boolean structure (AND, OR, NOT, parentheses) of the token stream by precedence. Each leaf keeps
+its exact source, and `leaves` decides what it means. The nodes and the functions over them are exported here as well.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from hive_bitmap.predicates.nodes import (
     negate,
     simplify,
 )
-from hive_bitmap.predicates.rendering import to_sql
 from hive_bitmap.predicates.spark_conditions import require_characters
 from hive_bitmap.predicates.tokens import Token, tokenize
 
@@ -61,19 +60,18 @@ __all__ = [
     "matches",
     "parse",
     "simplify",
-    "to_sql",
 ]
 
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
 _QUERIES = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "MAP", "REDUCE")
-_DEEPEST = 25  # alternations of AND and OR; deeper trees would not survive recursion, hashing and pickling
+_MAX_DEPTH = 25  # alternations of AND and OR; recursion, hashing and pickling would fail on much deeper trees
 
 
 def parse(text: str, columns: Sequence[Column], table: str | None = None) -> Predicate:
-    """The rows where a condition is TRUE, simplified; `table` may stand before the columns' names.
+    """Parse a condition to a simplified tree that stands for the rows where the condition is TRUE.
 
-    Raises InvalidPredicate, with line, column and reason, where the text cannot be cut into leaves.
-    What is not understood becomes Unknown or SparkLeaf.
+    `table` is the name or alias that may stand before the columns' names. A part that is not understood becomes Unknown
+    or SparkLeaf. Raises InvalidPredicate, with line, column and reason, if the text cannot be split into leaves.
 
     >>> parse("NOT (a < 3 OR b LIKE 'x%')", [Column("a", "int"), Column("b", "string")])
     And(children=(Compare(column='a', op='>=', value=3), Prefix(column='b', prefix='x', negated=True)))
@@ -89,19 +87,19 @@ def parse(text: str, columns: Sequence[Column], table: str | None = None) -> Pre
         return Unknown(text, f"{text[tokens[-1].start :][:2]!r} may be read in several ways")
     if names.hides_structure(tokens):
         return Unknown(text, "a column is named like a keyword")
-    return _Splitter(text, tokens, names, closers(text, tokens)).split()
+    return _Splitter(text, tokens, names, _bracket_pairs(text, tokens)).split()
 
 
 @dataclass
 class _Group:
-    """An open parenthesis: OR of ANDs, as far as they are read."""
+    """An open parenthesis: an OR of ANDs, as far as they have been read."""
 
     negated: bool
     start: int
     alternatives: list[list[Predicate]] = field(default_factory=lambda: [[]])
 
     def closed(self) -> Predicate:
-        """The group as one node; under NOT, the leaves are negated already and AND and OR change places."""
+        """Return the group as one node. Under NOT its leaves are already negated, and AND and OR are swapped."""
         outer, inner = (conjunction, disjunction) if self.negated else (disjunction, conjunction)
         return outer(inner(parts) for parts in self.alternatives)
 
@@ -111,10 +109,13 @@ class _Splitter:
     text: str
     tokens: list[Token]
     names: Names
-    closers: dict[int, int]  # opening bracket -> its closing one
+    pairs: dict[int, int]  # position of each opening bracket -> position of its closing bracket
 
     def split(self) -> Predicate:
-        """The whole text as one node; with a list of open groups, for a thousand parentheses are no reason to fail."""
+        """Return the whole text as one node.
+
+        Open groups are kept in a list, not on the call stack, so that a thousand nested parentheses can be parsed.
+        """
         groups = [_Group(False, 0)]
         at = 0
         while True:
@@ -144,21 +145,21 @@ class _Splitter:
         return at, negated
 
     def _opens_group(self, at: int) -> bool:
-        """Whether a condition stands in these parentheses, and not an operand, a row or a subquery."""
+        """Return whether the parenthesis encloses a condition, and not an operand, a row value or a subquery."""
         if self._key(at) != "(" or self._key(at + 1) in (")", *_QUERIES):
             return False
-        close = self.closers[at]
+        close = self.pairs[at]
         if close + 1 < len(self.tokens) and self._key(close + 1) not in ("AND", "OR", ")"):
             return False
         inside = at + 1
         while inside < close:
             if self._key(inside) == ",":
                 return False
-            inside = self.closers.get(inside, inside) + 1
+            inside = self.pairs.get(inside, inside) + 1
         return True
 
     def _leaf_end(self, at: int) -> int:
-        """Where the leaf that begins here ends: at AND, OR or ), but not those of BETWEEN, CASE or brackets."""
+        """Return where a leaf ends: at the next AND, OR or ) that does not belong to BETWEEN, CASE or a bracket."""
         start, cases, betweens = at, 0, 0
         if self._key(at) in ("AND", "OR") and self._key(at + 1) == "(":
             at += 1  # the functions and(..) and or(..)
@@ -173,12 +174,12 @@ class _Splitter:
                 betweens -= 1
             elif not cases and key in ("AND", "OR"):
                 break
-            at = self.closers.get(at, at) + 1
+            at = self.pairs.get(at, at) + 1
         if at == start:
-            raise self._dangling(at)
+            raise self._missing_condition(at)
         return at
 
-    def _dangling(self, at: int) -> InvalidPredicate:
+    def _missing_condition(self, at: int) -> InvalidPredicate:
         here, offset = "the end", len(self.text)
         if at < len(self.tokens):
             here, offset = self.tokens[at].text, self.tokens[at].start
@@ -190,18 +191,21 @@ class _Splitter:
         return simplify(negate(node) if negated else node)
 
     def _close(self, groups: list[_Group], at: int) -> None:
-        deep = len(groups) > _DEEPEST
+        deep = len(groups) > _MAX_DEPTH
         group = groups.pop()
         node = group.closed()
-        if deep and _depth(node) > _DEEPEST:
+        if deep and _depth(node) > _MAX_DEPTH:
             text = self.text[self.tokens[group.start].start : self.tokens[at].end]
             node = Unknown(f"NOT {text}" if group.negated else text, "nested too deep")
         groups[-1].alternatives[-1].append(node)
 
 
-def closers(text: str, tokens: Sequence[Token]) -> dict[int, int]:
-    """The closing bracket of each opening one; raises InvalidPredicate where they do not match."""
-    closers: dict[int, int] = {}
+def _bracket_pairs(text: str, tokens: Sequence[Token]) -> dict[int, int]:
+    """Map the position of each opening bracket to that of its closing bracket.
+
+    Raises InvalidPredicate if brackets do not match.
+    """
+    pairs: dict[int, int] = {}
     opened: list[int] = []
     for at, token in enumerate(tokens):
         if token.key in _BRACKETS.values() and token.key:
@@ -209,10 +213,10 @@ def closers(text: str, tokens: Sequence[Token]) -> dict[int, int]:
         elif token.key in _BRACKETS:
             if not opened or tokens[opened[-1]].key != _BRACKETS[token.key]:
                 raise InvalidPredicate.at(text, token.start, f"this {token.key} closes nothing")
-            closers[opened.pop()] = at
+            pairs[opened.pop()] = at
     if opened:
         raise InvalidPredicate.at(text, tokens[opened[-1]].start, f"this {tokens[opened[-1]].key} is not closed")
-    return closers
+    return pairs
 
 
 def _depth(predicate: Predicate) -> int:

@@ -1,4 +1,4 @@
-"""Conditions that users type, as Spark understands them."""
+"""Conditions given by users as text, for Spark to parse."""
 
 from __future__ import annotations
 
@@ -12,21 +12,24 @@ if TYPE_CHECKING:
 
 
 def satisfying(frame: DataFrame, condition: str) -> DataFrame:
-    """The rows of which an SQL condition is true.
+    """Return the rows of a DataFrame that satisfy an SQL condition.
 
-    `where` by itself would take the last word of `k = 1 AND` for the name of a condition. Raises ParseException for
-    what does not parse, which may speak of the brackets, and InvalidPredicate for what is no text.
+    The condition is put in parentheses, because `where` would read the last word of `k = 1 AND` as an alias. Raises
+    ParseException, whose message may show the parentheses, and InvalidPredicate for text that is not valid Unicode.
     """
     require_characters(condition)
     return frame.where(bracketed(condition))
 
 
 def require_characters(text: str) -> None:
-    """Raise InvalidPredicate for half a surrogate pair: Python makes it of bytes that are no UTF-8, and Java fails."""
+    """Raise InvalidPredicate for an unpaired surrogate.
+
+    Python decodes an argument that is not UTF-8 to such characters (`surrogateescape`), and Java cannot encode them.
+    """
     if surrogate := re.search("[\ud800-\udfff]", text):
         raise InvalidPredicate.at(text, surrogate.start(), "half a surrogate pair is no character")
 
 
 def bracketed(condition: str) -> str:
-    """A condition in brackets, which a comment at its end must not take in."""
+    """Return a condition in parentheses; a line break keeps a comment at its end from hiding the closing one."""
     return f"({condition}\n)" if "--" in condition else f"({condition})"

@@ -1,10 +1,10 @@
-"""The words of a predicate, cut where Spark cuts them.
+"""The token stream of a predicate, split by the rules of Spark's lexer.
 
 The rules are those of
 https://github.com/apache/spark/blob/v4.0.0/sql/api/src/main/antlr4/org/apache/spark/sql/catalyst/parser/SqlBaseLexer.g4.
-A general SQL tokenizer is not used, because where it differs the boolean structure goes wrong: `show = 1 AND b = 2`
-(a statement word), `-- x \\` with a continued line, `a !> 5`.
-What the session's settings or Spark's version may cut otherwise ends the list with one token of kind `odd`.
+A general SQL tokenizer is not used, because it differs in ways that change the boolean structure: `show = 1 AND b = 2`
+(SHOW as the begin of a statement), `-- x \\` (a comment that goes on in the next line), `a !> 5`.
+Where the session's settings or the version of Spark decide how to split, the stream ends with a token of kind `odd`.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ _TOKEN = re.compile(
 
 
 class Token(NamedTuple):
-    """A piece of the text: kind is word, name (backquoted, or after a dot), number, string, raw, symbol or odd."""
+    """A token; `kind` is word, name (in backquotes, or after a dot), number, string, raw, symbol or odd."""
 
     kind: str
     text: str
     start: int
-    key: str  # a word or symbol in upper case; empty for the rest, so that 'AND' in quotes is never an AND
+    key: str  # a word or symbol in upper case; empty for other kinds, so that 'AND' in quotes is not an AND
 
     @property
     def end(self) -> int:
-        """The offset behind the last character."""
+        """The offset after the last character."""
         return self.start + len(self.text)
 
 
 def tokenize(text: str) -> list[Token]:
-    """The tokens without space and comments; raises InvalidPredicate at a quote that is not closed.
+    """Return the tokens, without white space and comments; raises InvalidPredicate if a quote is not closed.
 
     >>> [token.text for token in tokenize("a<=-1 AND `b c`")]
     ['a', '<=', '-', '1', 'AND', '`b c`']
@@ -66,5 +66,5 @@ def tokenize(text: str) -> list[Token]:
 def _token(found: re.Match[str], before: list[Token]) -> Token:
     kind, text = str(found.lastgroup), found.group()
     if kind == "word" and before and before[-1].key == ".":
-        kind = "name"  # `s.end`: what follows a dot is no keyword
+        kind = "name"  # a word after a dot is no keyword: `s.end`
     return Token(kind, text, found.start(), text.upper() if kind in ("word", "symbol") else "")

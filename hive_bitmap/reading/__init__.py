@@ -1,6 +1,6 @@
-"""What a plan gives: the rows that it keeps as a DataFrame, or their offsets for readers of compact indexes.
+"""Execution of a plan: the selected rows as a DataFrame, or their offsets for readers of compact indexes.
 
-`scan` and `result_file` have the entry points. A task compares the file that it opens with the one of the plan.
+`scan` and `result_file` have the entry points. Each task compares the file that it opens with the one that was planned.
 """
 
 __all__ = ["offsets", "read_task", "result_file", "scan"]

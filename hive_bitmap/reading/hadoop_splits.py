@@ -1,7 +1,7 @@
-"""Spark's own reader over some splits of a table: what the others hold is not read, what these hold is as Spark has it.
+"""Pruning of Hadoop's splits in a plan of Spark's: splits that no selected block touches are not read.
 
-For tables that only Spark reads, in sessions with a JVM at hand. The partitions of the physical plan, which are the
-splits of Hadoop, are dropped where no selected block touches them (Spark's `PartitionPruningRDD`).
+It serves tables that only Spark reads, in sessions with a JVM. The partitions of the physical plan are Hadoop's splits,
+and Spark's `PartitionPruningRDD` drops some of them; Spark's own reader reads the others.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
-MOST_SPLITS = 5000  # asking the JVM for one takes a millisecond or two
-NEARLY_ALL = 0.9  # of the bytes: then choosing costs more than it saves
+MOST_SPLITS = 5000  # in a plan that is pruned; the JVM takes a millisecond or two to describe a split
+NEARLY_ALL = 0.9  # share of the bytes; if more would be kept, pruning costs more than it saves
 
 
 @dataclass(frozen=True)
 class Split:
-    """A stretch of a file, in bytes."""
+    """A byte range of a file."""
 
     path: str
     start: int
@@ -36,21 +36,25 @@ class Split:
 
 @dataclass(frozen=True)
 class Ranges:
-    """The selected blocks of a file."""
+    """The byte ranges of the selected blocks of a file: arrays with an item for each block."""
 
     start: Longs
     end: Longs
 
     def touch(self, split: Split) -> bool:
-        """Whether a unit of any block may be the split's; a line that starts at the end of a split is."""
+        """Return whether a record of one of the blocks may belong to the split.
+
+        A line that starts at the first byte after a split still belongs to it, as `next` in Hadoop's reader shows:
+        https://github.com/apache/hadoop/blob/trunk/hadoop-mapreduce-project/hadoop-mapreduce-client/hadoop-mapreduce-client-core/src/main/java/org/apache/hadoop/mapred/LineRecordReader.java
+        """
         return bool(np.any((self.start <= split.start + split.length) & (self.end >= split.start)))
 
 
-def pruned(spark: SparkSession, frame: DataFrame, work: LookupResults, *, always: bool) -> DataFrame | None:
-    """The rows of `frame`, a narrow query over the table, of the splits that may hold selected rows.
+def pruned(spark: SparkSession, frame: DataFrame, results: LookupResults, *, always: bool) -> DataFrame | None:
+    """Return `frame`, a query over the table without a shuffle, restricted to splits that may hold selected rows.
 
-    Splits of files that no lookup knows are kept. None where the plan has other partitions than splits, has too many,
-    or, unless it is to be `always`, where nearly all of their bytes are kept.
+    Splits of files that were not looked up are kept. Returns None if a partition of the plan is not a split, if there
+    are more than MOST_SPLITS, or, unless `always` is set, if nearly all bytes would be kept.
     """
     from pyspark.sql import DataFrame as Frame
 
@@ -58,7 +62,7 @@ def pruned(spark: SparkSession, frame: DataFrame, work: LookupResults, *, always
     splits = _splits(physical.partitions())
     if splits is None:
         return None
-    ranges = _ranges(work)
+    ranges = _ranges(results)
     kept = [n for n, split in enumerate(splits) if split.path not in ranges or ranges[split.path].touch(split)]
     total, read = (sum(splits[n].length for n in numbers) for numbers in (range(len(splits)), kept))
     if read > NEARLY_ALL * total and not always:
@@ -72,14 +76,14 @@ def pruned(spark: SparkSession, frame: DataFrame, work: LookupResults, *, always
 
 
 def _splits(partitions: Any) -> list[Split] | None:
-    """What the partitions of a plan read; None where one is no split of a file."""
+    """Return the splits that are the partitions of a plan; None if there are too many, or one is not a split."""
     if len(partitions) > MOST_SPLITS:
         return None
     found = []
     for partition in partitions:
-        if _kind(partition) == "UnionPartition":  # of the partitions of a table
+        if _class_name(partition) == "UnionPartition":  # a partitioned table is a union of its partitions
             partition = partition.parentPartition()
-        if _kind(partition) != "HadoopPartition":
+        if _class_name(partition) != "HadoopPartition":
             return None
         path, _, place = partition.inputSplit().value().toString().rpartition(":")
         start, plus, length = place.partition("+")
@@ -89,22 +93,22 @@ def _splits(partitions: Any) -> list[Split] | None:
     return found
 
 
-def _kind(partition: Any) -> str:
+def _class_name(partition: Any) -> str:
     return str(partition.getClass().getSimpleName())
 
 
-def _ranges(work: LookupResults) -> Mapping[str, Ranges]:
-    """The selected blocks of each file that is looked up in all partitions that have it."""
+def _ranges(results: LookupResults) -> Mapping[str, Ranges]:
+    """Return the selected blocks of each file, without files that are read whole in one of the partitions with them."""
     starts: dict[str, list[Longs]] = defaultdict(list)
     ends: dict[str, list[Longs]] = defaultdict(list)
-    unknown = {file.status.path for file in work.whole}
-    for lookup, found in zip(work.lookups, work.found, strict=True):
+    unknown = {file.status.path for file in results.whole}
+    for lookup, found in zip(results.lookups, results.found, strict=True):
         unit = lookup.unit
         selected = np.flatnonzero(found.counts > 0)
         for number, path in enumerate(unit.paths):
-            mine = selected[unit.file[selected] == number]
-            starts[path].append(unit.offset[mine])
-            ends[path].append(unit.offset[mine] + unit.length[mine])
+            blocks = selected[unit.file[selected] == number]
+            starts[path].append(unit.offset[blocks])
+            ends[path].append(unit.offset[blocks] + unit.length[blocks])
         unknown |= {unit.paths[number] for number in found.damaged}
     known = starts.keys() - unknown
     return {path: Ranges(np.concatenate(starts[path]), np.concatenate(ends[path])) for path in known}

@@ -1,12 +1,12 @@
-"""The compact-index result file, as Hive 0.7 to 2.3 reads it: which offsets of which files hold selected rows.
+"""The result file of a compact index, as Hive 0.7 to 2.3 reads it: the offsets of selected rows in each file.
 
-A line a file: `path \\x01 offset (\\x02 offset)* \\n`, decimal offsets, never an empty list: readers reject it.
-Hive keeps a split when an offset lies in it, so the offset of a block is the byte by which a reader assigns that block
-to a split: the start of an ORC stripe, the first data page of a Parquet row group. Hive's reader is
+It has one line a file: `path \\x01 offset (\\x02 offset)* \\n`. Offsets are decimal, and readers reject an empty list.
+Hive keeps a split if one of the offsets lies in it. So the offset of a block is the byte by which a reader assigns the
+block to a split: the start of an ORC stripe, the first data page of a Parquet row group. Hive's reader is
 https://github.com/apache/hive/blob/rel/release-2.3.9/ql/src/java/org/apache/hadoop/hive/ql/index/HiveIndexResult.java.
 
-A reader looks a file up by the text of its path, and drops the splits of one that it does not find, without a word. So
-a path stands here as Hadoop's `Path.toString()` prints it, or nothing is written.
+The reader looks up a file by the text of its path, and silently drops all splits of a file that it does not find. So
+paths are written exactly as Hadoop's `Path.toString()` prints them, or no file is written.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ import pyarrow as pa
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.formats.text import DEFLATE, GZIP
 
-READER_LIMIT = 10 << 30  # bytes of splits that a Hive 2 reads unless hive.index.compact.query.max.size says otherwise
-_MISREAD = re.compile(r"[\x00-\x1f,{}\[\]*?\\]")  # Hive splits lines, lists and paths at these, or takes them for globs
+READER_LIMIT = 10 << 30  # bytes; Hive 2's default of hive.index.compact.query.max.size, for the splits it reads
+_MISREAD = re.compile(r"[\x00-\x1f,{}\[\]*?\\]")  # Hive splits lines, lists and paths at these, or reads them as globs
 _PRINTED = re.compile(r"(?:file:|[^/:]+://[^/]+)?(?:/[^/]+)+")  # no empty part; with an authority, except for `file:`
-_REMOVED = re.compile(r"/\.\.?(?:/|$)")  # what Hadoop takes out of a path
+_REMOVED = re.compile(r"/\.\.?(?:/|$)")  # `.` and `..`, which Hadoop resolves
 
 
 def selected_offsets(files: pa.Table, blocks: pa.Table, whole: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
-    """For each file that holds selected rows, the offsets of their blocks; `whole` gives those of files read whole.
+    """Return the offsets of the blocks with selected rows, by the path of the file.
 
-    `files` and `blocks` have the schemas of `planner`.
+    `files` and `blocks` are those of a plan; `whole` has all offsets of the files that are read whole.
     """
     paths = files["path"].to_pylist()
     offsets: dict[str, list[int]] = {}
@@ -41,13 +41,13 @@ def selected_offsets(files: pa.Table, blocks: pa.Table, whole: Mapping[str, Sequ
 
 
 def covering_offsets(files: pa.Table, blocks: pa.Table, format: str, split: int | None) -> dict[str, list[int]]:
-    """For each file that holds selected rows, offsets that every split with a part of their blocks holds.
+    """Return offsets by the path of the file, so many that each split with a part of a selected block has one of them.
 
-    For formats whose blocks are runs of smaller units, lines or parts between sync marks, of which the index does not
-    know where they lie. A reader gives a unit to a split that holds its first byte, or ends there. Splits are `split`
-    bytes or longer, but for the last of a file; so one that shares a byte with a block holds its first byte, the one
-    behind it, or one of those that lie `split` bytes apart in between. Compressed text has one block, and one split.
-    Raises Unsupported where `split` is None and matters.
+    This is for formats whose blocks consist of smaller units, which are lines or the parts between sync marks. Where
+    these units are, the index does not know. A reader assigns a unit to the split that its first byte is in, or that
+    ends there. Every split of a file but the last has at least `split` bytes. So a split that overlaps a block contains
+    the block's first byte, the byte after the block, or one of the bytes in between at intervals of `split` bytes.
+    Compressed text has a single block and a single split. Raises Unsupported if `split` is needed and None.
     """
     paths = files["path"].to_pylist()
     offsets: dict[str, list[int]] = {}
@@ -66,10 +66,10 @@ def covering_offsets(files: pa.Table, blocks: pa.Table, format: str, split: int 
 
 
 def result_file(offsets: Mapping[str, Iterable[int]], *, utf8: bool = False) -> bytes:
-    """The bytes of a result file; raises Unsupported for a path that Hive would misread.
+    """Return the bytes of a result file; raises Unsupported for a path that Hive would misread.
 
-    Hive takes the paths through the default charset of its Java, so those that are not ASCII are written only where the
-    caller knows that to be UTF-8.
+    Hive decodes the paths with the default charset of its JVM. `utf8` says that this is UTF-8; without it, paths that
+    are not ASCII raise Unsupported.
 
     >>> result_file({"file:/w/t/a b": [4, 128]})
     b'file:/w/t/a b\\x014\\x02128\\n'

@@ -1,7 +1,7 @@
-"""Inside a task: reading the selected rows of base files, after looking that they are still the files of the plan.
+"""Reading of base files in a task: their selected rows, if the files are still those that were planned.
 
-A file that changed since is read whole. One that changes while it is read, that is gone, or that only the engine could
-read now, stops the query with FileChanged: never fewer rows in silence.
+A file that changed since then is read whole. The query fails with FileChanged, rather than miss rows, if a file changes
+while it is read, no longer exists, or can only be read by Spark now.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ from hive_bitmap.selecting.select import select
 from hive_bitmap.stores import FileStatus
 from hive_bitmap.tasks.distribution import received
 
-SIDE_BY_SIDE = 8  # files of which a task waits for the store at the same time
-ROWS_TOGETHER = 100_000  # rows of them that it holds
-BlockRows = list[tuple[int, npt.NDArray[np.int64] | None]]
+SIDE_BY_SIDE = 8  # files that a task reads from a remote store at the same time
+ROWS_TOGETHER = 100_000  # rows of these files that it holds in memory
+BlockRows = list[tuple[int, npt.NDArray[np.int64] | None]]  # a block's number in its file and its rows; None for all
 
 
 @dataclass(frozen=True)
 class ReadTask:
-    """What a task reads: the selected rows of a lookup, or whole files. It travels to the task.
+    """The input of one task: a lookup whose selected rows it reads, and files that it reads whole.
 
-    `columns` are read from the files, `constants` (a table of one row) are the partition's values; `names` is the order
-    of the result. `check_only` reads nothing: it looks that the files are still those of the plan.
+    `columns` are read from the files; `constants`, a table of one row, has the partition's values. `names` are the
+    columns of the result in their order. With `check_only` the task reads no rows, and only checks that the files of
+    the lookup are still those that were planned.
     """
 
     format: str
@@ -51,21 +52,21 @@ class ReadTask:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The files that are read, or looked at."""
+        """The files that the task reads or checks."""
         looked_up = () if self.lookup is None else self.lookup.unit.paths
         return (*looked_up, *(status.path for status in self.whole))
 
 
 def read_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The body of `mapInArrow`: rows of pickled ReadTasks in, rows of the table out."""
+    """Read the rows of pickled ReadTasks; this is the function that `mapInArrow` runs."""
     for task in received(batches):
         yield from read_task(task)
 
 
 def read_task(task: ReadTask) -> Iterator[pa.RecordBatch]:
-    """The rows of a task, in the columns `names`, which still have to be asked the predicate."""
-    for read in _read(task):
-        yield _complete(task, read)
+    """Yield the rows of a task, in the columns `names`; the predicate still has to be applied to them."""
+    for batch in _read(task):
+        yield _complete(task, batch)
 
 
 def _read(task: ReadTask) -> Iterator[pa.RecordBatch]:
@@ -102,11 +103,11 @@ def _read_selected(task: ReadTask, lookup: Lookup) -> Iterator[pa.RecordBatch]:
     rows = np.bincount(lookup.unit.file, counts, len(lookup.fingerprints)).astype(np.int64)
     needed = [n for n, one in enumerate(lookup.fingerprints) if rows[n] or not _unchanged(one, listed)]
 
-    def held(number: int) -> float:
-        """The rows of a file that are held until its turn; infinite for one that is near, and so is read by itself."""
+    def rows_in_memory(number: int) -> float:
+        """Return how many rows of a file are kept until it is its turn; infinite for files to read one by one."""
         return float(rows[number]) if lookup.fingerprints[number].tagged else math.inf
 
-    for numbers in batches(needed, held, SIDE_BY_SIDE, ROWS_TOGETHER):
+    for numbers in batches(needed, rows_in_memory, SIDE_BY_SIDE, ROWS_TOGETHER):
         if len(numbers) == 1:
             yield from read(numbers[0])
         else:
@@ -115,9 +116,9 @@ def _read_selected(task: ReadTask, lookup: Lookup) -> Iterator[pa.RecordBatch]:
 
 
 def _rows_of(task: ReadTask, fingerprint: Fingerprint, wanted: BlockRows) -> Iterator[pa.RecordBatch]:
-    """Some rows of a file that is the one of the plan, before and after they are read."""
+    """Read some rows of a file, which is known to be unchanged; raises FileChanged if it changes meanwhile."""
     read = FORMATS[task.format].read_rows
-    if fingerprint.tagged:  # each request asks for this very file
+    if fingerprint.tagged:  # each request is bound to the tag, so no other check is needed
         with stores.pinned(fingerprint.status):
             yield from read(fingerprint.path, task.columns, wanted)
         return
@@ -127,14 +128,14 @@ def _rows_of(task: ReadTask, fingerprint: Fingerprint, wanted: BlockRows) -> Ite
 
 
 def _listed(fingerprints: Sequence[Fingerprint]) -> dict[str, FileStatus]:
-    """What the store says now of files whose listing tells all, where that is less to ask than each of them."""
+    """List the folders with several files that have a tag: one request a folder, in place of one for each file."""
     folders = Counter(one.path.rpartition("/")[0] for one in fingerprints if one.tagged)
     found = (stores.listing(folder).files for folder, files in folders.items() if files > 1)
     return {file.path: file for files in found for file in files}
 
 
 def _unchanged(fingerprint: Fingerprint, listed: Mapping[str, FileStatus]) -> bool:
-    """Raises FileChanged for a file that is gone."""
+    """Return whether a file is still the one that was planned; raises FileChanged if it no longer exists."""
     known = listed.get(fingerprint.path)
     if fingerprint.matches(known) if known is not None else fingerprint.confirmed():
         return True
@@ -164,7 +165,7 @@ def _read_whole(task: ReadTask, path: str) -> Iterator[pa.RecordBatch]:
 
 
 def _complete(task: ReadTask, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with the partition's values, columns in the order of the result."""
+    """Return the batch with the partition's values added, and its columns in the order of the result."""
     arrays = []
     for name in task.names:
         if name in task.constants.column_names:

@@ -1,4 +1,4 @@
-"""Writing the compact-index result file of a predicate, for readers that take file names and offsets."""
+"""Writing of the compact-index result file of a predicate, for readers that take file names and offsets."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ log = logging.getLogger(__name__)
 
 
 def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: str, *, utf8: bool = False) -> Plan:
-    """Write the result file of a predicate to `path` (a local path or a Hadoop path) and return the plan behind it.
+    """Write the result file of a predicate to `path` (a local path or a Hadoop path) and return its plan.
 
-    Every block that may hold a matching row is listed; files that no index knows as they are now are listed whole. A
-    file without a line holds no match. `utf8` allows paths that are not ASCII, for a Hive whose Java's default charset
-    is UTF-8. Where the reader might stop at its limit of bytes, the log says so. Raises what `plan` raises, and
-    Unsupported for a table whose blocks cannot be told, a path that a reader would miss, or a folder that Hive may list
-    otherwise than Spark; nothing is written then.
+    The file lists every block that may have a matching row, and all blocks of files that no index knows as they are
+    now. A base file without a line has no match. `utf8` allows paths that are not ASCII, for a Hive whose JVM has UTF-8
+    as its default charset. A warning is logged if the reader might stop at its limit of bytes. Raises the errors of
+    `plan`, and Unsupported for a table whose blocks cannot be determined, a path that the reader would not find, or a
+    folder that Hive may list differently from Spark; nothing is written then.
     """
     request = Request(table, predicate, ())
     analysed(spark, Request(table, predicate))
@@ -65,6 +65,7 @@ def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: 
 
 
 def _all_offsets(format: str, paths: Iterable[str]) -> dict[str, list[int]]:
+    """Return the offsets of all blocks that have rows, by the path of the file."""
     offsets = {}
     for path in paths:
         try:

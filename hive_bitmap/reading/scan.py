@@ -1,6 +1,7 @@
-"""The entry points of a query: `plan` says how it is answered, `scan` gives the rows, both for whatever Spark can read.
+"""The entry points of a query: `plan` tells how it would be answered, `scan` returns its rows as a DataFrame.
 
-The predicate is always asked again of the rows that come back: the index prunes, the engine decides.
+Both accept any table that Spark can read. Spark always applies the predicate to the rows that are read: the index
+prunes, the engine decides.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 log = logging.getLogger(__name__)
-UNQUOTED = "/;:@&=+$,-_.!~*'()"  # what java.net.URI leaves as it is in a path
+UNQUOTED = "/;:@&=+$,-_.!~*'()"  # characters of a path that java.net.URI does not percent-encode
 
 
 def plan(
@@ -44,11 +45,12 @@ def plan(
     count: bool = False,
     strategy: str | None = None,
 ) -> Plan:
-    """How `scan` (or, with `count`, `hive_bitmap.count`) would answer now; `str()` of it is what EXPLAIN prints.
+    """Plan how `scan` (or, with `count`, `hive_bitmap.count`) would answer now, without reading rows of the table.
 
-    `predicate` is a condition in Spark SQL, None for all rows; `columns` are those to fetch, None for all. `strategy`
-    overrides the choice by cost: `index only`, `rows`, `blocks`, `files` or `full scan`. No row of the table is read.
-    Raises NotFound for an unknown table or column and InvalidPredicate for a predicate that is not SQL.
+    `predicate` is a condition in Spark SQL, None for all rows; `columns` are those to read, None for all. `strategy`
+    overrides the choice by cost: `index only`, `rows`, `blocks`, `files` or `full scan`. `str()` of the plan is the
+    text of EXPLAIN. Raises NotFound for an unknown table or column, and InvalidPredicate for a predicate that is not
+    SQL.
     """
     request = _request(table, predicate, columns, count, strategy)
     analysed(spark, request)
@@ -63,11 +65,11 @@ def scan(
     *,
     strategy: str | None = None,
 ) -> DataFrame:
-    """`spark.table(table).where(predicate)`, of these columns, through the index where that pays.
+    """Return `spark.table(table).where(predicate)`, with these columns, read through the index if that is cheaper.
 
-    Rows, types and NULLs are Spark's own. The files are looked at again when the DataFrame runs: one that was replaced
-    in between is read whole or stops the query with FileChanged. `strategy` overrides the choice by cost where an index
-    serves the predicate. Raises what `plan` raises, and Unsupported for a strategy that cannot answer.
+    Rows, types and NULLs are those of Spark. The files are checked again when the DataFrame runs: one that was replaced
+    in between is read whole, or the query fails with FileChanged. `strategy` overrides the choice by cost if an index
+    can be used for the predicate. Raises the errors of `plan`, and Unsupported for a strategy that cannot answer.
     """
     request = replace(_request(table, predicate, columns, False, strategy), must_pay=True)
     prepared = prepare(spark, request)
@@ -76,14 +78,14 @@ def scan(
 
 
 def rows(spark: SparkSession, request: Request, prepared: Prepared) -> DataFrame:
-    """The rows of a prepared request."""
+    """Return the rows of a prepared request."""
     reading, strategy = prepared.reading, prepared.plan.strategy
     if reading is None or strategy in (FULL_SCAN, INDEX_ONLY):
         return analysed(spark, request)
     if reading.format in LAYOUTS:
-        whole = analysed(spark, request)
-        kept = _engine_splits(spark, request, reading, whole)
-        return whole if kept is None else kept
+        full_scan = analysed(spark, request)
+        pruned = _engine_splits(spark, request, reading, full_scan)
+        return full_scan if pruned is None else pruned
     frame = _read(spark, request, reading, strategy)
     if frame is not None:
         found = narrowed(frame, request, reading, request.columns or _schema(spark, request, reading).names)
@@ -93,15 +95,15 @@ def rows(spark: SparkSession, request: Request, prepared: Prepared) -> DataFrame
 
 
 def narrow(spark: SparkSession, request: Request, prepared: Prepared) -> DataFrame | None:
-    """The requested columns of every row that satisfies the predicate, and maybe of others; None where all are read.
+    """Return the requested columns of all rows that satisfy the predicate, and maybe of others; None for a full scan.
 
-    For a query that asks the predicate itself.
+    The query that uses them applies the predicate itself.
     """
     reading, strategy = prepared.reading, prepared.plan.strategy
     if reading is None or strategy in (FULL_SCAN, INDEX_ONLY):
         return None
     if reading.format in LAYOUTS and reading.resolved.base.partition_columns:
-        return None  # fixed splits would not follow what the query says of partitions
+        return None  # the splits are chosen here, so conditions of the query on partitions would not prune them
     if reading.format in LAYOUTS:
         return _engine_splits(spark, request, reading, _columns(spark.table(request.table), request))
     frame = _read(spark, request, reading, strategy)
@@ -111,35 +113,38 @@ def narrow(spark: SparkSession, request: Request, prepared: Prepared) -> DataFra
 
 
 def direct_rows(spark: SparkSession, request: Request, reading: Reading, tasks: Sequence[ReadTask]) -> DataFrame | None:
-    """What the tasks read of a table, with its own column types; None if there is nothing to read."""
+    """Return a DataFrame of the rows that the tasks read, with the table's types; None if there are no tasks."""
     from pyspark.sql.types import StructType
 
     if not tasks:
         return None
     fields = {field.name.lower(): field for field in _schema(spark, request, reading).fields}
-    if strange := [name for name in tasks[0].names if name.lower() not in fields]:
-        raise Unsupported(f"the session does not see column {strange[0]} of table {reading.resolved.base.full_name}")
+    if unseen := [name for name in tasks[0].names if name.lower() not in fields]:
+        raise Unsupported(f"the session does not see column {unseen[0]} of table {reading.resolved.base.full_name}")
     schema = StructType([fields[name.lower()] for name in tasks[0].names])
     return distribute(spark, tasks).mapInArrow(in_stores(spark, read_batches), schema)
 
 
 def narrowed(frame: DataFrame, request: Request, reading: Reading, columns: Sequence[str]) -> DataFrame | None:
-    """The predicate of the request and these columns over rows that were read; None where only the table has them."""
+    """Apply the predicate of the request to rows that were read, and select these columns.
+
+    Returns None if Spark cannot resolve them without the table itself, as with a column qualified by the database.
+    """
     from pyspark.errors import AnalysisException
 
     try:
         found = frame.alias(reading.resolved.base.name)
         if request.predicate is not None:
             found = satisfying(found, request.predicate)
-        if found.columns != list(columns):  # Spark Connect, too, analyses when it is asked for them
+        if found.columns != list(columns):  # also makes Spark Connect analyse the DataFrame here
             found = found.select(*map(quote, columns))
         return found
-    except AnalysisException:  # it names the database
+    except AnalysisException:
         return None
 
 
 def task(reading: Reading, lookup: Lookup | None, whole: Sequence[WholeFile], check_only: bool = False) -> ReadTask:
-    """A task for files of one partition."""
+    """Return a task for files of one partition: those of a lookup, or `whole` ones, or both."""
     partition = lookup.partition if lookup is not None else whole[0].partition
     names = [column.name for column in (*reading.resolved.base.columns, *reading.resolved.base.partition_columns)]
     read = {column.name for column in reading.columns} | set(reading.constants.column_names)
@@ -166,7 +171,7 @@ def _schema(spark: SparkSession, request: Request, reading: Reading) -> StructTy
 
 
 def _read(spark: SparkSession, request: Request, reading: Reading, strategy: str) -> DataFrame | None:
-    """What the plan reads, before the predicate; None for no row, or by FILES for all."""
+    """Return the rows that the plan reads, before the predicate; None for no rows, or, by FILES, for a full scan."""
     if strategy == FILES:
         return _engine_rows(spark, request, reading)
     return direct_rows(spark, request, reading, tasks_of(spark, reading))
@@ -177,20 +182,23 @@ def _columns(frame: DataFrame, request: Request) -> DataFrame:
 
 
 def tasks_of(spark: SparkSession, reading: Reading) -> list[ReadTask]:
-    """All lookups, in pieces enough for the cluster, and the files to be read whole."""
-    work = reading.results
-    pieces = -(-parallelism(spark) // max(len(work.lookups), 1))
+    """Return tasks for all lookups, split up so that each core has one, and for the files that are read whole."""
+    results = reading.results
+    pieces = -(-parallelism(spark) // max(len(results.lookups), 1))
     tasks = [
         task(reading, restrict(lookup, files.tolist()), ())
-        for lookup in work.lookups
+        for lookup in results.lookups
         for files in np.array_split(np.arange(len(lookup.unit.paths)), pieces)
         if len(files)
     ]
-    return tasks + [task(reading, None, [file]) for file in work.whole]
+    return tasks + [task(reading, None, [file]) for file in results.whole]
 
 
 def _engine_rows(spark: SparkSession, request: Request, reading: Reading) -> DataFrame | None:
-    """The table without the files that hold nothing, and tasks that look that these are still what they were."""
+    """Return Spark's own scan of the table without the files that have no selected row; None if no file is left out.
+
+    Tasks check that the files left out are still those that were planned.
+    """
     needed = {file.status.path for file in reading.results.whole}
     skipped: list[Lookup] = []
     for lookup, found in zip(reading.results.lookups, reading.results.found, strict=True):
@@ -208,23 +216,23 @@ def _engine_rows(spark: SparkSession, request: Request, reading: Reading) -> Dat
 
 
 def _engine_splits(spark: SparkSession, request: Request, reading: Reading, frame: DataFrame) -> DataFrame | None:
-    """What Spark reads for `frame`, a query of the table, of the splits that may hold selected rows.
+    """Return `frame`, a query over the table, restricted to the splits that may have selected rows.
 
-    And tasks look whether the files have changed.
+    Tasks check that the files have not changed. Returns None if the splits cannot be pruned.
     """
     from pyspark.sql import functions as f
 
-    kept = hadoop_splits.pruned(spark, frame, reading.results, always=request.strategy is not None)
-    if kept is None:
+    pruned = hadoop_splits.pruned(spark, frame, reading.results, always=request.strategy is not None)
+    if pruned is None:
         return None
     tasks = [task(reading, lookup, (), check_only=True) for lookup in reading.results.lookups]
     checks = direct_rows(spark, request, reading, tasks)
     if checks is None:
-        return kept
-    return kept.union(checks.select(*(f.lit(None).cast(c.dataType).alias(c.name) for c in frame.schema)))
+        return pruned
+    return pruned.union(checks.select(*(f.lit(None).cast(c.dataType).alias(c.name) for c in frame.schema)))
 
 
 def _uri(path: str) -> str:
-    """A path as `_metadata.file_path` shows it; one that it shows otherwise is read in vain, never missed."""
+    """Return a path as `_metadata.file_path` shows it; if it differs after all, the file is read needlessly."""
     scheme, _, rest = path.partition(":")
     return f"{scheme}:{percent(rest, safe=UNQUOTED)}"

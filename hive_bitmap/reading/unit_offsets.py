@@ -1,7 +1,7 @@
-"""Offsets for compact-index readers of formats whose blocks are runs of smaller units: lines, parts between sync marks.
+"""Offsets for compact-index readers of formats whose blocks consist of smaller units: lines, or sync-marked parts.
 
-A block may reach over several splits of a reader, so its own offset is not enough: each unit with a selected row is
-listed. That grows with the rows, so it is done in tasks.
+A block may span several splits of a reader, so its own offset does not suffice: the offset of each unit with a selected
+row is listed. Their number grows with the rows, so they are found in tasks.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class UnitTask:
-    """The selected rows of the files of a lookup, or, without one, all rows of one file; it travels to a task."""
+    """The input of one task: a lookup whose selected rows it locates, or one file all of whose rows it locates."""
 
     format: str
     lookup: Lookup | None
     answers: Answers
-    whole: str = ""
+    whole: str = ""  # path of the file, if there is no lookup
 
 
 def unit_offsets(
     spark: SparkSession, format: str, reading: Reading | None, whole: Iterable[str]
 ) -> dict[str, list[int]]:
-    """For each file that may hold selected rows, the offsets of the units that do; of the `whole` files those of all.
+    """Return the offsets of the units that may have selected rows, and of all units of the `whole` files, by path.
 
-    Raises Unsupported for a file whose units cannot be told, or that was replaced since it was planned.
+    Raises Unsupported for a file whose units cannot be determined, or that was replaced since it was planned.
     """
     tasks = [UnitTask(format, None, {}, path) for path in whole]
     if reading is not None:
@@ -51,15 +51,15 @@ def unit_offsets(
             pieces = np.array_split(needed, min(len(needed), parallelism(spark))) if len(needed) else []
             tasks += [UnitTask(format, restrict(lookup, files.tolist()), reading.answers) for files in pieces]
     offsets: dict[str, list[int]] = {}
-    for told, problem in in_tasks(spark, tasks, _offsets):
+    for found, problem in in_tasks(spark, tasks, _offsets):
         if problem:
             raise Unsupported(problem)
-        offsets.update({path: numbers.tolist() for path, numbers in told.items() if len(numbers)})
+        offsets.update({path: numbers.tolist() for path, numbers in found.items() if len(numbers)})
     return offsets
 
 
 def _offsets(task: UnitTask) -> tuple[dict[str, Longs], str]:
-    """Inside a task: the offsets of each file, or what is wrong."""
+    """Return the offsets of each file of a task, and the reason if they cannot be determined; this runs in the task."""
     try:
         return dict(_all(task) if task.lookup is None else _selected(task, task.lookup)), ""
     except Undecodable as e:

@@ -1,7 +1,7 @@
-"""The files that a predicate may concern: looked up where an index knows them as they are now, else read whole.
+"""The files that a predicate may concern: those that an index knows as they are now are looked up, others read whole.
 
-Partitions are pruned first. The files of a partition that share a shard make one unit of lookup. Pure functions: values
-in, values out, but for the shards that a lookup reads.
+Partitions are pruned first. The files of a partition that share a shard are looked up together, as one unit. The
+functions are pure, but for the shards that a lookup reads.
 """
 
 from __future__ import annotations
@@ -35,102 +35,104 @@ from hive_bitmap.selecting.lookup_units import IndexPart, Longs, Unit
 from hive_bitmap.selecting.select import LookupResult, count
 from hive_bitmap.stores import FileStatus, is_local
 
-REMOTE_READS = 16  # lookups at a time that wait for a network
+REMOTE_READS = 16  # concurrent lookups in shards that are read over a network
 FRESH, STALE, UNINDEXED = "fresh", "stale", "unindexed"
 
 
 @dataclass(frozen=True)
 class PartitionState:
-    """A partition as it is now: its name (`a=1/b=x`, "" for none), its files, and manifests by the index."""
+    """A partition as it is now; a table that is not partitioned has one, without name and values."""
 
-    name: str
-    values: tuple[str | None, ...]
+    name: str  # `a=1/b=x`
+    values: tuple[str | None, ...]  # of the partition columns
     files: tuple[FileStatus, ...]
-    manifests: Mapping[str, Manifest]
+    manifests: Mapping[str, Manifest]  # by the name of the index
 
 
 @dataclass(frozen=True)
 class Lookup:
-    """Fresh files of one partition that are looked up together. The last three have an item for each file."""
+    """Fresh files of one partition that are looked up together. The last three fields have an item for each file."""
 
-    partition: int  # its number in `LookupResults.partitions`
+    partition: int  # its position in `LookupResults.partitions`
     unit: Unit
-    predicate: Predicate  # what is left of it when the values of the partition are put in
+    predicate: Predicate  # the residual predicate once the partition's values are substituted
     fingerprints: tuple[Fingerprint, ...]
-    indirect: tuple[frozenset[str], ...]  # columns, in lower case, of which Arrow may read other values than Spark
+    indirect: tuple[frozenset[str], ...]  # lower-case names of columns that Arrow may read differently from Spark
     schema_crc: tuple[int, ...]  # of the table's columns when the file was indexed, see `definition.schema_crc`
 
 
 @dataclass(frozen=True)
 class WholeFile:
-    """A file that is read whole, for no index knows it as it is now."""
+    """A file that is read whole, because no index knows it as it is now."""
 
-    partition: int  # its number in `LookupResults.partitions`
+    partition: int  # its position in `LookupResults.partitions`
     status: FileStatus
     state: str  # STALE or UNINDEXED
-    reason: str  # why it is not indexed; may be empty
+    reason: str  # why no index can be used for it; may be empty
 
 
 @dataclass(frozen=True)
 class LookupResults:
-    """All files that a predicate may concern, before the strategy is chosen."""
+    """All files that a predicate may concern, before a strategy is chosen."""
 
     partitions: tuple[PartitionState, ...]
     lookups: tuple[Lookup, ...]
-    found: tuple[LookupResult, ...]  # found[i] is that of lookups[i]
+    found: tuple[LookupResult, ...]  # found[i] is the result of lookups[i]
     whole: tuple[WholeFile, ...]
-    deleted: int  # files that an index knows and that are gone
+    deleted: int  # how many indexed files no longer exist
 
 
 def look_up(lookup: Lookup, answers: Answers) -> LookupResult:
-    """What planning keeps of a lookup: nothing that grows with the rows."""
+    """Look up the files of one lookup; the size of the result does not depend on the number of rows."""
     return count(lookup.unit, lookup.predicate, answers)
 
 
 def choose_indexes(
     definitions: Sequence[Definition], predicate: Predicate, keys: Sequence[str] = ()
 ) -> dict[str, Definition]:
-    """The index that serves each tested column, by lower-case name: BITMAP before COMPACT, fewest columns first.
+    """Choose the index for each tested column and each grouping key; the result is by lower-case column name.
 
-    So for `keys` (lower-case names), which only BITMAP serves; one index of them all, and best of the tested columns
-    too, goes before others, for it needs no bitmaps to count them. Where no column is tested, and there are no keys,
-    the first index stands under the name "": it still knows how many rows there are.
+    A BITMAP index goes before a COMPACT one, and an index of fewer columns before one of more. `keys` are lower-case
+    names of grouping keys, which only a BITMAP index serves. An index that has all keys, and best the tested columns as
+    well, goes before all others, because it counts them without bitmaps. If there are neither tested columns nor keys,
+    the first index is returned under the name "": it still knows the number of rows.
     """
     wanted = {column.lower() for column in columns_of(predicate)}
     ordered = sorted(definitions, key=lambda d: (d.type != "BITMAP", len(d.columns), d.name))
     if predicate == TRUE and not keys:
         return {"": ordered[0]} if ordered else {}
-    holding = [({column.lower() for column in d.column_names}, d) for d in ordered]
+    with_columns = [({column.lower() for column in d.column_names}, d) for d in ordered]
     chosen: dict[str, Definition] = {}
     for together in (wanted.union(keys), set(keys)) if keys else ():
-        whole = next((d for columns, d in holding if together <= columns and d.type == "BITMAP"), None)
-        if whole is not None and not chosen:
-            chosen = dict.fromkeys(together, whole)
-    for columns, definition in holding:
+        covering = next((d for columns, d in with_columns if together <= columns and d.type == "BITMAP"), None)
+        if covering is not None and not chosen:
+            chosen = dict.fromkeys(together, covering)
+    for columns, definition in with_columns:
         served = columns & (wanted.union(keys) if definition.type == "BITMAP" else wanted)
         chosen = {**dict.fromkeys(served, definition), **chosen}
     return chosen
 
 
-def knowing(work: LookupResults, keys: Sequence[str]) -> LookupResults:
-    """The candidates, exact only in files that the indexes of these keys know."""
+def knowing(results: LookupResults, keys: Sequence[str]) -> LookupResults:
+    """Return the results with `exact` cleared for the files that the indexes of these keys do not know."""
     if not keys:
-        return work
+        return results
     found = []
-    for lookup, one in zip(work.lookups, work.found, strict=True):
+    for lookup, one in zip(results.lookups, results.found, strict=True):
         exact = one.exact.copy()
         for key in keys:
             part = lookup.unit.parts.get(key)
             exact &= lookup.unit.known(part) if part is not None else False
         found.append(replace(one, exact=exact))
-    return replace(work, found=tuple(found))
+    return replace(results, found=tuple(found))
 
 
 def residuals(predicate: Predicate, columns: Sequence[Column], values: pa.Table, answers: Answers) -> list[Predicate]:
-    """What is left of the predicate in each partition; `values` has a typed column for each partition column.
+    """Return the residual predicate of each partition: the predicate with the partition's values substituted.
 
-    A partition that is left with Constant(False) or Constant(None) holds no row that matches. Partition columns whose
-    values could not be typed are left out of `values`: their leaves may match anything.
+    `values` has a row for each partition and a column, typed as in the table, for each partition column; columns whose
+    values could not be typed are left out, and their leaves may match any partition. A partition whose residual is
+    Constant(False) or Constant(None) has no matching row.
     """
     names = {column.name.lower(): column.name for column in columns}
     leaves = [leaf for leaf in leaves_of(predicate) if not isinstance(leaf, (Unknown, Constant))]
@@ -168,29 +170,33 @@ def _substitute(node: Predicate, truths: Mapping[Predicate, bool | None]) -> Pre
 
 def look_up_files(
     partitions: Sequence[PartitionState],
-    left: Sequence[Predicate],
+    predicates: Sequence[Predicate],
     chosen: Mapping[str, Definition],
     evaluate: Callable[[Sequence[Lookup]], Sequence[LookupResult]],
 ) -> LookupResults:
-    """Every file of the partitions that are left, looked up where an index knows it as it is now."""
+    """Look up the files that an index knows as they are now, and list those that have to be read whole.
+
+    `predicates` are the residual predicates of the partitions, `chosen` the indexes by lower-case column name, and
+    `evaluate` does the lookups, with a result for each of them in their order.
+    """
     lookups: list[Lookup] = []
     whole: list[WholeFile] = []
     deleted = 0
-    for number, (partition, predicate) in enumerate(zip(partitions, left, strict=True)):
+    for number, (partition, predicate) in enumerate(zip(partitions, predicates, strict=True)):
         if isinstance(predicate, Constant) and predicate.value is not True:
-            continue
-        units, unknown, gone = _partition_units(number, partition, predicate, chosen)
-        lookups += units
+            continue  # no row of the partition matches
+        partition_lookups, unknown, gone = _partition_lookups(number, partition, predicate, chosen)
+        lookups += partition_lookups
         whole += unknown
         deleted += gone
     found = list(evaluate(lookups)) if lookups else []
     return LookupResults(tuple(partitions), tuple(lookups), tuple(found), tuple(whole), deleted)
 
 
-def _partition_units(
+def _partition_lookups(
     number: int, partition: PartitionState, predicate: Predicate, chosen: Mapping[str, Definition]
 ) -> tuple[list[Lookup], list[WholeFile], int]:
-    """The lookups of one partition, its files to be read whole, and how many indexed files are gone."""
+    """Return the lookups of one partition, its files to be read whole, and how many indexed files no longer exist."""
     manifests = {d.name: partition.manifests[d.name] for d in chosen.values() if d.name in partition.manifests}
     fresh = {name: _fresh_files(partition.files, manifest) for name, manifest in manifests.items()}
     present = {file.path for file in partition.files}
@@ -202,6 +208,7 @@ def _partition_units(
     ]
     if not manifests:
         return [], whole, gone
+    # Files are grouped by the shards of the index that knows most of them.
     main = min(
         manifests, key=lambda name: (len(partition.files) - len(fresh[name]), manifests[name].shards.num_rows, name)
     )
@@ -216,7 +223,7 @@ def _partition_units(
 
 
 def _fresh_files(files: Sequence[FileStatus], manifest: Manifest) -> dict[int, int]:
-    """Position in `files` -> row of the manifest, of those that are indexed as they are now."""
+    """Map the position in `files` of each file that is indexed as it is now to its row in the manifest."""
     fresh = {}
     for position, file in enumerate(files):
         row = manifest.row_of.get(file.path)
@@ -245,9 +252,9 @@ def _lookup(
     fresh: Mapping[str, Mapping[int, int]],
     files: Sequence[int],
 ) -> Lookup:
-    holders = [next(name for name in manifests if position in fresh[name]) for position in files]
+    known_by = [next(name for name in manifests if position in fresh[name]) for position in files]
     described = pa.concat_tables(
-        manifests[name].files.slice(fresh[name][position], 1) for name, position in zip(holders, files, strict=True)
+        manifests[name].files.slice(fresh[name][position], 1) for name, position in zip(known_by, files, strict=True)
     )
     counts = [len(offsets) for offsets in described["offsets"]]
     unit = Unit(
@@ -267,7 +274,7 @@ def _lookup(
         unit,
         predicate,
         tuple(
-            manifests[name].fingerprints[fresh[name][position]] for name, position in zip(holders, files, strict=True)
+            manifests[name].fingerprints[fresh[name][position]] for name, position in zip(known_by, files, strict=True)
         ),
         tuple(frozenset(name.lower() for name in names) for names in described["indirect"].to_pylist()),
         tuple(described["schema_crc"].to_pylist()),
@@ -294,7 +301,10 @@ def _flat(lists: pa.ChunkedArray) -> Longs:
 
 
 def evaluate_here(answers: Answers) -> Callable[[Sequence[Lookup]], list[LookupResult]]:
-    """The evaluation in this process; in threads where shards come over a network: near ones it would only slow."""
+    """Return a function that does lookups in this process, in threads if a shard is read over a network.
+
+    Threads would only slow down lookups in local shards.
+    """
 
     def evaluate(lookups: Sequence[Lookup]) -> list[LookupResult]:
         if all(is_local(path) for lookup in lookups for part in lookup.unit.parts.values() for path, _ in part.shards):
@@ -305,7 +315,7 @@ def evaluate_here(answers: Answers) -> Callable[[Sequence[Lookup]], list[LookupR
 
 
 def restrict(lookup: Lookup, files: Sequence[int]) -> Lookup:
-    """The same lookup for some of its files."""
+    """Return the lookup of some of its files, given by their positions in `unit.paths`."""
     chosen = np.array(files, np.int64)
     number = np.full(len(lookup.unit.paths), -1)
     number[chosen] = np.arange(len(chosen))

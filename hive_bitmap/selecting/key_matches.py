@@ -1,4 +1,4 @@
-"""Which keys of an index a predicate over its column may be TRUE of, and which row groups may hold such a key."""
+"""Evaluation of a predicate over one column: which keys of an index match, and which row groups may hold such keys."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from hive_bitmap.predicates.matching import interval, matches
 from hive_bitmap.predicates.nodes import And, Constant, Or, Predicate, SparkLeaf, Unknown
 
 Flags = npt.NDArray[np.bool_]
-Answers = Mapping[SparkLeaf, pa.Array]  # the distinct keys, in the column's Arrow type, of which Spark said TRUE
+# The distinct keys, in the column's Arrow type, for which Spark evaluated a leaf to TRUE.
+Answers = Mapping[SparkLeaf, pa.Array]
 
 
 def key_matches(node: Predicate, keys: pa.Array, answers: Answers) -> Flags:
-    """Of which keys a predicate over one column is TRUE, or may be: a flag for each key, also for NULL."""
+    """Return for each key, which may be NULL, whether a predicate over one column is TRUE for it, or may be."""
     match node:
         case Constant(value):
             return np.full(len(keys), value is True)
@@ -36,7 +37,7 @@ def key_matches(node: Predicate, keys: pa.Array, answers: Answers) -> Flags:
 
 
 def among(keys: pa.Array, wanted: pa.Array) -> Flags:
-    """Which keys are among those wanted, NULL and NaN included."""
+    """Return for each key whether it is one of `wanted`; NULL equals NULL, and NaN equals NaN."""
     if pa.types.is_floating(keys.type):
         bits = pa.int32() if keys.type.bit_width == 32 else pa.int64()
         keys, wanted = keys.view(bits), wanted.view(bits)
@@ -45,7 +46,7 @@ def among(keys: pa.Array, wanted: pa.Array) -> Flags:
 
 
 def may_hold(node: Predicate, stats: KeyStats) -> bool:
-    """Whether a row group with these statistics may hold a key of which the predicate over it is TRUE."""
+    """Return whether a row group with these statistics may hold a key for which the predicate is TRUE."""
     match node:
         case Constant(value):
             return value is True

@@ -1,4 +1,4 @@
-"""Base files that are looked up together, their blocks, and what each index holds of them."""
+"""Units of lookup: base files that are looked up together, their blocks, and what each index holds of them."""
 
 from __future__ import annotations
 
@@ -24,31 +24,32 @@ class IndexPart:
     key: pa.Field  # the column, with the Arrow type of its keys
     encoding: str  # of its bitmaps, a key of ENCODINGS; empty for COMPACT
     shards: tuple[tuple[str, int], ...]  # path and size in bytes
-    files: Longs  # the numbers, in `Unit.paths`, of the files that it knows
+    files: Longs  # positions in `Unit.paths` of the files that the index knows
 
 
 @dataclass(frozen=True)
 class Unit:
-    """Base files that are looked up together, and their b blocks, those without rows too, in file order."""
+    """Base files that are looked up together, and their blocks, in file order. Arrays have an item for each block."""
 
     paths: tuple[str, ...]
-    file: Longs  # b: the number of the block's file in `paths`
-    offset: Longs  # b: the byte by which readers know the block
-    length: Longs  # b: its bytes in the file
-    rows: Longs  # b
+    file: Longs  # position of the block's file in `paths`
+    offset: Longs  # the byte in the file by which readers identify the block
+    length: Longs  # bytes in the file
+    rows: Longs  # number of rows; may be 0
     parts: Mapping[str, IndexPart]  # by lower-case column name
 
     def known(self, part: IndexPart) -> Flags:
-        """Which files an index knows: a flag for each of `paths`."""
+        """Return for each of `paths` whether an index knows the file."""
         known = np.zeros(len(self.paths), bool)
         known[part.files] = True
         return known
 
 
 class BlockNumbers:
-    """From (path, offset) of index rows to the number of a block of the unit, whole columns at once.
+    """Maps the (path, offset) pairs of index rows to numbers of the unit's blocks, whole columns at once.
 
-    `known` has a flag for each file: index rows of other files are passed over. The flags may change after this.
+    `known` has a flag for each file; index rows of files without it are ignored. The array is kept, not copied, so a
+    flag that is cleared later counts from then on.
     """
 
     def __init__(self, unit: Unit, known: Flags) -> None:
@@ -61,25 +62,26 @@ class BlockNumbers:
         self.keys, self.blocks = keys[order], self.blocks[order]
 
     def find(self, buckets: pa.DictionaryArray, offsets: Longs) -> tuple[Longs, Longs]:
-        """Of n index rows the numbers of those whose file is known (second), and the block of each of these (first).
+        """Return the blocks of those index rows whose file is known, and the positions of these rows.
 
-        Raises CorruptIndex for an offset that no block of its file has.
+        Raises CorruptIndex for an offset at which the file has no block.
         """
-        file = _numbers(buckets, self.paths)
-        mine = np.flatnonzero((file >= 0) & self.known[file])
-        wanted = offsets[mine]
+        file = _positions(buckets, self.paths)
+        kept = np.flatnonzero((file >= 0) & self.known[file])
+        wanted = offsets[kept]
         place = np.minimum(np.searchsorted(self.offsets, wanted), max(len(self.offsets) - 1, 0))
-        keys = self._key(file[mine], place)
+        keys = self._key(file[kept], place)
         at = np.minimum(np.searchsorted(self.keys, keys), max(len(self.keys) - 1, 0))
-        if len(mine) and (not len(self.keys) or (self.keys[at] != keys).any() or (self.offsets[place] != wanted).any()):
+        if len(kept) and (not len(self.keys) or (self.keys[at] != keys).any() or (self.offsets[place] != wanted).any()):
             raise CorruptIndex("it names a block that its manifest does not")
-        return (self.blocks[at] if len(mine) else mine), mine
+        return (self.blocks[at] if len(kept) else kept), kept
 
     def _key(self, file: Longs, place: Longs) -> Longs:
+        """Return one integer for each pair of a file and the position of an offset in `self.offsets`."""
         return file * max(len(self.offsets), 1) + place
 
 
-def _numbers(buckets: pa.DictionaryArray, paths: pa.Array) -> Longs:
-    """The number of each bucket in `paths`, -1 where it is none of them."""
+def _positions(buckets: pa.DictionaryArray, paths: pa.Array) -> Longs:
+    """Return the position of each bucket in `paths`, -1 if it is not there."""
     numbers = pc.fill_null(pc.index_in(buckets.dictionary, value_set=paths), -1).to_numpy(zero_copy_only=False)
     return numbers.astype(np.int64)[buckets.indices.to_numpy(zero_copy_only=False)]

@@ -1,7 +1,7 @@
-"""From a predicate and the shards of its indexes to the rows of each block that may match: the pure heart of planning.
+"""Selection of the rows of each block that may match: a predicate is evaluated over the shards of its indexes.
 
-The same function runs in the driver and in tasks. A unit is a set of base files that are looked up together. Where an
-index does not know a file, or a shard is damaged, all rows of that file may match: nothing is ever dropped.
+The same functions run in the driver and in tasks. A unit is a set of base files that are looked up together. If an
+index does not know a file, or one of its shards is damaged, all rows of the file may match.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ Bits = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class LookupResult:
-    """How many rows of the files and blocks of a unit may match, where nobody asks which."""
+    """How many rows of each block of a unit may match, without telling which."""
 
-    counts: Longs  # of each block, how many rows are selected
-    exact: Flags  # of each file: every selected row matches
-    damaged: Mapping[int, str]  # numbers of files whose index cannot be read, and why
-    index_bytes: int  # bytes of bitmaps that were looked at
+    counts: Longs  # for each block, the number of selected rows
+    exact: Flags  # for each file, whether every selected row matches
+    damaged: Mapping[int, str]  # positions of the files whose index cannot be read -> the reason
+    index_bytes: int  # bytes of the bitmaps that were read
 
 
 @dataclass
@@ -53,62 +53,62 @@ class Selection:
 
     unit: Unit
     layout: BitLayout  # of `bits`: the blocks of the unit, in its order
-    bits: Bits | None  # one bit a row, set where it may match (`bitmaps.selection`); None: all rows may
-    exact: Flags  # of each file: every selected row matches
-    damaged: dict[int, str] = field(default_factory=dict)  # numbers of files whose index cannot be read, and why
-    index_bytes: int = 0  # bytes of bitmaps that were looked at
+    bits: Bits | None  # one bit a row, set if the row may match (`bitmaps.selection`); None if every row may
+    exact: Flags  # for each file, whether every selected row matches
+    damaged: dict[int, str] = field(default_factory=dict)  # positions of files whose index cannot be read -> the reason
+    index_bytes: int = 0  # bytes of the bitmaps that were read
 
     def result(self) -> LookupResult:
-        """What is left without the rows."""
+        """Return the counts of the selection, without its rows."""
         return LookupResult(self.counts(), self.exact, self.damaged, self.index_bytes)
 
     def counts(self) -> Longs:
-        """How many rows of each block of the unit are selected."""
+        """Return the number of selected rows of each block of the unit."""
         return self.layout.rows.copy() if self.bits is None else selection.counts(self.bits, self.layout)
 
     def block_rows(self, block: int) -> Longs | None:
-        """The selected rows of a block, 0-based; None for all of them."""
+        """Return the selected rows of a block, 0-based and ascending; None for all of them."""
         return None if self.bits is None else selection.rows(self.bits, self.layout, block)
 
 
 def select(unit: Unit, predicate: Predicate, answers: Answers) -> Selection:
-    """The rows of the unit of which the predicate may be TRUE: at least all those of which it is.
+    """Select the rows of the unit for which the predicate may be TRUE: all rows for which it is, and maybe others.
 
-    What is damaged of an index selects all rows of its files, and is told in the result; nothing is raised for it.
+    A damaged index selects all rows of its files. The damage is noted in the result, and no error is raised.
     """
-    evaluation = _Evaluation(unit, answers, _exact_files(unit, predicate, answers))
+    evaluation = _Evaluation(unit, answers, exact_files(unit, predicate, answers))
     return evaluation.selection(evaluation.rows_of(predicate, unit.rows > 0))
 
 
 def count(unit: Unit, predicate: Predicate, answers: Answers) -> LookupResult:
-    """How many rows of each block `select` would select.
+    """Return how many rows of each block `select` would select.
 
-    A predicate over one column needs no bits: the keys of a block share no row, so their cardinalities add up.
+    A predicate over one column needs no bitmaps: no row has two keys, so the cardinalities of a block's keys add up.
     """
     column = only_column(predicate)
     if column is None or column not in unit.parts:
         return select(unit, predicate, answers).result()
-    evaluation = _Evaluation(unit, answers, _exact_files(unit, predicate, answers))
-    counts = evaluation.most_rows(column, predicate)
+    evaluation = _Evaluation(unit, answers, exact_files(unit, predicate, answers))
+    counts = evaluation.matching_counts(column, predicate)
     return LookupResult(counts, evaluation.exact_files(), evaluation.damaged, evaluation.index_bytes)
 
 
 def matching_share(unit: Unit, node: Predicate, answers: Answers) -> float:
-    """The share of the unit's rows, 0 to 0.5, whose bitmaps `select` would decode for a predicate over one column.
+    """Return the share of rows, 0 to 0.5, whose bitmaps `select` would decode for a predicate over one column.
 
-    It decodes those of the keys that match, or those of the other keys where these hold fewer rows. Only keys and
-    cardinalities are read for this. Of a damaged index, nothing would be decoded.
+    `select` decodes the bitmaps of the matching keys, or those of the other keys if these hold fewer rows. Only keys
+    and cardinalities are read to tell the share. It is 0 if no index has the column, or the index is damaged.
     """
     column = only_column(node)
     if column is None or column not in unit.parts:
         return 0.0
-    counts = _Evaluation(unit, answers, np.zeros(len(unit.paths), bool)).most_rows(column, node)
-    held = int(counts.sum()) / max(int(unit.rows.sum()), 1)
-    return min(held, 1 - held)
+    counts = _Evaluation(unit, answers, np.zeros(len(unit.paths), bool)).matching_counts(column, node)
+    share = int(counts.sum()) / max(int(unit.rows.sum()), 1)
+    return min(share, 1 - share)
 
 
 def is_understood(predicate: Predicate, columns: Mapping[str, object], answers: Answers) -> bool:
-    """Whether every leaf is a key of an index in `columns` (by lower-case name) that can be looked up exactly."""
+    """Return whether every leaf can be looked up exactly in an index of one of these columns (lower-case names)."""
     for leaf in leaves_of(predicate):
         if isinstance(leaf, Unknown) or (isinstance(leaf, SparkLeaf) and leaf not in answers):
             return False
@@ -117,7 +117,8 @@ def is_understood(predicate: Predicate, columns: Mapping[str, object], answers: 
     return True
 
 
-def _exact_files(unit: Unit, predicate: Predicate, answers: Answers) -> Flags:
+def exact_files(unit: Unit, predicate: Predicate, answers: Answers) -> Flags:
+    """Return for each file whether every row that is selected satisfies the predicate, if no index is damaged."""
     exact = np.full(len(unit.paths), is_understood(predicate, unit.parts, answers))
     for column in columns_of(predicate):
         part = unit.parts.get(column.lower())
@@ -127,26 +128,26 @@ def _exact_files(unit: Unit, predicate: Predicate, answers: Answers) -> Flags:
 
 @dataclass(frozen=True)
 class _Hits:
-    """The index rows of one shard's row group whose key matches: their numbers, blocks, and how many rows they hold."""
+    """The index rows with a matching key in one row group of a shard. The arrays have an item for each."""
 
-    shard: tuple[str, int]
+    shard: tuple[str, int]  # path and size in bytes
     group: int
-    rows: Longs
-    blocks: Longs
-    cardinality: Longs
+    rows: Longs  # positions of the index rows in the row group
+    blocks: Longs  # numbers of their blocks in the unit
+    cardinality: Longs  # how many base rows have the key
 
 
 @dataclass
 class _Evaluation:
-    """One evaluation; bits of None stand for all rows.
+    """One evaluation of a predicate over a unit. In place of bits, None stands for all rows.
 
-    First comes what costs little: in which blocks keys match, and how often. Then bitmaps are decoded, of the blocks
-    that may still hold a row.
+    It begins with what is cheap: which blocks have matching keys, and how often these occur. Then it decodes bitmaps,
+    only of the blocks that may still have a matching row ("alive").
     """
 
     unit: Unit
     answers: Answers
-    exact: Flags  # of each file
+    exact: Flags  # for each file, whether every selected row matches
     damaged: dict[int, str] = field(default_factory=dict)
     index_bytes: int = 0
 
@@ -154,21 +155,21 @@ class _Evaluation:
         self.layout = selection.layout(self.unit.rows)
         self.known = {column: self.unit.known(part) for column, part in self.unit.parts.items()}
         self.hits: dict[tuple[str, Predicate, bool], list[_Hits]] = {}
-        self.maps: dict[str, BlockNumbers] = {}
+        self.block_numbers: dict[str, BlockNumbers] = {}
 
     def selection(self, bits: Bits | None) -> Selection:
         return Selection(self.unit, self.layout, bits, self.exact_files(), self.damaged, self.index_bytes)
 
     def exact_files(self) -> Flags:
-        """Of each file, as far as it is looked up by now, whether every selected row matches."""
+        """Return for each file whether every selected row matches, given the damage found so far."""
         for file in self.damaged:
             self.exact[file] = False
         return self.exact
 
     def rows_of(self, node: Predicate, alive: Flags, within: Bits | None = None) -> Bits | None:
-        """The rows that may match, none of blocks that are not alive (unless it is all rows).
+        """Return the rows that may match, and none of blocks that are not `alive`; None for all rows of the unit.
 
-        Matching rows that are not `within` may be left out: the caller keeps no others.
+        Matching rows outside of `within` may be missing, since the caller intersects the result with it.
         """
         column = only_column(node)
         match node:
@@ -179,31 +180,32 @@ class _Evaluation:
             case _ if column is not None:
                 return self._key_rows(column, node, alive, within)
             case And(children):
-                return self._all(by_column(And, children), alive, within)
+                return self._intersection(by_column(And, children), alive, within)
             case Or(children):
-                return self._any(by_column(Or, children), alive, within)
+                return self._union(by_column(Or, children), alive, within)
         raise TypeError(f"no predicate: {node!r}")
 
-    def most_rows(self, column: str, node: Predicate) -> Longs:
-        """Of each block, how many rows match a predicate over one column; all where that is not known."""
+    def matching_counts(self, column: str, node: Predicate) -> Longs:
+        """Return how many rows of each block match a predicate over one column; all of them if that is not known."""
         part = self.unit.parts.get(column)
         if part is None:
             return self.unit.rows
-        if isinstance(node, IsNull) and node.negated and part.encoding:  # every row has one key, and NULL is one
-            others = self.unit.rows - self.most_rows(column, replace(node, negated=False))
+        if isinstance(node, IsNull) and node.negated and part.encoding:
+            # Every row has exactly one key, which may be NULL, so one key is looked up in place of all others.
+            others = self.unit.rows - self.matching_counts(column, replace(node, negated=False))
             return np.where(self.known[column][self.unit.file], others, self.unit.rows)
         counts = np.zeros(len(self.unit.rows), np.int64)
         for hits in self._matching(column, node):
             counts += np.bincount(hits.blocks, hits.cardinality, len(counts)).astype(np.int64)
         if (counts > self.unit.rows).any():
             if part.encoding:
-                self._damage(column, CorruptIndex("its keys share rows"))
+                self._mark_damaged(column, CorruptIndex("its keys share rows"))
             counts = np.minimum(counts, self.unit.rows)
         return np.where(self.known[column][self.unit.file], counts, self.unit.rows)
 
-    def _all(self, children: Sequence[Predicate], alive: Flags, within: Bits | None) -> Bits | None:
-        """The predicates over one column come first, the one with the fewest rows before the others."""
-        bounds = [self._bound(child) for child in children]
+    def _intersection(self, children: Sequence[Predicate], alive: Flags, within: Bits | None) -> Bits | None:
+        """Evaluate AND: predicates over one column first, of these the one that matches the fewest rows."""
+        bounds = [self._upper_bounds(child) for child in children]
         for bound in bounds:
             alive = alive & (bound > 0)
         bits: Bits | None = None
@@ -220,12 +222,12 @@ class _Evaluation:
             alive = alive & selection.any_in(bits, self.layout)
         return bits
 
-    def _bound(self, node: Predicate) -> Longs:
-        """Of each block, no fewer rows than can match."""
+    def _upper_bounds(self, node: Predicate) -> Longs:
+        """Return for each block the number of rows that can match at most."""
         column = only_column(node)
-        return self.unit.rows if column is None else self.most_rows(column, node)
+        return self.unit.rows if column is None else self.matching_counts(column, node)
 
-    def _any(self, children: Sequence[Predicate], alive: Flags, within: Bits | None) -> Bits | None:
+    def _union(self, children: Sequence[Predicate], alive: Flags, within: Bits | None) -> Bits | None:
         bits = selection.nothing(self.layout)
         for child in children:
             more = self.rows_of(child, alive, within)
@@ -235,43 +237,44 @@ class _Evaluation:
         return bits
 
     def _key_rows(self, column: str, node: Predicate, alive: Flags, within: Bits | None) -> Bits | None:
-        """The rows whose key satisfies a predicate over one column; all rows of files that its index does not know.
+        """Return the rows whose key satisfies a predicate over one column, and all rows of files unknown to its index.
 
-        Where more than half of the rows match, the bitmaps of the other keys are fewer: every row has one key.
+        Every row has exactly one key. So if more than half of the rows match, the bitmaps of the other keys are
+        decoded, and the result is complemented.
         """
         if column not in self.unit.parts:
             return None
-        counts = self.most_rows(column, node)
-        part = alive & (counts > 0) & (counts < self.unit.rows)
-        negated = 2 * int(counts[part].sum()) > int(self.unit.rows[part].sum())
+        counts = self.matching_counts(column, node)
+        mixed = alive & (counts > 0) & (counts < self.unit.rows)  # blocks in which some rows match, but not all
+        negated = 2 * int(counts[mixed].sum()) > int(self.unit.rows[mixed].sum())
         bits = selection.nothing(self.layout)
         try:
             for hits in self._matching(column, node, negated):
-                self._decode(column, hits, part, within, bits)
+                self._decode(column, hits, mixed, within, bits)
         except (CorruptIndex, CorruptBitmap) as e:
-            self._damage(column, e)
+            self._mark_damaged(column, e)
             return selection.everything_in(self.layout, np.flatnonzero(alive))
         if negated:
-            bits = selection.and_not(selection.everything_in(self.layout, np.flatnonzero(part)), bits)
+            bits = selection.and_not(selection.everything_in(self.layout, np.flatnonzero(mixed)), bits)
         whole = np.flatnonzero(alive & (counts == self.unit.rows))
         return bits if not len(whole) else bits | selection.everything_in(self.layout, whole)
 
     def _matching(self, column: str, node: Predicate, negated: bool = False) -> list[_Hits]:
-        """The index rows whose key matches, or all others; none where the index is damaged."""
+        """Return the index rows whose key matches, or those whose key does not; none if the index is damaged."""
         where = (column, node, negated)
         if where not in self.hits:
             try:
                 self.hits[where] = list(self._find(column, node, negated))
             except CorruptIndex as e:
                 self.hits[where] = []
-                self._damage(column, e)
+                self._mark_damaged(column, e)
         return self.hits[where]
 
     def _find(self, column: str, node: Predicate, negated: bool) -> Iterator[_Hits]:
         part = self.unit.parts[column]
-        if column not in self.maps:
-            self.maps[column] = BlockNumbers(self.unit, self.known[column])
-        blocks = self.maps[column]
+        if column not in self.block_numbers:
+            self.block_numbers[column] = BlockNumbers(self.unit, self.known[column])
+        blocks = self.block_numbers[column]
         for path, size in part.shards:
             for entries in lookup.find(
                 path,
@@ -282,10 +285,10 @@ class _Evaluation:
                 not part.encoding,
             ):
                 found, kept = blocks.find(entries.buckets, entries.offsets)
-                held = self.unit.rows[found] if entries.cardinality is None else entries.cardinality[kept]
-                yield _Hits((path, size), entries.group, entries.rows[kept], found, held)
+                cardinality = self.unit.rows[found] if entries.cardinality is None else entries.cardinality[kept]
+                yield _Hits((path, size), entries.group, entries.rows[kept], found, cardinality)
 
-    def _damage(self, column: str, error: CorruptIndex | CorruptBitmap) -> None:
+    def _mark_damaged(self, column: str, error: CorruptIndex | CorruptBitmap) -> None:
         part = self.unit.parts[column]
         log.warning("index %s is damaged, its files are read whole until it is rebuilt in full: %s", part.index, error)
         self.damaged.update((int(file), str(error)) for file in part.files)
@@ -295,13 +298,13 @@ class _Evaluation:
                 self.hits[where] = []
 
     def _decode(self, column: str, hits: _Hits, wanted: Flags, within: Bits | None, bits: Bits) -> None:
-        """OR the bitmaps of the wanted blocks into `bits`; rows that are not `within` may be left out."""
+        """OR the bitmaps of the wanted blocks into `bits`; rows outside of `within` may be left out."""
         part = self.unit.parts[column]
-        mine = np.flatnonzero(wanted[hits.blocks])
-        if not len(mine):
+        chosen = np.flatnonzero(wanted[hits.blocks])
+        if not len(chosen):
             return
-        blocks = hits.blocks[mine]
+        blocks = hits.blocks[chosen]
         bitmaps = lookup.bitmaps(*hits.shard, hits.group, part.encoding)
         self.index_bytes += bitmaps.or_into(
-            bits, hits.rows[mine], self.layout.starts[blocks], self.layout.rows[blocks], within
+            bits, hits.rows[chosen], self.layout.starts[blocks], self.layout.rows[blocks], within
         )

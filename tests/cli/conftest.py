@@ -1,4 +1,4 @@
-"""The program as a shell sees it."""
+"""Fixtures that run the command line in this process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Calls `hive-bitmap` with some arguments: its status, its output and its error output."""
+    """A function that runs `hive-bitmap` with arguments, and returns exit status, stdout and stderr."""
 
     def call(*argv: str) -> tuple[int, str, str]:
         capsys.readouterr()

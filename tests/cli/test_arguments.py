@@ -1,4 +1,4 @@
-"""Usage, help, names and single lines of output: what needs no Spark."""
+"""Command line arguments, help and output, as far as they need no Spark."""
 
 from __future__ import annotations
 
@@ -176,10 +176,10 @@ def test_an_interrupt_and_a_full_disk(monkeypatch: pytest.MonkeyPatch, capsys: p
         assert capsys.readouterr() == ("", said)
 
 
-def test_what_py4j_says_of_an_interrupt_is_not_told(
+def test_what_py4j_logs_of_an_interrupt_is_not_shown(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """PySpark's handler of Ctrl-C talks to Java in the middle of a call, which fails, and py4j logs it."""
+    """PySpark's handler of Ctrl-C calls Java within another call, which fails, and py4j logs the failure."""
 
     def fail(error: type[BaseException], said: str) -> None:
         try:
@@ -222,14 +222,14 @@ def test_help_loads_no_spark() -> None:
     assert done.stdout.endswith("False\n")
 
 
-@pytest.mark.parametrize(("closed", "heard"), [(False, "21:00:00 ERROR x: disk lost\n"), (True, "")])
-def test_a_sieve_holds_noise_back_and_nothing_else(closed: bool, heard: str) -> None:
+@pytest.mark.parametrize(("closed", "passed"), [(False, "21:00:00 ERROR x: disk lost\n"), (True, "")])
+def test_the_filter_of_stderr_drops_noise_and_nothing_else(closed: bool, passed: str) -> None:
     noise = "WARNING: Using incubator modules: jdk.incubator.vector\n21:00:00 ERROR x: disk lost\n"
     code = (
-        "import os, sys, threading\nfrom hive_bitmap.cli.stderr_filter import Sieve\n"
-        f"sieve = Sieve()\nsieve.closed = {closed}\n"
-        f"with sieve.over_stderr():\n    os.write(2, {noise!r}.encode())\n"
+        "import os, sys, threading\nfrom hive_bitmap.cli.stderr_filter import StderrFilter\n"
+        f"stderr_filter = StderrFilter()\nstderr_filter.closed = {closed}\n"
+        f"with stderr_filter.applied():\n    os.write(2, {noise!r}.encode())\n"
         "[t.join() for t in threading.enumerate() if t.daemon]"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stderr == heard
+    assert done.stderr == passed

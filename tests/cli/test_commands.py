@@ -1,4 +1,4 @@
-"""The commands on real tables, against what Spark itself says of them."""
+"""The commands on real tables; their results are compared with Spark's."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def trips(spark: SparkSession, database: str) -> str:
 
 @pytest.fixture(scope="module")
 def fixed_trips(spark: SparkSession, shared_database: str) -> str:
-    "The same with an index on city and one on n, beside an empty table without any, for tests that change nothing."
+    "The same table with indexes on city and n, and an empty table without an index, for tests that only read."
     spark.sql("CREATE TABLE bare (id bigint) STORED AS PARQUET")
     build(spark, make_trips(spark), ["city", "n"])
     return "trips"

@@ -1,4 +1,4 @@
-"""`hive-bitmap rebuild` says what it would do, does it, and says what it did."""
+"""`hive-bitmap rebuild`: what a dry run announces, what is done, and what is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hive-bitmap sql`: scripts and typed statements, their output, and how they end."""
+"""`hive-bitmap sql`: statements in scripts and at the prompt, their output and their exit status."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Keyboard(io.StringIO):
-    "A standard input that says it is a terminal."
+    "A standard input that claims to be a terminal."
 
     def isatty(self) -> bool:
         return True
@@ -45,7 +45,7 @@ def trips(spark: SparkSession, database: str) -> str:
 
 @pytest.fixture
 def keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[PipeInput]:
-    "A keyboard; what is typed is remembered under tmp_path."
+    "A simulated keyboard; the history of what is typed is kept under tmp_path."
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr("sys.stdin", Keyboard())
     with create_pipe_input() as typed, create_app_session(input=typed, output=DummyOutput()):

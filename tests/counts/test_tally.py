@@ -1,4 +1,4 @@
-"""Counting keys through shards, without Spark: the oracle is Python's Counter over the rows themselves."""
+"""Counting by key in shards, without Spark, with Python's Counter over the rows as the oracle."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_keys_of_one_composite_index_need_no_bitmaps(
 
 
 def test_many_sparse_keys_within_a_selection(tmp_path: Path) -> None:
-    """Bitmaps of thousands of rows with few of them set, runs of whole bytes among them, in both ways of counting."""
+    """Bitmaps of thousands of rows, few of them set and some in runs of whole bytes, for both ways of counting."""
     rows = [{"k": n % 97 if n % 1000 > 60 else -1, "s": "ab"[n % 7 == 3], "f": 0.0} for n in range(6000)]
     files = [rows, rows[:1500]]
     predicates = [Compare("s", "=", "b"), Compare("s", "<>", "b"), Or((IsNull("s"), Prefix("s", "a")))]
@@ -110,7 +110,7 @@ def test_what_is_kept_of_a_shard_is_of_the_files_that_were_asked_for(tmp_path: P
 
 @pytest.mark.parametrize("predicate", [TRUE, Compare("s", "=", "a")])
 def test_an_index_that_misses_rows_is_damaged(tmp_path: Path, predicate: Predicate) -> None:
-    """Shards of two files, one of which is not read: rows have no key any more."""
+    """The index on k claims to know two files, but its shard has the rows of one only."""
     files = [[{"k": n % 3, "s": "a", "f": 0.0} for n in range(7)] for _ in range(2)]
     unit = unit_of(tmp_path, files, {"k": "gap", "s": "gap"}, {"k": [0], "s": [0, 1]})
     part = unit.parts["k"]

@@ -1,4 +1,4 @@
-"""Leaves over keys: Python's own operators are the oracle, and no match lies outside of the bounds."""
+"""Evaluation of leaves over keys, with Python's operators as the oracle; every match lies within the bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a text becomes: one line a case, `text => tree`; and where a text is refused."""
+"""Parsing predicates: cases of the form `text => tree`, one a line, and the errors for texts that are refused."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from hive_bitmap.predicates.parser import (
     columns_of,
     leaves_of,
     parse,
-    to_sql,
 )
+from tests.predicates.rendering import to_sql
 
 TYPES = {
     "a": "int",
@@ -46,7 +46,7 @@ TYPES = {
 }
 COLUMNS = [Column(name, kind) for name, kind in TYPES.items()]
 
-# [text] is a SparkLeaf, {reason} is Unknown, the rest is SQL.
+# In the trees [text] is a SparkLeaf and {reason} is an Unknown; everything else is SQL.
 STRUCTURE = r"""
 a = 1 AND s = 'x' OR d IS NULL            => ((a = 1 AND s = 'x') OR d IS NULL)
 a = 1 OR s = 'x' AND d IS NULL            => (a = 1 OR (s = 'x' AND d IS NULL))
@@ -323,7 +323,7 @@ def test_a_thousand_parts_are_one_flat_tree() -> None:
 
 
 def test_a_dot_in_the_name_of_a_table_separates_nothing() -> None:
-    """Of `x.y`, as in FROM t AS `x.y` JOIN u AS y, `y.a` is none."""
+    """With the alias `x.y`, as in FROM t AS `x.y` JOIN u AS y, `y.a` is not a column of t."""
     assert parse("`x.y`.a = 1", COLUMNS, "x.y") == Compare("a", "=", 1)
     for text in ("y.a = 1", "x.y.a = 1", "`y`.a = 1"):
         assert isinstance(parse(text, COLUMNS, "x.y"), Unknown)

@@ -1,4 +1,4 @@
-"""sqlite3 is the oracle of three-valued logic: random conditions, and their negations, over two columns with NULLs."""
+"""Random conditions and their negations over two columns with NULLs, with sqlite3 as the oracle."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def quoted(text: str) -> str:
 
 
 def joined(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    """Texts put side by side with and without parentheses, so that sqlite's precedence decides what they mean."""
+    """Join texts with and without parentheses, so that sqlite's operator precedence decides what they mean."""
     forms = [
         "{} AND {}",
         "{} OR {}",

@@ -1,4 +1,4 @@
-"""Which splits of a file may hold a row of its selected blocks."""
+"""Which splits of a file may contain a row of its selected blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of a result file: what a reader would misread or miss is not written."""
+"""The result file of a compact index: paths that a reader would misread or miss are refused."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_file_without_offsets_has_no_line() -> None:
 
 
 def tables(path: str, lengths: list[int], selected: list[int]) -> tuple[pa.Table, pa.Table]:
-    """A file of blocks of these lengths, as a plan has it."""
+    """The tables of files and blocks of a plan, for one file with blocks of these lengths."""
     starts = [sum(lengths[:number]) for number in range(len(lengths))]
     rows = [
         {"file": 0, "offset": start, "length": length, "rows": 9, "selected": count}
@@ -71,7 +71,7 @@ def tables(path: str, lengths: list[int], selected: list[int]) -> tuple[pa.Table
 def test_each_split_that_may_own_a_byte_of_a_block_is_kept(
     blocks: list[tuple[int, bool]], smallest: int, more: int
 ) -> None:
-    """As Hadoop cuts files: in equal splits, the last up to a tenth longer, or shorter; it ends at the file's end."""
+    """Splits are cut as Hadoop does: all of one size but the last, which is shorter, or up to a tenth longer."""
     lengths, chosen = [length for length, _ in blocks], [selected for _, selected in blocks]
     files, listed = tables("file:/w/t", lengths, [int(selected) for selected in chosen])
     offsets = covering_offsets(files, listed, "text", smallest).get("file:/w/t", [])

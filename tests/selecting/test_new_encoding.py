@@ -1,4 +1,4 @@
-"""An encoding is added by writing one module and naming it in `bitmaps.ENCODINGS`: a toy one goes all the way."""
+"""A new encoding needs one module and an entry in `bitmaps.ENCODINGS`: a toy encoding is built and looked up."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def flipped(column: pa.Array) -> pa.Array:
 
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> Encoding:
-    "The bytes of plain bitmaps, all bits the other way, under a column name of its own."
+    "An encoding that stores plain bitmaps with all bits inverted, in a column of another name."
     encoding = SimpleNamespace(
         NAME="toy",
         FIELDS=(INVERTED,),
@@ -53,7 +53,7 @@ def test_what_a_build_writes_with_it_is_what_a_lookup_selects(tmp_path: Path, to
 
 
 def flags_of(found: Selection, block: int) -> list[bool]:
-    "Which rows of a block are selected."
+    "For each row of a block, whether it is selected."
     flags = np.zeros(found.unit.rows[block], bool)
     flags[found.block_rows(block)] = True
     return flags.tolist()

@@ -1,4 +1,4 @@
-"""Selecting rows through shards, without Spark: the oracle is Python over the rows themselves."""
+"""Selecting rows by shards, without Spark, with Python over the rows as the oracle."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ def unit_of(
     known: dict[str, list[int]],
     block_rows: int = 5,
 ) -> Unit:
-    """A unit of files with such blocks, and an index of each of `kinds`, which knows the files `known`."""
+    """Return a unit of files with blocks of `block_rows` rows, and with an index for each column in `kinds`.
+
+    `kinds` has the encoding of the index of a column, or `compact`; `known` has the files that the index knows.
+    """
     schema = pa.schema([("k", pa.int32()), ("s", pa.string()), ("f", pa.float64())])
     paths = []
     for number, rows in enumerate(files):
@@ -76,7 +79,7 @@ def group_of(folder: Path, paths: Sequence[str], definition: Definition) -> Any:
 
 
 def truth(node: Predicate, row: Row) -> bool:
-    """Whether the predicate is TRUE of a row."""
+    """Return whether the predicate is TRUE for a row, or may be."""
     match node:
         case Constant(value):
             return value is True

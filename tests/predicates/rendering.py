@@ -1,4 +1,4 @@
-"""A predicate as SQL text, for EXPLAIN and logs."""
+"""Predicates as SQL text, in which the tests compare trees."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hive_bitmap.predicates.nodes import (
 
 
 def to_sql(predicate: Predicate) -> str:
-    """The predicate with names and strings quoted as Spark reads them.
+    """Return the SQL of a predicate, with names and strings quoted as Spark reads them.
 
     >>> to_sql(Or((Compare("a", "<", 1), Prefix("b c", "x", True))))
     "(a < 1 OR `b c` NOT LIKE 'x%')"
@@ -55,7 +55,7 @@ def _literal(value: Value) -> str:
         case bool():
             return str(value).upper()
         case str():
-            return f"'{value}'"  # the parser takes no string that holds a quote or a backslash
+            return f"'{value}'"  # the parser accepts no string with a quote or a backslash
         case date():
             return f"DATE '{value.isoformat()}'"
         case Decimal():
