@@ -8,7 +8,6 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Column, Table
 
-FRAME = 3  # characters of a column besides its text: a blank on either side and a line; one more line ends the table
 FIGURE = 7  # characters of a figure that stays on a line with its unit: `12.3 ms`
 
 
@@ -23,16 +22,16 @@ def fitting(console: Console, table: Table) -> Iterator[Table]:
 
     Only a word that is wider than the console beside the first column is broken.
     """
-    room = console.width - 1
+    room, frame = console.width - 1, _frame(table)
     lead, *others = table.columns
     first = min(_widths(console, lead).minimum, room // 2)
     groups: list[list[Column]] = [[]]
-    left = room - first - FRAME
+    left = room - first - frame
     for column in others:
-        needed = min(_widths(console, column).minimum, room - first - 2 * FRAME) + FRAME
+        needed = min(_widths(console, column).minimum, room - first - 2 * frame) + frame
         if needed > left and groups[-1]:
             groups.append([])
-            left = room - first - FRAME
+            left = room - first - frame
         groups[-1].append(column)
         left -= needed
     for number, group in enumerate(groups):
@@ -42,10 +41,15 @@ def fitting(console: Console, table: Table) -> Iterator[Table]:
         yield part
 
 
+def _frame(table: Table) -> int:
+    """Characters of a column besides its text: a blank on either side, and the line of a box."""
+    return 2 if table.box is None else 3
+
+
 def _part(console: Console, table: Table, columns: Sequence[Column], room: int) -> Table:
     """Some columns of a table, each as wide as its longest word, and wider as far as there is room for whole lines."""
     measured = [_widths(console, column) for column in columns]
-    room -= FRAME * len(columns)
+    room -= _frame(table) * len(columns)
     widths = [min(found.minimum, room) for found in measured]
     for number, found in enumerate(measured):
         widths[number] += max(0, min(found.maximum - widths[number], room - sum(widths)))

@@ -43,8 +43,7 @@ class Outcome:
 
     question: Question
     plan: Plan
-    blocks_to_read: int
-    bytes_to_read: int
+    blocks_read: int
     rows: int
     with_index: float
     without: float
@@ -88,7 +87,7 @@ def ask(spark: SparkSession, question: Question) -> Outcome:
     with_index, without = (median(each) for each in zip(*times, strict=True))
     plan = _plan(spark, question)
     equal = _sorted(found).equals(_sorted(wanted))
-    return Outcome(question, plan, *_to_read(plan), len(found), with_index, without, equal)
+    return Outcome(question, plan, _blocks_read(plan), len(found), with_index, without, equal)
 
 
 def _plan(spark: SparkSession, question: Question) -> Plan:
@@ -100,18 +99,17 @@ def _plan(spark: SparkSession, question: Question) -> Plan:
     return replace(plan, predicate=question.predicate)  # as the question has it, not as Spark's plan has it
 
 
-def _to_read(plan: Plan) -> tuple[int, int]:
-    """Return the blocks and bytes of the table that the plan's strategy reads, as the plan counts them."""
+def _blocks_read(plan: Plan) -> int:
+    """Return the number of blocks of the table that the plan's strategy reads."""
     match plan.strategy:
         case "full scan":
-            return plan.blocks_total or 0, plan.bytes_total or 0
+            return plan.blocks_total or 0
         case "files":
-            kept = files_kept(plan)
-            return int(plan.files["blocks"].to_numpy()[kept].sum()), int(plan.files["size"].to_numpy()[kept].sum())
+            return int(plan.files["blocks"].to_numpy()[files_kept(plan)].sum())
         case "index only" if plan.rows_selected is not None:
-            return 0, 0
+            return 0
         case _:
-            return plan.blocks_selected or 0, plan.bytes_selected or 0
+            return plan.blocks_selected or 0
 
 
 def _seconds(answer: Callable[[], pa.Table]) -> float:

@@ -23,7 +23,7 @@ ASKED = Asked(
 )  # fmt: skip
 OUTCOMES = [
     Outcome(question, Plan("t", "p", "index only", "", blocks_total=72_000, bytes_total=7_300_000_000),
-            12_345, 839_000_000, 336_776, 0.123, 12.3, False)
+            12_345, 336_776, 0.123, 12.3, False)
     for question in QUESTIONS
 ]  # fmt: skip
 TABLES = {
