@@ -1,4 +1,4 @@
-"""The columns of an index table: its keys, the rows of a build before they are sorted, and a shard's name."""
+"""Arrow schemas of an index table and its keys, and the names of its shards."""
 
 from __future__ import annotations
 
@@ -14,26 +14,29 @@ from hive_bitmap.index.definition import BUCKET, OFFSET, Definition
 
 
 def row_schema(definition: Definition) -> pa.Schema:
-    """The columns of an index table before they are compacted: keys, bucket, offset, bitmaps."""
+    """Return the schema of a BITMAP index table: keys, `_bucketname`, `_offset`, bitmaps.
+
+    Rows of a COMPACT index have it too, without bitmaps, before `shard.compact` combines them.
+    """
     return pa.schema([*key_fields(definition), BUCKET, OFFSET, *definition.bitmap_fields])
 
 
 def built_schema(definition: Definition) -> pa.Schema:
-    """The columns of `row_schema`, and the cardinality of each bitmap."""
+    """Return `row_schema` with the cardinality of each bitmap (`shard.CARDINALITY`) as the last column."""
     return row_schema(definition).append(shard.CARDINALITY)
 
 
 def key_fields(definition: Definition) -> list[pa.Field]:
-    """The indexed columns with the Arrow types that carry them."""
+    """Return the indexed columns as Arrow fields."""
     return [pa.field(c.name, arrow_type(KeyColumn(c.name, c.type))) for c in definition.columns]
 
 
 def shard_name() -> str:
-    """A file name that no other attempt of any task has."""
+    """Return a file name that no other task attempt uses."""
     return f"part-{uuid.uuid4().hex}.parquet"
 
 
 def key_columns(columns: Iterable[Column], schema: Sequence[Column], time_zone: str) -> list[KeyColumn]:
-    """Columns of the base table, whose data columns are `schema`, as its files are asked for them."""
-    place = {column.name: position for position, column in enumerate(schema)}
-    return [KeyColumn(column.name, column.type, time_zone, place[column.name]) for column in columns]
+    """Return columns of a base table, whose data columns are `schema`, as `Format` needs them to read its files."""
+    positions = {column.name: position for position, column in enumerate(schema)}
+    return [KeyColumn(column.name, column.type, time_zone, positions[column.name]) for column in columns]
