@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hive_bitmap.building import staging
-from hive_bitmap.building.file_groups import GROUP_BYTES, cuts
+from hive_bitmap.building.file_groups import GROUP_BYTES, count_shards
 from hive_bitmap.errors import InvalidProperty
 from hive_bitmap.estimating.extrapolate import BaseTable, build_seconds, index_bytes, usefulness
 from hive_bitmap.estimating.sampling import Footer, Sample, SampleItem, choose, look, measure
@@ -125,7 +125,7 @@ def _look_at(spark: SparkSession, found: Sequence[Source], like: Footer) -> _Tab
             + [size[:, each] for (_, size), each in zip(looked, filled, strict=True)],
             axis=1,
         ),
-        sum(1 for _ in cuts(spark, found)),
+        count_shards(spark, found),
     )
 
 
