@@ -1,4 +1,4 @@
-"""Comparing a block with its stored rows: every fault is counted. The oracle is a set of rows a stored row."""
+"""Tests of the comparison of a block with its stored rows: every fault is counted. Sets of rows are the oracle."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def definition(encoding: str) -> Definition:
 
 
 def stored_table(encoding: str, stored: Stored, rows: int) -> pa.Table:
-    """The rows of an index table with these bitmaps, none of which is empty."""
+    """Return rows of an index table with these bitmaps, none of which may be empty."""
     fields = ENCODINGS[encoding].FIELDS
     columns = [pa.chunked_array([], field.type) for field in fields]
     for _, held in stored:
@@ -41,7 +41,7 @@ def stored_table(encoding: str, stored: Stored, rows: int) -> pa.Table:
 
 
 def faults(keys: Sequence[int], stored: Stored) -> int:
-    """Missing, unasked-for and repeated rows, and rows of the block that are not in the bitmaps of their key alone."""
+    """Count missing, superfluous and repeated rows, and rows of the block that are not in their key's bitmap alone."""
     named = [key for key, _ in stored]
     where = [{key for key, held in stored if row in held} for row in range(len(keys))]
     rows = sum(found != {key} and not (key not in named and not found) for key, found in zip(keys, where, strict=True))
@@ -51,7 +51,7 @@ def faults(keys: Sequence[int], stored: Stored) -> int:
 
 @st.composite
 def blocks(draw: st.DrawFn) -> tuple[list[int], Stored]:
-    """Keys of a block (-1 is NULL), and what is stored: mostly right."""
+    """Draw the keys of a block (-1 is NULL), and stored rows that are mostly right."""
     keys = draw(st.lists(st.integers(-1, 6), min_size=1, max_size=80))
     right = [(key, frozenset(row for row, k in enumerate(keys) if k == key)) for key in sorted(set(keys))]
     stored = []
