@@ -67,7 +67,7 @@ def drop(spark: SparkSession, base: Table | None, index: Index) -> None:
     if base is not None:
         catalog.point_to(spark, base, set(), {definition.index_table})
     try:
-        found = generation.below(definition.root, depth)
+        found = generation.of_index(definition.root, depth)
         generation.delete([folder for folder in found if folder in live])
         generation.delete(generation.superseded([folder for folder in found if folder not in live], (), 0))
         generation.remove_empty(definition.root, depth)

@@ -16,11 +16,11 @@ from hive_bitmap import stores
 from hive_bitmap.building.group_indexing import SHARD_BYTES, Group, ShardReport, index_group
 from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.index import checksums, shard
-from hive_bitmap.index.definition import BUCKET, OFFSET, OFFSETS, Definition
+from hive_bitmap.index.definition import BUCKET, OFFSET, Definition
 from hive_bitmap.index.lookup import cardinalities, open_checked
 from hive_bitmap.index.manifest import FILES
 from hive_bitmap.index.shard import CARDINALITY
-from hive_bitmap.index.table_schema import built_schema, key_fields, shard_name
+from hive_bitmap.index.table_schema import built_schema, compact_schema, shard_name
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def _rows(item: Compaction, path: str, size: int) -> pa.Table:
 def shard_rows(definition: Definition, path: str, size: int) -> pa.Table:
     """Read all rows of a shard. Raise CorruptIndex.
 
-    The schema is `built_schema(definition)`; for COMPACT it is the keys, `_bucketname` and `_offsets`.
+    The schema is `built_schema(definition)`, or `compact_schema(definition)` for COMPACT.
     """
     try:
         with stores.open_input(path) as source:
@@ -86,15 +86,10 @@ def shard_rows(definition: Definition, path: str, size: int) -> pa.Table:
             rows = open_checked(source, checksums.footer_of(source, sums), sums).read()
         if definition.type == "BITMAP":
             rows = rows.append_column(CARDINALITY, pa.array(cardinalities(path), CARDINALITY.type))
-        return rows.select(_schema(definition).names).cast(_schema(definition))
+        schema = (compact_schema if definition.type == "COMPACT" else built_schema)(definition)
+        return rows.select(schema.names).cast(schema)
     except (OSError, pa.ArrowException, KeyError, ValueError) as e:
         raise CorruptIndex(f"shard {path} cannot be read: {e}") from e
-
-
-def _schema(definition: Definition) -> pa.Schema:
-    if definition.type == "COMPACT":
-        return pa.schema([*key_fields(definition), BUCKET, OFFSETS])
-    return built_schema(definition)
 
 
 def _write(item: Compaction, waiting: Mapping[str, pa.Table]) -> ShardReport:

@@ -117,11 +117,10 @@ def _complete_manifest(
     if folder is None or not generation.is_of(folder, definition):
         raise Unsupported(f"index {definition.name} does not cover {source.folder}: {rebuild}")
     published = manifest.read(folder)
-    crcs = published.files["schema_crc"].to_pylist()
     crc = schema_crc(base.columns, metastore.time_zone(spark), serde.reading(base))
     for file in source.files:
         row = published.row_of.get(file.path)
-        if row is None or not published.fingerprints[row].matches(file) or crcs[row] != crc:
+        if row is None or not published.fingerprints[row].matches(file) or published.schema_crcs[row] != crc:
             raise Unsupported(f"index {definition.name} does not know {file.path} as it is now: {rebuild}")
         if published.shard_of[row] is None:
             reason = published.files["reason"][row].as_py()

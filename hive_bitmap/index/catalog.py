@@ -188,7 +188,7 @@ def place(spark: SparkSession, definition: Definition, location: str | None) -> 
     if location is None:
         root = hadoop_path(f"{home(spark, definition.database)}/{definition.index_table}")
         # Generations may be there already: of a renamed index, of a dropped one, or of a build in progress.
-        found = generation.anywhere(root)
+        found = generation.all_below(root)
         taken = any(usage.state is not generation.State.ORPHANED for usage in each(generation.usage, found))
         return replace(definition, root=f"{root}-{token_hex(4)}" if taken else root)
     root = root_at(location)

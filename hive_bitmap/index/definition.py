@@ -27,7 +27,8 @@ COMPRESSIONS = ("zstd", "snappy", "gzip")  # of the shards; Hive before 4 has no
 BUCKET, OFFSET = pa.field("_bucketname", pa.string()), pa.field("_offset", pa.int64())
 OFFSETS = pa.field("_offsets", pa.list_(pa.int64()))
 KEY_TYPES = (
-    "boolean tinyint smallint int bigint float double decimal string varchar char binary date timestamp timestamp_ntz"
+    *("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal"),
+    *("string", "varchar", "char", "binary", "date", "timestamp", "timestamp_ntz"),
 )
 
 
@@ -282,7 +283,5 @@ def _check_key(column: Column, where: str) -> None:
         raise Unsupported(f"column {column.name!r} of {where} is {column.type}: collated strings cannot be keys")
     if column.default:
         raise Unsupported(f"column {column.name!r} of {where} has a default value, which old files do not hold")
-    if base not in KEY_TYPES.split():
-        raise Unsupported(
-            f"column {column.name!r} of {where} is {column.type}: keys are {', '.join(KEY_TYPES.split())}"
-        )
+    if base not in KEY_TYPES:
+        raise Unsupported(f"column {column.name!r} of {where} is {column.type}: keys are {', '.join(KEY_TYPES)}")

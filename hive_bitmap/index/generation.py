@@ -92,7 +92,7 @@ def is_of(folder: str, definition: Definition) -> bool:
     return is_generation(folder) and folder.startswith(f"{definition.root}/")
 
 
-def built(folder: str) -> float:
+def build_time(folder: str) -> float:
     """Return when the build of a generation began, by its name, in seconds since 1970."""
     stamp = folder.rpartition("/")[2].split("-")[1]
     return datetime.strptime(stamp, "%Y%m%dT%H%M%S").replace(tzinfo=timezone.utc).timestamp()
@@ -103,7 +103,7 @@ def definition_of(folder: str) -> Definition | None:
     return from_properties(_read_marker(folder, MARKER).get("definition", {}))
 
 
-def below(root: str, partition_columns: int) -> list[str]:
+def of_index(root: str, partition_columns: int) -> list[str]:
     """Return all generations of an index, referenced or not; `partition_columns` is the number of partition columns."""
     parents = [root]
     for _ in range(partition_columns):
@@ -116,7 +116,7 @@ def in_folders(parents: Iterable[str]) -> list[str]:
     return [folder for found in each(_generations, parents) for folder in found]
 
 
-def anywhere(root: str) -> list[str]:
+def all_below(root: str) -> list[str]:
     """Return all generations in a folder and in the partition folders below it, at any depth."""
     parents = deeper = [root]
     while deeper := [path for found in each(_partitions, deeper) for path in found]:
@@ -157,7 +157,7 @@ def usage(folder: str) -> Usage:
     if retired is not None:
         return Usage(State.REPLACED, max(time.time() - float(retired), 0.0))
     complete = stores.exists(f"{folder}/{FOLDER}/shards.parquet")
-    young = time.time() - float(who.get("started", built(folder))) < GRACE_SECONDS
+    young = time.time() - float(who.get("started", build_time(folder))) < GRACE_SECONDS
     if who.get("host") == socket.gethostname():
         building = _alive(int(who["pid"])) and (young or not complete)
     else:  # whether a process of another machine lives is unknown

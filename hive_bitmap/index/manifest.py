@@ -12,6 +12,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
@@ -26,6 +27,7 @@ from hive_bitmap.index import checksums
 from hive_bitmap.index.checksums import FOLDER
 from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.parallel import each
+from hive_bitmap.stores import FileStatus
 
 LONGS = pa.list_(pa.field("element", pa.int64(), nullable=False))
 # One row for each base file of the partition as the build found it, sorted by path.
@@ -59,6 +61,14 @@ SHARDS = pa.schema(
 LINES = "manifest.json.gz"  # the copy as lines of JSON
 
 
+class Freshness(Enum):
+    """Whether a manifest describes a base file as it is now."""
+
+    FRESH = "the file is as it was indexed"
+    STALE = "the file, or how it is read, has changed since it was indexed"
+    UNINDEXED = "no shard covers the file"
+
+
 @dataclass(frozen=True)
 class Manifest:
     """The content of the generation `folder`: `files` has schema FILES, `shards` has schema SHARDS."""
@@ -85,6 +95,12 @@ class Manifest:
         return shards
 
     @cached_property
+    def schema_crcs(self) -> list[int]:
+        """The `definition.schema_crc` under which each row of `files` was indexed."""
+        crcs: list[int] = self.files["schema_crc"].to_pylist()
+        return crcs
+
+    @cached_property
     def starts_of(self) -> list[npt.NDArray[np.int64] | None]:
         """The first bytes of the blocks of each row of `files`; None if an older build did not record them."""
         found = self.files["starts"].to_pylist()
@@ -97,6 +113,22 @@ class Manifest:
 
     def shard_path(self, shard: str) -> str:
         return f"{self.folder}/{shard}"
+
+    def freshness(self, file: FileStatus, schema_crc: int | None) -> Freshness:
+        """Compare a base file, as it is listed now, with the manifest.
+
+        With a `schema_crc`, a file that was indexed under another one is stale too.
+        """
+        row = self.row_of.get(file.path)
+        if row is None or self.shard_of[row] is None:
+            return Freshness.UNINDEXED
+        same = self.fingerprints[row].matches(file) and schema_crc in (None, self.schema_crcs[row])
+        return Freshness.FRESH if same else Freshness.STALE
+
+    def gone(self, files: Iterable[FileStatus]) -> int:
+        """Return how many base files of the manifest are not among `files`, those listed now."""
+        listed = {file.path for file in files}
+        return sum(path not in listed for path in self.row_of)
 
 
 def write(folder: str, files: Sequence[pa.Table], shards: pa.Table, sums: Mapping[str, Sequence[int]]) -> None:

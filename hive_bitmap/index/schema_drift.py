@@ -30,8 +30,8 @@ def written_definition(table: Table) -> Definition | None:
     if not table.location:
         return None
     depth = len(table.partition_columns)
-    folders = generation.below(table.location, depth) if depth else [table.location]
-    newest = max(filter(generation.is_generation, folders), key=generation.built, default="")
+    folders = generation.of_index(table.location, depth) if depth else [table.location]
+    newest = max(filter(generation.is_generation, folders), key=generation.build_time, default="")
     written = generation.definition_of(newest) if newest else None
     if written is None or written.database != table.database:
         return None

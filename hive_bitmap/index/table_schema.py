@@ -10,13 +10,13 @@ import pyarrow as pa
 from hive_bitmap.columns import Column
 from hive_bitmap.formats.key_values import KeyColumn, arrow_type
 from hive_bitmap.index import shard
-from hive_bitmap.index.definition import BUCKET, OFFSET, Definition
+from hive_bitmap.index.definition import BUCKET, OFFSET, OFFSETS, Definition
 
 
 def row_schema(definition: Definition) -> pa.Schema:
-    """Return the schema of a BITMAP index table: keys, `_bucketname`, `_offset`, bitmaps.
+    """Return the schema of rows with one row for each key and block: keys, `_bucketname`, `_offset`, bitmaps.
 
-    Rows of a COMPACT index have it too, without bitmaps, before `shard.compact` combines them.
+    COMPACT has no bitmaps, and its shards have `compact_schema` instead.
     """
     return pa.schema([*key_fields(definition), BUCKET, OFFSET, *definition.bitmap_fields])
 
@@ -24,6 +24,11 @@ def row_schema(definition: Definition) -> pa.Schema:
 def built_schema(definition: Definition) -> pa.Schema:
     """Return `row_schema` with the cardinality of each bitmap (`shard.CARDINALITY`) as the last column."""
     return row_schema(definition).append(shard.CARDINALITY)
+
+
+def compact_schema(definition: Definition) -> pa.Schema:
+    """Return the schema of a COMPACT shard, with one row for each key and file: keys, `_bucketname`, `_offsets`."""
+    return pa.schema([*key_fields(definition), BUCKET, OFFSETS])
 
 
 def key_fields(definition: Definition) -> list[pa.Field]:

@@ -90,7 +90,7 @@ def _of_indexes(indexes: Iterable[Index]) -> list[_Candidate]:
     return [
         _Candidate(folder, index.definition.root)
         for index in indexes
-        for folder in generation.below(index.definition.root, len(index.table.partition_columns))
+        for folder in generation.of_index(index.definition.root, len(index.table.partition_columns))
     ]
 
 
@@ -107,7 +107,7 @@ def _of_dropped(
             raise NotFound(f"there is no folder {location}")
         roots.add(root)
     free = (root for root in sorted(roots) if not any(_overlap(root, path) for path in taken if path))
-    found = [(root, folder, generation.definition_of(folder)) for root in free for folder in generation.anywhere(root)]
+    found = [(root, folder, generation.definition_of(folder)) for root in free for folder in generation.all_below(root)]
     return [
         _Candidate(folder, root, f"{definition.name} on {definition.full_table}")
         for root, folder, definition in found

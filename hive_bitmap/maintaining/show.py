@@ -14,7 +14,7 @@ from hive_bitmap.index import catalog, generation, manifest
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.coverage import covered
 from hive_bitmap.index.definition import Definition, schema_crc
-from hive_bitmap.index.manifest import Manifest
+from hive_bitmap.index.manifest import Freshness, Manifest
 from hive_bitmap.metastore import base_files, metastore, serde, table_info
 from hive_bitmap.metastore.base_files import Source
 from hive_bitmap.metastore.file_listing import format_of, is_visible
@@ -133,31 +133,22 @@ def _status(spark: SparkSession, base: Table | None, index: Index, found: list[S
 
 
 def _partition(names: list[str], index: Index, source: Source, folder: str | None, crc: int | None) -> PartitionStatus:
-    """Return the state of one partition. If there is a `crc`, files that were indexed under another one are stale."""
+    """Return the state of one partition; `crc` is as in `Manifest.freshness`."""
     published, problem = _manifest_and_problem(index, folder)
-    crcs = published.files["schema_crc"].to_pylist() if published is not None and crc is not None else []
-    fresh = stale = stale_bytes = unindexed = 0
-    for file in source.files:
-        row = None if published is None else published.row_of.get(file.path)
-        if published is None or row is None or published.shard_of[row] is None:
-            unindexed += 1
-        elif published.fingerprints[row].matches(file) and (crc is None or crcs[row] == crc):
-            fresh += 1
-        else:
-            stale, stale_bytes = stale + 1, stale_bytes + file.size
-    present = {file.path for file in source.files}
+    states = [published.freshness(file, crc) if published else Freshness.UNINDEXED for file in source.files]
+    stale = [file.size for file, state in zip(source.files, states, strict=True) if state is Freshness.STALE]
     return PartitionStatus(
         table_info.partition_name(names, source.values),
         source.values,
-        fresh,
-        stale,
-        unindexed,
-        sum(path not in present for path in published.row_of) if published else 0,
-        stale_bytes,
+        states.count(Freshness.FRESH),
+        len(stale),
+        states.count(Freshness.UNINDEXED),
+        published.gone(source.files) if published else 0,
+        sum(stale),
         (pc.sum(pc.list_flatten(published.files["rows"])).as_py() or 0) if published else 0,
         (pc.sum(published.shards["rows"]).as_py() or 0) if published else 0,
         _total_bytes(published) if published else 0,
-        generation.built(folder) if folder and generation.is_generation(folder) else None,
+        generation.build_time(folder) if folder and generation.is_generation(folder) else None,
         problem,
     )
 

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 from hive_bitmap import stores
 from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.index import checksums
-from hive_bitmap.index.definition import BUCKET, OFFSET, OFFSETS, Definition
+from hive_bitmap.index.definition import OFFSET, OFFSETS, Definition
 from hive_bitmap.index.lookup import open_checked
 from hive_bitmap.index.shard import CARDINALITY, cardinalities_path
-from hive_bitmap.index.table_schema import built_schema, key_fields, row_schema
+from hive_bitmap.index.table_schema import built_schema, compact_schema, row_schema
 from hive_bitmap.verifying.problems import Problems
 
 _MAGIC = b"PAR1"  # at the start of a Parquet file
@@ -68,8 +68,7 @@ class OpenShard:
 
     def _row_group(self, group: int) -> pa.Table:
         definition = self.stored.definition
-        compact = pa.schema([*key_fields(definition), BUCKET, OFFSETS])
-        schema = compact if definition.type == "COMPACT" else row_schema(definition)
+        schema = (compact_schema if definition.type == "COMPACT" else row_schema)(definition)
         rows = self.file.read_row_group(group)
         if rows.column_names != schema.names:
             raise OSError(f"it has columns {rows.column_names}, not {schema.names}")

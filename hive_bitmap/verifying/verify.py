@@ -21,7 +21,7 @@ from hive_bitmap.errors import CorruptIndex, Unsupported
 from hive_bitmap.index import catalog, checksums, manifest
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.definition import Definition, schema_crc
-from hive_bitmap.index.manifest import Manifest
+from hive_bitmap.index.manifest import Freshness, Manifest
 from hive_bitmap.index.shard import cardinalities_path
 from hive_bitmap.metastore import metastore, serde
 from hive_bitmap.metastore.base_files import Source, sources
@@ -148,16 +148,11 @@ def _tally(spark: SparkSession, base: Table, number: int, index: Index, now: Seq
 
 
 def _count(tally: _Tally, published: Manifest, files: Sequence[FileStatus], crc: int | None) -> None:
-    """Count unindexed, stale and gone files. If there is a `crc`, files indexed under another one are stale."""
-    crcs = published.files["schema_crc"].to_pylist()
-    present = {file.path: published.row_of.get(file.path) for file in files}
-    tally.gone += sum(path not in present for path in published.row_of)
-    for file in files:
-        row = present[file.path]
-        if row is None or published.shard_of[row] is None:
-            tally.unindexed += 1
-        elif not published.fingerprints[row].matches(file) or crc not in (None, crcs[row]):
-            tally.stale += 1
+    """Add the unindexed, stale and gone files of a partition; `crc` is as in `Manifest.freshness`."""
+    states = [published.freshness(file, crc) for file in files]
+    tally.unindexed += states.count(Freshness.UNINDEXED)
+    tally.stale += states.count(Freshness.STALE)
+    tally.gone += published.gone(files)
 
 
 def _check_manifest(problems: Problems, published: Manifest) -> None:
