@@ -27,8 +27,21 @@ COMPRESSIONS = ("zstd", "snappy", "gzip")  # of the shards; Hive before 4 has no
 BUCKET, OFFSET = pa.field("_bucketname", pa.string()), pa.field("_offset", pa.int64())
 OFFSETS = pa.field("_offsets", pa.list_(pa.int64()))
 KEY_TYPES = (
-    *("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal"),
-    *("string", "varchar", "char", "binary", "date", "timestamp", "timestamp_ntz"),
+    "boolean",
+    "tinyint",
+    "smallint",
+    "int",
+    "bigint",
+    "float",
+    "double",
+    "decimal",
+    "string",
+    "varchar",
+    "char",
+    "binary",
+    "date",
+    "timestamp",
+    "timestamp_ntz",
 )
 
 
