@@ -1,7 +1,7 @@
-"""Making indexes: what a build has to do, the Spark job that reads base files and writes shards, and publishing.
+"""Building indexes: planning a build, the Spark job that reads base files and writes shards, and publishing the result.
 
-`build` has the entry points, `preview` says what they would do. A task indexes a group of files (`group_indexing`) or
-compacts shards; other rooms sample, verify and export by the same parts.
+`build` has the entry points; `preview` reports what a rebuild would do. A task indexes a group of base files
+(`group_indexing`) or compacts shards (`shard_compaction`). `estimating`, `verifying` and `hive2` use the same parts.
 """
 
 __all__ = [

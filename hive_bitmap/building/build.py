@@ -1,8 +1,8 @@
-"""Building: tasks index base files and write shards, the driver writes manifests and publishes.
+"""Entry points of a build: Spark tasks index base files and write shards, the driver writes manifests and publishes.
 
-A rebuild reads only what is new or changed; the rest of an index is taken over. Nothing is shuffled and nothing that
-grows with the rows comes to the driver. A generation is published when all of it is there; whatever happens before
-leaves the published one untouched.
+A rebuild reads only new and changed base files and keeps the rest of the index. There is no shuffle, and nothing that
+grows with the number of rows is sent to the driver. A generation is published only when it is complete; a failure
+before that leaves the published one untouched.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.building import build_job, partition_change, staging
-from hive_bitmap.building.build_scope import Build, creation, refreshing
+from hive_bitmap.building.build_scope import BuildPlan, plan_creation, plan_rebuild
 from hive_bitmap.building.file_groups import jobs
 from hive_bitmap.building.partition_change import Change, Content
 from hive_bitmap.building.progress import Done
 from hive_bitmap.building.publish import Switch, publish
-from hive_bitmap.building.refresh import anew
+from hive_bitmap.building.refresh import from_scratch
 from hive_bitmap.errors import BuildFailed, StoreError
 from hive_bitmap.index import catalog, generation
 from hive_bitmap.index.definition import Definition, define
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
-Tell = Callable[[Done], None]
+ProgressCallback = Callable[[Done], None]
 
 
 @dataclass(frozen=True)
 class BuildReport:
-    """What one index holds after a build, of the partitions that were looked at, and what the build did for it.
+    """What a build did for one index, and what the index contains afterwards, for the partitions that were in scope.
 
-    Sizes are in bytes, `index_rows` rows of the index table. `files_read` base files of `bytes_read` were indexed,
-    `shards_kept` of the shards taken over as they were. `changed` counts base files that arrived, changed or vanished
-    while the build ran; until the next rebuild, queries read those that are not indexed as they are whole.
-    `unindexed` are files left out, as pairs of path and reason.
+    Sizes are in bytes; `index_rows` counts rows of the index table. `files_read` base files of `bytes_read` bytes were
+    indexed; `shards_kept` of the shards were kept unchanged. `changed` counts base files that were added, changed or
+    deleted while the build ran; until the next rebuild, queries read the added and changed ones whole. `unindexed`
+    lists the files that could not be indexed, as pairs of path and reason.
     """
 
     definition: Definition
@@ -83,15 +83,16 @@ def build(
     where: str | None = None,
     if_not_exists: bool = False,
     properties: Mapping[str, str] | None = None,
-    progress: Tell | None = None,
+    progress: ProgressCallback | None = None,
 ) -> list[BuildReport]:
     """Create indexes on a table and build them in one pass, one index for each item of `columns`.
 
-    An item is a column, or several columns for one composite key. `name`, `index_table` and `location` need a single
-    item. With `deferred` the indexes are registered but cover nothing until they are rebuilt. `where`, SQL over the
-    partition columns, limits them to the partitions of which it is true. With `if_not_exists` an index whose name is
-    taken by another is passed over. `properties` are the owner's own: kept and shown. Raises NotFound, AlreadyExists,
-    Unsupported, InvalidProperty or InvalidPredicate before anything is written, and BuildFailed if the job fails.
+    An item is a column name, or a sequence of column names for a composite key. `name`, `index_table` and `location`
+    can only be given for a single item. With `deferred` the indexes are registered but cover no files until they are
+    rebuilt. `where`, SQL over the partition columns, limits them to the partitions for which it is true. With
+    `if_not_exists` an item is skipped if an index of its name exists. `properties` are user-defined names and values,
+    which are stored and shown. Raise NotFound, AlreadyExists, Unsupported, InvalidProperty or InvalidPredicate before
+    anything is written, and BuildFailed if the job or the publishing fails.
     """
     started = time.monotonic()
     base, indexes = catalog.table_and_indexes(spark, table)
@@ -117,9 +118,9 @@ def build(
     catalog.require_distinct(definitions)
     if not definitions:
         return []
-    planned = creation(spark, base, definitions)
+    planned = plan_creation(spark, base, definitions)
     if deferred:
-        empty = tuple(replace(change, refresh=anew(())) for change in planned.changes)
+        empty = tuple(replace(change, refresh=from_scratch(())) for change in planned.changes)
         planned = replace(planned, changes=empty)
     return _run(spark, planned, True, progress, started)
 
@@ -132,80 +133,80 @@ def rebuild(
     partition: Spec | None = None,
     full: bool = False,
     compact: bool = False,
-    progress: Tell | None = None,
+    progress: ProgressCallback | None = None,
 ) -> list[BuildReport]:
     """Bring indexes of a table up to date in one pass: all of them, or those named.
 
-    Files that are new or changed are read, what is known of the others is kept; partitions that need nothing stay as
-    they are. `partition`, some or all partition columns with their values, limits the work to partitions that have
-    them. With `full` all is built anew; with `compact` small shards are merged, without reading base files. Raises
-    NotFound, Unsupported for a table or column that is no longer what was indexed, and BuildFailed.
+    New and changed base files are read; what the index holds of the others is kept. Partitions that are up to date stay
+    unchanged. `partition`, values of some or all partition columns, limits the rebuild to the partitions that have
+    them. With `full` everything is built from scratch; with `compact` small shards are merged, without reading base
+    files. Raise NotFound, Unsupported if the table or a column has changed since it was indexed, and BuildFailed.
     """
     started = time.monotonic()
-    planned = refreshing(spark, table, names, partition, full, compact)
+    planned = plan_rebuild(spark, table, names, partition, full, compact)
     return _run(spark, planned, False, progress, started)
 
 
 def _run(
-    spark: SparkSession, planned: Build, created: bool, progress: Tell | None, started: float
+    spark: SparkSession, planned: BuildPlan, created: bool, progress: ProgressCallback | None, started: float
 ) -> list[BuildReport]:
-    base, busy = planned.base, [change for change in planned.changes if not change.refresh.idle]
+    base, needed = planned.base, [change for change in planned.changes if not change.refresh.up_to_date]
     try:
-        each(partition_change.start, busy)
-        with staging.for_build(spark, base, busy) as staged, ThreadPoolExecutor(1) as beside:
-            # A full scan of this session must not know less than the index.
-            refreshed = beside.submit(metastore.forget_files, spark, base)
-            reports = build_job.run(spark, jobs(spark, base, busy, staged), progress)
+        each(partition_change.start, needed)
+        with staging.for_build(spark, base, needed) as staged, ThreadPoolExecutor(1) as pool:
+            # Spark caches file listings: a full scan in this session must not miss files that the index covers.
+            refreshed = pool.submit(metastore.forget_files, spark, base)
+            reports = build_job.run(spark, jobs(spark, base, needed, staged), progress)
             refreshed.result()
         contents = partition_change.finish(planned.changes, reports)
-        changed = sources.changed(base, planned.found)
+        changed = sources.changed(base, planned.sources)
     except (OSError, StoreError) as e:
-        _give_up(busy)
+        _delete_unfinished(needed)
         raise BuildFailed(f"the build failed, the published index is untouched: {e}") from e
     except BaseException:
-        _give_up(busy)
+        _delete_unfinished(needed)
         raise
     publish(spark, base, [_switch(planned, number, created) for number in range(len(planned.scopes))])
     return [_report(planned, number, contents, changed, started) for number in range(len(planned.scopes))]
 
 
-def _give_up(busy: Sequence[Change]) -> None:
-    """Delete what was begun; where the store does not let us, `clean` does it later."""
+def _delete_unfinished(changes: Sequence[Change]) -> None:
+    """Delete the generations that were begun; if the store fails, that is left to `clean`."""
     try:
-        generation.delete(change.folder for change in busy)
+        generation.delete(change.folder for change in changes)
     except (OSError, StoreError) as e:
-        log.warning("what the failed build has written stays until it is cleaned: %s", e)
+        log.warning("files of the failed build could not be deleted and are left to clean: %s", e)
 
 
-def _switch(planned: Build, number: int, created: bool) -> Switch:
-    """What the metastore has to be told of an index; partitions that need nothing stay as they are."""
-    folders = {c.source.values: c.folder for c in planned.changes_of(number) if not c.refresh.idle}
-    return Switch(planned.scopes[number].definition, folders, planned.gone(number), created)
+def _switch(planned: BuildPlan, number: int, created: bool) -> Switch:
+    """Return the metastore changes for one index; partitions that are up to date stay unchanged."""
+    folders = {c.source.values: c.folder for c in planned.changes_of(number) if not c.refresh.up_to_date}
+    return Switch(planned.scopes[number].definition, folders, planned.dropped(number), created)
 
 
-def _report(planned: Build, number: int, contents: Sequence[Content], changed: int, started: float) -> BuildReport:
-    scope, mine = planned.scopes[number], planned.changes_of(number)
-    held = [content for content, change in zip(contents, planned.changes, strict=True) if change.index == number]
-    files = pa.concat_tables([FILES.empty_table(), *(content.files for content in held)])
-    shards = pa.concat_tables([SHARDS.empty_table(), *(content.shards for content in held)])
-    left_out = files.filter(pc.not_equal(files["reason"], "")).select(["path", "reason"]).to_pylist()
-    for file in left_out:
+def _report(planned: BuildPlan, number: int, contents: Sequence[Content], changed: int, started: float) -> BuildReport:
+    scope, changes = planned.scopes[number], planned.changes_of(number)
+    own = [content for content, change in zip(contents, planned.changes, strict=True) if change.index == number]
+    files = pa.concat_tables([FILES.empty_table(), *(content.files for content in own)])
+    shards = pa.concat_tables([SHARDS.empty_table(), *(content.shards for content in own)])
+    unindexed = files.filter(pc.not_equal(files["reason"], "")).select(["path", "reason"]).to_pylist()
+    for file in unindexed:
         log.warning("index %s leaves %s unindexed: %s", scope.definition.name, file["path"], file["reason"])
     return BuildReport(
         scope.definition,
-        base_files=sum(len(change.source.files) for change in mine),
-        base_bytes=sum(file.size for change in mine for file in change.source.files),
+        base_files=sum(len(change.source.files) for change in changes),
+        base_bytes=sum(file.size for change in changes for file in change.source.files),
         base_rows=_sum(pc.list_flatten(files["rows"])),
         shards=shards.num_rows,
         index_rows=_sum(shards["rows"]),
         index_bytes=_sum(shards["size"]) + _sum(shards["cardinality_size"]),
-        files_read=sum(len(change.refresh.read) for change in mine),
-        bytes_read=sum(file.size for change in mine for file in change.refresh.read),
-        shards_kept=sum(len(change.refresh.linked) for change in mine),
-        partitions_dropped=len(planned.gone(number)),
+        files_read=sum(len(change.refresh.read) for change in changes),
+        bytes_read=sum(file.size for change in changes for file in change.refresh.read),
+        shards_kept=sum(len(change.refresh.linked) for change in changes),
+        partitions_dropped=len(planned.dropped(number)),
         changed=changed,
         seconds=time.monotonic() - started,
-        unindexed=tuple((file["path"], file["reason"]) for file in left_out),
+        unindexed=tuple((file["path"], file["reason"]) for file in unindexed),
     )
 
 

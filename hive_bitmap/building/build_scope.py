@@ -1,4 +1,4 @@
-"""What a build looks at, and what becomes of it: tables, indexes, partitions, files and manifests as they are now."""
+"""The plan of a build, made from the table, its indexes, partitions, base files and manifests as they are now."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hive_bitmap import stores
 from hive_bitmap.building.file_groups import shard_bytes
 from hive_bitmap.building.partition_change import Change
-from hive_bitmap.building.refresh import anew, refresh
+from hive_bitmap.building.refresh import from_scratch, refresh
 from hive_bitmap.errors import CorruptIndex, NotFound
 from hive_bitmap.index import catalog, checksums, generation, manifest
 from hive_bitmap.index.coverage import covered
@@ -29,9 +29,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Scope:
-    """One index in a build: what is published of the partitions looked at, and the numbers of those to cover.
+    """One index in a build.
 
-    With `full` nothing that is published is taken over.
+    `published` holds the published generations of the partitions in scope, `partitions` the numbers (in
+    `BuildPlan.sources`) of those to cover. With `full` nothing is kept of a published generation.
     """
 
     definition: Definition
@@ -41,42 +42,45 @@ class Scope:
 
 
 @dataclass(frozen=True)
-class Build:
-    """A build as it is planned: its indexes, the partitions that it looks at, and what it does for each such pair."""
+class BuildPlan:
+    """The plan of a build: its indexes, the partitions in scope, and a Change for each pair of the two."""
 
     base: Table
-    found: tuple[Source, ...]
+    sources: tuple[Source, ...]
     scopes: tuple[Scope, ...]
     changes: tuple[Change, ...]
 
     def changes_of(self, index: int) -> list[Change]:
-        """What becomes of the partitions of one index, by its number."""
+        """Return the changes of one index, given its number in `scopes`."""
         return [change for change in self.changes if change.index == index]
 
-    def gone(self, index: int) -> list[Values]:
-        """The partitions of an index that the table, or what the index covers of it, has no more."""
+    def dropped(self, index: int) -> list[Values]:
+        """Return the published partitions of an index that the table no longer has, or the index no longer covers."""
         scope = self.scopes[index]
-        there = {self.found[number].values for number in scope.partitions}
-        return [values for values in scope.published if values not in there]
+        covered_now = {self.sources[number].values for number in scope.partitions}
+        return [values for values in scope.published if values not in covered_now]
 
 
-def creation(spark: SparkSession, base: Table, definitions: Sequence[Definition]) -> Build:
-    """The build of new indexes."""
+def plan_creation(spark: SparkSession, base: Table, definitions: Sequence[Definition]) -> BuildPlan:
+    """Plan the build of new indexes."""
     empty = [Scope(definition, {}) for definition in definitions]
-    return _build(spark, base, empty, base_files.partitions(spark, base), compact=False)
+    return _plan(spark, base, empty, base_files.partitions(spark, base), compact=False)
 
 
-def refreshing(
+def plan_rebuild(
     spark: SparkSession, table: str, names: Sequence[str], partition: Spec | None, full: bool, compact: bool
-) -> Build:
-    """The rebuild of existing indexes: of all, or those named. Raises NotFound, and Unsupported for changed columns."""
+) -> BuildPlan:
+    """Plan the rebuild of existing indexes, all of them or those named.
+
+    Raise NotFound, and Unsupported if indexed columns have changed.
+    """
     base, indexes = catalog.table_and_indexes(spark, table)
     wanted = [catalog.named(base, indexes, name) for name in dict.fromkeys(map(str.lower, names))] if names else indexes
     if not wanted:
         raise NotFound(f"table {base.full_name} has no index to rebuild")
-    found = base_files.partitions(spark, base)
+    partitions = base_files.partitions(spark, base)
     states = [catalog.states(spark, index) for index in wanted]
-    known = dict.fromkeys([one.values for one in found] + [values for state in states for values in state])
+    known = dict.fromkeys([one.values for one in partitions] + [values for state in states for values in state])
     chosen = set(base_files.matching(base, partition, list(known)))
     scopes = []
     for index, state in zip(wanted, states, strict=True):
@@ -84,58 +88,61 @@ def refreshing(
         definition = index.definition if partition else index.definition.renewed()
         published = {values: folder for values, folder in state.items() if values in chosen}
         scopes.append(Scope(definition, published, full=full or definition != index.definition))
-    return _build(spark, base, scopes, [one for one in found if one.values in chosen], compact)
+    return _plan(spark, base, scopes, [one for one in partitions if one.values in chosen], compact)
 
 
-def _build(
+def _plan(
     spark: SparkSession, base: Table, scopes: Sequence[Scope], partitions: Sequence[table_info.Partition], compact: bool
-) -> Build:
+) -> BuildPlan:
     values = [one.values for one in partitions]
     covers = [covered(spark, base, scope.definition.where, values) for scope in scopes]
     needed = [number for number in range(len(values)) if any(flags[number] for flags in covers)]
-    found = base_files.list_files(base, [partitions[number] for number in needed])
-    placed = [
-        replace(scope, partitions=tuple(place for place, number in enumerate(needed) if flags[number]))
+    sources = base_files.list_files(base, [partitions[number] for number in needed])
+    numbered = [
+        replace(scope, partitions=tuple(position for position, number in enumerate(needed) if flags[number]))
         for scope, flags in zip(scopes, covers, strict=True)
     ]
     crc = schema_crc(base.columns, metastore.time_zone(spark), serde.reading(base))
-    target = shard_bytes(spark, (file for source in found for file in source.files))
-    return Build(base, tuple(found), tuple(placed), tuple(_changes(base, placed, found, crc, target, compact)))
+    target = shard_bytes(spark, (file for source in sources for file in source.files))
+    changes = _changes(base, numbered, sources, crc, target, compact)
+    return BuildPlan(base, tuple(sources), tuple(numbered), tuple(changes))
 
 
 def _changes(
-    base: Table, scopes: Sequence[Scope], found: Sequence[Source], crc: int, target: int, compact: bool
+    base: Table, scopes: Sequence[Scope], sources: Sequence[Source], crc: int, target: int, compact: bool
 ) -> list[Change]:
     name = generation.new_name()
-    manifest.read.cache_clear()  # what was damaged after this process had read it would be taken over
+    # A cached manifest would hide damage that came after it was read, and the damaged shards would be kept.
+    manifest.read.cache_clear()
     checksums.of_generation.cache_clear()
 
-    def change(place: tuple[int, int]) -> Change:
-        scope, source = scopes[place[0]], found[place[1]]
+    def change(pair: tuple[int, int]) -> Change:
+        index, partition = pair
+        scope, source = scopes[index], sources[partition]
         folder = f"{catalog.generation_parent(base, scope.definition, source.values)}/{name}"
-        held = None if scope.full else _held(scope.published.get(source.values), scope.definition)
-        what = anew(source.files)
-        if held is not None:
+        published = None if scope.full else _manifest(scope.published.get(source.values), scope.definition)
+        what = from_scratch(source.files)
+        if published is not None:
             plain = scope.definition.type == "BITMAP" and scope.definition.encoding == "plain"
-            what = refresh(held, _present(held.folder), source.files, crc, target, compact, plain)
-        return Change(*place, scope.definition, source, held, what, folder)
+            what = refresh(published, _present(published.folder), source.files, crc, target, compact, plain)
+        return Change(index, partition, scope.definition, source, published, what, folder)
 
     return each(change, [(index, number) for index, scope in enumerate(scopes) for number in scope.partitions])
 
 
-def _held(folder: str | None, definition: Definition) -> Manifest | None:
-    """What a generation says of itself; None where it is damaged, gone or none of this index."""
+def _manifest(folder: str | None, definition: Definition) -> Manifest | None:
+    """Return the manifest of a generation; None if it is damaged, missing, or not of this index."""
     if folder is None or not generation.is_of(folder, definition):
         return None
     try:
         return manifest.read(folder)
     except CorruptIndex as e:
-        log.warning("the index is built anew where it is damaged: %s", e)
+        log.warning("a damaged part of the index is built from scratch: %s", e)
         return None
 
 
 def _present(folder: str) -> dict[str, int]:
-    """The files of a generation and of its hidden folder, with their sizes."""
+    """Return the paths of the files in a generation and its hidden folder, with their sizes in bytes."""
     try:
         found = [*stores.listing(folder).files, *stores.listing(f"{folder}/{checksums.FOLDER}").files]
     except FileNotFoundError:

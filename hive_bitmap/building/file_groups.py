@@ -1,4 +1,4 @@
-"""Which base files one shard covers: files of one partition, one behind the other, about as many bytes each time.
+"""Grouping of base files: a shard covers consecutive files of one partition, about the same number of bytes each time.
 
 A file that several indexes need is opened once, for all of them.
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from hive_bitmap.building.build_job import Job
 from hive_bitmap.building.group_indexing import Group
 from hive_bitmap.building.partition_change import Change
-from hive_bitmap.building.shard_compaction import Carry
+from hive_bitmap.building.shard_compaction import Compaction
 from hive_bitmap.index.definition import schema_crc
 from hive_bitmap.metastore import metastore, serde
 from hive_bitmap.metastore.base_files import Source
@@ -25,27 +25,25 @@ from hive_bitmap.tasks.distribution import parallelism
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SHARDS_PER_CORE = 2  # so that tasks can be given about the same to do
-GROUP_BYTES = 512 << 20  # base files of one shard: bounds a task's memory and a lookup's number of shards
-SMALL_GROUP_BYTES = 8 << 20  # no group is made smaller than this for the sake of parallel tasks
+SHARDS_PER_CORE = 2  # so that work can be balanced between tasks
+GROUP_BYTES = 512 << 20  # most bytes of base files of one shard: limits the work and memory of a task
+SMALL_GROUP_BYTES = 8 << 20  # groups are not made smaller than this to occupy more tasks
 
 
 def shard_bytes(spark: SparkSession, files: Iterable[FileStatus]) -> int:
-    """The bytes of base files that a shard covers where these files are indexed together."""
+    """Return how many bytes of base files a shard should cover if these files are indexed in one build."""
     share = sum(file.size for file in files) // (parallelism(spark) * SHARDS_PER_CORE)
     return min(GROUP_BYTES, max(SMALL_GROUP_BYTES, share))
 
 
-def cuts(spark: SparkSession, found: Sequence[Source]) -> Iterator[tuple[int, Sequence[FileStatus]]]:
-    """The base files of each shard that a build makes, with the number of their partition in `found`."""
-    target = shard_bytes(spark, (file for source in found for file in source.files))
-    for partition, source in enumerate(found):
-        for files in cut(source.files, target):
-            yield partition, files
+def count_shards(spark: SparkSession, sources: Sequence[Source]) -> int:
+    """Return how many shards a build of one index on these partitions would write."""
+    target = shard_bytes(spark, (file for source in sources for file in source.files))
+    return sum(1 for source in sources for _ in grouped(source.files, target))
 
 
-def cut(files: Sequence[FileStatus], target: int) -> Iterator[Sequence[FileStatus]]:
-    """Files in order, in groups of about equal size, about `target` bytes."""
+def grouped(files: Sequence[FileStatus], target: int) -> Iterator[Sequence[FileStatus]]:
+    """Yield the files, in order, in groups of about equal size, near `target` bytes."""
     total = sum(file.size for file in files)
     each = total / max(round(total / target), 1)
     before, number = 0, 0
@@ -61,25 +59,25 @@ def cut(files: Sequence[FileStatus], target: int) -> Iterator[Sequence[FileStatu
 
 
 def jobs(spark: SparkSession, base: Table, changes: Sequence[Change], staging: str = "") -> list[Job]:
-    """The work of a build: base files to index, for all indexes that need them, and shards to write anew.
+    """Return the jobs of a build: groups of base files to index, for all indexes that need them, and shards to rewrite.
 
-    `staging` is where the values lie that Spark has read.
+    `staging` is the folder of `staging.staged`; empty for a format that tasks read themselves.
     """
     zone = metastore.time_zone(spark)
     crc = schema_crc(base.columns, zone, serde.reading(base))
-    like = Group(0, (), 0, format_of(base), base.columns, crc, zone, (), (), staging)
+    template = Group(0, (), 0, format_of(base), base.columns, crc, zone, (), (), staging)
     shared = _shared(changes)
     target = shard_bytes(spark, (file for files, _ in shared for file in files))
-    made = [
-        Job(tuple(change.index for change in together), _group(like, together, files))
+    groups = [
+        Job(tuple(change.index for change in together), _group(template, together, files))
         for all_files, together in shared
-        for files in cut(all_files, target)
+        for files in grouped(all_files, target)
     ]
-    return made + [_carry(like, change, shards) for change in changes for shards in change.refresh.carried]
+    return groups + [_compaction(template, change, shards) for change in changes for shards in change.refresh.rewritten]
 
 
 def _shared(changes: Sequence[Change]) -> list[tuple[list[FileStatus], tuple[Change, ...]]]:
-    """The files to read, each once, with the changes that need them: all of one partition."""
+    """Return the files to read, by the changes (of one partition, of several indexes) that need them."""
     needed: dict[tuple[int, FileStatus], list[int]] = defaultdict(list)
     for number, change in enumerate(changes):
         for file in change.refresh.read:
@@ -93,9 +91,9 @@ def _shared(changes: Sequence[Change]) -> list[tuple[list[FileStatus], tuple[Cha
     ]
 
 
-def _group(like: Group, together: Sequence[Change], files: Sequence[FileStatus]) -> Group:
+def _group(template: Group, together: Sequence[Change], files: Sequence[FileStatus]) -> Group:
     return replace(
-        like,
+        template,
         partition=together[0].partition,
         paths=tuple(file.path for file in files),
         bytes=sum(file.size for file in files),
@@ -104,9 +102,10 @@ def _group(like: Group, together: Sequence[Change], files: Sequence[FileStatus])
     )
 
 
-def _carry(like: Group, change: Change, shards: Sequence[str]) -> Job:
-    assert change.held is not None  # nothing is carried from nowhere
+def _compaction(template: Group, change: Change, shards: Sequence[str]) -> Job:
+    published = change.published
+    assert published is not None, "shards to rewrite come from a published generation"
     rows = change.refresh.rows_of(shards)
-    sized = tuple((change.held.shard_path(shard), change.held.sizes[shard]) for shard in shards)
+    sized = tuple((published.shard_path(shard), published.sizes[shard]) for shard in shards)
     files = [FileStatus(*row.values()) for row in rows.select(["path", "size", "mtime_ms", "etag"]).to_pylist()]
-    return Job((change.index,), Carry(sized, rows, _group(like, [change], files)))
+    return Job((change.index,), Compaction(sized, rows, _group(template, [change], files)))

@@ -1,7 +1,7 @@
-"""Indexing one group of base files inside a Spark task: each block is read once, for all indexes that are built.
+"""Indexing of one group of base files inside a Spark task.
 
-Only the key columns are read. A file that cannot be read as Spark would read it, or that changes meanwhile, is left
-unindexed with the reason, and the group goes on.
+Only the key columns are read. A file whose values cannot be read as Spark reads them, or that changes meanwhile, is
+left unindexed with the reason; the rest of the group is indexed.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from hive_bitmap.index.shard import Written
 from hive_bitmap.index.table_schema import built_schema, key_columns, shard_name
 from hive_bitmap.parallel import THREADS, ahead, each
 
-SHARD_BYTES = 256 << 20  # index rows in memory before they are sorted and written: bounds a task's memory
-MOST_BYTES = 1 << 30  # index rows of one file; more fit neither a task nor the offsets of an Arrow array
+SHARD_BYTES = 256 << 20  # index rows collected in memory before a shard is written: limits the memory of a task
+MOST_BYTES = 1 << 30  # index rows of one file; more fit neither a task nor the 32-bit offsets of an Arrow array
 ADVICE = "use the encoding gap"
-AHEAD_BYTES = 128 << 20  # base files that are worked on at the same time, where that is more than two of them
-NEAR_CODES = 128  # integers in so narrow a range are their own codes
-DENSE_CODES = 1 << 22  # combined codes below this are numbered through a table of flags
+AHEAD_BYTES = 128 << 20  # base files that are indexed at the same time, unless two files are larger
+NEAR_CODES = 128  # integers within a range this narrow are encoded by their distance from the smallest
+DENSE_CODES = 1 << 22  # up to this many possible codes are renumbered through a table of flags
 
 
 @dataclass(frozen=True)
 class Group:
-    """Base files of one partition that one shard of each index will cover; it travels to a task.
+    """Work item of a task: base files of one partition, which one shard of each index will cover.
 
-    `bytes` is the size of all its files, as listed. `folders` holds the generation of each of `definitions`; `schema`
-    is all data columns of the base table. `staging` is the folder of the values that Spark has read, of a format that
-    only it reads.
+    `bytes` is the total size of the files as listed. `folders` holds the new generation of each of `definitions`.
+    `schema` is all data columns of the base table. `staging` is the folder of `staging.staged`; empty for a format that
+    tasks read themselves.
     """
 
     partition: int
@@ -62,7 +62,10 @@ class Group:
 
 @dataclass(frozen=True)
 class ShardReport:
-    """What a task made of a group for one index: manifest rows of its files (schema FILES), and the shard, if any."""
+    """What a task wrote for one index: manifest rows of the base files (schema FILES), and the shard, if any.
+
+    `partition` and `index` are numbers, in the build or in the group; `base_rows` counts rows of the base files.
+    """
 
     partition: int
     index: int
@@ -74,8 +77,8 @@ class ShardReport:
 
 
 @dataclass(frozen=True)
-class FileLook:
-    """One base file as a task found it: for each index its rows, or the reason why there are none."""
+class IndexedFile:
+    """The result of indexing one base file: for each index its rows, or the reason why there are none."""
 
     fingerprint: Fingerprint
     blocks: Blocks
@@ -84,24 +87,24 @@ class FileLook:
 
 
 def index_group(group: Group) -> list[ShardReport]:
-    """Write a shard for each index of the group, or several; returns what the manifests say of them."""
+    """Index the files of a group; write a shard for each index, or several if the index rows are large."""
     reports: list[ShardReport] = []
-    waiting: list[FileLook] = []
-    weight = 0
-    for look in ahead(partial(_look, group), group.paths, _files_at_once(group)):
-        if look is not None:
-            waiting.append(look)
-            weight += _weight(look)
-        if weight > SHARD_BYTES:
+    waiting: list[IndexedFile] = []
+    size = 0
+    for file in ahead(partial(_index_file, group), group.paths, _files_at_once(group)):
+        if file is not None:
+            waiting.append(file)
+            size += sum(rows.nbytes for rows in file.rows if isinstance(rows, pa.Table))
+        if size > SHARD_BYTES:
             reports += _write_shards(group, waiting)
-            waiting, weight = [], 0
+            waiting, size = [], 0
     return reports + _write_shards(group, waiting)
 
 
 def index_rows(definition: Definition, keys: pa.Table, bucket: str, offset: int) -> pa.Table:
-    """The rows of an index table for one block, a row a distinct key; schema `built_schema(definition)`.
+    """Return the index rows of one block, one for each distinct key, with the schema `built_schema(definition)`.
 
-    `keys` has the indexed columns with one row for each row of the block, in order.
+    `keys` holds the indexed columns of all rows of the block, in order.
     """
     codes, distinct = _codes([keys[name] for name in definition.column_names])
     present, found = key_bytes(codes)
@@ -112,38 +115,36 @@ def index_rows(definition: Definition, keys: pa.Table, bucket: str, offset: int)
 
 
 def _files_at_once(group: Group) -> int:
-    """Files that are worked on at the same time: where each waits for a store, as many as memory allows."""
+    """Return how many files to index at the same time: 1 if they are local, else what AHEAD_BYTES and THREADS allow."""
     if not group.paths:
         return 1
     average = group.bytes // len(group.paths)
     return min(stores.parallel(group.paths[0]), max(AHEAD_BYTES // max(average, 1), 2), THREADS)
 
 
-def _weight(look: FileLook) -> int:
-    return sum(rows.nbytes for rows in look.rows if isinstance(rows, pa.Table))
-
-
-def _look(group: Group, path: str) -> FileLook | None:
-    """Index one file; None for one that is gone."""
+def _index_file(group: Group, path: str) -> IndexedFile | None:
+    """Index one file for all indexes of the group; None if the file is gone."""
     try:
         before = fingerprint.take(path)
-        if before.tagged:  # each request asks for this very file
+        if before.tagged:  # then every read demands the etag, and fails if the file was replaced
             with stores.pinned(before.status):
-                return _read(group, before)
-        look = _read(group, before)
-        return look if before.confirmed() else _unindexed(group, _unknown(path), "it changed while it was read")
+                return _index_blocks(group, before)
+        indexed = _index_blocks(group, before)
+        if before.confirmed():
+            return indexed
+        return _unindexed(group, _matching_nothing(path), "it changed while it was read")
     except FileNotFoundError:
         return None
     except (Undecodable, FileChanged) as e:
-        return _unindexed(group, _unknown(path), str(e))
+        return _unindexed(group, _matching_nothing(path), str(e))
 
 
-def _unknown(path: str) -> Fingerprint:
-    """What no file matches: the next rebuild looks at the file again."""
+def _matching_nothing(path: str) -> Fingerprint:
+    """Return a fingerprint that no file matches, so that the next rebuild reads the file again."""
     return Fingerprint(path, -1, -1, "", -1)
 
 
-def _read(group: Group, found: Fingerprint) -> FileLook:
+def _index_blocks(group: Group, found: Fingerprint) -> IndexedFile:
     format = staged_values.reader(group.format, group.staging)
     try:
         handle = format.open_file(found.path)
@@ -151,12 +152,12 @@ def _read(group: Group, found: Fingerprint) -> FileLook:
         indirect = format.indirect_columns(handle, key_columns(group.schema, group.schema, group.time_zone))
     except Undecodable as e:
         return _unindexed(group, found, str(e))
-    rows = tuple(_index_file(group, definition, found.path, handle, blocks) for definition in group.definitions)
-    return FileLook(found, blocks, tuple(indirect), rows)
+    rows = tuple(_rows_or_reason(group, definition, found.path, handle, blocks) for definition in group.definitions)
+    return IndexedFile(found, blocks, tuple(indirect), rows)
 
 
-def _index_file(group: Group, definition: Definition, path: str, handle: Any, blocks: Blocks) -> pa.Table | str:
-    """The index rows of all blocks of a file, or why they cannot be had."""
+def _rows_or_reason(group: Group, definition: Definition, path: str, handle: Any, blocks: Blocks) -> pa.Table | str:
+    """Return the rows of one index for all blocks of a file, or the reason why the file cannot be indexed."""
     columns = key_columns(definition.columns, group.schema, group.time_zone)
     rows, size = [built_schema(definition).empty_table()], 0
     try:
@@ -168,35 +169,36 @@ def _index_file(group: Group, definition: Definition, path: str, handle: Any, bl
                 raise Undecodable(
                     f"its {definition.encoding} bitmaps take more than {MOST_BYTES >> 20:,} MiB: {ADVICE}"
                 )
-    except (Undecodable, pa.ArrowException) as e:  # the latter for what does not fit an Arrow array
+    except (Undecodable, pa.ArrowException) as e:  # ArrowException: the rows do not fit into an Arrow array
         return str(e)
     return pa.concat_tables(rows)
 
 
-def _unindexed(group: Group, found: Fingerprint, reason: str) -> FileLook:
-    return FileLook(found, Blocks.of([], [], []), (), (reason,) * len(group.definitions))
+def _unindexed(group: Group, found: Fingerprint, reason: str) -> IndexedFile:
+    return IndexedFile(found, Blocks.of([], [], []), (), (reason,) * len(group.definitions))
 
 
-def _write_shards(group: Group, looks: Sequence[FileLook]) -> list[ShardReport]:
+def _write_shards(group: Group, indexed: Sequence[IndexedFile]) -> list[ShardReport]:
     numbers = range(len(group.definitions))
-    return each(lambda index: _write_shard(group, index, looks), numbers, stores.parallel(group.folders[0]))
+    return each(lambda index: _write_shard(group, index, indexed), numbers, stores.parallel(group.folders[0]))
 
 
-def _write_shard(group: Group, index: int, looks: Sequence[FileLook]) -> ShardReport:
+def _write_shard(group: Group, index: int, indexed: Sequence[IndexedFile]) -> ShardReport:
+    """Write the shard of one index, unless none of the files could be indexed."""
     definition = group.definitions[index]
-    parts = [part for look in looks if not isinstance(part := look.rows[index], str)]
+    parts = [part for file in indexed if not isinstance(part := file.rows[index], str)]
     rows = shard.sort(pa.concat_tables([built_schema(definition).empty_table(), *parts]), definition.column_names)
     if definition.type == "COMPACT":
         rows = shard.compact(rows, definition.column_names)
     name = shard_name() if parts else None
     written = shard.write(f"{group.folders[index]}/{name}", rows, definition) if name else shard.NOTHING
-    files = pa.Table.from_pylist([_manifest_row(group, look, index, name) for look in looks], schema=FILES)
-    base_rows = sum(int(look.blocks.rows.sum()) for look in looks)
+    files = pa.Table.from_pylist([_manifest_row(group, file, index, name) for file in indexed], schema=FILES)
+    base_rows = sum(int(file.blocks.rows.sum()) for file in indexed)
     return ShardReport(group.partition, index, files, name, written, rows.num_rows, base_rows)
 
 
-def _manifest_row(group: Group, look: FileLook, index: int, name: str | None) -> dict[str, object]:
-    found, rows = look.fingerprint, look.rows[index]
+def _manifest_row(group: Group, file: IndexedFile, index: int, name: str | None) -> dict[str, object]:
+    found, rows = file.fingerprint, file.rows[index]
     reason = rows if isinstance(rows, str) else ""
     return {
         "path": found.path,
@@ -207,11 +209,11 @@ def _manifest_row(group: Group, look: FileLook, index: int, name: str | None) ->
         "shard": None if reason else name,
         "reason": reason,
         "schema_crc": group.schema_crc,
-        "indirect": list(look.indirect),
-        "offsets": look.blocks.offset,
-        "lengths": look.blocks.length,
-        "rows": look.blocks.rows,
-        "starts": look.blocks.start,
+        "indirect": list(file.indirect),
+        "offsets": file.blocks.offset,
+        "lengths": file.blocks.length,
+        "rows": file.blocks.rows,
+        "starts": file.blocks.start,
     }
 
 
@@ -226,7 +228,10 @@ def _bitmaps(definition: Definition, found: KeyBytes) -> list[pa.Array]:
 
 
 def _codes(columns: Sequence[pa.ChunkedArray]) -> tuple[npt.NDArray[np.unsignedinteger], list[pa.Array]]:
-    """One small int a row for each distinct key, and the values of each column by that int."""
+    """Return a small integer for each row, equal for equal keys, and for each column its value by that integer.
+
+    Some of the integers below the largest may not occur.
+    """
     encoded = [_encode(column) for column in columns]
     codes, values = encoded[0]
     taken = [values]
@@ -239,7 +244,7 @@ def _codes(columns: Sequence[pa.ChunkedArray]) -> tuple[npt.NDArray[np.unsignedi
 
 
 def _renumber(codes: npt.NDArray[np.int64], limit: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Codes as 0..n-1, and the code that each of them was."""
+    """Renumber codes below `limit` as 0..n-1; return the new codes, and the old code of each new one."""
     if limit > DENSE_CODES:
         distinct, renumbered = np.unique(codes, return_inverse=True)
         return renumbered, distinct
@@ -249,7 +254,7 @@ def _renumber(codes: npt.NDArray[np.int64], limit: int) -> tuple[npt.NDArray[np.
 
 
 def _encode(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], pa.Array]:
-    """Codes of a column and the value of each code, NULL among them; no value has two codes."""
+    """Dictionary-encode a column: return its codes and the value of each code. NULL has a code; values are distinct."""
     column = column.unify_dictionaries() if pa.types.is_dictionary(column.type) else _single(column)
     if pa.types.is_integer(column.type) and not column.null_count:
         near = _encode_near(column)
@@ -257,7 +262,7 @@ def _encode(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], pa.Array]:
             return near
     encoded = _single(pc.dictionary_encode(column, null_encoding="encode"))
     indices, values = encoded.indices, encoded.dictionary
-    if indices.null_count:  # a column that came dictionary-encoded keeps its NULLs among the indices
+    if indices.null_count:  # in a column that was dictionary-encoded already, NULL is not in the dictionary
         indices = indices.fill_null(len(values))
         values = pa.concat_arrays([values, pa.nulls(1, values.type)])
     codes = indices.to_numpy(zero_copy_only=False)
@@ -268,7 +273,10 @@ def _encode(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], pa.Array]:
 
 
 def _encode_near(column: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array] | None:
-    """Integers that lie close together, by their distance from the smallest: some of the codes may not occur."""
+    """Encode integers that lie close together by their distance from the smallest; None if the range is too wide.
+
+    Some of the codes may not occur.
+    """
     low, high = (bound.as_py() for bound in pc.min_max(column).values())
     if low is None or high - low >= NEAR_CODES:
         return None

@@ -1,7 +1,7 @@
 """One partition of one index in a build, from its plan to its manifest.
 
-A partition that is up to date keeps its generation. Any other gets a new one: shards that stay are linked, what tasks
-wrote is added, and the manifest names both.
+A partition that is up to date keeps its generation. Any other gets a new one: unchanged shards are linked or copied
+into it, tasks write the others, and the new manifest lists both.
 """
 
 from __future__ import annotations
@@ -26,57 +26,54 @@ from hive_bitmap.parallel import each
 
 @dataclass(frozen=True)
 class Change:
-    """One partition of one index: what is published, if it can be read, what becomes of it, and the new generation.
+    """The plan for one partition of one index.
 
-    `index` and `partition` are numbers in the build.
+    `index` and `partition` are numbers in the build. `published` is the published manifest; None if there is none, if
+    it cannot be read, or if nothing of it is to be kept. `folder` is the new generation, unless the partition is up to
+    date.
     """
 
     index: int
     partition: int
     definition: Definition
     source: Source
-    held: Manifest | None
+    published: Manifest | None
     refresh: Refresh
     folder: str
-
-    @property
-    def live(self) -> str:
-        """The generation that is published after the build."""
-        return self.held.folder if self.held is not None and self.refresh.idle else self.folder
 
 
 @dataclass(frozen=True)
 class Content:
-    """What a generation holds after the build: the tables of its manifest (schemas FILES and SHARDS)."""
+    """The manifest of a generation after the build, as its two tables (schemas FILES and SHARDS)."""
 
     files: pa.Table
     shards: pa.Table
 
 
 def start(change: Change) -> None:
-    """Make the new generation, with the shards that stay."""
+    """Create the new generation, and link or copy the unchanged shards into it."""
     generation.start(change.folder, change.source.folder, change.definition)
-    if change.held is None or not change.refresh.linked:
+    if change.published is None or not change.refresh.linked:
         return
     stores.make_folder(f"{change.folder}/{checksums.FOLDER}")
-    links = [(change.held.shard_path(shard), f"{change.folder}/{shard}") for shard in change.refresh.linked]
+    links = [(change.published.shard_path(shard), f"{change.folder}/{shard}") for shard in change.refresh.linked]
     if change.definition.type == "BITMAP":
         links += [(cardinalities_path(before), cardinalities_path(after)) for before, after in links]
     each(lambda link: stores.link_or_copy(*link), links, stores.parallel(change.folder))
 
 
 def finish(changes: Sequence[Change], reports: Sequence[ShardReport]) -> list[Content]:
-    """Write the manifests of the new generations; returns what each generation holds, those of idle partitions too."""
-    made: dict[tuple[int, int], list[ShardReport]] = defaultdict(list)
+    """Write the manifests of the new generations; return the content of each change, also if it was up to date."""
+    by_change: dict[tuple[int, int], list[ShardReport]] = defaultdict(list)
     for report in reports:
-        made[report.index, report.partition].append(report)
-    return each(lambda change: _finish(change, made[change.index, change.partition]), changes)
+        by_change[report.index, report.partition].append(report)
+    return each(lambda change: _finish(change, by_change[change.index, change.partition]), changes)
 
 
 def _finish(change: Change, reports: Sequence[ShardReport]) -> Content:
-    held = change.held
-    if held is not None and change.refresh.idle:
-        return Content(held.files, held.shards)
+    published = change.published
+    if published is not None and change.refresh.up_to_date:
+        return Content(published.files, published.shards)
     rows = [
         {"shard": r.shard, "size": r.written.size, "rows": r.shard_rows, "cardinality_size": r.written.cardinality_size}
         for r in reports
@@ -85,16 +82,16 @@ def _finish(change: Change, reports: Sequence[ShardReport]) -> Content:
     files = pa.concat_tables([change.refresh.untouched, *(report.files for report in reports)])
     shards = pa.Table.from_pylist(rows, SHARDS)
     sums: dict[str, Sequence[int]] = {name: found for report in reports for name, found in report.written.sums.items()}
-    if held is not None:
-        linked = pa.array(change.refresh.linked, pa.string())
-        shards = pa.concat_tables([held.shards.filter(pc.is_in(held.shards["shard"], value_set=linked)), shards])
-        sums |= _sums(held, change.refresh.linked)
+    if published is not None:
+        linked = pc.is_in(published.shards["shard"], value_set=pa.array(change.refresh.linked, pa.string()))
+        shards = pa.concat_tables([published.shards.filter(linked), shards])
+        sums |= _sums(published, change.refresh.linked)
     manifest.write(change.folder, [files], shards, sums)
     return Content(files, shards)
 
 
-def _sums(held: Manifest, shards: Sequence[str]) -> dict[str, Sequence[int]]:
-    """The checksums of these shards, and of their cardinalities."""
-    known = checksums.read(held.folder)
-    beside = (cardinalities_path(held.shard_path(shard)).rpartition("/")[2] for shard in shards)
+def _sums(published: Manifest, shards: Sequence[str]) -> dict[str, Sequence[int]]:
+    """Return the checksums of these shards and of their cardinalities, by file name."""
+    known = checksums.read(published.folder)
+    beside = (cardinalities_path(published.shard_path(shard)).rpartition("/")[2] for shard in shards)
     return {name: known[name] for name in (*shards, *beside) if name in known}

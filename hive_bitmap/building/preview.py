@@ -1,4 +1,4 @@
-"""What a rebuild would do, told before it is done."""
+"""Previews of a rebuild: what it would do, without doing it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hive_bitmap.building.build_scope import Build, refreshing
+from hive_bitmap.building.build_scope import BuildPlan, plan_rebuild
 from hive_bitmap.building.partition_change import Change
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.metastore.base_files import Spec
@@ -20,10 +20,11 @@ BUILD, REFRESH, DROP = "build", "refresh", "drop"
 
 @dataclass(frozen=True)
 class PartitionPreview:
-    """What a rebuild would do for one partition of an index; the name is empty where the table has none.
+    """What a rebuild would do for one partition of an index; `name` is empty if the table is not partitioned.
 
-    `what`: BUILD where nothing of it is taken over, REFRESH, or DROP. `files` base files of `bytes` would be read; of
-    the shards that are there, some would be kept as they are and some rewritten without reading base files.
+    `what` is BUILD if nothing of the published generation would be kept, REFRESH, or DROP. `files` base files of
+    `bytes` bytes would be read. `shards_kept` existing shards would be kept unchanged, and `shards_rewritten` of them
+    rewritten without reading base files.
     """
 
     name: str
@@ -44,12 +45,12 @@ class Preview:
 
     @property
     def files(self) -> int:
-        """Base files to read."""
+        """How many base files would be read."""
         return sum(one.files for one in self.partitions)
 
     @property
     def bytes(self) -> int:
-        """Their bytes."""
+        """How many bytes of base files would be read."""
         return sum(one.bytes for one in self.partitions)
 
 
@@ -62,31 +63,30 @@ def preview(
     full: bool = False,
     compact: bool = False,
 ) -> list[Preview]:
-    """What `rebuild` with these arguments would do, an item an index; nothing is written.
+    """Return what `rebuild` with these arguments would do, one Preview for each index; write nothing.
 
-    Raises NotFound and Unsupported as `rebuild` would.
+    Raise NotFound and Unsupported as `rebuild` would.
     """
-    planned = refreshing(spark, table, names, partition, full, compact)
+    planned = plan_rebuild(spark, table, names, partition, full, compact)
     return [_preview(planned, number) for number in range(len(planned.scopes))]
 
 
-def _preview(planned: Build, number: int) -> Preview:
-    mine = planned.changes_of(number)
-    found = [_partition(planned.base, change) for change in mine if not change.refresh.idle]
-    dropped = [PartitionPreview(_name(planned.base, values), DROP) for values in planned.gone(number)]
-    idle = len(mine) - len(found)
-    return Preview(planned.scopes[number].definition, (*found, *dropped), idle)
+def _preview(planned: BuildPlan, number: int) -> Preview:
+    changes = planned.changes_of(number)
+    changed = [_partition(planned.base, change) for change in changes if not change.refresh.up_to_date]
+    dropped = [PartitionPreview(_name(planned.base, values), DROP) for values in planned.dropped(number)]
+    return Preview(planned.scopes[number].definition, (*changed, *dropped), len(changes) - len(changed))
 
 
 def _partition(base: Table, change: Change) -> PartitionPreview:
-    what = change.refresh
+    refresh = change.refresh
     return PartitionPreview(
         _name(base, change.source.values),
-        BUILD if change.held is None else REFRESH,
-        len(what.read),
-        sum(file.size for file in what.read),
-        len(what.linked),
-        sum(len(shards) for shards in what.carried),
+        BUILD if change.published is None else REFRESH,
+        len(refresh.read),
+        sum(file.size for file in refresh.read),
+        len(refresh.linked),
+        sum(len(shards) for shards in refresh.rewritten),
     )
 
 

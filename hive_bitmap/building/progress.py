@@ -1,4 +1,4 @@
-"""How far a build is: tasks add what they have finished to an accumulator, a thread in the driver tells it onwards."""
+"""Progress of a build: tasks add what they have finished to an accumulator, which a driver thread reads and reports."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SECONDS = 0.2  # between two looks
+SECONDS = 0.2  # between two reports
 
 
 @dataclass(frozen=True)
 class Done:
-    """What is finished of a build: base files, their rows and bytes; `files_total` is what there is to do."""
+    """What a build has finished: base files, their rows and bytes. `files_total` is the number of files to index."""
 
     files: int
     files_total: int
@@ -25,23 +25,24 @@ class Done:
 
 
 @contextmanager
-def watched(spark: SparkSession, files: int, tell: Callable[[Done], None] | None) -> Iterator[Any]:
-    """A counter for tasks to add (files, rows, bytes) to, told to `tell` until the block ends; None where nobody asks.
+def watched(spark: SparkSession, files: int, callback: Callable[[Done], None] | None) -> Iterator[Any]:
+    """Yield an accumulator of (files, rows, bytes) for tasks, and report its value to `callback` until the block ends.
 
-    Spark Connect has no accumulators: there `tell` hears the end only.
+    It yields None if there is no callback, and with Spark Connect, which has no accumulators: there the callback is
+    called once, at the end, with 0 rows and bytes.
     """
-    if tell is None:
+    if callback is None:
         yield None
         return
     counter = _counter(spark)
     stop = threading.Event()
 
-    def look() -> None:
+    def report() -> None:
         while counter is not None and not stop.wait(SECONDS):
             done, rows, size = counter.value
-            tell(Done(done, files, rows, size))
+            callback(Done(done, files, rows, size))
 
-    thread = threading.Thread(target=look, daemon=True)
+    thread = threading.Thread(target=report, daemon=True)
     thread.start()
     try:
         yield counter
@@ -49,7 +50,7 @@ def watched(spark: SparkSession, files: int, tell: Callable[[Done], None] | None
         stop.set()
         thread.join()
     done, rows, size = counter.value if counter is not None else (files, 0, 0)
-    tell(Done(done, files, rows, size))
+    callback(Done(done, files, rows, size))
 
 
 def _counter(spark: SparkSession) -> Any:

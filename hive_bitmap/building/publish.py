@@ -1,7 +1,7 @@
-"""Publishing: the metastore is pointed at new generations, one switch a table or partition, and old ones are retired.
+"""Publishing: each table or partition is switched to its new generation in the metastore, and the old one is retired.
 
-Readers see the old state or the new one. When the metastore fails on the way, what it does not reference is deleted;
-where it cannot even be asked, that is left to `clean`.
+Readers see either the old or the new generation. If the metastore fails on the way, new generations that it does not
+reference are deleted; if it cannot even be asked, that is left to `clean`.
 """
 
 from __future__ import annotations
@@ -28,51 +28,51 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Switch:
-    """What becomes of one index: new generations by partition, and partitions that it has no more. Others stay.
+    """The metastore changes for one index: new generations (`folders`) by partition, and partitions to drop.
 
-    A `created` index may have no table yet; the table of any other must be there.
+    Other partitions stay unchanged. The table of a `created` index may not exist yet; any other must exist.
     """
 
     definition: Definition
     folders: Mapping[Values, str]
-    gone: Collection[Values] = ()
+    dropped: Collection[Values] = ()
     created: bool = False
 
 
 def publish(spark: SparkSession, base: Table, switches: Sequence[Switch]) -> None:
     """Switch indexes of a table to new generations, one index after the other.
 
-    Raises BuildFailed, which names what is published and what is not, where the metastore fails or an index was
-    dropped meanwhile; what is not published is deleted.
+    Raise BuildFailed if the metastore fails or an index was dropped meanwhile. It says which indexes are published and
+    which are not; new generations that are not published are deleted.
     """
     for done, switch in enumerate(switches):
         try:
             _publish(spark, base, switch)
-        except Exception as e:  # py4j's errors have no parent that is there without py4j
+        except Exception as e:  # no narrower class: without py4j (Spark Connect) its errors cannot be imported
             switched = _discard(spark, switch)
             generation.delete(folder for later in switches[done + 1 :] for folder in later.folders.values())
-            raise BuildFailed(_told(switches, done, switched, e)) from e
+            raise BuildFailed(_failure(switches, done, switched, e)) from e
 
 
 def drop(spark: SparkSession, base: Table | None, index: Index) -> None:
-    """Drop an index table and delete its generations, and nothing else; `base` is None where it is gone itself.
+    """Drop an index table and delete its generations, and nothing else; `base` is None if the base table is gone.
 
-    Those on which a build is at work are left to it: it fails, or it makes the index anew. Raises StoreError where
-    files stay.
+    Generations of a running build are not deleted: the build deletes them when it fails, or publishes them in a new
+    index table. Raise StoreError if files could not be deleted.
     """
     catalog.forget()
     definition, depth = index.definition, len(index.table.partition_columns)
-    live = _live(spark, definition)
+    live = _referenced(spark, definition)
     spark.sql(f"{metastore.OURS} DROP TABLE IF EXISTS {definition.sql_name}")
     if base is not None:
         catalog.point_to(spark, base, set(), {definition.index_table})
     try:
-        found = generation.below(definition.root, depth)
+        found = generation.of_index(definition.root, depth)
         generation.delete([folder for folder in found if folder in live])
         generation.delete(generation.superseded([folder for folder in found if folder not in live], (), 0))
         generation.remove_empty(definition.root, depth)
     except (OSError, StoreError) as e:
-        with suppress(OSError, StoreError):  # where not even that can be written, clean waits until its builder ended
+        with suppress(OSError, StoreError):  # without the marker, clean must wait until the build process has ended
             each(generation.retire, sorted(live))
         raise StoreError(
             f"index {definition.name} is dropped, but files of it are left in {definition.root}, which clean deletes "
@@ -81,7 +81,7 @@ def drop(spark: SparkSession, base: Table | None, index: Index) -> None:
 
 
 def create_statement(base: Table, definition: Definition, location: str) -> str:
-    """The DDL of an index table, ready to run in Spark (and in Hive but for timestamp_ntz, which Hive lacks)."""
+    """Return the DDL of an index table for Spark; it also runs in Hive, unless there is a timestamp_ntz column."""
     fields = [(column.name, column.type) for column in (*definition.columns, *stored_columns(definition))]
     partitions = [(column.name, column.type) for column in base.partition_columns]
     properties = ", ".join(f"{literal(key)}={literal(value)}" for key, value in to_properties(definition).items())
@@ -98,16 +98,17 @@ def create_statement(base: Table, definition: Definition, location: str) -> str:
 
 def _publish(spark: SparkSession, base: Table, switch: Switch) -> None:
     catalog.forget()
-    table = _table(spark, base, switch)
-    if not switch.folders and not switch.gone:
+    table = _index_table(spark, base, switch)
+    if not switch.folders and not switch.dropped:
         return
     before = catalog.states(spark, Index(switch.definition, table))
     after = set(before.values())
-    if switch.gone or any(before.get(values) != folder for values, folder in switch.folders.items()):
-        alter_table.switch(spark, table, before, switch.folders, switch.gone)
-        after = _live(spark, switch.definition)
+    if switch.dropped or any(before.get(values) != folder for values, folder in switch.folders.items()):
+        alter_table.switch(spark, table, before, switch.folders, switch.dropped)
+        after = _referenced(spark, switch.definition)
     try:
-        replaced = {*before.values(), *switch.folders.values()} - after  # our own where another build was later
+        # A new generation of this build is among them if another build has replaced it already.
+        replaced = {*before.values(), *switch.folders.values()} - after
         each(generation.retire, replaced)
         parents = {folder.rpartition("/")[0] for folder in (*switch.folders.values(), *replaced)}
         old = generation.superseded(generation.in_folders(sorted(parents)), after)
@@ -118,16 +119,16 @@ def _publish(spark: SparkSession, base: Table, switch: Switch) -> None:
         log.warning("index %s is published, but what it replaced is left to clean: %s", switch.definition.name, e)
 
 
-def _table(spark: SparkSession, base: Table, switch: Switch) -> Table:
-    """The index table, made first where it may be, and with the definition that goes with the new generations."""
+def _index_table(spark: SparkSession, base: Table, switch: Switch) -> Table:
+    """Return the index table with the definition of the new generations; create or replace it if need be."""
     definition = switch.definition
     location = switch.folders.get((), definition.root)
     if switch.created:
-        made = _create(spark, base, definition, location)
+        created = _create_table(spark, base, definition, location)
         if not definition.has_default_table:
             catalog.point_to(spark, base, {definition.index_table}, set())
-        if made is not None:
-            return made
+        if created is not None:
+            return created
     found = metastore.describe_many(spark, definition.database, [definition.index_table])
     if not found:
         raise BuildFailed(f"index {definition.name} on {definition.full_table} was dropped while it was built")
@@ -136,14 +137,14 @@ def _table(spark: SparkSession, base: Table, switch: Switch) -> Table:
     if owner is not None and owner.root != definition.root:
         raise BuildFailed(f"index {definition.name} on {definition.full_table} was made anew while it was built")
     if owner is not None and owner.encoding != definition.encoding:
-        return _replace(spark, base, table, switch)
+        return _replace_table(spark, base, table, switch)
     if owner is None:
         alter_table.set_properties(spark, table, to_properties(definition))
     return table
 
 
-def _create(spark: SparkSession, base: Table, definition: Definition, location: str) -> Table | None:
-    """Make the index table, as it is then known without a look at it; None where it was there."""
+def _create_table(spark: SparkSession, base: Table, definition: Definition, location: str) -> Table | None:
+    """Create the index table and return it, without asking the metastore for it; None if it exists already."""
     from pyspark.errors import AnalysisException
 
     try:
@@ -156,36 +157,42 @@ def _create(spark: SparkSession, base: Table, definition: Definition, location: 
     return Table(definition.database, name, "EXTERNAL", partition_columns=columns, location=location)
 
 
-def _replace(spark: SparkSession, base: Table, table: Table, switch: Switch) -> Table:
-    """The index table made anew, for another encoding has other columns: at every moment there is one of the two."""
+def _replace_table(spark: SparkSession, base: Table, table: Table, switch: Switch) -> Table:
+    """Replace the index table by one with the columns of another encoding; return the new one.
+
+    The new table is created under another name before the old one is dropped, so that one of the two always exists.
+    """
     definition = switch.definition
     new = replace(definition, index_table=_next_table(definition))
     spark.sql(f"{metastore.OURS} DROP TABLE IF EXISTS {new.sql_name}")
     spark.sql(create_statement(base, new, switch.folders.get((), definition.root)))
-    [made] = metastore.describe_many(spark, definition.database, [new.index_table])
-    alter_table.switch(spark, made, {(): made.location}, switch.folders, ())
+    [created] = metastore.describe_many(spark, definition.database, [new.index_table])
+    alter_table.switch(spark, created, {(): created.location}, switch.folders, ())
     before = catalog.states(spark, Index(definition, table))
     spark.sql(f"{metastore.OURS} DROP TABLE IF EXISTS {definition.sql_name}")
-    alter_table.rename(spark, made, definition.index_table)
+    alter_table.rename(spark, created, definition.index_table)
     each(generation.retire, before.values())
-    return replace(made, name=definition.index_table)
+    return replace(created, name=definition.index_table)
 
 
 def _discard(spark: SparkSession, switch: Switch) -> int | None:
-    """Delete new generations that the metastore does not reference; returns how many it does, None if it is silent."""
+    """Delete the new generations that the metastore does not reference; return how many it does.
+
+    Return None if the metastore does not answer; then `clean` has to delete them.
+    """
     definition, new = switch.definition, list(switch.folders.values())
     try:
-        live = _live(spark, definition)
+        live = _referenced(spark, definition)
     except Exception as e:  # noqa: BLE001 - as above
-        log.warning("what was built of index %s is left to clean, as nobody can be asked: %s", definition.name, e)
-        each(generation.retire, new)  # which is no harm to one that is published after all
+        log.warning("new files of index %s are left to clean, as the metastore does not answer: %s", definition.name, e)
+        each(generation.retire, new)  # harmless for one that was published after all
         return None
     generation.delete(folder for folder in new if folder not in live)
     return sum(folder in live for folder in new)
 
 
-def _live(spark: SparkSession, definition: Definition) -> set[str]:
-    """The generations of an index that the metastore references now, whatever its table is called by now."""
+def _referenced(spark: SparkSession, definition: Definition) -> set[str]:
+    """Return the generations of an index that the metastore references now, even if its table was renamed."""
     names = [definition.index_table, _next_table(definition)]
     found = metastore.describe_many(spark, definition.database, names)
     if all(table.name != definition.index_table for table in found):
@@ -195,12 +202,15 @@ def _live(spark: SparkSession, definition: Definition) -> set[str]:
 
 
 def _next_table(definition: Definition) -> str:
-    """The name of the table that takes the place of an index table; it is one of an index of the same base table."""
+    """Return the temporary name of the table that replaces an index table.
+
+    It fits the naming scheme of index tables of the same base table, so that the index is found meanwhile.
+    """
     return f"{definition.index_table}next__"
 
 
-def _told(switches: Sequence[Switch], done: int, switched: int | None, error: Exception) -> str:
-    """Which indexes are published and which are not, and why."""
+def _failure(switches: Sequence[Switch], done: int, switched: int | None, error: Exception) -> str:
+    """Return a message that says which indexes are published, which are not, and why."""
     names = [switch.definition.name for switch in switches]
     published = f"; published before it: {', '.join(names[:done])}" if done else ""
     later = f"; not published: {', '.join(names[done + 1 :])}" if names[done + 1 :] else ""
@@ -212,7 +222,7 @@ def _told(switches: Sequence[Switch], done: int, switched: int | None, error: Ex
 
 
 def _cause(error: Exception) -> str:
-    """What went wrong, without the stack of the JVM, and without py4j's line about what was called."""
+    """Return the first line of an error that is neither py4j's introduction nor part of the JVM's stack trace."""
     lines = [line.strip(": ") for line in str(error).splitlines() if not line.startswith(("\t", "An error occurred"))]
     reason = next(filter(None, lines), type(error).__name__)
     return f"{reason}; give another LOCATION" if "within managed warehouse root" in reason else reason

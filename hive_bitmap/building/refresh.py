@@ -1,9 +1,9 @@
-"""What a rebuild has to do for one partition of an index: values in, values out; nothing is read or written here.
+"""Planning the rebuild of one partition of an index, by pure functions that read and write nothing.
 
-A base file that is as the manifest has it stays, and its rows with it; so does the reason why it is not indexed, for
-the same bytes would give the same reason. Every other file that is there is read. A shard all of whose files stay is
-taken over as it is; one that also holds rows of files that changed or vanished is written anew from itself without
-them, for SQL users see all of its rows; small ones are merged, where that is asked for or there are many.
+A base file that matches its fingerprint in the manifest is kept, with its index rows, or with the reason why it is not
+indexed, as the same bytes would give the same reason. Every other file is read. A shard all of whose files are kept is
+linked unchanged. A shard that also holds rows of changed or deleted files is rewritten without them, because SQL users
+of the index table would see these rows. Small shards are merged on request, or if there are many.
 """
 
 from __future__ import annotations
@@ -24,42 +24,43 @@ from hive_bitmap.metastore.file_listing import is_visible
 from hive_bitmap.stores import FileStatus
 
 Flags = npt.NDArray[np.bool_]
-MANY_SHARDS = 16  # small ones of a partition: a lookup opens each of them, a merge in each refresh would cost more
-COMPRESSION = 4  # of bitmaps in a shard, about; of plain ones it has no limit
+MANY_SHARDS = 16  # small shards of a partition that are not merged: a lookup opens each, but merging costs more
+COMPRESSION = 4  # rough ratio of bitmaps in memory to a shard on disk; for plain bitmaps it is unlimited
 
 
 @dataclass(frozen=True)
 class Refresh:
-    """What becomes of one partition of an index.
+    """The plan for one partition of an index.
 
-    `files` are the rows of its manifest that stay (schema FILES), `read` the base files to index. Of its shards,
-    `linked` are taken over, and each item of `carried` is written anew as one; others go. An `idle` one stays as it is.
+    `files` are the rows of its manifest that are kept (schema FILES), `read` the base files to index. Of its shards,
+    those in `linked` are kept unchanged, each item of `rewritten` is rewritten into one new shard, and others are
+    dropped. If it is `up_to_date`, no new generation is needed.
     """
 
     files: pa.Table
     read: tuple[FileStatus, ...]
     linked: tuple[str, ...]
-    carried: tuple[tuple[str, ...], ...]
-    idle: bool
+    rewritten: tuple[tuple[str, ...], ...]
+    up_to_date: bool
 
     def rows_of(self, shards: Collection[str]) -> pa.Table:
-        """Those of `files` that these shards hold."""
+        """Return the rows of `files` that are in these shards."""
         return self.files.filter(pc.is_in(self.files["shard"], value_set=pa.array(shards, pa.string())))
 
     @property
     def untouched(self) -> pa.Table:
-        """Those of `files` of which nothing changes: they are in linked shards, or not indexed."""
-        carried = pa.array(chain.from_iterable(self.carried), pa.string())
-        return self.files.filter(pc.invert(pc.is_in(self.files["shard"], value_set=carried)))
+        """The rows of `files` that go into the new manifest unchanged: in linked shards, or not indexed."""
+        rewritten = pa.array(chain.from_iterable(self.rewritten), pa.string())
+        return self.files.filter(pc.invert(pc.is_in(self.files["shard"], value_set=rewritten)))
 
 
-def anew(found: Sequence[FileStatus]) -> Refresh:
-    """Nothing stays, and these files are indexed."""
+def from_scratch(found: Sequence[FileStatus]) -> Refresh:
+    """Return a plan that keeps nothing and indexes these files."""
     return Refresh(FILES.empty_table(), tuple(found), (), (), False)
 
 
 def refresh(
-    held: Manifest,
+    published: Manifest,
     present: Mapping[str, int],
     found: Sequence[FileStatus],
     schema_crc: int,
@@ -67,82 +68,89 @@ def refresh(
     compact: bool = False,
     plain: bool = False,
 ) -> Refresh:
-    """What brings a partition up to date whose generation has this manifest.
+    """Plan how to bring a partition up to date whose generation has the manifest `published`.
 
-    `present` are the paths in the generation's folder and in its hidden one, with sizes, and `found` the base files.
-    `schema_crc` tells the base table's columns: a file that was indexed under others is read again. Shards cover about
-    `shard_bytes` of base files; smaller ones are merged with `compact`, or where there are more than MANY_SHARDS.
-    `plain` tells that bitmaps are stored as they are, so that their stored size does not tell what they take in memory.
+    `present` maps the paths in the generation's folder and its hidden folder to sizes; `found` are the base files.
+    `schema_crc` is that of the base table now: a file that was indexed under another is read again. Shards should cover
+    about `shard_bytes` of base files; smaller ones are merged with `compact`, or if there are more than MANY_SHARDS.
+    `plain` says that bitmaps have the plain encoding, whose size in memory is not proportional to the stored size.
     """
-    whole = _whole(held, present)
-    same_schema = pc.equal(held.files["schema_crc"], schema_crc).to_pylist()
-    stays = np.zeros(held.files.num_rows, bool)
+    intact = _intact(published, present)
+    same_schema = [crc == schema_crc for crc in published.schema_crcs]
+    kept = np.zeros(published.files.num_rows, bool)
     read = []
     for file in found:
-        row = held.row_of.get(file.path)
-        known = row is not None and same_schema[row] and held.fingerprints[row].matches(file)
-        if row is not None and known and (held.shard_of[row] is None or held.shard_of[row] in whole):
-            stays[row] = True
+        row = published.row_of.get(file.path)
+        fresh = row is not None and same_schema[row] and published.fingerprints[row].matches(file)
+        if row is not None and fresh and (published.shard_of[row] is None or published.shard_of[row] in intact):
+            kept[row] = True
         else:
             read.append(file)
-    linked, carried = _shards(held, stays, shard_bytes, compact, plain)
-    places = (path.rpartition("/") for path in present)
-    visible = {name for folder, _, name in places if folder == held.folder and is_visible(name)}
-    as_said = visible == set(linked)  # without files of strangers, whose rows SQL users would see
-    idle = not read and not carried and bool(stays.all()) and as_said
-    return Refresh(held.files.filter(pa.array(stays)), tuple(read), linked, carried, idle)
+    linked, rewritten = _shards(published, kept, shard_bytes, compact, plain)
+    split = (path.rpartition("/") for path in present)
+    visible = {name for folder, _, name in split if folder == published.folder and is_visible(name)}
+    only_ours = visible == set(linked)  # SQL users would see the rows of a file that somebody else added
+    up_to_date = not read and not rewritten and bool(kept.all()) and only_ours
+    return Refresh(published.files.filter(pa.array(kept)), tuple(read), linked, rewritten, up_to_date)
 
 
-def _whole(held: Manifest, present: Mapping[str, int]) -> set[str]:
-    """The shards that are there with all their bytes, and their cardinalities with them."""
-    names, sizes, counted = (held.shards[name].to_pylist() for name in ("shard", "size", "cardinality_size"))
+def _intact(published: Manifest, present: Mapping[str, int]) -> set[str]:
+    """Return the shards that exist with their recorded size, and whose cardinalities do too."""
+    names, sizes, counted = (published.shards[name].to_pylist() for name in ("shard", "size", "cardinality_size"))
     return {
         name
         for name, size, beside in zip(names, sizes, counted, strict=True)
-        if present.get(held.shard_path(name)) == size
-        and (not beside or present.get(cardinalities_path(held.shard_path(name))) == beside)
+        if present.get(published.shard_path(name)) == size
+        and (not beside or present.get(cardinalities_path(published.shard_path(name))) == beside)
     }
 
 
 def _shards(
-    held: Manifest, stays: Flags, shard_bytes: int, compact: bool, plain: bool
+    published: Manifest, kept: Flags, shard_bytes: int, compact: bool, plain: bool
 ) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """The shards to take over, and those to write anew, together where they are merged."""
-    names: list[str] = held.shards["shard"].to_pylist()
-    of = pc.index_in(held.files["shard"], value_set=held.shards["shard"]).fill_null(len(names)).to_numpy()
-    rows, staying = (np.bincount(some, minlength=len(names) + 1)[: len(names)] for some in (of, of[stays]))
-    base = np.bincount(of, np.where(stays, held.files["size"].to_numpy(), 0), len(names) + 1)[: len(names)]
-    share = np.maximum(base / shard_bytes, _memory(held, plain) / SHARD_BYTES)
-    small = np.flatnonzero((staying > 0) & (share < 1 / 2))
-    first = np.full(len(names) + 1, len(of))
-    np.minimum.at(first, of, np.arange(len(of)))
-    merged = _merges(small[np.argsort(first[small])], share) if compact or len(small) > MANY_SHARDS else []
-    left = np.setdiff1d(np.flatnonzero(staying), [shard for some in merged for shard in some]).tolist()
-    linked = tuple(names[shard] for shard in left if staying[shard] == rows[shard])
-    alone = [[shard] for shard in left if staying[shard] < rows[shard]]
+    """Return the shards to link, and groups of shards to rewrite, each into one new shard.
+
+    `kept` says for each row of the manifest's files whether it is kept.
+    """
+    names: list[str] = published.shards["shard"].to_pylist()
+    shard_of = pc.index_in(published.files["shard"], value_set=published.shards["shard"])
+    shard_of = shard_of.fill_null(len(names)).to_numpy()  # len(names) for files that are not indexed
+    files = np.bincount(shard_of, minlength=len(names) + 1)[: len(names)]
+    kept_files = np.bincount(shard_of[kept], minlength=len(names) + 1)[: len(names)]
+    kept_sizes = np.where(kept, published.files["size"].to_numpy(), 0)
+    kept_bytes = np.bincount(shard_of, kept_sizes, len(names) + 1)[: len(names)]
+    fill = np.maximum(kept_bytes / shard_bytes, _memory(published, plain) / SHARD_BYTES)  # 1: a full shard
+    small = np.flatnonzero((kept_files > 0) & (fill < 1 / 2))
+    first = np.full(len(names) + 1, len(shard_of))  # the first file of each shard, by which neighbours are found
+    np.minimum.at(first, shard_of, np.arange(len(shard_of)))
+    merged = _merges(small[np.argsort(first[small])], fill) if compact or len(small) > MANY_SHARDS else []
+    others = np.setdiff1d(np.flatnonzero(kept_files), [shard for some in merged for shard in some]).tolist()
+    linked = tuple(names[shard] for shard in others if kept_files[shard] == files[shard])
+    alone = [[shard] for shard in others if kept_files[shard] < files[shard]]
     return linked, tuple(tuple(names[shard] for shard in some) for some in [*merged, *alone])
 
 
-def _memory(held: Manifest, plain: bool) -> npt.NDArray[np.float64]:
-    """About the bytes that each shard takes when it is read: a build, or a merge, writes no more than SHARD_BYTES."""
-    path = pc.max(pc.binary_length(held.files["path"])).as_py() or 0
-    bitmap = (pc.mean(pc.list_flatten(held.files["rows"])).as_py() or 0) / 8 if plain else 0
-    stored, rows = (held.shards[name].to_numpy() for name in ("size", "rows"))
+def _memory(published: Manifest, plain: bool) -> npt.NDArray[np.float64]:
+    """Estimate the bytes of each shard in memory; like a build, a merge should write no more than SHARD_BYTES."""
+    path = pc.max(pc.binary_length(published.files["path"])).as_py() or 0
+    bitmap = (pc.mean(pc.list_flatten(published.files["rows"])).as_py() or 0) / 8 if plain else 0
+    stored, rows = (published.shards[name].to_numpy() for name in ("size", "rows"))
     memory: npt.NDArray[np.float64] = stored * COMPRESSION + rows * (ROW_BYTES + path + bitmap)
     return memory
 
 
-def _merges(small: npt.NDArray[np.int64], share: npt.NDArray[np.float64]) -> list[list[int]]:
-    """Neighbours that together fill no more than one shard; one that finds no company is left out.
+def _merges(small: npt.NDArray[np.int64], fill: npt.NDArray[np.float64]) -> list[list[int]]:
+    """Return groups of neighbouring small shards that together fill no more than one shard.
 
-    Two that are left beside each other would fit together, so what was merged is not merged again in vain.
+    A shard without such a neighbour is in no group. Each group but the last fills more than half a shard, so that its
+    result is rarely merged again.
     """
     merges: list[list[int]] = [[]]
     filled = 0.0
     for shard in small.tolist():
-        if filled + share[shard] > 1:
+        if filled + fill[shard] > 1:
             merges.append([])
             filled = 0.0
         merges[-1].append(shard)
-        filled += share[shard]
+        filled += fill[shard]
     return [some for some in merges if len(some) > 1]

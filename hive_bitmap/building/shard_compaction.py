@@ -1,7 +1,7 @@
-"""Writing shards anew from themselves, inside a Spark task: what stays of their rows is kept, no base file is read.
+"""Compaction of shards inside a Spark task: rewriting and merging them without reading base files.
 
-A shard is read as a whole, for it holds no more than a build had in memory; those that are merged are written as soon
-as they take as much together. One that turns out to be damaged is built again from the base files.
+A shard is read as a whole, because it holds no more than a build had in memory; merged shards are written as soon as
+they hold as much together. If a shard turns out to be damaged, its base files are indexed again.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from hive_bitmap import stores
 from hive_bitmap.building.group_indexing import SHARD_BYTES, Group, ShardReport, index_group
 from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.index import checksums, shard
-from hive_bitmap.index.definition import BUCKET, OFFSET, OFFSETS, Definition
+from hive_bitmap.index.definition import BUCKET, OFFSET, Definition
 from hive_bitmap.index.lookup import cardinalities, open_checked
 from hive_bitmap.index.manifest import FILES
 from hive_bitmap.index.shard import CARDINALITY
-from hive_bitmap.index.table_schema import built_schema, key_fields, shard_name
+from hive_bitmap.index.table_schema import built_schema, compact_schema, shard_name
 
 
 @dataclass(frozen=True)
-class Carry:
-    """Shards of one generation that are written anew as one; it travels to a task.
+class Compaction:
+    """Work item of a task: shards of one generation to rewrite into one new shard.
 
-    `shards` are their paths and sizes, `files` the rows of the manifest that stay. `group` is how these files would be
-    indexed; it has one definition, and the folder that the new shard goes to.
+    `shards` are their paths and sizes, `files` the manifest rows of the base files to keep. `group` describes how to
+    index these files if a shard is damaged; it has one definition and the folder of the new shard.
     """
 
     shards: tuple[tuple[str, int], ...]
@@ -37,12 +37,12 @@ class Carry:
 
     @property
     def bytes(self) -> int:
-        """What is read of shards."""
+        """The bytes of the shards to read."""
         return sum(size for _, size in self.shards)
 
 
-def carry(item: Carry) -> list[ShardReport]:
-    """Write the rows of the files that stay as one shard, or as several where they are large."""
+def compact_shards(item: Compaction) -> list[ShardReport]:
+    """Write the rows of the kept files as one new shard, or as several if they are large."""
     reports: list[ShardReport] = []
     waiting: dict[str, pa.Table] = {}
     damaged: list[str] = []
@@ -61,19 +61,23 @@ def carry(item: Carry) -> list[ShardReport]:
     return reports
 
 
-def _files_of(item: Carry, paths: Sequence[str]) -> pa.Table:
+def _files_of(item: Compaction, paths: Sequence[str]) -> pa.Table:
+    """Return the manifest rows of the kept files in these shards."""
     names = pa.array([path.rpartition("/")[2] for path in paths], pa.string())
     return item.files.filter(pc.is_in(item.files["shard"], value_set=names))
 
 
-def _rows(item: Carry, path: str, size: int) -> pa.Table:
-    """The rows of a shard that stay, with their cardinalities if it has bitmaps. Raises CorruptIndex."""
+def _rows(item: Compaction, path: str, size: int) -> pa.Table:
+    """Return the rows of a shard that belong to kept files. Raise CorruptIndex."""
     rows = shard_rows(item.group.definitions[0], path, size)
     return rows.filter(pc.is_in(rows[BUCKET.name], value_set=_files_of(item, [path])["path"]))
 
 
 def shard_rows(definition: Definition, path: str, size: int) -> pa.Table:
-    """All rows of a shard, with cardinalities if it has bitmaps: `built_schema(definition)`. Raises CorruptIndex."""
+    """Read all rows of a shard. Raise CorruptIndex.
+
+    The schema is `built_schema(definition)`, or `compact_schema(definition)` for COMPACT.
+    """
     try:
         with stores.open_input(path) as source:
             if source.size() != size:
@@ -82,23 +86,18 @@ def shard_rows(definition: Definition, path: str, size: int) -> pa.Table:
             rows = open_checked(source, checksums.footer_of(source, sums), sums).read()
         if definition.type == "BITMAP":
             rows = rows.append_column(CARDINALITY, pa.array(cardinalities(path), CARDINALITY.type))
-        return rows.select(_schema(definition).names).cast(_schema(definition))
+        schema = (compact_schema if definition.type == "COMPACT" else built_schema)(definition)
+        return rows.select(schema.names).cast(schema)
     except (OSError, pa.ArrowException, KeyError, ValueError) as e:
         raise CorruptIndex(f"shard {path} cannot be read: {e}") from e
 
 
-def _schema(definition: Definition) -> pa.Schema:
-    if definition.type == "COMPACT":
-        return pa.schema([*key_fields(definition), BUCKET, OFFSETS])
-    return built_schema(definition)
-
-
-def _write(item: Carry, waiting: Mapping[str, pa.Table]) -> ShardReport:
+def _write(item: Compaction, waiting: Mapping[str, pa.Table]) -> ShardReport:
     definition = item.group.definitions[0]
     rows = pa.concat_tables(waiting.values())
     if len(waiting) > 1:
-        places = [name for name in (BUCKET.name, OFFSET.name) if name in rows.column_names]
-        rows = shard.sort(rows.sort_by([(name, "ascending") for name in places]), definition.column_names)
+        order = [(name, "ascending") for name in (BUCKET.name, OFFSET.name) if name in rows.column_names]
+        rows = shard.sort(rows.sort_by(order), definition.column_names)  # the second sort is stable
     name = shard_name()
     written = shard.write(f"{item.group.folders[0]}/{name}", rows, definition)
     files = _files_of(item, list(waiting))

@@ -1,6 +1,6 @@
-"""Values that Spark has read of files that only it reads, in scratch files, as a `Format`: tasks see no difference.
+"""A `Format` for files that only Spark can read: it serves values that Spark has written to scratch files (`staging`).
 
-`staging` writes them. A file that is not what it was when Spark began to read it has none.
+A file that has changed since Spark began to read it has no such values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hive_bitmap.formats.engine import EngineFormat, EngineHandle
 from hive_bitmap.formats.key_values import KeyColumn, converted
 from hive_bitmap.index.fingerprint import Fingerprint
 
-LIST = "staged.parquet"
+LIST = "staged.parquet"  # file in the staging folder, with schema STAGED: the base files that Spark has read
 STAGED = pa.schema(
     [
         ("path", pa.string()),
@@ -29,7 +29,7 @@ STAGED = pa.schema(
         ("mtime_ms", pa.int64()),
         ("etag", pa.string()),
         ("tail_crc32", pa.int64()),
-        ("parts", pa.list_(pa.string())),  # files beside this one, in the order of their rows
+        ("parts", pa.list_(pa.string())),  # scratch files in the same folder, in row order
     ]
 )
 
@@ -38,63 +38,63 @@ STAGED = pa.schema(
 class StagedHandle(EngineHandle):
     """An open file: its blocks, and the scratch files that hold the values of its rows."""
 
-    found: Blocks
+    blocks: Blocks
     parts: tuple[pq.ParquetFile, ...]
 
     @cached_property
     def rows(self) -> int:
-        """How many rows Spark has read."""
+        """The number of rows that Spark has read."""
         return sum(part.metadata.num_rows for part in self.parts)
 
     def read(self, first: int, count: int, names: list[str]) -> pa.Table:
-        """These columns of `count` rows."""
-        pieces, at = [], 0
+        """Read columns of the rows from `first` to before `first + count`, counted from the start of the file."""
+        pieces, start = [], 0
         for part in self.parts:
             for group in range(part.num_row_groups):
-                end = at + part.metadata.row_group(group).num_rows
-                low, high = max(first, at), min(first + count, end)
+                end = start + part.metadata.row_group(group).num_rows
+                low, high = max(first, start), min(first + count, end)
                 if low < high:
                     read = part.read_row_group(group, columns=names, use_threads=False)
-                    pieces.append(read.slice(low - at, high - low))
-                at = end
+                    pieces.append(read.slice(low - start, high - low))
+                start = end
         return pa.concat_tables(pieces)
 
 
 @dataclass(frozen=True)
 class StagedFormat(EngineFormat):
-    """A format that only Spark reads, with the values that it has read; without a folder there are none."""
+    """A format that only Spark reads, with its values in the staging folder `folder`; none if that is empty."""
 
     folder: str
 
     def open_file(self, path: str) -> StagedHandle:
-        """Raises FileNotFoundError, Undecodable, and FileChanged for one that Spark has not read as it is now."""
+        """Open a file. Raise FileNotFoundError, Undecodable, or FileChanged if Spark has not read it as it is now."""
         stores.status(path)
         known = _staged(self.folder).get(path)
         if known is None or not known[0].confirmed():
             raise FileChanged("it came or changed while Spark read the table")
         parts = tuple(pq.ParquetFile(stores.open_input(f"{self.folder}/{name}")) for name in known[1])
         handle = StagedHandle(path, _blocks(self.name, known[0]), parts)
-        records = int(handle.found.rows.sum())
+        records = int(handle.blocks.rows.sum())
         if handle.rows != records:
             raise Undecodable(f"Spark reads {handle.rows:,} rows of its {records:,} records")
         return handle
 
     def blocks(self, handle: EngineHandle) -> Blocks:
-        """All blocks of the file."""
+        """Return all blocks of the file."""
         assert isinstance(handle, StagedHandle)
-        return handle.found
+        return handle.blocks
 
     def key_columns(self, handle: EngineHandle, block: int, columns: Sequence[KeyColumn]) -> pa.Table:
-        """One block's columns as keys, as Spark has read them; raises Undecodable for strings that are not UTF-8."""
+        """Return columns of one block as keys. Raise Undecodable for strings that are not UTF-8."""
         assert isinstance(handle, StagedHandle)
-        first, count = int(handle.found.first_rows()[block]), int(handle.found.rows[block])
+        first, count = int(handle.blocks.first_rows()[block]), int(handle.blocks.rows[block])
         read = handle.read(first, count, [column.name for column in columns])
         keys = [as_keys(converted(read[column.name], column), column.name) for column in columns]
         return pa.Table.from_arrays(keys, names=[column.name for column in columns])
 
 
 def reader(format: str, staging: str) -> Format:
-    """The format of that name; `staging` is the folder of values that Spark has read, where only it reads them."""
+    """Return the format of that name; `staging` is the folder of `staging.staged`, needed if only Spark can read it."""
     return StagedFormat(format, LAYOUTS[format], staging) if format in LAYOUTS else FORMATS[format]
 
 
@@ -109,5 +109,5 @@ def _staged(folder: str) -> dict[str, tuple[Fingerprint, list[str]]]:
 
 @lru_cache(maxsize=64)
 def _blocks(format: str, file: Fingerprint) -> Blocks:
-    """The blocks of a file that has this fingerprint."""
+    """Return the blocks of a file; the fingerprint makes sure that a changed file is read again."""
     return units.blocks(LAYOUTS[format], file.path)

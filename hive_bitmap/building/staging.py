@@ -1,7 +1,7 @@
-"""Having Spark read what only it can read: the key columns of base files, laid down in scratch files for tasks.
+"""Staging of base files that only Spark can read: Spark writes their key columns to scratch files, which tasks read.
 
-Each split of a file becomes a scratch file; put in the order of the splits they hold the rows in the order of the file.
-Fingerprints are taken before Spark starts to read, so that a file that changes meanwhile is found out.
+Each split of a file becomes one scratch file; in the order of the splits they hold the rows in the order of the file.
+Fingerprints are taken before Spark starts to read, so that a file that changes meanwhile is noticed.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 FOLDER = "_staging"  # in the folder of a generation that is being built
 FILE, START = "hive_bitmap file", "hive_bitmap start"
 PARTS = "path string, start bigint, part string"
-MOST_NAMED = 1000  # partitions: more of them are not told apart, and Spark reads others in vain
+MOST_NAMED = 1000  # most partitions in a WHERE; for more of them Spark reads the whole table
 
 
 def for_build(spark: SparkSession, base: Table, busy: Sequence[Change]) -> AbstractContextManager[str]:
-    """`staged` for what a build reads, in the first of the generations that it makes."""
+    """Return `staged` for the files that a build reads, in the first of its new generations."""
     files: dict[Values, dict[str, FileStatus]] = defaultdict(dict)
     for change in busy:
         files[change.source.values].update({file.path: file for file in change.refresh.read})
@@ -57,7 +57,7 @@ def for_build(spark: SparkSession, base: Table, busy: Sequence[Change]) -> Abstr
 def in_scratch(
     spark: SparkSession, base: Table, wanted: Sequence[Source], definitions: Sequence[Definition]
 ) -> Iterator[str]:
-    """`staged` in a folder of its own, where the first of the indexes has its generations, or would have them."""
+    """Like `staged`, in a folder of its own under the root of the first index, or where its root would be."""
     if format_of(base) not in LAYOUTS:
         yield ""
         return
@@ -73,10 +73,10 @@ def in_scratch(
 def staged(
     spark: SparkSession, base: Table, wanted: Sequence[Source], definitions: Iterable[Definition], folder: str
 ) -> Iterator[str]:
-    """The folder of the values of the indexed columns in the wanted files; "" for a format that tasks read themselves.
+    """Context manager that yields a folder with the indexed columns of the `wanted` files, which Spark has read.
 
-    It is made, and is gone afterwards. Raises BuildFailed where Spark cannot read the table, and Unsupported where the
-    session may not read what was listed.
+    It yields "" for a format that tasks read themselves. The folder is deleted afterwards. Raise BuildFailed if Spark
+    cannot read the table, and Unsupported if this session might read other files than those listed.
     """
     if format_of(base) not in LAYOUTS or not wanted:
         yield ""
@@ -104,12 +104,12 @@ def _stage(spark: SparkSession, base: Table, wanted: Sequence[Source], columns: 
     try:
         write = in_stores(spark, _write, folder=folder)
         rows = _values(spark, base, wanted, columns).mapInArrow(write, PARTS).collect()
-    except Exception as e:  # py4j's errors, of a worker that died, have no parent that is there without py4j
+    except Exception as e:  # no narrower class: without py4j (Spark Connect) its errors cannot be imported
         raise BuildFailed(f"Spark cannot read table {base.full_name}: {cause(e)}") from e
     parts: dict[str, dict[int, str]] = {path: {} for path in prints}
     for path, start, part in rows:
         if path in parts:
-            parts[path][start] = part  # of partitions that share a folder one reading is enough
+            parts[path][start] = part  # partitions that share a folder give the same split more than once
     listed = [
         (f.path, f.size, f.mtime_ms, f.etag, f.tail_crc32, [parts[f.path][start] for start in sorted(parts[f.path])])
         for f in prints.values()
@@ -120,7 +120,7 @@ def _stage(spark: SparkSession, base: Table, wanted: Sequence[Source], columns: 
 
 
 def _fingerprint(path: str) -> Fingerprint | None:
-    """None for a file that is gone, or that cannot be told from a later one."""
+    """Return the fingerprint of a file; None if the file is gone or a fingerprint cannot be taken."""
     try:
         return fingerprint.take(path)
     except (FileNotFoundError, Undecodable):
@@ -128,7 +128,7 @@ def _fingerprint(path: str) -> Fingerprint | None:
 
 
 def _values(spark: SparkSession, base: Table, wanted: Sequence[Source], columns: Sequence[str]) -> DataFrame:
-    """The columns of the wanted partitions, with the file and split of each row."""
+    """Return the columns of the wanted partitions, with the file and the start of the split of each row."""
     from pyspark.sql import functions as f
 
     frame = spark.table(base.sql_name)
@@ -142,17 +142,17 @@ def _values(spark: SparkSession, base: Table, wanted: Sequence[Source], columns:
 
 
 def _partition(base: Table, source: Source) -> str:
-    """SQL that is true of a partition, and maybe of others whose values are the same to Spark."""
+    """Return SQL that is true for a partition, and maybe for others that equal it once cast to the column's type."""
     pairs = zip(base.partition_columns, source.values, strict=True)
-    same = (
+    equal = (
         f"{quote(column.name)} <=> try_cast({'NULL' if value is None else literal(value)} AS {column.type})"
         for column, value in pairs
     )
-    return f"({' AND '.join(same)})"
+    return f"({' AND '.join(equal)})"
 
 
 def _write(batches: Iterable[pa.RecordBatch], folder: str) -> Iterator[pa.RecordBatch]:
-    """Inside a task: write the rows of each split into a file of its own; returns which file is whose."""
+    """Inside a task: write the rows of each split to a scratch file; yield its base file, split start and name."""
     rows = (split for batch in batches for split in _splits(batch))
     for (path, start), some in groupby(rows, key=lambda split: split[0]):
         name = f"{uuid4().hex}.parquet"
@@ -167,13 +167,13 @@ def _write(batches: Iterable[pa.RecordBatch], folder: str) -> Iterator[pa.Record
 
 
 def _splits(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, int], pa.RecordBatch]]:
-    """The rows of a batch by file and start of the split, without these two columns."""
+    """Cut a batch where the split changes; yield (file, start of the split) and the rows without these two columns."""
     columns = [batch.column(name) for name in (FILE, START)]
-    change = np.zeros(batch.num_rows, bool)
+    changed = np.zeros(batch.num_rows, bool)
     for column in columns:
         codes = column.dictionary_encode().indices.to_numpy()
-        change |= np.diff(codes, prepend=-1) != 0
-    starts = [*np.flatnonzero(change).tolist(), batch.num_rows]
+        changed |= np.diff(codes, prepend=-1) != 0
+    starts = [*np.flatnonzero(changed).tolist(), batch.num_rows]
     values = batch.drop_columns([FILE, START])
     for first, end in pairwise(starts):
         yield (columns[0][first].as_py(), columns[1][first].as_py()), values.slice(first, end - first)

@@ -1,6 +1,6 @@
-"""What an index would take and be good for, before it is built: a sample of its blocks is indexed and scaled up.
+"""Estimating the size and usefulness of an index before it is built, from a sample of blocks.
 
-`estimate` is the entry point; samples are taken and measured by Spark tasks.
+`estimate` is the entry point; Spark tasks index the sampled blocks and measure the result.
 """
 
 __all__ = ["estimate"]

@@ -1,8 +1,8 @@
-"""Estimating an index before it is built: a few blocks are indexed as a build would, and what they took is scaled up.
+"""Estimating an index before it is built: a sample of blocks is indexed as a build would, and the result is scaled up.
 
-Each index has a sample of its own, for a block whose keys lie together takes less than one where they are scattered,
-and what is so for one column is not for another. The sample is scaled by the bytes that the key columns take in it and
-in all blocks, as far as the footers of the files tell.
+Each index has its own sample: a block whose equal keys are adjacent takes less space than one where they are scattered,
+and that differs from column to column. The sample is scaled up by the bytes of the key columns, in the sample and in
+all blocks, according to the footers of the files.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hive_bitmap.building import staging
-from hive_bitmap.building.file_groups import GROUP_BYTES, cuts
+from hive_bitmap.building.file_groups import GROUP_BYTES, count_shards
 from hive_bitmap.errors import InvalidProperty
 from hive_bitmap.estimating.extrapolate import BaseTable, build_seconds, index_bytes, usefulness
-from hive_bitmap.estimating.sampling import Footer, Sample, SampleItem, choose, look, measure
+from hive_bitmap.estimating.sampling import FooterItem, Sample, SampleItem, choose_blocks, measure, read_footer
 from hive_bitmap.index.definition import Definition, define
 from hive_bitmap.metastore import metastore
 from hive_bitmap.metastore.base_files import Source, sources
@@ -30,16 +30,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Longs = npt.NDArray[np.int64]
-TASK_BLOCKS = 8  # sampled blocks of a task at least: the fewer, the less is seen of how often keys recur
+TASK_BLOCKS = 8  # fewest sampled blocks of a task: with fewer, it is seen less well how often keys recur
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What an index would be: bytes of shards with their cardinalities, and seconds that the tasks of a build take.
+    """The estimate of one index.
 
-    `columns` are in base-table order. `blocks_total` counts blocks that hold rows; `base_bytes` is all of the table's
-    files. `distinct_keys`, of the sampled blocks, is a lower bound. `usefulness` says in a sentence what an equality
-    would skip.
+    `columns` are in base-table order. `blocks_total` counts blocks with rows. `distinct_keys`, counted in the sampled
+    blocks, is a lower bound. `index_bytes` is the size of shards and cardinalities, `base_bytes` that of all files of
+    the table, `seconds` the time that the tasks of a build would take. `usefulness` is a sentence on what an equality
+    predicate would skip.
     """
 
     columns: tuple[str, ...]
@@ -54,16 +55,16 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class _Table:
-    """The base table, its b blocks that hold rows, in file order, and i indexes that are estimated."""
+class _Footers:
+    """The base table according to the footers of its files: b blocks with rows, in file order, and i indexes."""
 
-    paths: tuple[str, ...]  # of its files
-    bytes: int  # of all of them
-    file: Longs  # b: the number of the block's file in `paths`
-    number: Longs  # b: that of the block in its file
-    rows: Longs  # b
-    size: Longs  # (i, b): the bytes that the columns of an index take in a block
-    shards: int  # that a build would make
+    paths: tuple[str, ...]  # files of the table
+    bytes: int  # total size of the files
+    file: Longs  # b: number of the block's file in `paths`
+    number: Longs  # b: number of the block in its file
+    rows: Longs  # b: rows of the block
+    size: Longs  # (i, b): bytes of the key columns of an index in a block
+    shards: int  # number of shards that a build would write
 
 
 def estimate(
@@ -76,11 +77,11 @@ def estimate(
     compression: str = "zstd",
     sample: float = 0.05,
 ) -> list[Estimate]:
-    """What indexes on these columns would take and be good for; one estimate an item of `columns`, as in `build`.
+    """Estimate the size, build time and usefulness of indexes, one for each item of `columns`, as in `build`.
 
-    Indexes at most the share `sample` of the blocks (but four, where there are four) and reads the footers of all
-    files. Each index is taken to be built alone: beside large ones it may be cut into more shards. Raises NotFound,
-    Unsupported or InvalidProperty as `build` does.
+    At most the fraction `sample` of the blocks is indexed (but at least four blocks, if there are as many), and the
+    footers of all files are read. Each index is estimated as if it were built alone; built together with large ones it
+    may have more shards. Raise NotFound, Unsupported or InvalidProperty as `build` does.
     """
     if not 0 < sample <= 1:
         raise InvalidProperty(f"a sample is a share of the blocks between 0 and 1, not {sample}")
@@ -88,81 +89,84 @@ def estimate(
     format = format_of(base)
     items = [[item] if isinstance(item, str) else list(item) for item in columns]
     definitions = [define(base, item, type=type, encoding=encoding, compression=compression) for item in items]
-    like = Footer("", format, tuple(d.columns for d in definitions), base.columns, metastore.time_zone(spark))
+    template = FooterItem("", format, tuple(d.columns for d in definitions), base.columns, metastore.time_zone(spark))
     found = sources(spark, base)
     with staging.in_scratch(spark, base, found, definitions) as staged:
-        return _estimates(spark, found, definitions, replace(like, staging=staged), sample)
+        return _estimates(spark, found, definitions, replace(template, staging=staged), sample)
 
 
 def _estimates(
-    spark: SparkSession, found: Sequence[Source], definitions: Sequence[Definition], like: Footer, sample: float
+    spark: SparkSession, found: Sequence[Source], definitions: Sequence[Definition], template: FooterItem, sample: float
 ) -> list[Estimate]:
-    whole = _look_at(spark, found, like)
+    footers = _read_footers(spark, found, template)
     cores = parallelism(spark)
     work = [
-        [_item(whole, like, definition, number, some) for some in _shares(whole, number, sample, cores)]
+        [_item(footers, template, definition, number, blocks) for blocks in _chosen(footers, number, sample, cores)]
         for number, definition in enumerate(definitions)
     ]
     measured = iter(in_tasks(spark, [item for items in work for item in items], measure))
     samples = [[next(measured) for _ in items] for items in work]
-    return [_estimate(d, number, whole, samples[number], cores) for number, d in enumerate(definitions)]
+    return [_estimate(d, number, footers, samples[number], cores) for number, d in enumerate(definitions)]
 
 
-def _look_at(spark: SparkSession, found: Sequence[Source], like: Footer) -> _Table:
-    """The table as the footers of its files tell it; without files that cannot be read."""
+def _read_footers(spark: SparkSession, found: Sequence[Source], template: FooterItem) -> _Footers:
+    """Read the footers of all files in Spark tasks; files that cannot be read have no blocks."""
     files = [file for source in found for file in source.files]
-    looked = in_tasks(spark, [replace(like, path=file.path) for file in files], look)
-    filled = [np.flatnonzero(rows) for rows, _ in looked]
+    read = in_tasks(spark, [replace(template, path=file.path) for file in files], read_footer)
+    filled = [np.flatnonzero(rows) for rows, _ in read]
     none = [np.zeros(0, np.int64)]
-    return _Table(
+    return _Footers(
         tuple(file.path for file in files),
         sum(file.size for file in files),
-        np.repeat(np.arange(len(files)), [len(each) for each in filled]),
+        np.repeat(np.arange(len(files)), [len(blocks) for blocks in filled]),
         np.concatenate(none + filled),
-        np.concatenate(none + [rows[each] for (rows, _), each in zip(looked, filled, strict=True)]),
+        np.concatenate(none + [rows[blocks] for (rows, _), blocks in zip(read, filled, strict=True)]),
         np.concatenate(
-            [np.zeros((len(like.columns), 0), np.int64)]
-            + [size[:, each] for (_, size), each in zip(looked, filled, strict=True)],
+            [np.zeros((len(template.columns), 0), np.int64)]
+            + [size[:, blocks] for (_, size), blocks in zip(read, filled, strict=True)],
             axis=1,
         ),
-        sum(1 for _ in cuts(spark, found)),
+        count_shards(spark, found),
     )
 
 
-def _shares(whole: _Table, index: int, sample: float, cores: int) -> list[Longs]:
-    """The sampled blocks of an index, a part a task: as few as keep the cores busy, none larger than one of a build."""
-    chosen = choose(whole.rows, whole.size[index], sample)
-    read = whole.bytes * len(chosen) / max(1, len(whole.rows))
-    busy = min(cores // len(whole.size), len(chosen) // TASK_BLOCKS)
+def _chosen(footers: _Footers, index: int, sample: float, cores: int) -> list[Longs]:
+    """Choose the sampled blocks of an index, and divide them among tasks.
+
+    There are as few tasks as keep the cores busy; none reads more than a task of a build.
+    """
+    chosen = choose_blocks(footers.rows, footers.size[index], sample)
+    read = footers.bytes * len(chosen) / max(1, len(footers.rows))
+    busy = min(cores // len(footers.size), len(chosen) // TASK_BLOCKS)
     tasks = min(len(chosen), max(math.ceil(read / GROUP_BYTES), busy, 1))
     return [chosen[task::tasks] for task in range(tasks)]
 
 
-def _item(whole: _Table, like: Footer, definition: Definition, index: int, blocks: Longs) -> SampleItem:
+def _item(footers: _Footers, template: FooterItem, definition: Definition, index: int, blocks: Longs) -> SampleItem:
     return SampleItem(
         definition,
-        tuple((whole.paths[whole.file[n]], int(whole.number[n])) for n in blocks),
-        int(whole.size[index][blocks].sum()),
-        math.ceil(len(whole.rows) / whole.shards),
-        len(np.unique(whole.file)) / whole.shards,
-        like.format,
-        like.schema,
-        like.time_zone,
-        like.staging,
+        tuple((footers.paths[footers.file[n]], int(footers.number[n])) for n in blocks),
+        int(footers.size[index][blocks].sum()),
+        math.ceil(len(footers.rows) / footers.shards),
+        len(np.unique(footers.file)) / footers.shards,
+        template.format,
+        template.schema,
+        template.time_zone,
+        template.staging,
     )
 
 
-def _estimate(definition: Definition, index: int, table: _Table, samples: Sequence[Sample], cores: int) -> Estimate:
-    workers = max(1, min(table.shards, cores))
-    whole = BaseTable(len(table.rows), int(table.size[index].sum()), table.shards, workers)
+def _estimate(definition: Definition, index: int, footers: _Footers, samples: Sequence[Sample], cores: int) -> Estimate:
+    workers = max(1, min(footers.shards, cores))
+    base = BaseTable(len(footers.rows), int(footers.size[index].sum()), footers.shards, workers)
     return Estimate(
         definition.column_names,
         definition.encoding,
         sum(sample.blocks for sample in samples),
-        whole.blocks,
+        base.blocks,
         max((sample.keys for sample in samples), default=0),
-        index_bytes(whole, samples),
-        table.bytes,
-        build_seconds(whole, samples),
-        usefulness(whole, samples),
+        index_bytes(base, samples),
+        footers.bytes,
+        build_seconds(base, samples),
+        usefulness(base, samples),
     )

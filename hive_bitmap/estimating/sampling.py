@@ -1,8 +1,8 @@
-"""Sampling a table: which of its blocks are looked at, and what indexing them takes, inside Spark tasks.
+"""Sampling a table: choosing blocks, and measuring inside Spark tasks what indexing them costs.
 
-The blocks are put in the order of the bytes that the key columns take a row, as far as the footers tell, and one is
-taken of each of the equal stretches of that order, the one most like its mean. So blocks where keys lie together and
-blocks where they are scattered are met as often as the table has them, and the sample is the same each time.
+The blocks are sorted by the bytes of the key columns per row, according to the footers. The sorted blocks are divided
+into equal parts, and of each part the block nearest to its mean is chosen. So blocks with adjacent equal keys and
+blocks with scattered keys are as frequent in the sample as in the table, and the sample is the same each time.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from hive_bitmap.index.definition import BUCKET, Definition
 from hive_bitmap.index.table_schema import key_columns
 
 Longs = npt.NDArray[np.int64]
-FEWEST_BLOCKS = 4  # of a sample: fewer do not tell how many blocks hold a key
+FEWEST_BLOCKS = 4  # fewest blocks of a sample: fewer do not show in how many blocks a key occurs
 
 
 @dataclass(frozen=True)
-class Footer:
-    """A base file whose footer is asked for the bytes of the columns of each index; it travels to a task.
+class FooterItem:
+    """Work item of a task: a base file whose footer is to be read, and the columns of each index.
 
     `format`, `schema`, `time_zone` and `staging` are as in `verifying.audit.ShardItem`.
     """
@@ -48,10 +48,10 @@ class Footer:
 
 @dataclass(frozen=True)
 class SampleItem:
-    """Sampled blocks, (path, number in its file) each, whose key columns take `size` bytes; it travels to a task.
+    """Work item of a task: sampled blocks, as (path, number in the file), whose key columns take `size` bytes.
 
-    The task indexes them together, as if they were the group of a shard; one of a build has about `shard_blocks` blocks
-    in `shard_files` files. The rest is as in Footer.
+    The task indexes them together into one shard; a shard of a build would have about `shard_blocks` blocks in
+    `shard_files` files. The rest is as in FooterItem.
     """
 
     definition: Definition
@@ -66,87 +66,92 @@ class SampleItem:
 
 
 @dataclass(frozen=True)
-class Took:
-    """Bytes of an index on the sampled blocks, as a part of a whole shard, and the seconds that writing them took.
+class Cost:
+    """The cost of an index on the sampled blocks, as part of a whole shard: bytes, and the seconds to write them.
 
-    `data` and `cardinalities` grow with the table; each row group takes another `frame`, and each file of cardinalities
-    another `cardinality_frame`. `groups` is how many row groups the rows fill.
+    `data` and `cardinalities` grow with the table. In addition, each row group takes `group_overhead` bytes and each
+    file of cardinalities `cardinality_overhead`. `groups` is the number of row groups that the rows fill.
     """
 
     data: float = 0.0
-    frame: int = 0
+    group_overhead: int = 0
     groups: float = 0.0
     cardinalities: int = 0
-    cardinality_frame: int = 0
+    cardinality_overhead: int = 0
     seconds: float = 0.0
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What a task measured: `blocks` blocks, whose key columns take `size` bytes; none, for this `reason`.
+    """What a task measured on `blocks` blocks, whose key columns take `size` bytes.
 
-    `index_rows` is the number of pairs of a key and a block that holds it, `again` that of (key, block, other block)
-    where both blocks hold the key, `keys` that of distinct keys. A build would take so many `seconds` for the blocks.
+    If they could not be indexed, `blocks` is 0 and `reason` says why. `index_rows` is the number of pairs of a key and
+    a block that holds it, `recurrences` the number of triples (key, block, other block) of which both blocks hold the
+    key, `keys` the number of distinct keys. A build would take `seconds` for these blocks.
     """
 
     blocks: int
     size: int
     index_rows: int
     keys: int
-    again: int
-    took: Took
+    recurrences: int
+    cost: Cost
     seconds: float
     reason: str = ""
 
 
-def look(footer: Footer) -> tuple[Longs, Longs]:
-    """Of the b blocks of a file and its i indexes: the rows of each block (b), and the bytes of the columns of each
-    index in each block (i, b), both int64.
+def read_footer(item: FooterItem) -> tuple[Longs, Longs]:
+    """Read the footer of a file with b blocks, for i indexes.
 
-    No blocks where the file cannot be read, for then a build leaves it unindexed. Raises StoreError.
+    Return the number of rows of each block, of shape (b,), and the bytes of the columns of each index in each block, of
+    shape (i, b), both int64. A file that cannot be read has no blocks, as a build would leave it unindexed. Raise
+    StoreError.
     """
-    format = staged_values.reader(footer.format, footer.staging)
+    format = staged_values.reader(item.format, item.staging)
     try:
-        handle = format.open_file(footer.path)
+        handle = format.open_file(item.path)
         blocks = format.blocks(handle)
     except (Undecodable, FileChanged, FileNotFoundError):
-        return np.zeros(0, np.int64), np.zeros((len(footer.columns), 0), np.int64)
-    size = np.empty((len(footer.columns), len(blocks)), np.int64)
-    for index, columns in enumerate(footer.columns):
+        return np.zeros(0, np.int64), np.zeros((len(item.columns), 0), np.int64)
+    size = np.empty((len(item.columns), len(blocks)), np.int64)
+    for index, columns in enumerate(item.columns):
         try:
-            size[index] = format.column_bytes(handle, key_columns(columns, footer.schema, footer.time_zone))
+            size[index] = format.column_bytes(handle, key_columns(columns, item.schema, item.time_zone))
         except Undecodable:
             size[index] = blocks.length
     return blocks.rows, size
 
 
-def choose(rows: Longs, size: Longs, share: float) -> Longs:
-    """The numbers of the sampled blocks, ascending (int64), of b blocks with so many rows, none of them 0, and so many
-    bytes of the key columns; about `share` of them, FEWEST_BLOCKS at least where there are as many.
+def choose_blocks(rows: Longs, size: Longs, share: float) -> Longs:
+    """Choose about the fraction `share` of b blocks, but at least FEWEST_BLOCKS if there are as many.
+
+    `rows` (b, none of them 0) are the rows of each block, `size` (b) the bytes of its key columns. Return the numbers
+    of the chosen blocks (int64), ascending.
     """
     count = min(len(rows), max(FEWEST_BLOCKS, int(len(rows) * share)))
-    each = size / rows
-    stretches = np.array_split(np.argsort(each, kind="stable"), max(count, 1))
-    return np.sort([s[np.argmin(np.abs(each[s] - each[s].mean()))] for s in stretches if len(s)]).astype(np.int64)
+    density = size / rows
+    parts = np.array_split(np.argsort(density, kind="stable"), max(count, 1))
+    nearest = [part[np.argmin(np.abs(density[part] - density[part].mean()))] for part in parts if len(part)]
+    return np.sort(nearest).astype(np.int64)
 
 
 def measure(item: SampleItem) -> Sample:
-    """Index the blocks as a build does, and write them as a shard into a folder that goes when it is measured.
+    """Index the blocks as a build does, write them as a shard into a temporary folder, and measure it.
 
-    A block that cannot be indexed is told in the result. Raises StoreError.
+    If a block cannot be indexed, the result says so. Raise StoreError.
     """
     started = time.perf_counter()
     try:
         parts = list(_index_rows(item))
     except (Undecodable, FileChanged, FileNotFoundError) as e:
-        return Sample(0, 0, 0, 0, 0, Took(), 0.0, str(e))
+        return Sample(0, 0, 0, 0, 0, Cost(), 0.0, str(e))
     rows = shard.sort(pa.concat_tables(parts), item.definition.column_names)
     seconds = time.perf_counter() - started
     with tempfile.TemporaryDirectory() as folder:
-        took = _take(f"file:{folder}/part.parquet", rows, item)
-    held = _blocks_of_keys(rows, item.definition)
-    again = int((held * (held - 1)).sum())
-    return Sample(len(parts), item.size, rows.num_rows, len(held), again, took, seconds + took.seconds)
+        cost = _cost(f"file:{folder}/part.parquet", rows, item)
+    blocks = _blocks_of_keys(rows, item.definition)
+    recurrences = int((blocks * (blocks - 1)).sum())
+    return Sample(len(parts), item.size, rows.num_rows, len(blocks), recurrences, cost, seconds + cost.seconds)
 
 
 def _index_rows(item: SampleItem) -> Iterator[pa.Table]:
@@ -158,45 +163,46 @@ def _index_rows(item: SampleItem) -> Iterator[pa.Table]:
         yield index_rows(item.definition, keys, path, int(format.blocks(handle).offset[block]))
 
 
-def _take(path: str, rows: pa.Table, item: SampleItem) -> Took:
+def _cost(path: str, rows: pa.Table, item: SampleItem) -> Cost:
+    """Measure the cost of the rows by writing shards to `path`; those of COMPACT are extrapolated to a whole shard."""
     definition, keys, sampled = item.definition, item.definition.column_names, len(item.blocks)
-    least = index_rows(definition, rows.select(keys).slice(0, 1), rows[BUCKET.name][0].as_py(), 4)
+    smallest = index_rows(definition, rows.select(keys).slice(0, 1), rows[BUCKET.name][0].as_py(), 4)
     if definition.type == "BITMAP":
-        return _written(path, rows, least, definition)
+        return _written(path, rows, smallest, definition)
     blocks, parts = resampled(rows, keys, sampled, item.shard_blocks, item.shard_files)
-    least = shard.compact(least, keys)
-    took = [(_written(path, shard.compact(part, keys), least, definition), times) for part, times in parts]
+    smallest = shard.compact(smallest, keys)
+    costs = [(_written(path, shard.compact(part, keys), smallest, definition), weight) for part, weight in parts]
     share = sampled / blocks
-    return Took(
-        data=sum(each.data * times for each, times in took) * share,
-        frame=max(each.frame for each, _ in took),
-        groups=sum(each.groups * times for each, times in took) * share,
-        seconds=sum(each.seconds * times for each, times in took) * share,
+    return Cost(
+        data=sum(cost.data * weight for cost, weight in costs) * share,
+        group_overhead=max(cost.group_overhead for cost, _ in costs),
+        groups=sum(cost.groups * weight for cost, weight in costs) * share,
+        seconds=sum(cost.seconds * weight for cost, weight in costs) * share,
     )
 
 
-def _written(path: str, rows: pa.Table, least: pa.Table, definition: Definition) -> Took:
-    """What the rows take in a shard; `least`, a row with a small bitmap, tells what a row group takes by itself."""
+def _written(path: str, rows: pa.Table, smallest: pa.Table, definition: Definition) -> Cost:
+    """Write the rows as a shard and measure it; a shard of the one row `smallest` is the overhead of a row group."""
     started = time.perf_counter()
     written = shard.write(path, rows, definition)
     seconds = time.perf_counter() - started
     groups = _row_groups(path)
-    frame = shard.write(path, least, definition)
-    return Took(
-        max(written.size - groups * frame.size, 0),
-        frame.size,
+    overhead = shard.write(path, smallest, definition)
+    return Cost(
+        max(written.size - groups * overhead.size, 0),
+        overhead.size,
         rows.nbytes / shard.ROW_GROUP_BYTES,
-        written.cardinality_size - frame.cardinality_size,
-        frame.cardinality_size,
+        written.cardinality_size - overhead.cardinality_size,
+        overhead.cardinality_size,
         seconds,
     )
 
 
 def _blocks_of_keys(rows: pa.Table, definition: Definition) -> Longs:
-    """In how many of the sampled blocks each key occurs."""
+    """Return for each distinct key the number of sampled blocks in which it occurs."""
     names = list(definition.column_names)
-    held: Longs = rows.select(names).group_by(names).aggregate([([], "count_all")])["count_all"].to_numpy()
-    return held
+    counts: Longs = rows.select(names).group_by(names).aggregate([([], "count_all")])["count_all"].to_numpy()
+    return counts
 
 
 def _row_groups(path: str) -> int:

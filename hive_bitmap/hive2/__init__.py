@@ -1,6 +1,6 @@
-"""Indexes in the form of Hive 0.8 to 2.3's own: the files of its index tables, and the DDL that registers them.
+"""Export of an index as a native index of Hive 0.8 to 2.3.
 
-`export` writes them from an index of ours, `ddl` has the statements.
+`export` writes the files of Hive's index table, `ddl` has the statements that register them in Hive.
 """
 
 __all__ = ["ddl", "export"]

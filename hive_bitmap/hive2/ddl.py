@@ -1,9 +1,9 @@
-"""An index in the form of Hive 0.8 to 2.3's own: files for its index table, and the DDL that registers them there.
+"""The DDL that registers an exported index in Hive 0.8 to 2.3.
 
-Hive uses an index of a table, or of a partition, when a parameter of the index says that it is as new as every file in
-the folder: `base_timestamp`, or the partition's values as Java prints them, holds a time in milliseconds. REBUILD would
-write it. Here it is the time of the newest file that was indexed, so that a file which comes or changes later makes the
-index stale for Hive, and a full scan of its queries.
+Hive uses an index only if a parameter of the index says that it is as new as every base file: `base_timestamp` for a
+table, or for a partition a parameter named by its values as Java prints a map (`stamp_name`). The value is a time in
+milliseconds, which Hive's own REBUILD would write. Here it is the modification time of the newest base file that was
+indexed. If a file is added or changed later, the index is stale for Hive, which then makes a full scan.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from hive_bitmap.columns import Column
 from hive_bitmap.index.definition import PREFIX, Definition
 from hive_bitmap.metastore.table_info import index_table_name, literal, quote
 
-MARKER = PREFIX + "exported"  # of an index table in Hive: the index that it was made from
+MARKER = PREFIX + "exported"  # property of an index table in Hive: the index that was exported
 TABLE_STAMP = "base_timestamp"
-PARTITIONS_AT_ONCE = 100  # registered in one statement
+PARTITIONS_AT_ONCE = 100  # partitions registered by one statement
 
 
 @dataclass(frozen=True)
 class HivePartition:
-    """The exported rows of one partition, of the whole table under the values (): where they lie and how many they are.
+    """One exported partition; an unpartitioned table is one with the values ().
 
-    `base` is the folder of the base files, `newest_ms` the modification time of the newest of them.
+    `base` is the folder of the base files, `newest_ms` the modification time of the newest of them (milliseconds since
+    1970), `folder` the folder of the exported files, `rows` their number of rows.
     """
 
     values: tuple[str, ...]
@@ -37,7 +38,10 @@ class HivePartition:
 
 @dataclass(frozen=True)
 class HiveIndex:
-    """An index under its name in Hive; `partition_columns` are those of the base table, `root` holds all folders."""
+    """An exported index: `name` is its name in Hive, `root` the folder that holds the folders of its `partitions`.
+
+    `partition_columns` are those of the base table.
+    """
 
     definition: Definition
     name: str
@@ -47,12 +51,12 @@ class HiveIndex:
 
     @property
     def index_table(self) -> str:
-        """The table of the index in Hive, in the base table's database."""
+        """The name of the index table in Hive; it is in the base table's database."""
         return index_table_name(self.definition.database, self.definition.table, self.name)
 
     @property
     def source(self) -> str:
-        """`<db>.<table>.<index>` of what it was made from: the value of MARKER."""
+        """`<db>.<table>.<index>` of the index that was exported: the value of MARKER."""
         return f"{self.definition.full_table}.{self.definition.name}"
 
     @property
@@ -61,7 +65,7 @@ class HiveIndex:
 
 
 def statements(index: HiveIndex) -> list[str]:
-    """The HiveQL that registers an exported index in a Hive that has none of its name."""
+    """Return the HiveQL statements that register an exported index; Hive must not have an index of its name."""
     definition = index.definition
     columns = ", ".join(quote(name) for name in definition.column_names)
     stamps = {} if index.partition_columns else {TABLE_STAMP: index.partitions[0].newest_ms}
@@ -75,12 +79,12 @@ def statements(index: HiveIndex) -> list[str]:
 
 
 def drop(index: HiveIndex) -> str:
-    """The HiveQL that removes it from Hive, and its files."""
+    """Return the HiveQL statement that drops an exported index, with its files."""
     return f"DROP INDEX {quote(index.name)} ON {_base(index)}"
 
 
 def script(index: HiveIndex) -> str:
-    """A script for beeline or any other client of that Hive."""
+    """Return the statements as a commented script for beeline or any other Hive client."""
     folders = sorted({partition.base for partition in index.partitions})
     head = [
         f"-- Index {index.source}, for Hive 0.8 to 2.3. The base table must be the same there, its files in",
@@ -92,7 +96,7 @@ def script(index: HiveIndex) -> str:
 
 
 def stamp_name(columns: Sequence[Column], values: Sequence[str]) -> str:
-    """The parameter that holds the time of a partition: its values as Java prints a map.
+    """Return the name of the parameter that holds the time of a partition: its values as Java prints a map.
 
     >>> stamp_name([Column("p", "string"), Column("q", "int")], ["a b", "1"])
     '{p=a b, q=1}'

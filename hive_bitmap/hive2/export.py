@@ -1,6 +1,7 @@
-"""Writing an index as files of Hive 2's own index table, in a Spark job of a shard a task.
+"""Writing an index as files of an index table of Hive 2, in a Spark job with one task for each shard.
 
-Hive asks its index for every row, so an exported index must know every base file as it is now; one of ours may lag.
+Hive reads only the blocks that its index lists, so an exported index must cover every base file as it is now; an index
+of hive_bitmap may be out of date.
 """
 
 from __future__ import annotations
@@ -34,16 +35,16 @@ from hive_bitmap.tasks.distribution import cause, in_tasks
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FORMATS = ("parquet", "orc")  # a block of theirs lies in one split; one of the others may reach into the next
-# Floats and timestamps Hive 2 compares otherwise than Spark; rows of CHAR in Parquet it loses by itself as soon as
-# hive.optimize.index.filter is true.
+FORMATS = ("parquet", "orc")  # their blocks belong to one split each; a block of other formats may extend into the next
+# Hive 2 compares floats and timestamps differently from Spark. With hive.optimize.index.filter it loses rows of CHAR
+# columns in Parquet, even without an index.
 KEY_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "string", "varchar", "date")
-GREGORIAN = dt.date(1582, 10, 15)  # Hive 2 counts days before it in another calendar
+GREGORIAN = dt.date(1582, 10, 15)  # for earlier dates Hive 2 uses the Julian calendar
 
 
 @dataclass(frozen=True)
 class Copy:
-    """A shard, the base files whose rows are taken of it, and where they go; it travels to a task."""
+    """Work item of a task: a shard, the base files whose rows are to be copied from it, and the target folder."""
 
     partition: int
     path: str
@@ -54,11 +55,11 @@ class Copy:
 
 
 def export(spark: SparkSession, table: str, index: str, root: str, name: str | None = None) -> HiveIndex:
-    """Write the rows of an index under the folder `root`, for a Hive 2 in which it will be called `name`.
+    """Write the rows of an index into a new folder under `root`, for Hive 2, where the index will be called `name`.
 
-    By default that is `hive_<index>`: where Hive and Spark share a metastore, the other name is taken. Raises NotFound
-    for unknown names, Unsupported for an index that Hive 2 cannot read, that would mean other rows there, or that does
-    not know all base files as they are now, and FileChanged for one that changes meanwhile.
+    The default name is `hive_<index>`, because the index's own name is taken if Hive and Spark share a metastore. Raise
+    NotFound for unknown names; Unsupported for an index that Hive 2 cannot read, for which it would return other rows,
+    or that does not cover all base files as they are now; and FileChanged if a base file changes meanwhile.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
     found = catalog.named(base, indexes, index)
@@ -72,11 +73,11 @@ def export(spark: SparkSession, table: str, index: str, root: str, name: str | N
         values = tuple(NULL_PARTITION if value is None else value for value in source.values)
         folder = generation.partition_folder(home, columns, values)
         partitions.append(HivePartition(values, source.folder, folder, _newest(source), 0))
-        held = _held(spark, base, definition, source, states.get(source.values))
-        copies += _copies(number, source, held, replace(definition, compression="gzip"), folder)
+        published = _complete_manifest(spark, base, definition, source, states.get(source.values))
+        copies += _copies(number, source, published, replace(definition, compression="gzip"), folder)
         stores.make_folder(folder)
         stores.copy_permissions(source.folder, folder)
-    _let_pass(max((partition.newest_ms for partition in partitions), default=0))
+    _wait_past(max((partition.newest_ms for partition in partitions), default=0))
     rows = _run(spark, copies, len(partitions))
     counted = tuple(replace(partition, rows=count) for partition, count in zip(partitions, rows, strict=True))
     return HiveIndex(definition, called, home, tuple(base.partition_columns), counted)
@@ -102,49 +103,53 @@ def _require_readable(base: Table, index: Index) -> None:
             )
 
 
-def _held(
+def _complete_manifest(
     spark: SparkSession, base: Table, definition: Definition, source: Source, folder: str | None
 ) -> Manifest | None:
-    """What the index says of a partition, all of whose files it knows; None for one without files."""
+    """Return the manifest of a partition, None if that has no base files.
+
+    Raise Unsupported unless the manifest covers all base files as they are now.
+    """
     require_one_listing(source)
     if not source.files:
         return None
     rebuild = f"hive-bitmap rebuild {base.full_name} {definition.name}"
     if folder is None or not generation.is_of(folder, definition):
         raise Unsupported(f"index {definition.name} does not cover {source.folder}: {rebuild}")
-    held, crc = manifest.read(folder), schema_crc(base.columns, metastore.time_zone(spark), serde.reading(base))
+    published = manifest.read(folder)
+    crc = schema_crc(base.columns, metastore.time_zone(spark), serde.reading(base))
     for file in source.files:
-        row = held.row_of.get(file.path)
-        if row is None or not held.fingerprints[row].matches(file) or held.files["schema_crc"][row].as_py() != crc:
+        row = published.row_of.get(file.path)
+        if row is None or not published.fingerprints[row].matches(file) or published.schema_crcs[row] != crc:
             raise Unsupported(f"index {definition.name} does not know {file.path} as it is now: {rebuild}")
-        if held.shard_of[row] is None:
-            reason = held.files["reason"][row].as_py()
+        if published.shard_of[row] is None:
+            reason = published.files["reason"][row].as_py()
             raise Unsupported(f"{file.path} could not be indexed, and Hive would miss its rows: {reason}")
-    return held
+    return published
 
 
-def _copies(number: int, source: Source, held: Manifest | None, definition: Definition, folder: str) -> list[Copy]:
-    if held is None:
+def _copies(number: int, source: Source, published: Manifest | None, definition: Definition, folder: str) -> list[Copy]:
+    if published is None:
         return []
     of_shard: dict[str, list[Fingerprint]] = {}
     for file in source.files:
-        row = held.row_of[file.path]
-        of_shard.setdefault(str(held.shard_of[row]), []).append(held.fingerprints[row])
+        row = published.row_of[file.path]
+        of_shard.setdefault(str(published.shard_of[row]), []).append(published.fingerprints[row])
     return [
-        Copy(number, held.shard_path(shard), held.sizes[shard], tuple(files), definition, folder)
+        Copy(number, published.shard_path(shard), published.sizes[shard], tuple(files), definition, folder)
         for shard, files in of_shard.items()
     ]
 
 
 def _newest(source: Source) -> int:
-    """The newest time of what Hive looks at when it asks whether an index is fresh: all that it does not hide."""
+    """Return the newest modification time (ms) of the files that Hive compares with an index: all but hidden ones."""
     listed = stores.listing(source.folder).files if stores.exists(source.folder) else []
     visible = [file.mtime_ms for file in listed if not file.path.rpartition("/")[2].startswith(("_", "."))]
     return max(visible, default=0)
 
 
-def _let_pass(newest_ms: int) -> None:
-    """Wait until no later change can have this time: Hive's Java may know whole seconds only."""
+def _wait_past(newest_ms: int) -> None:
+    """Wait until no later change can have this modification time: Hive's Java may see whole seconds only."""
     wait = newest_ms / 1000 + COARSE_RESOLUTION - time.time()
     if wait > COARSE_RESOLUTION:
         raise Unsupported("a base file was changed at a time that lies ahead of this machine's clock")
@@ -152,11 +157,11 @@ def _let_pass(newest_ms: int) -> None:
 
 
 def _run(spark: SparkSession, copies: Sequence[Copy], partitions: int) -> list[int]:
-    """The rows that were written for each partition."""
+    """Run the copies in Spark tasks; return the number of rows written for each partition."""
     rows = [0] * partitions
     try:
         counts = in_tasks(spark, copies, _copy)
-    except Exception as e:  # py4j's errors have no parent that is there without py4j
+    except Exception as e:  # no narrower class: without py4j (Spark Connect) its errors cannot be imported
         raise HiveBitmapError(f"the export failed: {cause(e)}") from e
     for copy, count in zip(copies, counts, strict=True):
         rows[copy.partition] += count
@@ -164,7 +169,7 @@ def _run(spark: SparkSession, copies: Sequence[Copy], partitions: int) -> list[i
 
 
 def _copy(copy: Copy) -> int:
-    """Inside a task: write the rows; returns how many."""
+    """Inside a task: write the rows of a shard; return how many there are."""
     rows = _rows(copy)
     if rows.num_rows:
         write(f"{copy.folder}/{shard_name()}", rows, copy.definition)

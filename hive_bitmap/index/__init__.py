@@ -1,7 +1,7 @@
-"""What an index is and how it is stored: definition, published generations, manifests, shards, and their lookup.
+"""The definition of an index and how it is stored: generations, manifests, shards, and lookup of keys in shards.
 
-Here is all that builds, queries and checks have in common; what is published never changes. `catalog` finds the
-indexes of a table, `lookup` reads keys and bitmaps of a shard.
+Building, querying and checking share these modules. A published generation never changes. `catalog` finds the indexes
+of a table; `lookup` reads keys and bitmaps of a shard.
 """
 
 __all__ = [

@@ -1,7 +1,8 @@
-"""The indexes of a table, as the metastore holds them: finding, checking and altering index tables.
+"""Index tables in the metastore: finding, checking and altering the indexes of a table.
 
-An index table is a plain EXTERNAL table; its definition is in its TBLPROPERTIES, its state is where its location, or
-that of each of its partitions, points. What others did to table and properties is told as the problem of the index.
+An index table is a plain EXTERNAL table. Its TBLPROPERTIES hold the definition of the index; its location, or the
+location of each of its partitions, is the published generation. `Index.problem` reports what others have changed in the
+index table or the base table.
 """
 
 from __future__ import annotations
@@ -25,23 +26,23 @@ from hive_bitmap.session_cache import TtlCache
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-POINTER = PREFIX + "index_tables"  # on a base table: names that IN TABLE gave, comma-separated
-NEXT = PREFIX + "next_encoding"
-TABLES_AT_ONCE = 500  # described in one call to the metastore
-INDEXES_REMEMBERED = 30.0  # seconds for which a query need not hear of what other sessions did to the indexes
-PARTITIONS_REMEMBERED = 10_000  # of an index table; those of a larger one are asked for each time
-Name = tuple[str, str]  # of a database and a table in it
+POINTER = PREFIX + "index_tables"  # property of a base table: comma-separated index tables that IN TABLE named
+NEXT_ENCODING = PREFIX + "next_encoding"
+TABLES_AT_ONCE = 500  # tables described in one metastore call
+INDEXES_REMEMBERED = 30.0  # seconds for which a query may miss changes that other sessions made to indexes
+PARTITIONS_REMEMBERED = 10_000  # the partitions of an index table with more of them are not cached
+Name = tuple[str, str]  # database and table
 
-_index_tables: TtlCache[Name, _Named] = TtlCache()  # of base tables
-_told: dict[Callable[[], None], None] = {}  # functions to call when indexes change
-_states: TtlCache[Name, dict[Values, str]] = TtlCache(most=64)  # of partitioned index tables
+_index_tables: TtlCache[Name, _IndexTables] = TtlCache()  # by base table
+_states: TtlCache[Name, dict[Values, str]] = TtlCache(most=64)  # by partitioned index table
+_listeners: dict[Callable[[], None], None] = {}  # called when indexes change; a dict, as an ordered set
 
 
 @dataclass(frozen=True)
 class Index:
-    """An index that exists: its definition, and its index table as the metastore has it now.
+    """An existing index: its definition, and its index table as the metastore describes it now.
 
-    `problem` says why queries cannot use it, and what mends that; it is empty for an index that they can.
+    `problem` says why queries cannot use the index and how to repair it; it is empty if they can.
     """
 
     definition: Definition
@@ -50,33 +51,33 @@ class Index:
 
     @property
     def why_not(self) -> str:
-        """Why queries do not use the index; empty where they may."""
+        """Why queries do not use the index; empty if they may."""
         if not self.definition.enabled:
             return f"index {self.definition.name} is not enabled: set its property enabled to true"
         return self.problem
 
 
 @dataclass(frozen=True)
-class _Named:
-    """The tables that have the usual names of index tables of one table, and the indexes that they are."""
+class _IndexTables:
+    """The tables named like index tables of one base table, and the indexes found among them."""
 
     names: frozenset[str]
     indexes: tuple[Index, ...]
 
     @classmethod
-    def of(cls, tables: Sequence[Table]) -> _Named:
+    def of(cls, tables: Sequence[Table]) -> _IndexTables:
         return cls(frozenset(table.name for table in tables), tuple(_indexes(tables)))
 
 
 def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tuple[Table, list[Index]]:
-    """A table and all indexes on it, by name. Raises NotFound for an unknown table.
+    """Return a table and all indexes on it, sorted by index name. Raise NotFound for an unknown table.
 
-    Index tables may be those of up to `seconds` ago: where they point then is no less right, since files are known by
-    their fingerprints. The base table is always looked up.
+    The index tables may come from a cache and be up to `seconds` old. That is safe: an older generation is as correct
+    as the current one, because base files are compared with their fingerprints. The base table is never cached.
     """
-    where = metastore.split_name(spark, name)
-    remembered = _index_tables.get(spark, where, seconds)
-    if remembered is not None:
+    key = metastore.split_name(spark, name)
+    cached = _index_tables.get(spark, key, seconds)
+    if cached is not None:
         base = metastore.describe(spark, name)
     else:
         base, tables = metastore.describe_with(
@@ -84,26 +85,26 @@ def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tup
             name,
             lambda database, table: metastore.names_like(spark, database, index_table_name(database, table, "*")),
         )
-        remembered = _Named.of(tables)
-        _index_tables.keep(spark, where, remembered)
-    return base, _with_pointed(spark, base, remembered)
+        cached = _IndexTables.of(tables)
+        _index_tables.keep(spark, key, cached)
+    return base, _with_pointed(spark, base, cached)
 
 
 def indexes_on(spark: SparkSession, base: Table, seconds: float = 0) -> list[Index]:
-    """The indexes of a table that is known already; they may be those of up to `seconds` ago."""
-    session_stores.use(spark)  # what is remembered asks no metastore, which would say so
-    where = (base.database, base.name)
-    found = _index_tables.get(spark, where, seconds)
+    """Return the indexes of a table that was described already; they may be cached for up to `seconds`."""
+    session_stores.use(spark)  # metastore calls do this too, but a cached answer makes none
+    key = (base.database, base.name)
+    found = _index_tables.get(spark, key, seconds)
     if found is None:
         pattern = index_table_name(base.database, base.name, "*")
         names = metastore.names_like(spark, base.database, pattern)
-        found = _Named.of(metastore.describe_many(spark, base.database, names))
-        _index_tables.keep(spark, where, found)
+        found = _IndexTables.of(metastore.describe_many(spark, base.database, names))
+        _index_tables.keep(spark, key, found)
     return _with_pointed(spark, base, found)
 
 
-def _with_pointed(spark: SparkSession, base: Table, found: _Named) -> list[Index]:
-    """The indexes of a table among its index tables of the usual names, and those that its pointer names."""
+def _with_pointed(spark: SparkSession, base: Table, found: _IndexTables) -> list[Index]:
+    """Return the indexes among `found`, and those whose tables the base table's POINTER property names."""
     pointed = base.properties.get(POINTER, "").split(",")
     others = [name for name in pointed if name and name not in found.names]
     more = _indexes(metastore.describe_many(spark, base.database, others)) if others else []
@@ -114,7 +115,10 @@ def _with_pointed(spark: SparkSession, base: Table, found: _Named) -> list[Index
 
 
 def find(spark: SparkSession, name: str) -> tuple[Table | None, list[Index]]:
-    """As `table_and_indexes`, but the table may be gone, and None, where indexes of it were left behind."""
+    """Return a table and its indexes as `table_and_indexes` does; the table is None if it was dropped or renamed.
+
+    Raise NotFound for a table that does not exist and has no indexes left.
+    """
     try:
         return table_and_indexes(spark, name)
     except NotFound:
@@ -127,19 +131,22 @@ def find(spark: SparkSession, name: str) -> tuple[Table | None, list[Index]]:
 
 
 def indexes_of_database(spark: SparkSession, database: str) -> list[Index]:
-    """Every index table of a database, whatever its name, by table and index; none for an unknown database."""
+    """Return every index of a database, whatever its index table is called, sorted by base table and index name.
+
+    An unknown database has none.
+    """
     return among(tables_of_database(spark, database))
 
 
 def tables_of_database(spark: SparkSession, database: str) -> list[Table]:
-    """All tables and views of a database."""
+    """Return all tables and views of a database; an unknown database has none."""
     names = metastore.names_like(spark, database, "*") if spark.catalog.databaseExists(database) else []
     batches = [names[start : start + TABLES_AT_ONCE] for start in range(0, len(names), TABLES_AT_ONCE)]
     return [table for batch in batches for table in metastore.describe_many(spark, database, batch)]
 
 
 def named(base: Table, indexes: Sequence[Index], name: str) -> Index:
-    """The index of that name; NotFound names those that exist."""
+    """Return the index of that name. Raise NotFound, which lists the indexes of the table."""
     for index in indexes:
         if index.definition.name == name.lower():
             return index
@@ -147,7 +154,7 @@ def named(base: Table, indexes: Sequence[Index], name: str) -> Index:
 
 
 def require_free(spark: SparkSession, base: Table, indexes: Sequence[Index], definition: Definition) -> None:
-    """Raise AlreadyExists if the name of the index or of its index table is taken."""
+    """Raise AlreadyExists if the name of the index, or of its index table, is taken."""
     if any(index.definition.name == definition.name for index in indexes):
         raise AlreadyExists(f"index {definition.name} already exists on table {base.full_name}")
     for table in metastore.describe_many(spark, base.database, [definition.index_table]):
@@ -157,7 +164,7 @@ def require_free(spark: SparkSession, base: Table, indexes: Sequence[Index], def
 
 
 def require_distinct(definitions: Sequence[Definition]) -> None:
-    """Raise AlreadyExists if two indexes of one build would share a name or a table."""
+    """Raise AlreadyExists if two indexes of one build would share an index table."""
     tables = [definition.index_table for definition in definitions]
     for table in tables:
         if tables.count(table) > 1:
@@ -165,22 +172,23 @@ def require_distinct(definitions: Sequence[Definition]) -> None:
 
 
 def require_same_table(base: Table, index: Index) -> None:
-    """Raise Unsupported if an indexed or partition column is not what it was when the index was created."""
+    """Raise Unsupported if an indexed column or the partition columns have changed since the index was created."""
     problem = schema_drift.problem(base, index.table, index.definition)
     if problem:
         raise Unsupported(problem)
 
 
 def place(spark: SparkSession, definition: Definition, location: str | None) -> Definition:
-    """The definition with the folder its generations go to: LOCATION, else one under the external warehouse root.
+    """Return the definition with its `root`, the folder of its generations: LOCATION, or one under `home`.
 
-    No two indexes share one: AlreadyExists is raised for the LOCATION of another, and the default is then another name.
-    Raises InvalidProperty for a LOCATION without a host where its scheme has one, and for one in the folder of a table
-    of the database, whose readers would take shards for its rows.
+    No two indexes share a root; without a LOCATION, a random suffix avoids a folder in use. Raise AlreadyExists for the
+    LOCATION of another index, and InvalidProperty for a LOCATION that lacks the host its scheme needs, or that lies in
+    the folder of a table of the database, whose readers would read the shards as its rows.
     """
     if location is None:
         root = hadoop_path(f"{home(spark, definition.database)}/{definition.index_table}")
-        found = generation.anywhere(root)  # of an index that was renamed, of one that was dropped, of a build at work
+        # Generations may be there already: of a renamed index, of a dropped one, or of a build in progress.
+        found = generation.all_below(root)
         taken = any(usage.state is not generation.State.ORPHANED for usage in each(generation.usage, found))
         return replace(definition, root=f"{root}-{token_hex(4)}" if taken else root)
     root = root_at(location)
@@ -198,12 +206,16 @@ def place(spark: SparkSession, definition: Definition, location: str | None) -> 
 
 
 def root_at(location: str) -> str:
-    """A LOCATION as a Hadoop path string; one without a scheme is a folder of the local file system."""
+    """Return a LOCATION as a Hadoop path string; without a scheme it is a folder of the local file system."""
     return hadoop_path(location if ":" in location.partition("/")[0] else "file:" + stores.absolute(location))
 
 
 def home(spark: SparkSession, database: str) -> str:
-    """The folder in which index tables of a database are made; one without a file system is in the database's."""
+    """Return the folder in which index tables of a database are created by default.
+
+    That is the external warehouse root if one is set, else the database's folder. A root without a scheme is on the
+    file system of the database.
+    """
     external = spark.conf.get("spark.hadoop.metastore.warehouse.external.dir", None)
     if external and urlsplit(external).scheme:
         return hadoop_path(external)
@@ -212,26 +224,26 @@ def home(spark: SparkSession, database: str) -> str:
 
 
 def states(spark: SparkSession, index: Index, seconds: float = 0) -> dict[Values, str]:
-    """The published generation of each partition; of an unpartitioned table under the key ().
+    """Return the published generation (a folder) of each partition, by its values; () for an unpartitioned table.
 
-    An index that another process has dropped since has none. They may be those of up to `seconds` ago, as in
+    A partitioned index that another process has dropped has none. The result may be cached for up to `seconds`, as in
     `table_and_indexes`.
     """
     if not index.table.partition_columns:
         return {(): index.table.location}
-    where = (index.table.database, index.table.name)
-    remembered = _states.get(spark, where, seconds)
-    if remembered is not None:
-        return remembered
-    found = _asked_states(spark, index)
+    key = (index.table.database, index.table.name)
+    cached = _states.get(spark, key, seconds)
+    if cached is not None:
+        return cached
+    found = _fetched_states(spark, index)
     if len(found) <= PARTITIONS_REMEMBERED:
-        _states.keep(spark, where, found)
+        _states.keep(spark, key, found)
     else:
-        _states.drop(spark, where)
+        _states.drop(spark, key)
     return found
 
 
-def _asked_states(spark: SparkSession, index: Index) -> dict[Values, str]:
+def _fetched_states(spark: SparkSession, index: Index) -> dict[Values, str]:
     from pyspark.errors import PySparkException
 
     try:
@@ -243,44 +255,39 @@ def _asked_states(spark: SparkSession, index: Index) -> dict[Values, str]:
 
 
 def alter(spark: SparkSession, index: Index, changed: Definition) -> None:
-    """Change the definition of an index, in one change of its properties; then the name of its table, if that differs.
-
-    Raises Unsupported where the definition was lost.
-    """
-    if not index.definition.columns:
-        raise Unsupported(index.problem)
+    """Write a new definition to the properties of an index table in one metastore call, then rename it if need be."""
     forget()
     properties = to_properties(changed)
     if changed.comment != index.definition.comment:
         properties["comment"] = changed.comment
-    alter_table.set_properties(spark, index.table, properties, {NEXT} - set(properties))
+    alter_table.set_properties(spark, index.table, properties, {NEXT_ENCODING} - set(properties))
     if changed.index_table != index.table.name:
         alter_table.rename(spark, index.table, changed.index_table)
 
 
-def when_forgotten(tell: Callable[[], None]) -> None:
-    """Call a function whenever this process makes, alters or drops an index."""
-    _told[tell] = None
+def when_forgotten(listener: Callable[[], None]) -> None:
+    """Register a function that is called whenever this process creates, alters or drops an index."""
+    _listeners[listener] = None
 
 
 def forget() -> None:
-    """Remember nothing of where index tables pointed: they are about to change. Whoever asked to be told is told."""
-    for tell in tuple(_told):
-        tell()
-    for recent in (_index_tables, _states):
-        recent.clear()
+    """Empty the caches of index tables and their locations, which are about to change, and call the listeners."""
+    for listener in tuple(_listeners):
+        listener()
+    for cache in (_index_tables, _states):
+        cache.clear()
 
 
 def generation_parent(base: Table, definition: Definition, values: Values) -> str:
-    """The folder that holds the generations of one partition."""
+    """Return the folder that holds the generations of one partition."""
     names = [column.name for column in base.partition_columns]
     return generation.partition_folder(definition.root, names, values)
 
 
-def point_to(spark: SparkSession, base: Table, more: set[str], less: set[str]) -> None:
-    """Keep the base table's pointer to index tables of other names; nothing else is ever written there."""
+def point_to(spark: SparkSession, base: Table, added: set[str], removed: set[str]) -> None:
+    """Add and remove names in the base table's POINTER property, the only thing that is ever written there."""
     before = {name for name in base.properties.get(POINTER, "").split(",") if name}
-    after = (before | more) - less
+    after = (before | added) - removed
     if after and after != before:
         alter_table.set_properties(spark, base, {POINTER: ",".join(sorted(after))})
     elif before and not after:
@@ -288,7 +295,10 @@ def point_to(spark: SparkSession, base: Table, more: set[str], less: set[str]) -
 
 
 def among(tables: Iterable[Table], base: str | None = None) -> list[Index]:
-    """The indexes among these tables, of one base table or of all; of two tables of one index the first."""
+    """Return the indexes among these tables, of one base table or of all, sorted by base table and index name.
+
+    If two tables claim to be the same index, the first by table name counts.
+    """
     return _distinct(_indexes(tables), base)
 
 
@@ -305,12 +315,15 @@ def _distinct(indexes: Iterable[Index], base: str | None) -> list[Index]:
 
 
 def _index(table: Table) -> Index | None:
-    """The index that a table is; one whose properties were edited is told by what its newest generation says."""
+    """Return the index that a table holds, or None.
+
+    If its properties were edited, the definition comes from its newest generation, and `problem` says so.
+    """
     definition = from_table(table)
     if definition is not None:
         return Index(definition, table)
-    said = {key for key in table.properties if key.startswith(PREFIX) and key != POINTER}
-    if not said or table.properties.get(PREFIX + "version", VERSION) != VERSION:
+    ours = {key for key in table.properties if key.startswith(PREFIX) and key != POINTER}
+    if not ours or table.properties.get(PREFIX + "version", VERSION) != VERSION:
         return None
     written = schema_drift.written_definition(table)
     if written is None:

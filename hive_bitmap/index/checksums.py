@@ -1,8 +1,9 @@
-"""CRC-32 sums of all that is read of a generation: a flipped bit must not pass for another index.
+"""CRC-32 checksums of everything that is read of a generation, so that a flipped bit cannot change an answer.
 
-Parquet sums its pages, but neither its page headers nor its footer; a flipped bit in a footer can even end the process
-inside Arrow. So `_manifest/checksums` (JSON) holds, by file name, the sum of each manifest file, and of each shard
-those of its footer and of its column chunks, row group by row group. A generation without that file is not checked.
+Parquet has checksums of its pages, but not of its page headers and footer, and a flipped bit in a footer can crash the
+process inside Arrow. Therefore `_manifest/checksums` (JSON) holds, by file name, a list of checksums: of a manifest
+file or a file of cardinalities, one; of a shard, that of its footer, then those of its column chunks, row group by row
+group. A generation without that file is not checked.
 """
 
 from __future__ import annotations
@@ -20,32 +21,32 @@ from hive_bitmap import stores
 
 FOLDER = "_manifest"
 NAME = "checksums"
-_TRAILER = 8  # the length of the footer, and the magic
+_TRAILER = 8  # bytes at the end of a Parquet file: length of the footer (4), magic (4)
 
 
 def of_shard(source: pa.NativeFile) -> list[int]:
-    """The sums of a shard that was just written: of its footer, then of its column chunks."""
+    """Compute the checksums of a shard: of its footer, then of its column chunks."""
     chunks = _chunks(pq.read_metadata(source))
     return [zlib.crc32(_footer(source)), *(zlib.crc32(source.read_at(size, start)) for start, size in chunks)]
 
 
 def write(folder: str, sums: Mapping[str, Sequence[int]]) -> None:
-    """Keep the sums of a generation's files, by their names."""
+    """Write the checksums of a generation's files, by file name."""
     with stores.open_output(f"{folder}/{FOLDER}/{NAME}") as sink:
         sink.write(json.dumps({name: list(values) for name, values in sums.items()}).encode())
 
 
 def read(folder: str) -> Mapping[str, Sequence[int]]:
-    """The sums of a generation, none where it holds none. Raises OSError where they cannot be read."""
+    """Return the checksums of a generation by file name; none if it has none. Raise OSError if they are unreadable."""
     try:
         return of_generation(folder)
-    except FileNotFoundError:  # not kept: it may be there the next time
+    except FileNotFoundError:  # not cached: the file may exist the next time
         return {}
 
 
 @lru_cache(maxsize=256)
 def of_generation(folder: str) -> Mapping[str, Sequence[int]]:
-    """The sums of a generation, which never change. Raises FileNotFoundError, and OSError where they are not JSON."""
+    """Return the checksums of a generation, which never change. Raise FileNotFoundError, or OSError if not JSON."""
     try:
         found: Mapping[str, Sequence[int]] = json.loads(stores.read_kept(f"{folder}/{FOLDER}/{NAME}"))
         return found
@@ -54,26 +55,29 @@ def of_generation(folder: str) -> Mapping[str, Sequence[int]]:
 
 
 def require(content: bytes | pa.Buffer, sums: Sequence[int] | None) -> None:
-    """Raise OSError if the content is not that of the first of the sums; without sums nothing is asked."""
+    """Raise OSError if the content does not have the first of these checksums; None is not checked."""
     if sums is not None and zlib.crc32(content) != sums[0]:
         raise OSError("its checksum is wrong")
 
 
 def footer_of(source: pa.NativeFile, sums: Sequence[int] | None) -> pq.FileMetaData:
-    """The footer of a shard, checked before it is parsed; raises OSError, ArrowInvalid."""
+    """Return the footer of a shard, checked before Arrow parses it. Raise OSError or ArrowInvalid."""
     require(_footer(source), sums)
     return pq.read_metadata(source)
 
 
 def chunks_of(source: pa.NativeFile, metadata: pq.FileMetaData, sums: Sequence[int] | None) -> pa.NativeFile:
-    """The shard as a file that gives whole column chunks only, side by side, and those only if their sums are right."""
+    """Return the shard as a file that checks each column chunk when it is read; None is not checked.
+
+    Each read must cover whole column chunks. It raises OSError if a checksum is wrong.
+    """
     if sums is None:
         return source
     return pa.PythonFile(_Checked(source, dict(zip(_chunks(metadata), sums[1:], strict=True))), mode="r")
 
 
 class _Checked:
-    """A file in the manner of Python's, each of whose reads must be of known ranges; `sums` are of (start, size)."""
+    """A Python file object whose reads must cover whole ranges; `sums` holds the checksum of each (start, size)."""
 
     closed = False
 
@@ -125,7 +129,7 @@ def _footer(source: pa.NativeFile) -> bytes:
 
 
 def _chunks(metadata: pq.FileMetaData) -> list[tuple[int, int]]:
-    """Start and size of each column chunk, as Arrow reads it."""
+    """Return start and size of each column chunk, as Arrow reads it."""
     found = []
     for ordinal in range(metadata.num_row_groups):
         group = metadata.row_group(ordinal)

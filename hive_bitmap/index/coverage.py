@@ -1,6 +1,6 @@
-"""Which partitions an index covers: those of which its WHERE, SQL over the partition columns, is true.
+"""The partitions that an index covers: those for which its WHERE, SQL over the partition columns, is true.
 
-Spark itself evaluates the text over the partitions' values, so that it means what it would mean in a query.
+Spark evaluates the text over the partition values, so that it means the same as in a query.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _NUMBER = "__number"
 
 
 def covered(spark: SparkSession, base: Table, where: str, values: Sequence[tuple[str | None, ...]]) -> list[bool]:
-    """For each partition, by its values, whether the text is true of it; an empty text is true of all.
+    """Return for each partition, given by its values, whether `where` is true for it; an empty text is always true.
 
-    Raises Unsupported where the table has no partitions, and InvalidPredicate for a text that Spark refuses or that
-    asks for more than partition columns.
+    Raise Unsupported if the table has no partition columns, and InvalidPredicate for a text that Spark rejects or that
+    uses other columns.
     """
     if not where:
         return [True] * len(values)

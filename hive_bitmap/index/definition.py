@@ -1,6 +1,7 @@
-"""What an index is: its columns, type and encoding, and how the TBLPROPERTIES of its index table say so.
+"""The definition of an index (columns, type, encoding ..), and its form as TBLPROPERTIES of the index table.
 
-The name of an index table is `<db>__<table>_<index>__`, Hive's own. Planning believes the properties, never the name.
+The default name of an index table is `<db>__<table>_<index>__`, as in Hive. Planning relies on the properties, never on
+the name. docs/format.md lists the properties.
 """
 
 from __future__ import annotations
@@ -26,17 +27,33 @@ COMPRESSIONS = ("zstd", "snappy", "gzip")  # of the shards; Hive before 4 has no
 BUCKET, OFFSET = pa.field("_bucketname", pa.string()), pa.field("_offset", pa.int64())
 OFFSETS = pa.field("_offsets", pa.list_(pa.int64()))
 KEY_TYPES = (
-    "boolean tinyint smallint int bigint float double decimal string varchar char binary date timestamp timestamp_ntz"
+    "boolean",
+    "tinyint",
+    "smallint",
+    "int",
+    "bigint",
+    "float",
+    "double",
+    "decimal",
+    "string",
+    "varchar",
+    "char",
+    "binary",
+    "date",
+    "timestamp",
+    "timestamp_ntz",
 )
 
 
 @dataclass(frozen=True)
 class Definition:
-    """One index. `table` is the base table, `index_table` its index table in the same database, `root` its folder.
+    """The definition of one index.
 
-    `where` is SQL over the partition columns: only partitions of which it is true are covered; empty is all. An index
-    that is not `enabled` is kept fresh but not used. `next_encoding` is what the next rebuild changes the encoding to.
-    `properties` are names and values of the owner's: they are kept and shown, and decide nothing.
+    `table` is the base table, `index_table` the index table in the same database, `root` the folder of its generations.
+    `where` is SQL over the partition columns: only partitions for which it is true are covered; empty means all. An
+    index that is not `enabled` is kept up to date but not used. `next_encoding`, if not empty, is the encoding that the
+    next rebuild changes to. `properties` are user-defined names and values; they are stored and shown, and have no
+    effect.
     """
 
     name: str
@@ -60,7 +77,7 @@ class Definition:
 
     @property
     def bitmap_fields(self) -> tuple[pa.Field, ...]:
-        """The stored columns after `_bucketname` and `_offset`; none for COMPACT."""
+        """The columns that hold bitmaps, after `_bucketname` and `_offset`; none for COMPACT."""
         return ENCODINGS[self.encoding].FIELDS if self.type == "BITMAP" else ()
 
     @property
@@ -69,7 +86,7 @@ class Definition:
 
     @property
     def has_default_table(self) -> bool:
-        """Whether the name of the index table is the one that goes with the name of the index."""
+        """Whether the index table has its default name, which depends on the name of the index."""
         return self.index_table == index_table_name(self.database, self.table, self.name)
 
     @property
@@ -78,7 +95,7 @@ class Definition:
         return f"{self.database}.{self.table}"
 
     def renewed(self) -> Definition:
-        """The definition as the next rebuild makes it; all of the index is built anew where that differs."""
+        """Return the definition with `next_encoding` applied. If it differs, a rebuild must build the whole index."""
         return replace(self, encoding=self.next_encoding or self.encoding, next_encoding="")
 
 
@@ -95,10 +112,11 @@ def define(
     where: str = "",
     properties: Mapping[str, str] | None = None,
 ) -> Definition:
-    """The definition of an index on columns of a table, in base-table order as Hive had it.
+    """Return the definition of an index on columns of a table, in the order of the base table, as in Hive.
 
-    Raises NotFound for a column that is not there, Unsupported for one that cannot be a key and for the table of an
-    index, and InvalidProperty for an unknown type, encoding or compression, and for a property that is one of ours.
+    Raise NotFound for an unknown column, Unsupported for a column that cannot be a key or a table that is itself an
+    index table, and InvalidProperty for an unknown type, encoding or compression, or a name in `properties` that has an
+    argument of its own.
     """
     if not columns:
         raise InvalidProperty("an index needs at least one column")
@@ -128,14 +146,14 @@ def define(
         check_name(index_table or index_table_name(table.database, table.name, index)),
         comment=comment,
         where=where,
-        properties=_of_the_owner(properties or {}),
+        properties=_user_properties(properties or {}),
     )
 
 
 def own_property(key: str) -> str | None:
-    """Which of OWN_PROPERTIES a key is, in any case; None for a key of the owner's, which is kept and shown.
+    """Return which of OWN_PROPERTIES a key is, ignoring case; None for a user-defined property.
 
-    Raises InvalidProperty for one that is nearly one of ours, and would be of no effect unseen.
+    Raise InvalidProperty for a likely misspelling of one of them, which would silently have no effect.
     """
     if key.lower() in OWN_PROPERTIES:
         return key.lower()
@@ -145,14 +163,14 @@ def own_property(key: str) -> str | None:
 
 
 def check_name(name: str) -> str:
-    """The name of an index or of its table in lower case; InvalidProperty for one that a metastore does not take."""
+    """Return the name of an index or index table in lower case. Raise InvalidProperty if a metastore rejects it."""
     if re.search(r"[^a-z0-9_]", name.lower()):
         raise InvalidProperty(f"{name!r} cannot name an index or its table: names are letters, digits and _")
     return name.lower()
 
 
 def default_name(columns: Sequence[str]) -> str:
-    """The name of an index that was given none; what a metastore does not take in a name becomes `_`.
+    """Return the default name of an index on these columns; characters that a metastore rejects become `_`.
 
     >>> default_name(["Origin", "dest city"])
     'origin_dest_city'
@@ -161,11 +179,11 @@ def default_name(columns: Sequence[str]) -> str:
 
 
 def to_properties(definition: Definition) -> dict[str, str]:
-    """The TBLPROPERTIES that hold a definition."""
+    """Return the TBLPROPERTIES that store a definition."""
     columns = [[column.name, column.type] for column in definition.columns]
-    later = {PREFIX + "next_encoding": definition.next_encoding} if definition.next_encoding else {}
+    optional = {PREFIX + "next_encoding": definition.next_encoding} if definition.next_encoding else {}
     if definition.properties:
-        later[PREFIX + "properties"] = json.dumps(definition.properties, ensure_ascii=True)
+        optional[PREFIX + "properties"] = json.dumps(definition.properties, ensure_ascii=True)
     properties = {
         PREFIX + "version": VERSION,
         PREFIX + "index": definition.name,
@@ -178,13 +196,16 @@ def to_properties(definition: Definition) -> dict[str, str]:
         PREFIX + "comment": definition.comment,
         PREFIX + "where": definition.where,
         PREFIX + "enabled": str(definition.enabled).lower(),
-        **later,
+        **optional,
     }
     return {**properties, PREFIX + "crc32": str(zlib.crc32(json.dumps(sorted(properties.items())).encode()))}
 
 
 def from_table(table: Table) -> Definition | None:
-    """The definition that an index table carries; None for a table that is none of ours, or says what cannot be."""
+    """Return the definition stored in an index table.
+
+    Return None if the table is no index table, or if its definition contradicts its database or its columns.
+    """
     definition = from_properties(table.properties)
     if definition is None or definition.database != table.database:
         return None
@@ -195,35 +216,35 @@ def from_table(table: Table) -> Definition | None:
 
 
 def from_properties(properties: Mapping[str, str]) -> Definition | None:
-    """The definition in these TBLPROPERTIES; None where there is none, one of a later version, or they were edited."""
-    said = {key[len(PREFIX) :]: value for key, value in properties.items() if key.startswith(PREFIX)}
+    """Return the definition in these TBLPROPERTIES; None if there is none, its version is unknown, or it was edited."""
+    stored = {key[len(PREFIX) :]: value for key, value in properties.items() if key.startswith(PREFIX)}
     try:
-        if said["version"] != VERSION or said["type"] not in TYPES:
+        if stored["version"] != VERSION or stored["type"] not in TYPES:
             return None
-        database, _, base = said["table"].partition(".")
+        database, _, base = stored["table"].partition(".")
         definition = Definition(
-            said["index"],
+            stored["index"],
             database,
             base,
-            tuple(Column(name, type) for name, type in json.loads(said["columns"])),
-            said["type"],
-            one_of("encoding", said["encoding"], tuple(ENCODINGS)),
-            said.get("compression", "zstd"),
-            root=said["root"],
-            comment=said.get("comment", ""),
-            where=said.get("where", ""),
-            enabled=said.get("enabled", "true") == "true",
-            next_encoding=said.get("next_encoding", ""),
-            properties=tuple((key, value) for key, value in json.loads(said.get("properties", "[]"))),
+            tuple(Column(name, type) for name, type in json.loads(stored["columns"])),
+            stored["type"],
+            one_of("encoding", stored["encoding"], tuple(ENCODINGS)),
+            stored.get("compression", "zstd"),
+            root=stored["root"],
+            comment=stored.get("comment", ""),
+            where=stored.get("where", ""),
+            enabled=stored.get("enabled", "true") == "true",
+            next_encoding=stored.get("next_encoding", ""),
+            properties=tuple((key, value) for key, value in json.loads(stored.get("properties", "[]"))),
         )
     except (KeyError, ValueError, TypeError, InvalidProperty):
         return None
     crc32 = to_properties(definition)[PREFIX + "crc32"]
-    return definition if said.get("crc32", crc32) == crc32 else None
+    return definition if stored.get("crc32", crc32) == crc32 else None
 
 
 def stored_columns(definition: Definition) -> list[Column]:
-    """The columns of the index table after the indexed ones, as Spark names their types; without the partitions'."""
+    """Return the columns of an index table after the keys, with Spark's type names, without partition columns."""
     bucket = Column(BUCKET.name, "string")
     if definition.type == "COMPACT":
         return [bucket, Column(OFFSETS.name, "array<bigint>")]
@@ -232,10 +253,10 @@ def stored_columns(definition: Definition) -> list[Column]:
 
 
 def schema_crc(columns: Sequence[Column], time_zone: str, reading: Sequence[str] = ()) -> int:
-    """A number that changes when a column of the base table is added, dropped, renamed, moved or changes its type.
+    """Return a CRC-32 that changes when a column of the base table is added, dropped, renamed, moved or retyped.
 
-    It changes with the zone of the engine's JVM too, where that decides what a column holds (ORC's wall-clock times),
-    and with `reading`, what else decides as what the files are read.
+    If there is a timestamp column, it also depends on the time zone of Spark's JVM, which decides the values of ORC's
+    wall-clock times. It depends on `reading` too: anything else that decides how files are read (`serde.reading`).
     """
     zone = time_zone if any(column.type == "timestamp" for column in columns) else ""
     typed = ([column.name.lower(), column.type] for column in columns)
@@ -243,16 +264,16 @@ def schema_crc(columns: Sequence[Column], time_zone: str, reading: Sequence[str]
 
 
 def one_of(kind: str, value: str, known: Sequence[str]) -> str:
-    """The value, if it is one of the known ones; else InvalidProperty, which lists them."""
+    """Return the value if it is one of the known ones; else raise InvalidProperty, which lists them."""
     if value not in known:
         raise InvalidProperty(f"unknown {kind} {value!r}; known: {', '.join(known)}{suggestion(value, known)}")
     return value
 
 
-def _of_the_owner(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+def _user_properties(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     for key in properties:
         if own := own_property(key):
-            raise InvalidProperty(f"{key!r} is no property of the owner's: it is the argument {own}")
+            raise InvalidProperty(f"{key!r} is not a user-defined property: pass it as the argument {own}")
     return tuple(properties.items())
 
 
@@ -275,7 +296,5 @@ def _check_key(column: Column, where: str) -> None:
         raise Unsupported(f"column {column.name!r} of {where} is {column.type}: collated strings cannot be keys")
     if column.default:
         raise Unsupported(f"column {column.name!r} of {where} has a default value, which old files do not hold")
-    if base not in KEY_TYPES.split():
-        raise Unsupported(
-            f"column {column.name!r} of {where} is {column.type}: keys are {', '.join(KEY_TYPES.split())}"
-        )
+    if base not in KEY_TYPES:
+        raise Unsupported(f"column {column.name!r} of {where} is {column.type}: keys are {', '.join(KEY_TYPES)}")

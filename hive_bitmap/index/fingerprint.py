@@ -1,8 +1,8 @@
-"""What tells that a base file is the one that was indexed: size, modification time, footer, and the store's tag.
+"""Fingerprints, by which a base file is recognised as the one that was indexed: size, modification time, tail, etag.
 
-Size and time alone are not enough: a file can be rewritten twice within the resolution of the store's clock. A
-fingerprint is therefore only taken once that resolution has passed since the file was last changed (git's rule for racy
-entries), and holds a CRC-32 of the file's tail, where Parquet and ORC keep their footers.
+Size and time alone are not enough: a file can be rewritten twice within the resolution of the store's clock. Therefore
+a fingerprint holds a CRC-32 of the end of the file, where Parquet and ORC keep their footers, and is taken only after
+that resolution has passed since the last change of the file. Git's document technical/racy-git describes the problem.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from hive_bitmap import stores
 from hive_bitmap.errors import Undecodable
 from hive_bitmap.stores import FileStatus
 
-FINE_RESOLUTION = 0.05  # seconds; a local kernel stamps files once a tick, at most 10 ms apart
-COARSE_RESOLUTION = 2.0  # seconds; FAT, HFS+, NFS, and stores that tell nothing finer than a second
+FINE_RESOLUTION = 0.05  # seconds; a local kernel's timestamps advance with its ticks, at most 10 ms apart
+COARSE_RESOLUTION = 2.0  # seconds; for FAT, HFS+, NFS, and stores whose times are whole seconds
 
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """One base file as it was indexed. `etag` is empty where the store has none; times are milliseconds since 1970."""
+    """One base file as it was indexed. `etag` is empty if the store has none; `mtime_ms` is milliseconds since 1970."""
 
     path: str
     size: int
@@ -30,21 +30,21 @@ class Fingerprint:
 
     @property
     def status(self) -> FileStatus:
-        """What the store said of the file."""
+        """The file as the store listed it."""
         return FileStatus(self.path, self.size, self.mtime_ms, self.etag)
 
     @property
     def tagged(self) -> bool:
-        """Whether the store can be asked for this very file, so that it need not be looked at before and after."""
+        """Whether reads can demand this etag, so that the file need not be checked before and after reading."""
         return bool(self.etag) and stores.has_tags(self.path)
 
     def matches(self, status: FileStatus) -> bool:
-        """Whether a listing shows the same file; a store without tags leaves size and time to decide."""
+        """Return whether a listing shows the same file; where either side has no etag, size and time decide."""
         same_tag = self.etag == status.etag or not self.etag or not status.etag
         return self.size == status.size and self.mtime_ms == status.mtime_ms and same_tag
 
     def confirmed(self) -> bool:
-        """Whether the file is this one now, at the price of reading its tail where the store has no tags."""
+        """Return whether the file is still this one. Without an etag its tail is read and compared."""
         try:
             if self.etag:
                 return self.matches(stores.status(self.path))
@@ -55,10 +55,10 @@ class Fingerprint:
 
 
 def take(path: str) -> Fingerprint:
-    """The fingerprint of a file, taken when no later change can look the same.
+    """Take the fingerprint of a file at a time after which no change can leave it the same.
 
-    Waits up to the store's resolution after the file's last change; raises FileNotFoundError, and Undecodable for a
-    file that was changed later than this machine's clock says it is now.
+    Wait, if need be, until the store's resolution has passed since the last change. Raise FileNotFoundError, and
+    Undecodable for a file whose last change lies in the future by this machine's clock.
     """
     status, crc = stores.look(path)
     wait = status.changed_ms / 1000 + _resolution(status) - time.time()
@@ -71,5 +71,5 @@ def take(path: str) -> Fingerprint:
 
 
 def _resolution(status: FileStatus) -> float:
-    """A store that keeps parts of a second and a tag of each change is fine; anything else is taken to be coarse."""
+    """Return FINE_RESOLUTION if the store has etags and fractions of a second, else COARSE_RESOLUTION."""
     return FINE_RESOLUTION if status.etag and status.changed_ms % 1000 else COARSE_RESOLUTION

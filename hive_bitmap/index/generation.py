@@ -1,8 +1,9 @@
-"""Generations: the folders that an index table or partition points at, one published state each.
+"""Generations: folders that each hold one published state of an index table or index partition.
 
-A folder is new for every build and never changes after it is published. What a build that died left behind, and what
-no metastore entry references any more, is told by its name, its manifest and its markers, and deleted by a later build
-or by `clean`. A marker holds the definition of the index, so that a folder whose table is gone is still known as ours.
+Every build writes a new folder, which never changes after it is published. A generation that a dead build left behind,
+or that no metastore entry references any more, is recognised by its name, manifest and marker files, and deleted by a
+later build or by `clean`. A marker holds the definition of the index, so that the folder is still known to be ours
+after its table is gone.
 """
 
 from __future__ import annotations
@@ -25,27 +26,27 @@ from hive_bitmap.index.checksums import FOLDER
 from hive_bitmap.index.definition import Definition, from_properties, to_properties
 from hive_bitmap.parallel import each
 
-MARKER = "_built_by"  # who builds, or built, this generation, since when, and of which index
-RETIRED = "_retired"  # when it was replaced
-GRACE_SECONDS = 24 * 3600  # readers in flight may still hold a plan of a generation that is this young
-DELETIONS = 5  # tries at a folder that another process deletes too
+MARKER = "_built_by"  # marker: host, process and start time of the build, and the definition of the index
+RETIRED = "_retired"  # marker: when the generation was replaced
+GRACE_SECONDS = 24 * 3600  # for so long running queries may still read a generation that was replaced
+DELETIONS = 5  # attempts to delete a folder, in case another process is deleting it too
 _NAME = re.compile(r"generation-\d{8}T\d{6}-[0-9a-f]{8}")
 
 
 class State(Enum):
-    """What the markers of a generation say of it; whether the metastore references it is another question."""
+    """The state of a generation by its files alone; they do not tell whether the metastore references it."""
 
-    BUILDING = "its builder may still be at work"
-    COMPLETE = "it is complete, and nobody has noted that it was replaced"
-    REPLACED = "it is noted when another one took its place"
-    ORPHANED = "its builder died before it was complete"
+    BUILDING = "its build may still be running"
+    COMPLETE = "it is complete, and no marker says that it was replaced"
+    REPLACED = "a marker says when it was replaced"
+    ORPHANED = "its build died before it was complete"
 
 
 @dataclass(frozen=True)
 class Usage:
-    """The state of a generation, and for how many seconds no reader can have needed it if nothing references it.
+    """The state of a generation, and the seconds since it was retired.
 
-    These are 0 for one that is BUILDING or COMPLETE, and infinite for one that is ORPHANED: it never had a reader.
+    `unused_seconds` is 0 if it is BUILDING or COMPLETE, and infinite if it is ORPHANED, as it never had a reader.
     """
 
     state: State
@@ -53,12 +54,12 @@ class Usage:
 
 
 def new_name() -> str:
-    """A folder name that no other build has."""
+    """Return a folder name that no other build uses."""
     return f"generation-{datetime.now(timezone.utc):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
 
 
 def partition_folder(root: str, names: Iterable[str], values: Iterable[str | None]) -> str:
-    """The folder under `root` that holds the generations of one partition."""
+    """Return the folder under `root` that holds the generations of one partition."""
     parts = [
         f"{quote(name, safe=' ')}={'__NULL__' if value is None else quote(value, safe=' ')}"
         for name, value in zip(names, values, strict=True)
@@ -67,43 +68,43 @@ def partition_folder(root: str, names: Iterable[str], values: Iterable[str | Non
 
 
 def start(folder: str, like: str, definition: Definition) -> None:
-    """Make the folder of a generation, with the permissions of the base table's folder, and mark it as being built."""
+    """Create the folder of a generation, with the permissions of the folder `like`, and mark it as being built."""
     stores.make_folder(folder)
     if stores.exists(like):
         stores.copy_permissions(like, folder)
     who = {"host": socket.gethostname(), "pid": os.getpid(), "started": time.time()}
-    _say(folder, MARKER, {**who, "definition": to_properties(definition)})
+    _write_marker(folder, MARKER, {**who, "definition": to_properties(definition)})
 
 
 def retire(folder: str) -> None:
-    """Start the grace period of a generation that is no longer published; other folders are left alone."""
+    """Start the grace period of a generation that is no longer published; do nothing to any other folder."""
     if is_generation(folder) and stores.exists(folder):
-        _say(folder, RETIRED, {"retired": time.time()})
+        _write_marker(folder, RETIRED, {"retired": time.time()})
 
 
 def is_generation(path: str) -> bool:
-    """Whether the last part of a path is the name of a generation."""
+    """Return whether the last part of a path is the name of a generation."""
     return bool(_NAME.fullmatch(path.rpartition("/")[2]))
 
 
 def is_of(folder: str, definition: Definition) -> bool:
-    """Whether a folder that a table points at is a generation of this index, and not of another, or of strangers."""
+    """Return whether the location of a table or partition is a generation of this index."""
     return is_generation(folder) and folder.startswith(f"{definition.root}/")
 
 
-def built(folder: str) -> float:
-    """When the build of a generation began, by its name: seconds since 1970."""
+def build_time(folder: str) -> float:
+    """Return when the build of a generation began, by its name, in seconds since 1970."""
     stamp = folder.rpartition("/")[2].split("-")[1]
     return datetime.strptime(stamp, "%Y%m%dT%H%M%S").replace(tzinfo=timezone.utc).timestamp()
 
 
 def definition_of(folder: str) -> Definition | None:
-    """The index that a generation was built for, as it was defined then; None where the folder does not say."""
-    return from_properties(_said(folder, MARKER).get("definition", {}))
+    """Return the definition of the index that a generation was built for; None if its marker has none."""
+    return from_properties(_read_marker(folder, MARKER).get("definition", {}))
 
 
-def below(root: str, partition_columns: int) -> list[str]:
-    """All generations of an index, whatever references them, of a table with so many partition columns."""
+def of_index(root: str, partition_columns: int) -> list[str]:
+    """Return all generations of an index, referenced or not; `partition_columns` is the number of partition columns."""
     parents = [root]
     for _ in range(partition_columns):
         parents = [path for found in each(_partitions, parents) for path in found]
@@ -111,12 +112,12 @@ def below(root: str, partition_columns: int) -> list[str]:
 
 
 def in_folders(parents: Iterable[str]) -> list[str]:
-    """The generations that lie directly in these folders."""
+    """Return the generations directly in these folders."""
     return [folder for found in each(_generations, parents) for folder in found]
 
 
-def anywhere(root: str) -> list[str]:
-    """All generations in a folder and in the partition folders below it, however deep."""
+def all_below(root: str) -> list[str]:
+    """Return all generations in a folder and in the partition folders below it, at any depth."""
     parents = deeper = [root]
     while deeper := [path for found in each(_partitions, deeper) for path in found]:
         parents = [*parents, *deeper]
@@ -124,15 +125,16 @@ def anywhere(root: str) -> list[str]:
 
 
 def size(folder: str) -> int:
-    """The bytes that a generation takes."""
+    """Return the size of a generation in bytes."""
     files = [file for path in (folder, f"{folder}/{FOLDER}") for file in _files(path)]
     return sum(file.size for file in files)
 
 
 def superseded(folders: Iterable[str], live: Collection[str], grace_seconds: float = GRACE_SECONDS) -> list[str]:
-    """Which of these folders may be deleted: not in `live`, and ORPHANED, or REPLACED for at least the grace period.
+    """Return those of these generations that may be deleted.
 
-    The grace period of one that is COMPLETE, and not in `live`, begins now.
+    They are not in `live`, and are ORPHANED, or REPLACED for at least the grace period. The grace period of a COMPLETE
+    generation that is not in `live` begins now.
     """
     unused = [folder for folder in folders if folder not in live]
     usages = list(zip(unused, each(usage, unused), strict=True))
@@ -145,29 +147,33 @@ def superseded(folders: Iterable[str], live: Collection[str], grace_seconds: flo
 
 
 def usage(folder: str) -> Usage:
-    """The state of a generation by its markers.
+    """Return the state of a generation by its markers.
 
-    Ask for it before asking the metastore what is referenced: a builder may publish, and end, between the two.
+    Call this before asking the metastore what is referenced. In the other order, a build could publish the generation
+    and end in between, and the generation would seem to be unreferenced and no longer being built.
     """
-    who = _said(folder, MARKER)
-    retired = _said(folder, RETIRED).get("retired")
+    who = _read_marker(folder, MARKER)
+    retired = _read_marker(folder, RETIRED).get("retired")
     if retired is not None:
         return Usage(State.REPLACED, max(time.time() - float(retired), 0.0))
     complete = stores.exists(f"{folder}/{FOLDER}/shards.parquet")
-    young = time.time() - float(who.get("started", built(folder))) < GRACE_SECONDS
-    at_work = _alive(int(who["pid"])) and (young or not complete) if who.get("host") == socket.gethostname() else young
-    if at_work:
+    young = time.time() - float(who.get("started", build_time(folder))) < GRACE_SECONDS
+    if who.get("host") == socket.gethostname():
+        building = _alive(int(who["pid"])) and (young or not complete)
+    else:  # whether a process of another machine lives is unknown
+        building = young
+    if building:
         return Usage(State.BUILDING)
     return Usage(State.COMPLETE) if complete else Usage(State.ORPHANED, float("inf"))
 
 
 def delete(folders: Iterable[str]) -> None:
-    """Delete generations with all that is in them; those that are gone already are no error."""
+    """Delete generations with everything in them; it is no error if one is gone already."""
     each(_delete, folders)
 
 
 def remove_empty(root: str, partition_columns: int) -> None:
-    """Remove the folder of an index and those of its partitions, as far as nothing is in them."""
+    """Remove the folder of an index and those of its partitions, where they are empty."""
     levels = [[root]]
     for _ in range(partition_columns):
         levels.append([path for found in each(_partitions, levels[-1]) for path in found])
@@ -178,9 +184,10 @@ def remove_empty(root: str, partition_columns: int) -> None:
 def _delete(folder: str) -> None:
     for _ in range(DELETIONS):
         try:
-            stores.delete_folder(folder, last=(RETIRED, MARKER))  # which tell whose it is, should this be killed
+            # Markers go last: if this process is killed meanwhile, they still identify what is left.
+            stores.delete_folder(folder, last=(RETIRED, MARKER))
             return
-        except (FileNotFoundError, NotADirectoryError):  # in part by another process, or never made
+        except (FileNotFoundError, NotADirectoryError):  # another process deletes it too, or it was never created
             if not stores.exists(folder):
                 return
 
@@ -201,7 +208,7 @@ def _files(path: str) -> list[stores.FileStatus]:
 
 
 def subfolders(path: str) -> list[str]:
-    """The names of the folders in a folder; none where it is gone."""
+    """Return the names of the folders in a folder; none if it does not exist."""
     try:
         return stores.listing(path).folders
     except FileNotFoundError:
@@ -218,15 +225,15 @@ def _alive(pid: int) -> bool:
     return True
 
 
-def _say(folder: str, marker: str, content: dict[str, Any]) -> None:
+def _write_marker(folder: str, marker: str, content: dict[str, Any]) -> None:
     with stores.open_output(f"{folder}/{marker}") as sink:
         sink.write(json.dumps(content).encode())
 
 
-def _said(folder: str, marker: str) -> dict[str, Any]:
+def _read_marker(folder: str, marker: str) -> dict[str, Any]:
     try:
         with stores.open_input(f"{folder}/{marker}") as source:
             found: dict[str, Any] = json.loads(source.read())
             return found
-    except (FileNotFoundError, json.JSONDecodeError):  # never written, or killed while it was
+    except (FileNotFoundError, json.JSONDecodeError):  # never written, or its writer was killed
         return {}

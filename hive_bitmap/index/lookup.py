@@ -1,6 +1,6 @@
-"""Finding rows in a shard: first keys, places and cardinalities of whole row groups, then the bitmaps that are needed.
+"""Lookup of keys in a shard: first keys, blocks and cardinalities of whole row groups, then only the bitmaps needed.
 
-A shard never changes, so what was read of one is kept in memory, up to KEPT_BYTES in a process.
+A shard never changes, so what is read of it is cached, up to KEPT_BYTES in a process.
 """
 
 from __future__ import annotations
@@ -31,13 +31,16 @@ KEPT_BYTES = 256 << 20
 Flags = npt.NDArray[np.bool_]
 Longs = npt.NDArray[np.int64]
 Sized = TypeVar("Sized", pa.Table, CachedBitmaps)
-_kept: LRUCache[tuple[Any, ...], Any] = LRUCache(KEPT_BYTES, lambda rows: rows.nbytes + 1024)
+_cache: LRUCache[tuple[Any, ...], Any] = LRUCache(KEPT_BYTES, lambda rows: rows.nbytes + 1024)
 _lock = Lock()
 
 
 @dataclass(frozen=True)
 class KeyStats:
-    """The smallest and largest key of a row group, None where the statistics do not say, and whether NULL may occur."""
+    """Statistics of one key column in a row group: its smallest and largest value, and whether NULL may occur.
+
+    `low` and `high` are None if the statistics lack them.
+    """
 
     low: Any
     high: Any
@@ -46,16 +49,16 @@ class KeyStats:
 
 @dataclass(frozen=True)
 class Entries:
-    """Rows of one row group of a shard without their bitmaps: n pairs of a base file and a block of it.
+    """Rows of one row group of a shard, without their bitmaps: n pairs of a base file and a block of it.
 
-    A row of BITMAP is one such pair. A row of COMPACT has many blocks, so its number occurs here once for each of them;
-    `cardinality` is then None, for COMPACT does not know which rows of a block hold the key.
+    A row of a BITMAP index is one such pair. A row of a COMPACT index has many blocks, so its number is repeated for
+    each of them; `cardinality` is None then, as COMPACT does not record which rows of a block hold the key.
     """
 
     group: int  # number of the row group in the shard
-    rows: Longs  # n: number of the row in the row group, ascending
+    rows: Longs  # n: numbers of the rows in the row group, ascending
     buckets: pa.DictionaryArray  # n: paths of base files, as strings
-    offsets: Longs  # n: the byte by which the block is known, see `formats.blocks`
+    offsets: Longs  # n: the offset of the block, as in `formats.blocks`
     cardinality: Longs | None  # n: how many rows of the block hold the key
 
 
@@ -67,11 +70,11 @@ def find(
     matches: Callable[[pa.Array], Flags],
     compact: bool = False,
 ) -> Iterator[Entries]:
-    """The entries of a shard of `size` bytes whose value of the field `key` matches, a row group at a time.
+    """Yield the entries of a shard of `size` bytes whose value of the field `key` matches, one row group at a time.
 
-    Row groups of which `wanted` says, by their statistics, that no key can match are not read. Of each of the others
-    `matches` gets the distinct keys, in the type of `key`, and returns a flag for each. Raises CorruptIndex for a shard
-    that is missing, truncated or damaged.
+    `wanted` gets the statistics of a row group and returns whether a key may match; if not, the row group is not read.
+    `matches` gets the distinct keys of a row group, cast to the type of `key`, and returns a boolean for each. Raise
+    CorruptIndex for a shard that is missing, truncated or damaged.
     """
     with _reading(path):
         groups = [group for group, stats in enumerate(_statistics(path, size, key.name)) if wanted(stats)]
@@ -85,51 +88,54 @@ def find(
 def keyed(
     path: str, size: int, keys: Sequence[pa.Field], wanted: Callable[[KeyStats], bool]
 ) -> Iterator[tuple[list[pa.DictionaryArray], Entries]]:
-    """All entries of a shard of bitmaps, a row group at a time, each with its values of the fields `keys`.
+    """Yield all entries of a BITMAP shard, one row group at a time, each with its values of the fields `keys`.
 
-    The values of a row group of n rows are an array of n values for each field, dictionary-encoded. Row groups of which
-    `wanted` says, by the statistics of the first field, that they are not needed are left out. Raises CorruptIndex.
+    For a row group of n rows the values are one dictionary-encoded array of length n for each field. Row groups that
+    `wanted` rejects, by the statistics of the first field, are skipped. Raise CorruptIndex.
     """
     with _reading(path):
         groups = [group for group, stats in enumerate(_statistics(path, size, keys[0].name)) if wanted(stats)]
         for columns in zip(*(_row_groups(path, size, groups, key, False) for key in keys), strict=True):
             group, rows = columns[0]
-            values = [_array(held[key.name]) for key, (_, held) in zip(keys, columns, strict=True)]
+            values = [_array(table[key.name]) for key, (_, table) in zip(keys, columns, strict=True)]
             yield values, _entries(group, rows, np.arange(rows.num_rows), False)
 
 
 def share(path: str, size: int, key: pa.Field, wanted: Callable[[KeyStats], bool]) -> float:
-    """Which share of the row groups of a shard `find` would read. Raises CorruptIndex."""
+    """Return the fraction of the row groups of a shard that `find` would read. Raise CorruptIndex."""
     with _reading(path):
         groups = [wanted(stats) for stats in _statistics(path, size, key.name)]
         return sum(groups) / max(len(groups), 1)
 
 
 def bitmaps(path: str, size: int, group: int, encoding: str) -> CachedBitmaps:
-    """The bitmaps of one row group of a shard, in the order of its rows. Raises CorruptIndex or CorruptBitmap."""
+    """Return the bitmaps of one row group of a shard, in row order. Raise CorruptIndex or CorruptBitmap."""
     with _reading(path):
-        return remembered((path, group, encoding), lambda: _read(path, size, group, encoding))
+        return remembered((path, group, encoding), lambda: _read_bitmaps(path, size, group, encoding))
 
 
 def distinct(path: str, size: int, key: pa.Field) -> pa.Array:
-    """The distinct values of one key column of a shard, in the type of `key`, NULL among them. Raises CorruptIndex."""
+    """Return the distinct values of one key column of a shard, cast to the type of `key`, NULL included.
+
+    Raise CorruptIndex.
+    """
     with _reading(path), _open(path, size) as file:
         return pc.unique(file.read(columns=[key.name])[key.name].cast(key.type))
 
 
 def open_checked(source: pa.NativeFile, metadata: pq.FileMetaData, sums: Sequence[int] | None) -> pq.ParquetFile:
-    """A shard whose column chunks are compared with their sums; so each is read by itself, not with its neighbours."""
+    """Open a shard so that each column chunk is compared with its checksum when it is read."""
     return pq.ParquetFile(
         checksums.chunks_of(source, metadata, sums),
         metadata=metadata,
-        pre_buffer=False,
+        pre_buffer=False,  # so that each column chunk is read by itself
         page_checksum_verification=True,
         coerce_int96_timestamp_unit="us",
     )
 
 
 def cardinalities(path: str) -> Longs:
-    """The cardinality of each row of a shard (int64), in its order, from the file beside it. Raises CorruptIndex."""
+    """Return the cardinality of each row of a shard (int64), from the file beside it. Raise CorruptIndex."""
     beside = cardinalities_path(path)
     with _reading(beside):
         content = stores.read_kept(beside)
@@ -139,26 +145,32 @@ def cardinalities(path: str) -> Longs:
         return column.astype(np.int64)
 
 
-def remembered(where: tuple[Any, ...], make: Callable[[], Sized]) -> Sized:
-    """What is made of nothing but shards, which `where` names, once: it is kept in memory."""
+def remembered(key: tuple[Any, ...], make: Callable[[], Sized]) -> Sized:
+    """Return the cached value of `key`, computed by `make` on first use.
+
+    The value must depend on shards only, and `key` must contain their paths: shards never change, so it stays valid.
+    """
     with _lock:
-        kept: Sized | None = _kept.get(where)
-    if kept is None:
-        kept = make()
-        _keep(where, kept)
-    return kept
+        value: Sized | None = _cache.get(key)
+    if value is None:
+        value = make()
+        with _lock:
+            if value.nbytes < _cache.maxsize // 4:
+                _cache[key] = value
+    return value
 
 
 def forget() -> None:
-    """Let go of all that is kept."""
+    """Empty all caches of this module."""
     _metadata.cache_clear()
     _statistics.cache_clear()
     with _lock:
-        _kept.clear()
+        _cache.clear()
 
 
 @contextmanager
 def _reading(path: str) -> Iterator[None]:
+    """Turn the errors of Arrow and the store about damaged or missing bytes into CorruptIndex."""
     try:
         yield
     except (OSError, pa.ArrowException, KeyError, ValueError) as e:
@@ -168,36 +180,36 @@ def _reading(path: str) -> Iterator[None]:
 def _row_groups(
     path: str, size: int, groups: Sequence[int], key: pa.Field, compact: bool
 ) -> Iterator[tuple[int, pa.Table]]:
-    """Key (dictionary-encoded), bucket, offsets and cardinality of these row groups, each with its number.
+    """Yield (number, table) of these row groups: key (dictionary-encoded), bucket, offsets and cardinality.
 
-    The shard is opened where the first is not kept.
+    The shard is opened only when a row group is not cached.
     """
     with ExitStack() as stack:
-        opened = cache(lambda: _counted(stack.enter_context(_open(path, size)), path, compact))
+        opened = cache(lambda: _with_cardinalities(stack.enter_context(_open(path, size)), path, compact))
         for group in groups:
             read = partial(_row_group, opened, group, key)
             yield group, remembered((path, group, key.name, key.type), read)
 
 
-def _counted(file: pq.ParquetFile, path: str, compact: bool) -> tuple[pq.ParquetFile, list[Longs] | None]:
-    """A shard with the cardinalities of the rows of each row group, which those of COMPACT lack."""
+def _with_cardinalities(file: pq.ParquetFile, path: str, compact: bool) -> tuple[pq.ParquetFile, list[Longs] | None]:
+    """Return a shard with the cardinalities of each row group; None for COMPACT, which has none."""
     if compact:
         return file, None
-    counted = cardinalities(path)
+    found = cardinalities(path)
     ends = np.cumsum([file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)], dtype=np.int64)
-    if len(counted) != ends[-1:].sum():
-        raise OSError(f"it has {ends[-1:].sum()} rows, but {len(counted)} cardinalities")
-    return file, np.split(counted, ends[:-1])
+    if len(found) != ends[-1:].sum():
+        raise OSError(f"it has {ends[-1:].sum()} rows, but {len(found)} cardinalities")
+    return file, np.split(found, ends[:-1])
 
 
 def _row_group(opened: Callable[[], tuple[pq.ParquetFile, list[Longs] | None]], group: int, key: pa.Field) -> pa.Table:
-    file, counted = opened()
-    offsets = OFFSETS if counted is None else OFFSET
-    rows = _encoded(file.read_row_group(group, [key.name, BUCKET.name, offsets.name]), key)
-    return rows if counted is None else rows.append_column(CARDINALITY.name, pa.array(counted[group]))
+    file, cardinality = opened()
+    offsets = OFFSETS if cardinality is None else OFFSET
+    rows = _dictionary_encoded(file.read_row_group(group, [key.name, BUCKET.name, offsets.name]), key)
+    return rows if cardinality is None else rows.append_column(CARDINALITY.name, pa.array(cardinality[group]))
 
 
-def _encoded(rows: pa.Table, key: pa.Field) -> pa.Table:
+def _dictionary_encoded(rows: pa.Table, key: pa.Field) -> pa.Table:
     keys = pc.dictionary_encode(rows[key.name].cast(key.type), null_encoding="encode")
     rows = rows.set_column(1, BUCKET.name, pc.dictionary_encode(rows[BUCKET.name]))
     return rows.set_column(0, key.name, keys).combine_chunks()
@@ -216,13 +228,7 @@ def _array(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _keep(where: tuple[Any, ...], rows: pa.Table | CachedBitmaps) -> None:
-    with _lock:
-        if rows.nbytes < _kept.maxsize // 4:
-            _kept[where] = rows
-
-
-def _read(path: str, size: int, group: int, encoding: str) -> CachedBitmaps:
+def _read_bitmaps(path: str, size: int, group: int, encoding: str) -> CachedBitmaps:
     names = [field.name for field in ENCODINGS[encoding].FIELDS]
     with _open(path, size) as file:
         rows = file.read_row_group(group, names)
@@ -231,7 +237,6 @@ def _read(path: str, size: int, group: int, encoding: str) -> CachedBitmaps:
 
 @lru_cache(maxsize=4096)
 def _metadata(path: str, size: int) -> pq.FileMetaData:
-    """A shard's footer."""
     with stores.open_kept(path, size) as source:
         if source.size() != size:
             raise OSError(f"it has {source.size()} bytes instead of {size}")
@@ -252,7 +257,7 @@ def _sums(path: str) -> Sequence[int] | None:
 
 @lru_cache(maxsize=4096)
 def _statistics(path: str, size: int, key: str) -> tuple[KeyStats, ...]:
-    """Those of each row group of a shard."""
+    """Return the statistics of one key column in each row group of a shard."""
     metadata = _metadata(path, size)
     number = metadata.schema.names.index(key)
     return tuple(_stats(metadata.row_group(group).column(number)) for group in range(metadata.num_row_groups))

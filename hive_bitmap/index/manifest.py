@@ -1,7 +1,8 @@
-"""What a generation covers: its shards, and each base file with its fingerprint and blocks.
+"""The manifest of a generation: its shards, and the base files that it covers with their fingerprints and blocks.
 
-Two Parquet files in the generation's hidden folder `_manifest`, and for those who have no access to files and have a
-server print them (`dfs -text`), the same as lines of JSON. What they do not name does not exist.
+It is two Parquet files in the generation's hidden folder `_manifest`, and a copy as lines of JSON for clients of
+HiveServer2 that have no access to files (`dfs -text` prints it). Files of the generation that it does not list are
+ignored.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
@@ -25,42 +27,51 @@ from hive_bitmap.index import checksums
 from hive_bitmap.index.checksums import FOLDER
 from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.parallel import each
+from hive_bitmap.stores import FileStatus
 
 LONGS = pa.list_(pa.field("element", pa.int64(), nullable=False))
-# Base files of the partition as the build found them, a row each, by path.
+# One row for each base file of the partition as the build found it, sorted by path.
 FILES = pa.schema(
     [
         ("path", pa.string()),  # as Hadoop's Path.toString() prints it
         ("size", pa.int64()),  # bytes
         ("mtime_ms", pa.int64()),  # since 1970
-        ("etag", pa.string()),  # empty where the store has none
-        ("tail_crc32", pa.int64()),  # see `fingerprint`, as for the four before it
-        ("shard", pa.string()),  # name of the file that holds its keys; null: it is not indexed, for this reason
-        ("reason", pa.string()),  # empty where it is
-        ("schema_crc", pa.int64()),  # `definition.schema_crc` of the base table when the file was looked at
-        ("indirect", pa.list_(pa.field("element", pa.string()))),  # columns that only the engine reads alike
-        ("offsets", LONGS),  # of its blocks in file order, as are the next three: see `formats.blocks.Blocks`
+        ("etag", pa.string()),  # empty if the store has none
+        ("tail_crc32", pa.int64()),  # these five are the file's `fingerprint.Fingerprint`
+        ("shard", pa.string()),  # name of the shard that holds its keys; null if the file is not indexed
+        ("reason", pa.string()),  # why it is not indexed; empty if it is
+        ("schema_crc", pa.int64()),  # `definition.schema_crc` of the base table when the file was read
+        ("indirect", pa.list_(pa.field("element", pa.string()))),  # columns whose values only Spark reads correctly
+        ("offsets", LONGS),  # these four describe its blocks, in file order: see `formats.blocks.Blocks`
         ("lengths", LONGS),
         ("rows", LONGS),
         ("starts", LONGS),  # null in manifests of older builds
     ]
 )
-# Shards of the generation, a row each.
+# One row for each shard of the generation.
 SHARDS = pa.schema(
     [
         ("shard", pa.string()),  # file name in the generation's folder
         ("size", pa.int64()),  # bytes
-        ("rows", pa.int64()),  # of the index table
-        ("cardinality_size", pa.int64()),  # bytes of the file that holds the cardinalities of its bitmaps
+        ("rows", pa.int64()),  # rows of the index table
+        ("cardinality_size", pa.int64()),  # bytes of the file of its cardinalities; 0 for COMPACT
     ]
 )
 
-LINES = "manifest.json.gz"
+LINES = "manifest.json.gz"  # the copy as lines of JSON
+
+
+class Freshness(Enum):
+    """Whether a manifest describes a base file as it is now."""
+
+    FRESH = "the file is as it was indexed"
+    STALE = "the file, or how it is read, has changed since it was indexed"
+    UNINDEXED = "no shard covers the file"
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """A generation's content: `folder` is its path, `files` has schema FILES, `shards` has schema SHARDS."""
+    """The content of the generation `folder`: `files` has schema FILES, `shards` has schema SHARDS."""
 
     folder: str
     files: pa.Table
@@ -68,7 +79,7 @@ class Manifest:
 
     @cached_property
     def row_of(self) -> dict[str, int]:
-        """The row in `files` of each path."""
+        """The row number in `files` of each path."""
         return {path: row for row, path in enumerate(self.files["path"].to_pylist())}
 
     @cached_property
@@ -79,29 +90,52 @@ class Manifest:
 
     @cached_property
     def shard_of(self) -> list[str | None]:
-        """The shard that holds each row of `files`; None for a file that is not indexed."""
+        """The shard of each row of `files`; None for a file that is not indexed."""
         shards: list[str | None] = self.files["shard"].to_pylist()
         return shards
 
     @cached_property
+    def schema_crcs(self) -> list[int]:
+        """The `definition.schema_crc` under which each row of `files` was indexed."""
+        crcs: list[int] = self.files["schema_crc"].to_pylist()
+        return crcs
+
+    @cached_property
     def starts_of(self) -> list[npt.NDArray[np.int64] | None]:
-        """The first bytes of the blocks of each row of `files`; None where an older build did not tell them."""
+        """The first bytes of the blocks of each row of `files`; None if an older build did not record them."""
         found = self.files["starts"].to_pylist()
         return [None if starts is None else np.array(starts, np.int64) for starts in found]
 
     @cached_property
     def sizes(self) -> dict[str, int]:
-        """The bytes of each shard."""
+        """The size of each shard in bytes, by name."""
         return dict(zip(self.shards["shard"].to_pylist(), self.shards["size"].to_pylist(), strict=True))
 
     def shard_path(self, shard: str) -> str:
         return f"{self.folder}/{shard}"
 
+    def freshness(self, file: FileStatus, schema_crc: int | None) -> Freshness:
+        """Compare a base file, as it is listed now, with the manifest.
+
+        With a `schema_crc`, a file that was indexed under another one is stale too.
+        """
+        row = self.row_of.get(file.path)
+        if row is None or self.shard_of[row] is None:
+            return Freshness.UNINDEXED
+        same = self.fingerprints[row].matches(file) and schema_crc in (None, self.schema_crcs[row])
+        return Freshness.FRESH if same else Freshness.STALE
+
+    def gone(self, files: Iterable[FileStatus]) -> int:
+        """Return how many base files of the manifest are not among `files`, those listed now."""
+        listed = {file.path for file in files}
+        return sum(path not in listed for path in self.row_of)
+
 
 def write(folder: str, files: Sequence[pa.Table], shards: pa.Table, sums: Mapping[str, Sequence[int]]) -> None:
-    """Write the manifest of a generation whose shards are all there; `sums` are theirs, by name (`checksums`).
+    """Write the manifest of a generation, all of whose shards have been written.
 
-    `files` are tables of schema FILES, in any order, `shards` has schema SHARDS. Raises OSError, StoreError.
+    `files` are tables of schema FILES, in any order, `shards` has schema SHARDS, `sums` are the checksums of shards and
+    cardinalities by file name. Raise OSError or StoreError.
     """
     stores.make_folder(f"{folder}/{FOLDER}")
     ordered = pa.concat_tables([FILES.empty_table(), *files]).sort_by("path")
@@ -118,27 +152,27 @@ def write(folder: str, files: Sequence[pa.Table], shards: pa.Table, sums: Mappin
 
     *others, last = [partial(put, name) for name in contents]
     each(lambda write: write(), [partial(checksums.write, folder, sums), *others], stores.parallel(folder))
-    last()  # where it is, the manifest is complete
+    last()  # `generation.usage` takes its existence to mean that the manifest is complete
 
 
 @lru_cache(maxsize=4096)
 def read(folder: str) -> Manifest:
-    """The manifest of a generation; one never changes, so it is kept.
+    """Read the manifest of a generation; it never changes, so it is cached.
 
-    Raises CorruptIndex if it cannot be read or its sums are wrong, and StoreError.
+    Raise CorruptIndex if it cannot be read or a checksum is wrong, and StoreError.
     """
     names, tables = ("files.parquet", "shards.parquet"), []
-    asks: list[Callable[[], Any]] = [partial(stores.read_kept, f"{folder}/{FOLDER}/{name}") for name in names]
-    asks.append(partial(checksums.read, folder))
-    try:  # far from here all at once
-        *contents, sums = each(lambda ask: ask(), asks, stores.parallel(folder))
+    requests: list[Callable[[], Any]] = [partial(stores.read_kept, f"{folder}/{FOLDER}/{name}") for name in names]
+    requests.append(partial(checksums.read, folder))
+    try:  # at once, if the store is remote
+        *contents, sums = each(lambda request: request(), requests, stores.parallel(folder))
     except OSError as e:
         raise CorruptIndex(f"the manifest of {folder} cannot be read: {e}") from e
     for name, schema, content in zip(names, (FILES, SHARDS), contents, strict=True):
         try:
             checksums.require(content, sums.get(name))
             table = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)  # read_table takes twice as long
-            if schema == FILES and "starts" not in table.column_names:  # as manifests were at first
+            if schema == FILES and "starts" not in table.column_names:  # written by an older build
                 table = table.append_column("starts", pa.nulls(table.num_rows, LONGS))
             tables.append(table.select(schema.names).cast(schema))
         except (OSError, pa.ArrowException, KeyError, ValueError) as e:
@@ -147,7 +181,7 @@ def read(folder: str) -> Manifest:
 
 
 def from_lines(folder: str, lines: Iterable[str]) -> Manifest:
-    """The manifest of a generation whose LINES a server printed. Raises CorruptIndex for what is not a manifest."""
+    """Parse a manifest from its LINES, as HiveServer2 printed them. Raise CorruptIndex if they are malformed."""
     rows: dict[str, list[dict[str, object]]] = {"file": [], "shard": []}
     try:
         for line in lines:

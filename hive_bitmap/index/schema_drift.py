@@ -1,4 +1,4 @@
-"""How tables drift away from the index that was built: columns of the base table, properties of the index table."""
+"""Checks for changes made since an index was built: to columns of the base table, to properties of the index table."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from hive_bitmap.metastore.table_info import Table
 
 
 def problem(base: Table, table: Table, definition: Definition) -> str:
-    """Why an index, whose table is `table`, cannot serve its base table any more; empty where it can."""
+    """Return why an index, whose index table is `table`, no longer fits its base table; empty if it fits."""
     for column in definition.columns:
         if column not in base.columns:
-            now = next((f"is {c.type}" for c in base.columns if c.name.lower() == column.name.lower()), "is gone")
+            state = next((f"is {c.type}" for c in base.columns if c.name.lower() == column.name.lower()), "is gone")
             return (
-                f"index {definition.name} is on {column.name} {column.type}, but in table {base.full_name} it {now}"
+                f"index {definition.name} is on {column.name} {column.type}, but in table {base.full_name} it {state}"
                 ": drop the index and create it anew"
             )
-    before, now_by = ([(c.name.lower(), c.type) for c in one.partition_columns] for one in (table, base))
-    if before != now_by:
-        by = ", ".join(name for name, _ in now_by) or "nothing"
+    before, now = ([(c.name.lower(), c.type) for c in one.partition_columns] for one in (table, base))
+    if before != now:
+        by = ", ".join(name for name, _ in now) or "nothing"
         return f"table {base.full_name} is partitioned by {by} now: drop the index and create it anew"
     return ""
 
 
 def written_definition(table: Table) -> Definition | None:
-    """What the newest generation of an index table says that it was built for; None where none says it."""
+    """Return the definition recorded in the newest generation of an index table; None if there is none."""
     if not table.location:
         return None
     depth = len(table.partition_columns)
-    folders = generation.below(table.location, depth) if depth else [table.location]
-    newest = max(filter(generation.is_generation, folders), key=generation.built, default="")
+    folders = generation.of_index(table.location, depth) if depth else [table.location]
+    newest = max(filter(generation.is_generation, folders), key=generation.build_time, default="")
     written = generation.definition_of(newest) if newest else None
     if written is None or written.database != table.database:
         return None

@@ -1,8 +1,8 @@
-"""A shard: one Parquet file of an index table, its rows sorted by key, then file, then offset.
+"""Shards: the Parquet files of an index table, with rows sorted by key, then base file, then offset.
 
-A key or a range of keys is found through the statistics of its row groups, which are kept small by the bytes of their
-bitmaps: that is the lookup in log n that a B+ tree would give. Float keys have no statistics (NaN is left out of them).
-Beside it, in `_manifest`, a Parquet file of one column holds the cardinality of each of its bitmaps, for counts.
+A key or a range of keys is found through the statistics of the row groups, which are small because they are limited by
+the bytes of their bitmaps. Float keys have no statistics, as Parquet's leave NaN out. For counts, a Parquet file of one
+column in `_manifest` holds the cardinality of each bitmap of a shard.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from hive_bitmap.index import checksums
 from hive_bitmap.index.definition import BUCKET, OFFSET, OFFSETS, Definition
 from hive_bitmap.parallel import each
 
-ROW_GROUP_BYTES = 1 << 20  # of bitmaps, before compression: what a lookup of one key decodes at least
+ROW_GROUP_BYTES = 1 << 20  # bitmaps of a row group before compression: a lookup decodes at least one row group
 ROW_GROUP_ROWS = 128 << 10
-CARDINALITY = pa.field("_cardinality", pa.int32())  # of a bitmap; it travels beside it until both are written
-ROW_BYTES = 24  # what a row takes besides its bitmap
+CARDINALITY = pa.field("_cardinality", pa.int32())  # a column of rows in memory only, stored in a file of its own
+ROW_BYTES = 24  # rough size of a row without its bitmap
 
 
 @dataclass(frozen=True)
 class Written:
-    """What a shard takes: bytes of itself and of its cardinalities (0 without bitmaps), and checksums by file name."""
+    """A shard that was written: bytes of the shard and of its cardinalities (0 for COMPACT), checksums by file name."""
 
     size: int
     cardinality_size: int
@@ -44,24 +44,22 @@ NOTHING = Written(0, 0, {})
 
 
 def sort(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """The rows of an index in the order of a shard: by key, NULL last, then by file and offset, as they came.
-
-    The schema stays as it is.
-    """
+    """Sort rows of an index by key, NULL last. The sort is stable: file and offset order must be given already."""
     if rows.num_rows == 0:
         return rows
     order: npt.NDArray[np.int64] = np.arange(rows.num_rows)
     for key in reversed(keys):
         order = order[np.argsort(_ranks(rows[key])[order], kind="stable")]
-    places = pa.array(order)
-    columns = [ragged.take(column.combine_chunks(), places) for column in rows.columns]
+    indices = pa.array(order)
+    columns = [ragged.take(column.combine_chunks(), indices) for column in rows.columns]
     return pa.Table.from_arrays(columns, schema=rows.schema)
 
 
 def compact(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """The COMPACT form of sorted rows: a row a key and file, in the columns `keys`, `_bucketname` and `_offsets`.
+    """Combine sorted rows into those of a COMPACT index: one row for each key and file.
 
-    `_offsets` is a list of int64, the offsets of the blocks that hold the key, ascending.
+    The columns are `keys`, `_bucketname` and `_offsets`, the list<int64> of the offsets of the blocks that hold the
+    key, ascending.
     """
     changed = np.zeros(rows.num_rows, bool)
     changed[:1] = True
@@ -75,24 +73,24 @@ def compact(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
 
 
 def write(path: str, rows: pa.Table, definition: Definition) -> Written:
-    """Write sorted rows as the shard `path`, and their cardinalities (int32) in a file beside it, if they have any.
+    """Write sorted rows as the shard `path`, and their column CARDINALITY, if they have it, in a file of its own.
 
-    The rows of COMPACT have none. Raises OSError, StoreError.
+    Raise OSError or StoreError.
     """
     beside = cardinalities_path(path)
     counted = CARDINALITY.name in rows.column_names
     stored = rows.drop_columns([CARDINALITY.name]) if counted else rows
-    writing = [partial(_written, path, stored, definition)]
+    writes = [partial(_write_shard, path, stored, definition)]
     if counted:
-        writing.append(partial(_cardinalities_written, beside, rows))
-    found = each(lambda write: write(), writing, stores.parallel(path))
+        writes.append(partial(_write_cardinalities, beside, rows))
+    found = each(lambda write: write(), writes, stores.parallel(path))
     names = [one.rpartition("/")[2] for one in (path, beside)]
     sums = {name: sums for name, (_, sums) in zip(names, found, strict=False)}
     return Written(found[0][0], found[1][0] if counted else 0, sums)
 
 
-def _cardinalities_written(path: str, rows: pa.Table) -> tuple[int, list[int]]:
-    """The bytes of a new file of cardinalities and its sum."""
+def _write_cardinalities(path: str, rows: pa.Table) -> tuple[int, list[int]]:
+    """Write a file of cardinalities; return its size in bytes and its checksum."""
     sink = pa.BufferOutputStream()
     pq.write_table(rows.select([CARDINALITY.name]), sink, compression="zstd", store_schema=False)
     content = sink.getvalue()
@@ -102,12 +100,15 @@ def _cardinalities_written(path: str, rows: pa.Table) -> tuple[int, list[int]]:
     return content.size, [zlib.crc32(content)]
 
 
-def _written(path: str, rows: pa.Table, definition: Definition) -> tuple[int, list[int]]:
-    """The bytes of a new shard and its sums; far from here it is made in memory, so that none of it is read back."""
+def _write_shard(path: str, rows: pa.Table, definition: Definition) -> tuple[int, list[int]]:
+    """Write a shard; return its size in bytes and its checksums.
+
+    For a remote store it is assembled in memory, so that it need not be read back for the checksums.
+    """
     if not stores.is_local(path):
-        made = pa.BufferOutputStream()
-        _write(made, rows, definition)
-        content = made.getvalue()
+        memory = pa.BufferOutputStream()
+        _write(memory, rows, definition)
+        content = memory.getvalue()
         with stores.open_output(path) as sink:
             sink.write(content)
         return content.size, checksums.of_shard(pa.BufferReader(content))
@@ -118,19 +119,22 @@ def _written(path: str, rows: pa.Table, definition: Definition) -> tuple[int, li
 
 
 def _write(sink: pa.NativeFile, rows: pa.Table, definition: Definition) -> None:
-    with pq.ParquetWriter(sink, rows.schema, **_layout(definition)) as writer:
+    with pq.ParquetWriter(sink, rows.schema, **_writer_options(definition)) as writer:
         for start, end in _row_groups(rows, {field.name for field in definition.bitmap_fields}):
             writer.write_table(rows.slice(start, end - start), row_group_size=max(end - start, 1))
 
 
 def cardinalities_path(path: str) -> str:
-    """The file that holds the cardinalities of the bitmaps of a shard."""
+    """Return the path of the file of cardinalities of the shard `path`."""
     folder, _, name = path.rpartition("/")
     return f"{folder}/{checksums.FOLDER}/{name.removesuffix('.parquet')}.cardinalities"
 
 
 def _ranks(values: pa.ChunkedArray) -> npt.NDArray[Any]:
-    """Small ints in the order of the values (NULL last), equal where the values are: they sort by radix."""
+    """Return for each value the rank of its distinct value (NULL last), as uint16 if that is enough.
+
+    numpy sorts such small integers by radix.
+    """
     encoded = pc.dictionary_encode(values.combine_chunks(), null_encoding="encode")
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
@@ -140,7 +144,7 @@ def _ranks(values: pa.ChunkedArray) -> npt.NDArray[Any]:
     return rank[encoded.indices.to_numpy(zero_copy_only=False)]
 
 
-def _layout(definition: Definition) -> dict[str, Any]:
+def _writer_options(definition: Definition) -> dict[str, Any]:
     keys = definition.column_names
     floats = {c.name for c in definition.columns if c.type in ("float", "double")}
     return {
@@ -154,7 +158,10 @@ def _layout(definition: Definition) -> dict[str, Any]:
 
 
 def _row_groups(rows: pa.Table, bitmaps: Collection[str]) -> Iterator[tuple[int, int]]:
-    """Where to cut: after each ROW_GROUP_BYTES of `bitmaps`, the columns of these names, or ROW_GROUP_ROWS rows."""
+    """Yield (start, end) of row groups of about ROW_GROUP_BYTES, or of ROW_GROUP_ROWS rows.
+
+    `bitmaps` are the names of the columns that hold bitmaps.
+    """
     if rows.num_rows == 0:
         return
     weight = np.full(rows.num_rows, ROW_BYTES, np.int64)

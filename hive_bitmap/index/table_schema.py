@@ -1,4 +1,4 @@
-"""The columns of an index table: its keys, the rows of a build before they are sorted, and a shard's name."""
+"""Arrow schemas of an index table and its keys, and the names of its shards."""
 
 from __future__ import annotations
 
@@ -10,30 +10,38 @@ import pyarrow as pa
 from hive_bitmap.columns import Column
 from hive_bitmap.formats.key_values import KeyColumn, arrow_type
 from hive_bitmap.index import shard
-from hive_bitmap.index.definition import BUCKET, OFFSET, Definition
+from hive_bitmap.index.definition import BUCKET, OFFSET, OFFSETS, Definition
 
 
 def row_schema(definition: Definition) -> pa.Schema:
-    """The columns of an index table before they are compacted: keys, bucket, offset, bitmaps."""
+    """Return the schema of rows with one row for each key and block: keys, `_bucketname`, `_offset`, bitmaps.
+
+    COMPACT has no bitmaps, and its shards have `compact_schema` instead.
+    """
     return pa.schema([*key_fields(definition), BUCKET, OFFSET, *definition.bitmap_fields])
 
 
 def built_schema(definition: Definition) -> pa.Schema:
-    """The columns of `row_schema`, and the cardinality of each bitmap."""
+    """Return `row_schema` with the cardinality of each bitmap (`shard.CARDINALITY`) as the last column."""
     return row_schema(definition).append(shard.CARDINALITY)
 
 
+def compact_schema(definition: Definition) -> pa.Schema:
+    """Return the schema of a COMPACT shard, with one row for each key and file: keys, `_bucketname`, `_offsets`."""
+    return pa.schema([*key_fields(definition), BUCKET, OFFSETS])
+
+
 def key_fields(definition: Definition) -> list[pa.Field]:
-    """The indexed columns with the Arrow types that carry them."""
+    """Return the indexed columns as Arrow fields."""
     return [pa.field(c.name, arrow_type(KeyColumn(c.name, c.type))) for c in definition.columns]
 
 
 def shard_name() -> str:
-    """A file name that no other attempt of any task has."""
+    """Return a file name that no other task attempt uses."""
     return f"part-{uuid.uuid4().hex}.parquet"
 
 
 def key_columns(columns: Iterable[Column], schema: Sequence[Column], time_zone: str) -> list[KeyColumn]:
-    """Columns of the base table, whose data columns are `schema`, as its files are asked for them."""
-    place = {column.name: position for position, column in enumerate(schema)}
-    return [KeyColumn(column.name, column.type, time_zone, place[column.name]) for column in columns]
+    """Return columns of a base table, whose data columns are `schema`, as `Format` needs them to read its files."""
+    positions = {column.name: position for position, column in enumerate(schema)}
+    return [KeyColumn(column.name, column.type, time_zone, positions[column.name]) for column in columns]

@@ -1,6 +1,6 @@
-"""The life of an index that is built: its state, other names and properties, dropping it, and cleaning up.
+"""Maintenance of existing indexes: showing their state, altering them, dropping them, and cleaning up.
 
-An entry point a module. What they change is a metastore's entry first, and files after that.
+Each module has one entry point or a few. They change the metastore first, and delete files after that.
 """
 
 __all__ = ["alter", "clean", "drop", "show"]

@@ -1,4 +1,4 @@
-"""Changing an index without building it: its name, its properties, the partitions it covers."""
+"""Altering an index: its name, its properties, and the partitions that it covers."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def rename(spark: SparkSession, table: str, name: str, new_name: str) -> None:
-    """Give an index another name. Its index table is renamed with it, unless IN TABLE gave that a name of its own.
+    """Rename an index, and its index table with it, unless that was named by IN TABLE.
 
-    Files stay where they are, so queries in flight finish. Raises NotFound, AlreadyExists and InvalidProperty.
+    Files stay where they are, so that running queries can finish. Raise NotFound, AlreadyExists or InvalidProperty.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
     index = catalog.named(base, indexes, name)
@@ -37,18 +37,18 @@ def rename(spark: SparkSession, table: str, name: str, new_name: str) -> None:
 
 
 def set_properties(spark: SparkSession, table: str, name: str, properties: Mapping[str, str]) -> None:
-    """Set properties of an index: `encoding`, `compression`, `comment`, `enabled`, and any of the owner's.
+    """Set properties of an index: `encoding`, `compression`, `comment`, `enabled`, and user-defined ones.
 
-    Whether it is enabled and the comment count at once, encoding and compression with the next rebuild; another
-    encoding builds all of it anew. Other names are kept with their values and shown. Raises NotFound, and
-    InvalidProperty for an unknown value, and for a name that is nearly one of the four.
+    `enabled` and `comment` take effect at once, `encoding` and `compression` with the next rebuild; after a change of
+    the encoding, that builds the whole index. User-defined properties are stored and shown. Raise NotFound, and
+    InvalidProperty for an unknown value or a name that looks like a misspelling of one of the four.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
     index = catalog.named(base, indexes, name)
     changed = index.definition
     for key, value in properties.items():
         own = own_property(key)
-        changed = _CHANGES[own](changed, value) if own else _kept(changed, key, value)
+        changed = _CHANGES[own](changed, value) if own else _user_property(changed, key, value)
     catalog.alter(spark, index, changed)
 
 
@@ -60,16 +60,16 @@ def extend(
     *,
     progress: Callable[[Done], None] | None = None,
 ) -> list[BuildReport]:
-    """Let an index cover the partitions of which `where` is true too, and build those.
+    """Extend an index to the partitions for which `where` is true too, and build those.
 
-    Raises NotFound, InvalidPredicate, and Unsupported for an index that covers all partitions already.
+    Raise NotFound, InvalidPredicate, BuildFailed, and Unsupported for an index that covers all partitions already.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
     index = catalog.named(base, indexes, name)
     before = index.definition
     if not before.where:
         raise Unsupported(f"index {before.name} on table {base.full_name} covers all partitions already")
-    covered(spark, base, where, [])
+    covered(spark, base, where, [])  # raises InvalidPredicate
     catalog.alter(spark, index, replace(before, where=f"{bracketed(before.where)} OR {bracketed(where)}"))
     return rebuild(spark, table, [name], progress=progress)
 
@@ -93,7 +93,7 @@ def _enabled(definition: Definition, value: str) -> Definition:
     return replace(definition, enabled=one_of("value of enabled", value.lower(), ("true", "false")) == "true")
 
 
-def _kept(definition: Definition, key: str, value: str) -> Definition:
+def _user_property(definition: Definition, key: str, value: str) -> Definition:
     return replace(definition, properties=tuple({**dict(definition.properties), key: value}.items()))
 
 

@@ -1,8 +1,8 @@
-"""Removing what builds left behind: replaced generations, halves of builds that died, folders of dropped indexes.
+"""Deleting what builds left behind: replaced generations, incomplete ones of dead builds, and those of dropped indexes.
 
-Only what is proven ours goes: a folder of a generation's name that lies where an index keeps its generations, or whose
-marker names an index of this database that is no more. Nothing goes that a table of the database points at, whose
-builder may be at work, or that is younger than the grace period.
+Only folders that are known to be ours are deleted: they have the name of a generation, and lie in the root of an index,
+or have a marker of a dropped index of this database. A generation is never deleted while a table of the database points
+at it, while its build may be running, or before the grace period is over.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Leftover:
-    """A generation that nothing references: its folder, its size in bytes, and why it is left.
+    """A generation that nothing references: its folder, its size in bytes, and why it was left behind.
 
-    It is deleted if it is `due`, which it is in so many `seconds`.
+    It is `due` for deletion in `seconds` seconds; 0 means now.
     """
 
     path: str
@@ -42,8 +42,8 @@ class Leftover:
 
 
 @dataclass(frozen=True)
-class _Found:
-    """A generation that might be left over: under the folder of an index, or else of one that was dropped."""
+class _Candidate:
+    """A generation that may be left over in `root`, the folder of its index; `dropped` names a dropped index."""
 
     path: str
     root: str
@@ -58,13 +58,13 @@ def clean(
     grace_seconds: float = GRACE_SECONDS,
     dry_run: bool = False,
 ) -> list[Leftover]:
-    """Delete what builds left behind of the indexes of a table, or, without one, of the current database.
+    """Delete the generations that builds left behind, for the indexes of a table or of the current database.
 
-    Returns all that was found. What is not `due` yet is kept: a query that runs may still read a generation, for
-    `grace_seconds` after it was replaced. Where it was not noted when that was, they begin now. With `dry_run` nothing
-    is deleted or noted. `location` is the LOCATION of an index whose table was dropped otherwise than by hive_bitmap,
-    so that its files are known to nobody. Raises NotFound for a folder that is not there, and for a table that does not
-    exist and of which nothing is left.
+    Return all leftovers that were found. Those that are not `due` are kept, as running queries may still read a
+    generation for `grace_seconds` after it was replaced; if that time was not recorded, the grace period begins now.
+    With `dry_run` nothing is deleted or recorded. `location` is the LOCATION of an index whose table was dropped other
+    than by hive_bitmap, and whose folder is therefore not found otherwise. Raise NotFound for a folder that does not
+    exist, and for a table that does not exist and left nothing behind.
     """
     database, name = metastore.split_name(spark, table) if table else (spark.catalog.currentDatabase().lower(), None)
     tables = catalog.tables_of_database(spark, database)
@@ -72,7 +72,7 @@ def clean(
     found = [*_of_indexes(indexes), *_of_dropped(spark, database, name, tables, location)]
     if table is not None and not indexes and not found:
         metastore.describe(spark, table)
-    usages = each(generation.usage, (one.path for one in found))  # before asking what is live: see `usage`
+    usages = each(generation.usage, (one.path for one in found))  # before asking the metastore: see `usage`
     live = {folder for index in indexes for folder in catalog.states(spark, index).values()}
     unused = [
         (one, usage)
@@ -86,18 +86,18 @@ def clean(
     return left
 
 
-def _of_indexes(indexes: Iterable[Index]) -> list[_Found]:
+def _of_indexes(indexes: Iterable[Index]) -> list[_Candidate]:
     return [
-        _Found(folder, index.definition.root)
+        _Candidate(folder, index.definition.root)
         for index in indexes
-        for folder in generation.below(index.definition.root, len(index.table.partition_columns))
+        for folder in generation.of_index(index.definition.root, len(index.table.partition_columns))
     ]
 
 
 def _of_dropped(
     spark: SparkSession, database: str, name: str | None, tables: Sequence[Table], location: str | None
-) -> list[_Found]:
-    """The generations of indexes that are no more: where index tables of the database are made, and at `location`."""
+) -> list[_Candidate]:
+    """Find generations of dropped indexes, in the default folder for index tables of the database and in `location`."""
     taken = {table.location for table in tables} | {index.definition.root for index in catalog.among(tables)}
     home = catalog.home(spark, database)
     roots = {f"{home}/{folder}" for folder in generation.subfolders(home)}
@@ -107,9 +107,9 @@ def _of_dropped(
             raise NotFound(f"there is no folder {location}")
         roots.add(root)
     free = (root for root in sorted(roots) if not any(_overlap(root, path) for path in taken if path))
-    found = [(root, folder, generation.definition_of(folder)) for root in free for folder in generation.anywhere(root)]
+    found = [(root, folder, generation.definition_of(folder)) for root in free for folder in generation.all_below(root)]
     return [
-        _Found(folder, root, f"{definition.name} on {definition.full_table}")
+        _Candidate(folder, root, f"{definition.name} on {definition.full_table}")
         for root, folder, definition in found
         if definition is not None
         and (definition.database, definition.root) == (database, root)
@@ -121,7 +121,7 @@ def _overlap(one: str, other: str) -> bool:
     return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
 
 
-def _leftover(found: _Found, usage: Usage, grace_seconds: float) -> Leftover:
+def _leftover(found: _Candidate, usage: Usage, grace_seconds: float) -> Leftover:
     if found.dropped:
         why = f"index {found.dropped} was dropped"
     elif usage.state is State.ORPHANED:
@@ -131,7 +131,7 @@ def _leftover(found: _Found, usage: Usage, grace_seconds: float) -> Leftover:
     return Leftover(found.path, generation.size(found.path), why, max(grace_seconds - usage.unused_seconds, 0.0))
 
 
-def _delete(found: Sequence[_Found]) -> None:
+def _delete(found: Sequence[_Candidate]) -> None:
     generation.delete(one.path for one in found)
     for one in found:
         stores.remove_empty_folders(one.path.rpartition("/")[0], one.root if one.dropped else f"{one.root}/")

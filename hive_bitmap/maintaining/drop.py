@@ -1,4 +1,4 @@
-"""Dropping indexes, or what they cover of some partitions, and tables with their indexes."""
+"""Dropping indexes, some of their partitions, and tables together with their indexes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 def drop(spark: SparkSession, table: str, name: str, *, if_exists: bool = False, where: str | None = None) -> bool:
-    """Drop an index and delete its generations, and nothing else; returns whether there was one.
+    """Drop an index and delete its generations, and nothing else; return whether it existed.
 
-    `where`, SQL over the partition columns, limits that to the partitions of which it is true; with the last partition
-    that the index covers, the index itself is dropped. The base table may be gone. Raises NotFound for an unknown table
-    or index unless `if_exists`, and where the index covers no partition of which `where` is true; Unsupported for
-    `where` with an index that was made without a WHERE, so that it covers all partitions.
+    `where`, SQL over the partition columns, limits that to the partitions for which it is true; when the last covered
+    partition is dropped, so is the index. The base table may have been dropped before. Raise NotFound for an unknown
+    table or index unless `if_exists`, and if the index covers no partition for which `where` is true. Raise Unsupported
+    for `where` on an index that was created without a WHERE and so covers all partitions.
     """
-    metastore.split_name(spark, table)  # what is no name of a table is an error all the same
+    metastore.split_name(spark, table)  # raises an error for a malformed name, also with `if_exists`
     try:
         base, indexes = catalog.find(spark, table)
     except NotFound:
@@ -46,9 +46,9 @@ def drop(spark: SparkSession, table: str, name: str, *, if_exists: bool = False,
 
 
 def drop_table(spark: SparkSession, table: str) -> None:
-    """Drop the indexes of a table, then the table. Where the table is gone already, its indexes are dropped.
+    """Drop the indexes of a table, then the table itself, unless that is gone already.
 
-    Raises NotFound for an unknown table, and Unsupported for a view.
+    Raise NotFound for an unknown table without indexes, and Unsupported for a view.
     """
     base, indexes = catalog.find(spark, table)
     if base is not None and base.kind in ("VIEW", "TEMPORARY"):
@@ -68,13 +68,13 @@ def _drop_partitions(spark: SparkSession, base: Table, index: Index, where: str)
         )
     known = [partition.values for partition in metastore.partitions(spark, base)]
     known = list(dict.fromkeys([*known, *catalog.states(spark, index)]))
-    before, dropped = (covered(spark, base, text, known) for text in (definition.where, where))
-    gone = [values for values, had, drops in zip(known, before, dropped, strict=True) if had and drops]
-    if not gone:
+    before, chosen = (covered(spark, base, text, known) for text in (definition.where, where))
+    dropped = [values for values, had, drops in zip(known, before, chosen, strict=True) if had and drops]
+    if not dropped:
         raise NotFound(f"Index '{definition.name}' does not contain partitions: {where}")
-    if len(gone) == sum(before):
+    if len(dropped) == sum(before):
         publish.drop(spark, base, index)
         return
     left = f"{bracketed(definition.where)} AND {bracketed(where)} IS NOT TRUE"
     catalog.alter(spark, index, replace(definition, where=left))
-    publish.publish(spark, base, [publish.Switch(definition, {}, gone)])
+    publish.publish(spark, base, [publish.Switch(definition, {}, dropped)])

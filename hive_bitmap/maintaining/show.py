@@ -1,4 +1,4 @@
-"""The state of the indexes of a table: what each covers of the files that are there now, and what is wrong with it."""
+"""The state of the indexes of a table: how much of the base files each covers now, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hive_bitmap.index import catalog, generation, manifest
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.coverage import covered
 from hive_bitmap.index.definition import Definition, schema_crc
-from hive_bitmap.index.manifest import Manifest
+from hive_bitmap.index.manifest import Freshness, Manifest
 from hive_bitmap.metastore import base_files, metastore, serde, table_info
 from hive_bitmap.metastore.base_files import Source
 from hive_bitmap.metastore.file_listing import format_of, is_visible
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PartitionStatus:
-    """One partition of an index; `name` is `p=1/q=x`, empty for the one state of an unpartitioned table.
+    """The state of one partition of an index; `name` is like `p=1/q=x`, and empty for an unpartitioned table.
 
-    `fresh` base files are as the index knows them, `stale` ones changed since, of `unindexed` ones it has nothing, and
-    `gone` ones it knows but they are no more. `built` is when its last build began, in seconds since 1970. `problem`
-    says what others did to its generation; files that it spoils are read whole.
+    Of the base files, `fresh` ones are as they were indexed, `stale` ones have changed since, `unindexed` ones are not
+    in the index, and `gone` ones are in the index but do not exist any more. `built` is when the last build began, in
+    seconds since 1970. `problem` says what is wrong with the generation; queries read the affected files whole. `keys`
+    is the number of distinct keys, if requested.
     """
 
     name: str
@@ -51,9 +52,10 @@ class PartitionStatus:
 
 @dataclass(frozen=True)
 class IndexStatus:
-    """One index: the sums over the partitions that it covers, and what is wrong with all of it.
+    """The state of one index: its partitions, without those that its WHERE excludes, and sums over them.
 
-    Partitions that its WHERE leaves out are left out here. `keys` counts distinct keys, where that was asked for.
+    `problem` says why queries cannot use the index or parts of it; empty if they can. `keys` is the number of distinct
+    keys, if requested.
     """
 
     definition: Definition
@@ -95,14 +97,14 @@ class IndexStatus:
 
     @property
     def built(self) -> float | None:
-        """When its last build began, in seconds since 1970."""
+        """When the last build of any partition began, in seconds since 1970; None if there was none."""
         return max((partition.built for partition in self.partitions if partition.built is not None), default=None)
 
 
 def show(spark: SparkSession, table: str, *, keys: bool = False) -> list[IndexStatus]:
-    """The indexes of a table, by name; those of a table that is gone are told with that as their problem.
+    """Return the state of the indexes of a table, by name; if the table was dropped, `problem` says so.
 
-    With `keys` the distinct keys are counted too, by a Spark job over each index table. Raises NotFound for an unknown
+    With `keys` the distinct keys are counted too, by a Spark job over each index table. Raise NotFound for an unknown
     table.
     """
     base, indexes = catalog.find(spark, table)
@@ -114,7 +116,7 @@ def show(spark: SparkSession, table: str, *, keys: bool = False) -> list[IndexSt
         except Unsupported as e:
             indexes = [replace(index, problem=index.problem or str(e)) for index in indexes]
     shown = [_status(spark, base, index, found) for index in indexes]
-    return [_counted(spark, status, index) for status, index in zip(shown, indexes, strict=True)] if keys else shown
+    return [_with_keys(spark, status, index) for status, index in zip(shown, indexes, strict=True)] if keys else shown
 
 
 def _status(spark: SparkSession, base: Table | None, index: Index, found: list[Source]) -> IndexStatus:
@@ -127,70 +129,65 @@ def _status(spark: SparkSession, base: Table | None, index: Index, found: list[S
     reading = serde.reading(base) if base else ()
     crc = schema_crc(base.columns, metastore.time_zone(spark), reading) if base and reading else None
     partitions = each(lambda one: _partition(names, index, one, folders.get(one.values), crc), wanted.values())
-    return IndexStatus(index.definition, tuple(partitions), index.problem or _worst(partitions))
+    return IndexStatus(index.definition, tuple(partitions), index.problem or _first_problem(partitions))
 
 
 def _partition(names: list[str], index: Index, source: Source, folder: str | None, crc: int | None) -> PartitionStatus:
-    """Where a `crc` is given, files that were indexed under another hold other keys now."""
-    held, problem = _read(index, folder)
-    crcs = held.files["schema_crc"].to_pylist() if held is not None and crc is not None else []
-    fresh = stale = stale_bytes = unindexed = 0
-    for file in source.files:
-        row = None if held is None else held.row_of.get(file.path)
-        if held is None or row is None or held.shard_of[row] is None:
-            unindexed += 1
-        elif held.fingerprints[row].matches(file) and (crc is None or crcs[row] == crc):
-            fresh += 1
-        else:
-            stale, stale_bytes = stale + 1, stale_bytes + file.size
-    present = {file.path for file in source.files}
+    """Return the state of one partition; `crc` is as in `Manifest.freshness`."""
+    published, problem = _manifest_and_problem(index, folder)
+    states = [published.freshness(file, crc) if published else Freshness.UNINDEXED for file in source.files]
+    stale = [file.size for file, state in zip(source.files, states, strict=True) if state is Freshness.STALE]
     return PartitionStatus(
         table_info.partition_name(names, source.values),
         source.values,
-        fresh,
-        stale,
-        unindexed,
-        sum(path not in present for path in held.row_of) if held else 0,
-        stale_bytes,
-        (pc.sum(pc.list_flatten(held.files["rows"])).as_py() or 0) if held else 0,
-        (pc.sum(held.shards["rows"]).as_py() or 0) if held else 0,
-        (pc.sum(pc.add(held.shards["size"], held.shards["cardinality_size"])).as_py() or 0) if held else 0,
-        generation.built(folder) if folder and generation.is_generation(folder) else None,
+        states.count(Freshness.FRESH),
+        len(stale),
+        states.count(Freshness.UNINDEXED),
+        published.gone(source.files) if published else 0,
+        sum(stale),
+        (pc.sum(pc.list_flatten(published.files["rows"])).as_py() or 0) if published else 0,
+        (pc.sum(published.shards["rows"]).as_py() or 0) if published else 0,
+        _total_bytes(published) if published else 0,
+        generation.build_time(folder) if folder and generation.is_generation(folder) else None,
         problem,
     )
 
 
-def _read(index: Index, folder: str | None) -> tuple[Manifest | None, str]:
-    """What a generation says of itself, and what is wrong with it; a damaged one covers nothing."""
+def _total_bytes(published: Manifest) -> int:
+    return pc.sum(pc.add(published.shards["size"], published.shards["cardinality_size"])).as_py() or 0
+
+
+def _manifest_and_problem(index: Index, folder: str | None) -> tuple[Manifest | None, str]:
+    """Return the manifest of a generation, None if it is unreadable, and what is wrong with the generation."""
     if folder is None:
         return None, ""
-    spoilt = f"{folder} is damaged, gone or not of this index: rebuild the index"
+    damaged = f"{folder} is damaged, gone or not of this index: rebuild the index"
     if not generation.is_of(folder, index.definition):
-        return None, spoilt
+        return None, damaged
     try:
-        held = manifest.read(folder)
+        published = manifest.read(folder)
         found = stores.listing(folder).files
         visible = {file.path: file.size for file in found if is_visible(file.path.rpartition("/")[2])}
     except (CorruptIndex, FileNotFoundError):
-        return None, spoilt
-    shards = {held.shard_path(shard): size for shard, size in held.sizes.items()}
+        return None, damaged
+    shards = {published.shard_path(shard): size for shard, size in published.sizes.items()}
     if shards.keys() - visible:
-        return held, f"shards are missing in {folder}: rebuild the index"
+        return published, f"shards are missing in {folder}: rebuild the index"
     if any(visible[path] != size for path, size in shards.items()):
-        return held, f"shards are damaged in {folder}: rebuild the index"
+        return published, f"shards are damaged in {folder}: rebuild the index"
     if visible.keys() - shards:
-        return held, f"{folder} holds files that no build wrote, and SQL users see their rows: rebuild the index"
-    return held, ""
+        return published, f"{folder} holds files that no build wrote, and SQL users see their rows: rebuild the index"
+    return published, ""
 
 
-def _worst(partitions: list[PartitionStatus]) -> str:
-    """The problem of the first partition that has one, and how many others have."""
+def _first_problem(partitions: list[PartitionStatus]) -> str:
+    """Return the problem of the first partition that has one, and how many others have one."""
     problems = [partition.problem for partition in partitions if partition.problem]
     return problems[0] + (f" ({len(problems) - 1} more partitions)" if problems[1:] else "") if problems else ""
 
 
-def _counted(spark: SparkSession, status: IndexStatus, index: Index) -> IndexStatus:
-    """The status with the distinct keys of each partition and of all, as Spark counts them in the index table."""
+def _with_keys(spark: SparkSession, status: IndexStatus, index: Index) -> IndexStatus:
+    """Return the status with the number of distinct keys, of each partition and of all, which Spark counts."""
     from pyspark.sql import functions as f
 
     spark.catalog.refreshTable(index.table.sql_name)

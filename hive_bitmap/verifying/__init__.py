@@ -1,4 +1,4 @@
-"""Whether an index says of its base table what is so: every row, key, bitmap and sum of it is compared.
+"""Verification of an index against its base table: all its rows, keys, bitmaps and checksums are compared.
 
 `verify` is the entry point; a Spark task compares one shard with its base files.
 """

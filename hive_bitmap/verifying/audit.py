@@ -1,8 +1,8 @@
-"""Comparing one shard with its base files, inside a Spark task: every block that is still as it was indexed.
+"""Comparison of one shard with its base files, inside a Spark task: every block of every file that has not changed.
 
-A shard is sorted by key, so the rows of a block are spread over all of it. It is read once to see where the rows belong
-and how large they are, then once more for each run of blocks whose rows fit PASS_BYTES: memory is bounded, and an
-ordinary shard is read twice.
+A shard is sorted by key, so the rows of a block are scattered over all of it. The shard is read once to find the block
+of each row and the size of each block's rows, and then once for each run of blocks whose rows fit into PASS_BYTES. So
+memory is bounded, and an ordinary shard is read twice.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from hive_bitmap.verifying.problems import Problems
 from hive_bitmap.verifying.stored_shard import OpenShard, StoredShard, opened
 
 Longs = npt.NDArray[np.int64]
-PASS_BYTES = 128 << 20  # of index rows gathered at a time; a task holds up to three copies of them
+PASS_BYTES = 128 << 20  # index rows collected in one pass; a task holds up to three copies of them
 
 
 @dataclass(frozen=True)
 class ShardItem:
-    """One shard and the files that the manifest says it covers; it travels to a task.
+    """Work item of a task: one shard, and the files that it covers according to the manifest.
 
-    `index` is the number of its index in the run. `format` is a key of `formats.FORMATS`, `schema` all data columns of
-    the base table, `time_zone` that of the engine's JVM (empty: unknown), `staging` the folder of the values that Spark
-    has read (empty for a format whose values Arrow reads).
+    `index` is the number of its index in the run. `format` is the name of a file format, `schema` all data columns of
+    the base table, `time_zone` that of Spark's JVM (empty: unknown), `staging` the folder of `staging.staged` (empty
+    for a format that tasks read themselves).
     """
 
     index: int
@@ -50,9 +50,9 @@ class ShardItem:
 
 @dataclass(frozen=True)
 class ShardAudit:
-    """What the comparison of a shard found: how many files, blocks and rows (of the base table) were compared.
+    """The result of comparing a shard: the numbers of files, blocks and rows (of the base table) that were compared.
 
-    `stale` counts files that are no longer as the listing showed them, `index` is that of the ShardItem.
+    `stale` counts files that changed after they were listed. `index` is that of the ShardItem.
     """
 
     index: int
@@ -64,9 +64,10 @@ class ShardAudit:
 
 
 def audit_shard(item: ShardItem) -> ShardAudit:
-    """Compare a shard with its base files. What is wrong, missing or damaged is told in the result, never raised.
+    """Compare a shard with its base files.
 
-    StoreError is: a store that fails says nothing of the index.
+    Wrong, missing and damaged data is reported in the result, never raised. Raise StoreError if the store fails, which
+    is no problem of the index.
     """
     format = staged_values.reader(item.format, item.staging)
     bases = [open_base(known, format, item.schema, item.time_zone) for known in item.files]
@@ -92,37 +93,38 @@ def audit_shard(item: ShardItem) -> ShardAudit:
 
 
 def _audit(item: ShardItem, shard: OpenShard, bases: Sequence[BaseFile], problems: Problems) -> None:
-    place = _places(bases)
+    blocks_of = _block_finder(bases)
     first = np.cumsum([0, *(len(base.filled) for base in bases)]).tolist()
-    weight = np.zeros(first[-1])
+    size = np.zeros(first[-1])
     for group, rows in shard.row_groups():
         shard.check_statistics(problems, group, rows)
-        at = place(rows)
-        _check_places(problems, item.stored.path, rows, at)
-        weight += np.bincount(at + 1, minlength=len(weight) + 1)[1:] * (rows.nbytes / max(1, rows.num_rows))
-    for start, end in _passes(weight):
-        held = _gather(shard, place, start, end)
+        block = blocks_of(rows)
+        _check_blocks(problems, item.stored.path, rows, block)
+        size += np.bincount(block + 1, minlength=len(size) + 1)[1:] * (rows.nbytes / max(1, rows.num_rows))
+    for start, end in _passes(size):
+        stored = _gather(shard, blocks_of, start, end)
         for base, begin in zip(bases, first, strict=False):
             wanted = range(max(start, begin), min(end, begin + len(base.filled)))
             if base.state == COMPARED and wanted:
-                _compare_blocks(item, base, [(int(base.filled[n - begin]), held(n)) for n in wanted])
+                _compare_blocks(item, base, [(int(base.filled[n - begin]), stored(n)) for n in wanted])
 
 
-def _check_places(problems: Problems, path: str, rows: pa.Table, at: Longs) -> None:
-    lost = np.flatnonzero(at < 0)
+def _check_blocks(problems: Problems, path: str, rows: pa.Table, block: Longs) -> None:
+    """Report the rows that are of no known block: those whose number in `block` is -1."""
+    unknown = np.flatnonzero(block < 0)
     problems.add_many(
-        len(lost),
+        len(unknown),
         lambda i: (
-            f"shard {path} has a row for {rows[BUCKET.name][lost[i]]} at {rows[OFFSET.name][lost[i]]}, "
+            f"shard {path} has a row for {rows[BUCKET.name][unknown[i]]} at {rows[OFFSET.name][unknown[i]]}, "
             "where the manifest knows no block of this shard"
         ),
     )
 
 
-def _places(bases: Sequence[BaseFile]) -> Callable[[pa.Table], Longs]:
-    """A function from n index rows to n numbers: of the block that each is of, counted over all files; -1 for none.
+def _block_finder(bases: Sequence[BaseFile]) -> Callable[[pa.Table], Longs]:
+    """Return a function that maps n index rows to the n numbers (int64) of their blocks, or -1 for an unknown block.
 
-    Blocks without rows are not counted (`BaseFile.filled`).
+    The blocks with rows (`BaseFile.filled`) are numbered consecutively over all files.
     """
     paths = pa.array([base.path for base in bases], pa.string())
     file = np.repeat(np.arange(len(bases)), [len(base.filled) for base in bases])
@@ -131,7 +133,7 @@ def _places(bases: Sequence[BaseFile]) -> Callable[[pa.Table], Longs]:
     known = file * len(distinct) + rank
     order = np.argsort(known)
 
-    def place(rows: pa.Table) -> Longs:
+    def blocks_of(rows: pa.Table) -> Longs:
         found = pc.index_in(rows[BUCKET.name], paths).fill_null(-1).to_numpy()
         offsets = rows[OFFSET.name].fill_null(-1).to_numpy()
         if not len(known):
@@ -141,24 +143,26 @@ def _places(bases: Sequence[BaseFile]) -> Callable[[pa.Table], Longs]:
         near = order[np.minimum(np.searchsorted(known, wanted, sorter=order), len(known) - 1)]
         return np.where((found >= 0) & (distinct[ranks] == offsets) & (known[near] == wanted), near, -1)
 
-    return place
+    return blocks_of
 
 
-def _passes(weight: npt.NDArray[np.float64]) -> Iterator[tuple[int, int]]:
-    """Runs of blocks, (first, end) each, whose index rows take about PASS_BYTES; `weight` has those bytes by block."""
-    part = (np.cumsum(weight) - weight) // PASS_BYTES
+def _passes(size: npt.NDArray[np.float64]) -> Iterator[tuple[int, int]]:
+    """Yield (start, end) of runs of blocks whose index rows take about PASS_BYTES; `size` has these bytes by block."""
+    part = (np.cumsum(size) - size) // PASS_BYTES
     starts = np.flatnonzero(np.diff(part, prepend=-1))
-    yield from pairwise([*starts.tolist(), len(weight)])
+    yield from pairwise([*starts.tolist(), len(size)])
 
 
-def _gather(shard: OpenShard, place: Callable[[pa.Table], Longs], start: int, end: int) -> Callable[[int], pa.Table]:
-    """A function from a block's number, start <= number < end, to its rows in the shard."""
+def _gather(
+    shard: OpenShard, blocks_of: Callable[[pa.Table], Longs], start: int, end: int
+) -> Callable[[int], pa.Table]:
+    """Read the rows of the blocks from `start` to before `end`; return a function from block number to rows."""
     parts, numbers = [shard.schema.empty_table()], [np.zeros(0, np.int64)]
     for _, rows in shard.row_groups():
-        at = place(rows)
-        wanted = np.flatnonzero((at >= start) & (at < end))
+        block = blocks_of(rows)
+        wanted = np.flatnonzero((block >= start) & (block < end))
         parts.append(rows.take(pa.array(wanted)))
-        numbers.append(at[wanted])
+        numbers.append(block[wanted])
     number = np.concatenate(numbers)
     order = np.argsort(number, kind="stable")
     ends = np.searchsorted(number[order], np.arange(start, end + 1))

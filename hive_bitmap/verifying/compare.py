@@ -1,9 +1,10 @@
-"""One block and its rows in an index table: whether row r lies in exactly the bitmap of its key, for every r and key.
+"""Comparison of one block with its rows in an index table: every row must be in the bitmap of its key and in no other.
 
-What is stored is decoded as a query decodes it, and never encoded again, so a fault of the encoder shows. Bitmaps are
-told apart by the binary digits of their keys' numbers: for each digit, the union of the bitmaps where it is 0 and that
-of those where it is 1 must be the rows whose keys' numbers have that digit. A row in a wrong bitmap, in two, or in none
-then differs in at least one digit, at the cost of log2(keys) decodings and two bitmaps of memory for each.
+Stored bitmaps are decoded as a query decodes them, and nothing is encoded again, so that errors of the encoder are
+found. The distinct keys are numbered. For each binary digit of these numbers, two unions are computed: of the bitmaps
+whose key has the digit 0, and of those whose key has the digit 1. Each must equal the set of rows whose key has that
+digit. A row in a wrong bitmap, in two or in none differs in at least one digit. That takes log2(keys) decodings of each
+bitmap, and memory for two bitmaps for each digit.
 """
 
 from __future__ import annotations
@@ -24,28 +25,26 @@ from hive_bitmap.verifying.problems import Problems
 
 Longs = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
-_LARGE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}  # a whole block may pass 2 GiB
+_LARGE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}  # the values of a block may exceed 2 GiB
 
 
 def compare_block(definition: Definition, keys: pa.Table, stored: pa.Table) -> Problems:
-    """What is wrong with the stored rows of one block.
+    """Return what is wrong with the stored rows of one block; problems are never raised.
 
-    `keys` holds the indexed columns of the block, a row for each of its rows, as `Format.key_columns` reads them.
-    `stored` holds the block's rows of the index table, a row a key in any order, with the schema
-    `table_schema.built_schema`, without `_cardinality` where that is not known, and without bitmaps for COMPACT. What
-    is wrong is returned, never raised.
+    `keys` holds the indexed columns of all rows of the block, as `Format.key_columns` reads them. `stored` holds the
+    rows of the index table for the block, one for each key in any order. Its schema is `table_schema.built_schema`,
+    without `_cardinality` if that is unknown; COMPACT has no bitmaps.
     """
     names = definition.column_names
-    fields = [pa.field(name, field.type) for name, field in zip(names, key_fields(definition), strict=True)]
-    base, held = _numbers([keys[name] for name in names], [stored[name] for name in names], fields)
+    base, index = _numbers([keys[name] for name in names], [stored[name] for name in names], key_fields(definition))
     problems = Problems()
-    _compare_keys(problems, base, held, keys, stored.select(names))
+    _compare_keys(problems, base, index, keys, stored.select(names))
     if CARDINALITY.name in stored.column_names:
-        _compare_cardinalities(problems, base, held, stored[CARDINALITY.name], stored.select(names))
+        _compare_cardinalities(problems, base, index, stored[CARDINALITY.name], stored.select(names))
     if definition.type == "BITMAP":
         columns = [stored[field.name].combine_chunks() for field in definition.bitmap_fields]
         try:
-            _compare_rows(problems, definition, columns, base, held, stored.select(names))
+            _compare_rows(problems, definition, columns, base, index, stored.select(names))
         except CorruptBitmap as e:
             problems.add(str(e))
     return problems
@@ -54,7 +53,7 @@ def compare_block(definition: Definition, keys: pa.Table, stored: pa.Table) -> P
 def _numbers(
     base: Sequence[pa.ChunkedArray], stored: Sequence[pa.ChunkedArray], fields: Sequence[pa.Field]
 ) -> tuple[Longs, Longs]:
-    """A number for each distinct key, the same in both tables: of each row of the block, and of each stored row."""
+    """Number the distinct keys of both tables; return the number of each row of the block, and of each stored row."""
     numbers: Longs | None = None
     for mine, theirs, field in zip(base, stored, fields, strict=True):
         kind = _LARGE.get(field.type, field.type)
@@ -69,63 +68,69 @@ def _numbers(
     return numbers[: len(base[0])], numbers[len(base[0]) :]
 
 
-def _compare_keys(problems: Problems, base: Longs, held: Longs, keys: pa.Table, stored: pa.Table) -> None:
-    count = int(max(base.max(initial=-1), held.max(initial=-1))) + 1
-    rows, copies = np.bincount(base, minlength=count), np.bincount(held, minlength=count)
+def _compare_keys(problems: Problems, base: Longs, index: Longs, keys: pa.Table, stored: pa.Table) -> None:
+    """Every key of the block must have exactly one stored row, and there must be no others."""
+    count = int(max(base.max(initial=-1), index.max(initial=-1))) + 1
+    rows, copies = np.bincount(base, minlength=count), np.bincount(index, minlength=count)
     missing = np.flatnonzero((rows > 0) & (copies == 0))
     first = _first(base, count)
     problems.add_many(
         len(missing),
         lambda i: f"key ({_key(keys, first[missing[i]])}) has no row, but {rows[missing[i]]} rows of the block hold it",
     )
-    at = _first(held, count)
+    first_stored = _first(index, count)
     extra = np.flatnonzero((rows == 0) & (copies > 0))
     problems.add_many(
-        len(extra), lambda i: f"key ({_key(stored, at[extra[i]])}) has a row, but the block does not hold it"
+        len(extra), lambda i: f"key ({_key(stored, first_stored[extra[i]])}) has a row, but the block does not hold it"
     )
     double = np.flatnonzero(copies > 1)
     problems.add_many(
-        len(double), lambda i: f"key ({_key(stored, at[double[i]])}) has {copies[double[i]]} rows instead of one"
+        len(double),
+        lambda i: f"key ({_key(stored, first_stored[double[i]])}) has {copies[double[i]]} rows instead of one",
     )
 
 
 def _compare_cardinalities(
-    problems: Problems, base: Longs, held: Longs, said: pa.ChunkedArray, stored: pa.Table
+    problems: Problems, base: Longs, index: Longs, cardinality: pa.ChunkedArray, stored: pa.Table
 ) -> None:
-    """Counts are answered from them alone, so each must be the number of the rows of its key."""
-    rows = np.bincount(base, minlength=int(held.max(initial=-1)) + 1)[held]
-    wrong = np.flatnonzero((said.fill_null(-1).to_numpy() != rows) & (rows > 0))
+    """Each cardinality must be the number of rows of its key, as counts are answered from cardinalities alone."""
+    rows = np.bincount(base, minlength=int(index.max(initial=-1)) + 1)[index]
+    wrong = np.flatnonzero((cardinality.fill_null(-1).to_numpy() != rows) & (rows > 0))
     problems.add_many(
         len(wrong),
         lambda i: (
-            f"key ({_key(stored, wrong[i])}) has cardinality {said[int(wrong[i])].as_py()}, "
+            f"key ({_key(stored, wrong[i])}) has cardinality {cardinality[int(wrong[i])].as_py()}, "
             f"but {rows[wrong[i]]} rows of the block hold it"
         ),
     )
 
 
 def _compare_rows(
-    problems: Problems, definition: Definition, columns: Sequence[pa.Array], base: Longs, held: Longs, stored: pa.Table
+    problems: Problems, definition: Definition, columns: Sequence[pa.Array], base: Longs, index: Longs, stored: pa.Table
 ) -> None:
-    """Raises CorruptBitmap for a stored bitmap that does not fit the block."""
+    """Every row must be in the bitmap of its key and in no other.
+
+    A row in no bitmap is not reported if its key has no stored row, which `_compare_keys` reports. Raise CorruptBitmap
+    for a stored bitmap that does not fit the block.
+    """
     nbytes = (len(base) + 7) // 8
-    digits = max(1, int(max(base.max(initial=0), held.max(initial=0))).bit_length())
-    rows = np.full(len(held), len(base), np.int64)
+    digits = max(1, int(max(base.max(initial=0), index.max(initial=0))).bit_length())
+    rows = np.full(len(index), len(base), np.int64)
     unions, wrong = [], np.zeros(2 * nbytes, np.uint8)
     for digit in range(digits):
-        union = np.zeros(2 * nbytes, np.uint8)  # of the bitmaps with digit 0, and of those with digit 1
-        ENCODINGS[definition.encoding].decode_into(union, columns, (held >> digit & 1) * nbytes, rows)
+        union = np.zeros(2 * nbytes, np.uint8)  # first half: bitmaps with digit 0; second half: with digit 1
+        ENCODINGS[definition.encoding].decode_into(union, columns, (index >> digit & 1) * nbytes, rows)
         one = (base >> digit & 1).astype(bool)
         expected = np.concatenate([np.packbits(bits, bitorder="little") for bits in (~one, one)])
         wrong |= union ^ expected
         unions.append(union)
     either = _bits(wrong[:nbytes] | wrong[nbytes:], len(base))
-    found = np.flatnonzero(either & (np.isin(base, held) | _bits(unions[0][:nbytes] | unions[0][nbytes:], len(base))))
-    problems.add_many(len(found), lambda i: f"row {found[i]} {_where(unions, int(found[i]), base, held, stored)}")
+    found = np.flatnonzero(either & (np.isin(base, index) | _bits(unions[0][:nbytes] | unions[0][nbytes:], len(base))))
+    problems.add_many(len(found), lambda i: f"row {found[i]} {_where(unions, int(found[i]), index, stored)}")
 
 
-def _where(unions: Sequence[Bytes], row: int, base: Longs, held: Longs, stored: pa.Table) -> str:
-    """In which bitmaps a row lies that is not in that of its key alone."""
+def _where(unions: Sequence[Bytes], row: int, index: Longs, stored: pa.Table) -> str:
+    """Say which bitmaps hold a row that is not in the bitmap of its key alone."""
     nbytes = len(unions[0]) // 2
     digits = [[bool(union[half + row // 8] >> (row % 8) & 1) for half in (0, nbytes)] for union in unions]
     if any(zero and one for zero, one in digits):
@@ -133,7 +138,7 @@ def _where(unions: Sequence[Bytes], row: int, base: Longs, held: Longs, stored: 
     if not any(digits[0]):
         return "is in no bitmap"
     number = sum(one << position for position, (_, one) in enumerate(digits))
-    return f"is in the bitmap of another key: ({_key(stored, int(np.flatnonzero(held == number)[0]))})"
+    return f"is in the bitmap of another key: ({_key(stored, int(np.flatnonzero(index == number)[0]))})"
 
 
 def _bits(packed: Bytes, rows: int) -> npt.NDArray[np.bool_]:
@@ -141,7 +146,7 @@ def _bits(packed: Bytes, rows: int) -> npt.NDArray[np.bool_]:
 
 
 def _first(numbers: Longs, count: int) -> Longs:
-    """Where each number first stands; -1 where it does not."""
+    """Return the position of the first occurrence of each number below `count`; -1 if it does not occur."""
     first = np.full(count, -1, np.int64)
     first[numbers[::-1]] = np.arange(len(numbers))[::-1]
     return first

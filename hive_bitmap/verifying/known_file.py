@@ -1,10 +1,11 @@
-"""A base file as `verify` finds it: whether it is still what was indexed, and lies as the manifest says."""
+"""The check of one base file by `verify`: whether it is still the file that was indexed, and the manifest is right."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,24 +23,28 @@ COMPARED, STALE, DAMAGED = "compared", "stale", "damaged"
 
 @dataclass(frozen=True)
 class KnownFile:
-    """A base file as the manifest has it, and whether a listing shows it unchanged (`fresh`).
+    """A base file according to the manifest; it is `fresh` if a listing shows it unchanged.
 
-    `indirect` are the columns, as the table names them, that only the engine reads as it should.
+    `indirect` are the columns, by their names in the table, whose values only Spark reads correctly; None if the
+    table's columns have changed, so that they cannot be compared.
     """
 
     fingerprint: Fingerprint
     blocks: Blocks
-    indirect: frozenset[str] | None  # None: the table's columns are others now, so there is nothing to compare it with
+    indirect: frozenset[str] | None
     fresh: bool
 
 
 @dataclass
 class BaseFile:
-    """A base file in comparison; `blocks` are those it has now, or those of the manifest where it is not compared."""
+    """A base file while it is compared; `blocks` are those of the file, or of the manifest if it is not compared.
+
+    `state` is COMPARED, STALE (it is not the file that was indexed), or DAMAGED (it, or its shard, cannot be read).
+    """
 
     known: KnownFile
     blocks: Blocks
-    state: str  # COMPARED; STALE: not the file that was indexed; DAMAGED: it, or its shard, cannot be read
+    state: str
     problems: Problems
 
     @property
@@ -48,14 +53,23 @@ class BaseFile:
 
     @cached_property
     def filled(self) -> npt.NDArray[np.int64]:
-        """The numbers of the blocks that hold rows."""
+        """The numbers of the blocks that have rows."""
         return np.flatnonzero(self.blocks.rows)
 
 
-def open_base(known: KnownFile, format: Format, schema: Sequence[Column], time_zone: str) -> BaseFile:
-    """Look whether a file is still the one that was indexed, and whether its blocks lie where the manifest says.
+def recorded_blocks(row: Mapping[str, Any]) -> Blocks:
+    """Return the blocks of a base file that a row of a manifest (schema FILES) lists.
 
-    `schema` is all data columns of the table. Raises StoreError.
+    Manifests of older builds lack the first bytes of blocks, which are not compared; the offsets stand in for them.
+    """
+    starts = row["offsets"] if row["starts"] is None else row["starts"]
+    return Blocks(*(np.array(column, np.int64) for column in (row["offsets"], row["lengths"], row["rows"], starts)))
+
+
+def open_base(known: KnownFile, format: Format, schema: Sequence[Column], time_zone: str) -> BaseFile:
+    """Check whether a file is still the one that was indexed, and compare its blocks with the manifest.
+
+    `schema` is all data columns of the table. Raise StoreError.
     """
     problems = Problems()
     if not (known.fresh and known.fingerprint.confirmed()):
@@ -70,9 +84,9 @@ def open_base(known: KnownFile, format: Format, schema: Sequence[Column], time_z
         problems.add(f"it is indexed, but cannot be read as Spark reads it: {e}")
         return BaseFile(known, known.blocks, DAMAGED, problems)
     for what in ("offset", "length", "rows"):
-        said, now = getattr(known.blocks, what).tolist(), getattr(blocks, what).tolist()
-        if said != now:
-            problems.add(f"the manifest says of its blocks: {what} {_short(said)}, but they have {_short(now)}")
+        recorded, actual = getattr(known.blocks, what).tolist(), getattr(blocks, what).tolist()
+        if recorded != actual:
+            problems.add(f"the manifest says of its blocks: {what} {_short(recorded)}, but they have {_short(actual)}")
     if known.indirect is not None and known.indirect != frozenset(indirect):
         problems.add(f"only Spark can read {sorted(indirect)}, but the manifest says {sorted(known.indirect)}")
     return BaseFile(known, blocks, COMPARED, problems)

@@ -1,30 +1,30 @@
-"""Collecting what is wrong: all of it is counted, the first few are told in words."""
+"""A collection of problems: all are counted, the first few are described."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-MOST_TOLD = 20
+MOST_MESSAGES = 20
 
 
 @dataclass
 class Problems:
-    """How many problems there are, and the words for the first MOST_TOLD of them."""
+    """The number of problems, and messages that describe the first MOST_MESSAGES of them."""
 
     count: int = 0
-    told: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
-    def add(self, text: str) -> None:
-        """One more problem."""
-        self.add_many(1, lambda _: text)
+    def add(self, message: str) -> None:
+        """Add one problem."""
+        self.add_many(1, lambda _: message)
 
-    def add_many(self, count: int, tell: Callable[[int], str]) -> None:
-        """`count` more problems; `tell(i)` words the i-th of them and is asked for the first few only."""
-        self.told += [tell(number) for number in range(min(count, MOST_TOLD - len(self.told)))]
+    def add_many(self, count: int, message: Callable[[int], str]) -> None:
+        """Add `count` problems; `message(i)` describes the i-th and is called for the first few only."""
+        self.messages += [message(number) for number in range(min(count, MOST_MESSAGES - len(self.messages)))]
         self.count += count
 
     def add_all(self, others: Problems, prefix: str = "") -> None:
-        """The problems of a part, each behind `prefix`."""
-        self.told += [prefix + text for text in others.told[: MOST_TOLD - len(self.told)]]
+        """Add all problems of `others`, each message with a prefix."""
+        self.messages += [prefix + message for message in others.messages[: MOST_MESSAGES - len(self.messages)]]
         self.count += others.count

@@ -1,4 +1,4 @@
-"""A shard in full, as `verify` reads it: nothing is believed of its bytes that a size or a sum can tell."""
+"""Reading a shard completely for `verify`, with all the checks that sizes and checksums allow."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ import pyarrow.parquet as pq
 from hive_bitmap import stores
 from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.index import checksums
-from hive_bitmap.index.definition import BUCKET, OFFSET, OFFSETS, Definition
+from hive_bitmap.index.definition import OFFSET, OFFSETS, Definition
 from hive_bitmap.index.lookup import open_checked
 from hive_bitmap.index.shard import CARDINALITY, cardinalities_path
-from hive_bitmap.index.table_schema import built_schema, key_fields, row_schema
+from hive_bitmap.index.table_schema import built_schema, compact_schema, row_schema
 from hive_bitmap.verifying.problems import Problems
 
-_MAGIC = b"PAR1"  # what a Parquet file begins with
+_MAGIC = b"PAR1"  # at the start of a Parquet file
 
 
 @dataclass(frozen=True)
 class StoredShard:
-    """A shard as its manifest has it: its bytes and rows, the bytes of its cardinalities, and the sums of both files.
+    """A shard according to its manifest: its size in bytes, its rows, the size of its cardinalities, and checksums.
 
-    Sums are CRC-32 as in `index.checksums`, the first of the whole of what is checked at opening; None where the
-    generation holds none.
+    `sums` and `cardinality_sums` are those of `index.checksums`; None if the generation has none.
     """
 
     definition: Definition
@@ -41,7 +40,7 @@ class StoredShard:
 
 @dataclass(frozen=True)
 class OpenShard:
-    """A shard that is being read; `cardinalities` (int32) are those of all its rows, None where none are to be had."""
+    """A shard that is being read; `cardinalities` (int32) are those of all its rows, None if unreadable or COMPACT."""
 
     stored: StoredShard
     file: pq.ParquetFile
@@ -49,15 +48,16 @@ class OpenShard:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of `row_groups`."""
+        """The schema of the tables that `row_groups` yields."""
         return (row_schema if self.cardinalities is None else built_schema)(self.stored.definition)
 
     def row_groups(self) -> Iterator[tuple[int, pa.Table]]:
-        """Each row group with its number, and its rows in the order of the shard, with the columns `schema`.
+        """Yield the number and the rows of each row group, in order, with the schema `schema`.
 
-        That is one row a key and block; a row of COMPACT, which has many blocks, is expanded. Raises CorruptIndex.
+        There is one row for each key and block; a row of COMPACT, which has many blocks, is expanded. Raise
+        CorruptIndex.
         """
-        before = 0
+        before = 0  # rows of the row groups before this one
         for group in range(self.file.num_row_groups):
             with _reading(f"shard {self.stored.path}"):
                 rows = self._row_group(group)
@@ -68,18 +68,17 @@ class OpenShard:
 
     def _row_group(self, group: int) -> pa.Table:
         definition = self.stored.definition
-        compact = pa.schema([*key_fields(definition), BUCKET, OFFSETS])
-        schema = compact if definition.type == "COMPACT" else row_schema(definition)
+        schema = (compact_schema if definition.type == "COMPACT" else row_schema)(definition)
         rows = self.file.read_row_group(group)
         if rows.column_names != schema.names:
             raise OSError(f"it has columns {rows.column_names}, not {schema.names}")
         return rows.cast(schema)
 
     def check_statistics(self, problems: Problems, group: int, rows: pa.Table) -> None:
-        """Planning skips a row group by its statistics, so they must hold for its keys. Raises CorruptIndex."""
+        """Report keys outside the statistics of their row group, by which lookups skip it. Raise CorruptIndex."""
         with _reading(f"shard {self.stored.path}"):
             for number, name in enumerate(self.stored.definition.column_names):
-                if not _hold(self.file.metadata.row_group(group).column(number), rows[name]):
+                if not _within_statistics(self.file.metadata.row_group(group).column(number), rows[name]):
                     problems.add(
                         f"shard {self.stored.path} has keys of {name} outside the statistics of their row group"
                     )
@@ -87,9 +86,9 @@ class OpenShard:
 
 @contextmanager
 def opened(stored: StoredShard, problems: Problems) -> Iterator[OpenShard]:
-    """The shard, open. Problems are told that leave its rows readable, cardinalities that cannot be read among them.
+    """Open a shard. Problems that leave its rows readable, such as unreadable cardinalities, are added to `problems`.
 
-    Raises CorruptIndex where the bytes of the shard cannot be read.
+    Raise CorruptIndex if the shard itself cannot be read.
     """
     with _reading(f"shard {stored.path}"):
         source = stores.open_input(stored.path)
@@ -131,7 +130,7 @@ def _require_size(size: int, expected: int) -> None:
 
 @contextmanager
 def _reading(what: str) -> Iterator[None]:
-    """Turn whatever Arrow says of damaged bytes into CorruptIndex."""
+    """Turn the errors of Arrow and the store about damaged or missing bytes into CorruptIndex."""
     try:
         yield
     except (OSError, pa.ArrowException, ValueError) as e:
@@ -144,7 +143,7 @@ def _expanded(rows: pa.Table) -> pa.Table:
     return kept.append_column(OFFSET, pc.list_flatten(offsets))
 
 
-def _hold(column: pq.ColumnChunkMetaData, values: pa.ChunkedArray) -> bool:
+def _within_statistics(column: pq.ColumnChunkMetaData, values: pa.ChunkedArray) -> bool:
     stats = column.statistics if column.is_stats_set else None
     if stats is None:
         return True

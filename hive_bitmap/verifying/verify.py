@@ -1,7 +1,8 @@
-"""Verifying: an index is compared with its base table, row by row, in a Spark job of a shard a task.
+"""Entry point of verification: an index is compared with its base table, in a Spark job with one task for each shard.
 
-Files that are not as they were indexed are counted, for planning reads them whole; what an index says wrongly of a file
-that it claims to know is a problem, and so is whatever a plain reader of the index table would see too much.
+Base files that have changed since they were indexed are only counted, because queries read them whole. It is a problem
+if the index is wrong about an unchanged file, or if a plain reader of the index table would see rows that do not belong
+there.
 """
 
 from __future__ import annotations
@@ -17,11 +18,10 @@ import pyarrow.compute as pc
 from hive_bitmap import stores
 from hive_bitmap.building import staging
 from hive_bitmap.errors import CorruptIndex, Unsupported
-from hive_bitmap.formats.blocks import Blocks
 from hive_bitmap.index import catalog, checksums, manifest
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.definition import Definition, schema_crc
-from hive_bitmap.index.manifest import Manifest
+from hive_bitmap.index.manifest import Freshness, Manifest
 from hive_bitmap.index.shard import cardinalities_path
 from hive_bitmap.metastore import metastore, serde
 from hive_bitmap.metastore.base_files import Source, sources
@@ -30,7 +30,7 @@ from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.stores import FileStatus
 from hive_bitmap.tasks.distribution import in_tasks
 from hive_bitmap.verifying.audit import ShardAudit, ShardItem, audit_shard
-from hive_bitmap.verifying.known_file import KnownFile
+from hive_bitmap.verifying.known_file import KnownFile, recorded_blocks
 from hive_bitmap.verifying.problems import Problems
 from hive_bitmap.verifying.stored_shard import StoredShard
 
@@ -40,11 +40,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Verification:
-    """What the comparison of one index with its base table found.
+    """The result of comparing one index with its base table.
 
-    `shards`, `files`, `blocks` and `rows` (of the base table) were compared. `stale` files changed since they were
-    indexed, `unindexed` ones are not known, `gone` ones are no more: no errors, planning reads the files whole.
-    `problems` tells the first 20 of `problem_count` in words.
+    `shards`, `files`, `blocks` and `rows` (of the base table) count what was compared. `stale` base files have changed
+    since they were indexed, `unindexed` ones are not in the index, `gone` ones are in the index but do not exist any
+    more. These are no problems, as queries do not rely on the index for them. `problems` describes the first 20 of
+    `problem_count` problems.
     """
 
     definition: Definition
@@ -60,13 +61,13 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether all that the index says of files as they are now is right."""
+        """Whether the index is right about all base files that have not changed."""
         return self.problem_count == 0
 
 
 @dataclass
 class _Tally:
-    """What the driver finds of one index before any shard is read."""
+    """What the driver finds out about one index before shards are read; `items` are the shards to compare."""
 
     index: Index
     items: list[ShardItem] = field(default_factory=list)
@@ -77,12 +78,12 @@ class _Tally:
 
 
 def verify(spark: SparkSession, table: str, names: Sequence[str] = ()) -> list[Verification]:
-    """Compare the indexes of a table, all or those named, with the table; one result an index, by name.
+    """Compare indexes of a table, all of them or those named, with the table; return one result for each, by name.
 
-    Every block of every file that is as it was indexed is read and compared with all its stored rows. A missing or
-    damaged shard or manifest is a problem in the result. Raises NotFound for an unknown table or index.
+    Every block of every unchanged base file is read and compared with all its stored rows. A missing or damaged shard
+    or manifest is reported as a problem in the result. Raise NotFound for an unknown table or index.
     """
-    manifest.read.cache_clear()  # what was damaged after this process had read it would go unseen
+    manifest.read.cache_clear()  # a cached manifest would hide damage that came after it was read
     checksums.of_generation.cache_clear()
     base, indexes = catalog.table_and_indexes(spark, table)
     chosen = [catalog.named(base, indexes, name) for name in sorted({name.lower() for name in names})] or indexes
@@ -110,19 +111,19 @@ def _result(tally: _Tally, audits: Sequence[ShardAudit]) -> Verification:
         tally.stale + sum(audit.stale for audit in audits),
         tally.unindexed,
         tally.gone,
-        tuple(problems.told),
+        tuple(problems.messages),
         problems.count,
     )
 
 
 def _tally(spark: SparkSession, base: Table, number: int, index: Index, now: Sequence[Source]) -> _Tally:
-    """Compare what the manifests say with what the base table's folders hold."""
+    """Check the manifests of an index against the base files, and list the shards to compare."""
     tally = _Tally(index)
     folders = catalog.states(spark, index)
     found = {source.values: source.files for source in now}
     try:
         catalog.require_same_table(base, index)
-    except Unsupported as e:  # planning leaves such an index alone
+    except Unsupported as e:  # queries do not use such an index
         tally.problems.add(str(e))
         tally.unindexed = sum(len(files) for files in found.values())
         return tally
@@ -131,57 +132,52 @@ def _tally(spark: SparkSession, base: Table, number: int, index: Index, now: Seq
     for values in [*found, *(values for values in folders if values not in found)]:
         files = found.get(values, ())
         try:
-            held = manifest.read(folders[values]) if values in folders else None
+            published = manifest.read(folders[values]) if values in folders else None
         except CorruptIndex as e:
             tally.problems.add(str(e))
-            held = None
-        if held is None:
+            published = None
+        if published is None:
             tally.unindexed += len(files)
             continue
-        _count(tally, held, files, crc if serde.reading(base) else None)
-        _check_manifest(tally.problems, held)
+        _count(tally, published, files, crc if serde.reading(base) else None)
+        _check_manifest(tally.problems, published)
         listed = {file.path: file for file in files}
-        shards = range(held.shards.num_rows)
-        tally.items += [_item(base, number, index.definition, held, row, listed, zone) for row in shards]
+        shards = range(published.shards.num_rows)
+        tally.items += [_item(base, number, index.definition, published, row, listed, zone) for row in shards]
     return tally
 
 
-def _count(tally: _Tally, held: Manifest, files: Sequence[FileStatus], crc: int | None) -> None:
-    """Where a `crc` is given, files that were indexed under another hold other keys now."""
-    crcs = held.files["schema_crc"].to_pylist()
-    present = {file.path: held.row_of.get(file.path) for file in files}
-    tally.gone += sum(path not in present for path in held.row_of)
-    for file in files:
-        row = present[file.path]
-        if row is None or held.shard_of[row] is None:
-            tally.unindexed += 1
-        elif not held.fingerprints[row].matches(file) or crc not in (None, crcs[row]):
-            tally.stale += 1
+def _count(tally: _Tally, published: Manifest, files: Sequence[FileStatus], crc: int | None) -> None:
+    """Add the unindexed, stale and gone files of a partition; `crc` is as in `Manifest.freshness`."""
+    states = [published.freshness(file, crc) for file in files]
+    tally.unindexed += states.count(Freshness.UNINDEXED)
+    tally.stale += states.count(Freshness.STALE)
+    tally.gone += published.gone(files)
 
 
-def _check_manifest(problems: Problems, held: Manifest) -> None:
-    """The manifest in itself, and against the files that a plain reader of the index table would read."""
-    for what, names in (("file", held.files["path"]), ("shard", held.shards["shard"])):
+def _check_manifest(problems: Problems, published: Manifest) -> None:
+    """Check that a manifest is consistent, and lists all files that a plain reader of the index table would read."""
+    for what, names in (("file", published.files["path"]), ("shard", published.shards["shard"])):
         for name, times in Counter(names.to_pylist()).items():
             if times > 1:
-                problems.add(f"manifest of {held.folder} lists {what} {name} {times} times")
-    for name in sorted({shard for shard in held.shard_of if shard is not None} - set(held.sizes)):
-        problems.add(f"manifest of {held.folder} says that shard {name} covers files, but does not list it")
-    for name in sorted(set(checksums.read(held.folder)) - _summed(held)):
-        problems.add(f"the checksums of {held.folder} are of a file that the manifest does not name: {name}")
-    _check_lines(problems, held)
-    for file in stores.listing(held.folder).files:
+                problems.add(f"manifest of {published.folder} lists {what} {name} {times} times")
+    for name in sorted({shard for shard in published.shard_of if shard is not None} - set(published.sizes)):
+        problems.add(f"manifest of {published.folder} says that shard {name} covers files, but does not list it")
+    for name in sorted(set(checksums.read(published.folder)) - _summed(published)):
+        problems.add(f"the checksums of {published.folder} are of a file that the manifest does not name: {name}")
+    _check_lines(problems, published)
+    for file in stores.listing(published.folder).files:
         name = _name(file.path)
-        if is_visible(name) and name not in held.sizes:
+        if is_visible(name) and name not in published.sizes:
             problems.add(f"{file.path} is not in the manifest, but readers of the index table see its rows")
 
 
-def _check_lines(problems: Problems, held: Manifest) -> None:
-    """The manifest's copy for those who cannot read Parquet; generations of old have none."""
-    sums = checksums.read(held.folder).get(manifest.LINES)
+def _check_lines(problems: Problems, published: Manifest) -> None:
+    """Check the manifest's copy as lines of JSON; generations of older builds have none."""
+    sums = checksums.read(published.folder).get(manifest.LINES)
     if sums is None:
         return
-    path = f"{held.folder}/{checksums.FOLDER}/{manifest.LINES}"
+    path = f"{published.folder}/{checksums.FOLDER}/{manifest.LINES}"
     try:
         with stores.open_input(path) as source:
             checksums.require(source.read_buffer(), sums)
@@ -189,10 +185,10 @@ def _check_lines(problems: Problems, held: Manifest) -> None:
         problems.add(f"manifest {path} cannot be read: {e}")
 
 
-def _summed(held: Manifest) -> set[str]:
-    """The names of the files that checksums stand over."""
-    beside = {_name(cardinalities_path(held.shard_path(shard))) for shard in held.sizes}
-    return {"files.parquet", "shards.parquet", manifest.LINES, *held.sizes, *beside}
+def _summed(published: Manifest) -> set[str]:
+    """Return the names of the files that have checksums."""
+    beside = {_name(cardinalities_path(published.shard_path(shard))) for shard in published.sizes}
+    return {"files.parquet", "shards.parquet", manifest.LINES, *published.sizes, *beside}
 
 
 def _name(path: str) -> str:
@@ -200,32 +196,35 @@ def _name(path: str) -> str:
 
 
 def _item(
-    base: Table, number: int, definition: Definition, held: Manifest, row: int, listed: dict[str, FileStatus], zone: str
+    base: Table,
+    number: int,
+    definition: Definition,
+    published: Manifest,
+    row: int,
+    listed: dict[str, FileStatus],
+    zone: str,
 ) -> ShardItem:
+    """Return the work item for one shard, given its row number in the manifest; `listed` are the base files by path."""
     reading = serde.reading(base)
     crc = schema_crc(base.columns, zone, reading)
-    listing = held.shards.slice(row, 1).to_pylist()[0]
-    covered = pc.equal(held.files["shard"], listing["shard"]).fill_null(False)
+    shard = published.shards.slice(row, 1).to_pylist()[0]
+    covered = pc.equal(published.files["shard"], shard["shard"]).fill_null(False)
     files = []
-    for at in np.flatnonzero(covered.to_numpy(zero_copy_only=False)):
-        known = held.files.slice(at, 1).to_pylist()[0]
-        now = listed.get(known["path"])
-        files.append(
-            KnownFile(
-                held.fingerprints[at],
-                Blocks(*(np.array(known[name], np.int64) for name in ("offsets", "lengths", "rows", "starts"))),
-                frozenset(known["indirect"]) if known["schema_crc"] == crc else None,
-                now is not None and held.fingerprints[at].matches(now) and (not reading or known["schema_crc"] == crc),
-            )
-        )
-    path, sums = held.shard_path(listing["shard"]), checksums.read(held.folder)
+    for number_of_file in np.flatnonzero(covered.to_numpy(zero_copy_only=False)):
+        known = published.files.slice(number_of_file, 1).to_pylist()[0]
+        fingerprint, now = published.fingerprints[number_of_file], listed.get(known["path"])
+        same_schema = known["schema_crc"] == crc
+        indirect = frozenset(known["indirect"]) if same_schema else None
+        fresh = now is not None and fingerprint.matches(now) and (same_schema or not reading)
+        files.append(KnownFile(fingerprint, recorded_blocks(known), indirect, fresh))
+    path, sums = published.shard_path(shard["shard"]), checksums.read(published.folder)
     stored = StoredShard(
         definition,
         path,
-        listing["size"],
-        listing["rows"],
-        listing["cardinality_size"],
-        sums.get(listing["shard"]),
+        shard["size"],
+        shard["rows"],
+        shard["cardinality_size"],
+        sums.get(shard["shard"]),
         sums.get(_name(cardinalities_path(path))),
     )
     return ShardItem(number, stored, tuple(files), format_of(base), base.columns, zone)

@@ -1,4 +1,4 @@
-"""Shards written anew from themselves hold what indexing the same base files would have put there."""
+"""Tests that compacted shards hold the same as if the same base files had been indexed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from hive_bitmap import stores
-from hive_bitmap.building import shard_compaction as carrying
+from hive_bitmap.building import shard_compaction
 from hive_bitmap.building.group_indexing import Group, ShardReport, index_group
-from hive_bitmap.building.shard_compaction import Carry, carry
+from hive_bitmap.building.shard_compaction import Compaction, compact_shards
 from hive_bitmap.columns import Column
 from hive_bitmap.index import checksums, manifest
 from hive_bitmap.index.definition import Definition
@@ -44,7 +44,7 @@ def group_of(tmp_path: Path, names: list[str], folder: str, definition: Definiti
 
 @pytest.fixture
 def base(tmp_path: Path) -> list[str]:
-    """Four files in blocks of 40 rows, with NULL, NaN and keys that not every file has."""
+    """Four files in blocks of 40 rows, with NULL, NaN, and keys that some of the files lack."""
     rng = np.random.default_rng(3)
     names = []
     for number in range(4):
@@ -62,7 +62,7 @@ def base(tmp_path: Path) -> list[str]:
 
 
 def shards_of(folder: Path, reports: list[ShardReport]) -> tuple[tuple[str, int], ...]:
-    """Write the manifest of a generation; the paths and sizes of its shards."""
+    """Write the manifest of a generation; return the paths and sizes of its shards."""
     made = [r for r in reports if r.shard]
     columns = zip(*((r.shard, r.written.size, r.shard_rows, r.written.cardinality_size) for r in made), strict=True)
     sums = {name: found for report in made for name, found in report.written.sums.items()}
@@ -72,7 +72,7 @@ def shards_of(folder: Path, reports: list[ShardReport]) -> tuple[tuple[str, int]
 
 
 def rows_of(folder: str, reports: list[ShardReport]) -> list[dict[str, Any]]:
-    """The stored rows with their cardinalities, in the order of the shards."""
+    """Return the stored rows with their cardinalities, in the order of the shards."""
     rows = []
     for report in reports:
         path = f"{folder}/{report.shard}"
@@ -86,7 +86,7 @@ def rows_of(folder: str, reports: list[ShardReport]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.parametrize("columns", [("k",), ("s", "f"), ("n", "at")], ids="-".join)
 @pytest.mark.parametrize("kept", [[0, 1, 2, 3], [0, 2], [3]], ids=str)
-def test_what_is_carried_is_what_would_be_indexed(
+def test_a_compacted_shard_holds_what_indexing_would_give(
     tmp_path: Path, base: list[str], kind: dict[str, Any], columns: tuple[str, ...], kept: list[int]
 ) -> None:
     definition = Definition("i", "db", "t", tuple(c for c in COLUMNS if c.name in columns), **kind)
@@ -99,7 +99,7 @@ def test_what_is_carried_is_what_would_be_indexed(
     files = pa.concat_tables([report.files for report in before])
     files = files.filter(pa.compute.is_in(files["path"], value_set=pa.array(wanted.paths)))
     used = tuple((path, size) for path, size in shards if path.rpartition("/")[2] in files["shard"].to_pylist())
-    [found] = carry(Carry(used, files, wanted))
+    [found] = compact_shards(Compaction(used, files, wanted))
     [expected] = index_group(group_of(tmp_path, staying, "c", definition))
     assert repr(rows_of(wanted.folders[0], [found])) == repr(rows_of(f"file:{tmp_path}/c", [expected]))
     assert (found.shard_rows, found.base_rows) == (expected.shard_rows, expected.base_rows)
@@ -113,9 +113,11 @@ def test_what_is_carried_is_what_would_be_indexed(
 def test_much_is_written_as_several_shards(tmp_path: Path, base: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     definition = Definition("i", "db", "t", COLUMNS[:1])
     before = [report for name in base for report in index_group(group_of(tmp_path, [name], "a", definition))]
-    monkeypatch.setattr(carrying, "SHARD_BYTES", 1000)
+    monkeypatch.setattr(shard_compaction, "SHARD_BYTES", 1000)
     files = pa.concat_tables([report.files for report in before])
-    found = carry(Carry(shards_of(tmp_path / "a", before), files, group_of(tmp_path, base, "b", definition)))
+    found = compact_shards(
+        Compaction(shards_of(tmp_path / "a", before), files, group_of(tmp_path, base, "b", definition))
+    )
     assert 1 < len(found) <= 4
     assert sorted(path for report in found for path in report.files["path"].to_pylist()) == sorted(
         files["path"].to_pylist()
@@ -143,7 +145,7 @@ def test_a_damaged_shard_is_indexed_again(tmp_path: Path, base: list[str], harm:
             Path(local_path(cardinalities_path(shards[0][0]))).unlink()
     files = pa.concat_tables([report.files for report in before])
     wanted = group_of(tmp_path, base[:2], "b", definition)
-    found = carry(Carry(shards, files, wanted))
+    found = compact_shards(Compaction(shards, files, wanted))
     expected = index_group(replace(wanted, folders=(f"file:{tmp_path}/a",)))
     stored = sorted(map(repr, rows_of(f"file:{tmp_path}/b", found)))
     assert stored == sorted(map(repr, rows_of(f"file:{tmp_path}/a", expected)))

@@ -1,4 +1,4 @@
-"""Which blocks are sampled, and keys of a shard made from those of a few blocks; numpy's own sums are the oracle."""
+"""Tests of the choice of sampled blocks, and of a shard that is simulated from a few blocks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hive_bitmap.estimating import resample
 from hive_bitmap.estimating.resample import resampled
-from hive_bitmap.estimating.sampling import FEWEST_BLOCKS, choose
+from hive_bitmap.estimating.sampling import FEWEST_BLOCKS, choose_blocks
 
 SAMPLED, BLOCKS, FILES = 8, 80, 10
 
@@ -22,7 +22,7 @@ SAMPLED, BLOCKS, FILES = 8, 80, 10
 @settings(max_examples=200, deadline=None)
 def test_no_more_blocks_are_chosen_than_asked_for(blocks: list[tuple[int, int]], share: float) -> None:
     rows, size = (np.array([block[which] for block in blocks], np.int64) for which in (0, 1))
-    chosen = choose(rows, size, share)
+    chosen = choose_blocks(rows, size, share)
     assert len(chosen) == min(len(blocks), max(FEWEST_BLOCKS, int(len(blocks) * share)))
     assert chosen.tolist() == sorted(set(chosen.tolist()) & set(range(len(blocks))))
 
@@ -31,25 +31,25 @@ def test_no_more_blocks_are_chosen_than_asked_for(blocks: list[tuple[int, int]],
 def test_light_and_heavy_blocks_are_met_as_often_as_they_are(light: float) -> None:
     random = np.random.default_rng(1)
     size = np.where(random.permutation(80) < 80 * light, 300, 20_000) + random.integers(0, 50, 80)
-    chosen = choose(np.full(80, 1000), size, 0.05)
+    chosen = choose_blocks(np.full(80, 1000), size, 0.05)
     assert (size[chosen] < 1000).mean() == light
     assert size[chosen].sum() * 20 == pytest.approx(size.sum(), rel=0.01)
 
 
 def sample(held: np.ndarray) -> pa.Table:
-    """Rows of an index on SAMPLED blocks, one a file, sorted; held[k, b] says whether the block b holds the key k."""
+    """Return the sorted rows of an index on SAMPLED blocks, one in each file; held[k, b]: block b holds key k."""
     key, block = np.nonzero(held)
     return pa.table({"k": key, "_bucketname": [f"file:/t/{b}" for b in block], "_offset": np.full(len(key), 4)})
 
 
 def pairs(held: np.ndarray, blocks: int = BLOCKS) -> tuple[float, float, float]:
-    """Of a shard like the sample: blocks it is of, pairs of key and block, and pairs of key and file."""
-    worth, parts = resampled(sample(held), ["k"], SAMPLED, blocks, FILES)
+    """Simulate a shard; return its numbers of blocks, of pairs of key and block, and of pairs of key and file."""
+    simulated, parts = resampled(sample(held), ["k"], SAMPLED, blocks, FILES)
     files = [len(set(zip(t["k"].to_pylist(), t["_bucketname"].to_pylist(), strict=True))) * n for t, n in parts]
     for table, _ in parts:
         places = list(zip(*(table[name].to_pylist() for name in table.column_names), strict=True))
         assert places == sorted(set(places))
-    return worth, sum(table.num_rows * times for table, times in parts), sum(files)
+    return simulated, sum(table.num_rows * times for table, times in parts), sum(files)
 
 
 def test_keys_of_all_blocks_are_in_all_blocks() -> None:

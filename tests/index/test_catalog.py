@@ -1,4 +1,4 @@
-"""What others do to an index, its table and its base table: answers stay right, it is told, and it can be mended."""
+"""Tests of changes that others make to index and base tables: answers stay right, and the index can be repaired."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_edited_properties(spark: SparkSession, database: str, tmp_path: Path, e
 
 
 def test_an_encoding_that_is_not_that_of_the_shards(spark: SparkSession, database: str, tmp_path: Path) -> None:
-    """The columns of these two are the same, and so is the size of a bitmap of one row among these 144."""
+    """The two encodings have the same columns, and here the bitmap of one row among 144 has the same size in both."""
     keys = pa.table({"k": pa.array([*range(100, 199), 3, *range(200, 244)], pa.int32()), "id": pa.array(range(144))})
     (tmp_path / "t").mkdir()
     pq.write_table(keys, tmp_path / "t" / "0.parquet")
@@ -193,13 +193,13 @@ def test_a_dropped_index_table_leaves_an_orphan(spark: SparkSession, database: s
 
 
 def test_an_index_that_hive_made_hides_no_table(spark: SparkSession, database: str, tmp_path: Path) -> None:
-    """Spark fails whole calls for the tables of Hive 2's own indexes; those of ours have the same kind of name."""
+    """Spark cannot describe the tables of Hive's own indexes, whose names look like ours, and fails the whole call."""
     flat = flat_table(spark, tmp_path / "t")
     hive_bitmap.build(spark, flat, ["k"])
     jvm, session = spark._jvm, spark._jsparkSession
     assert jvm is not None
     client = session.sharedState().externalCatalog().unwrapped().client()
-    jvm.java.lang.System.setProperty("spark.testing", "true")  # only so does it take statements of Hive's
+    jvm.java.lang.System.setProperty("spark.testing", "true")  # without it runSqlHive refuses to run
     try:
         client.runSqlHive(f"CREATE INDEX own ON TABLE {database}.flat (k) AS 'COMPACT' WITH DEFERRED REBUILD")
         assert f"{database}__flat_own__" in [table.tableName for table in spark.sql("SHOW TABLES").collect()]

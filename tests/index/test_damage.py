@@ -1,4 +1,4 @@
-"""A flipped bit, a truncated or a swapped file: an index that is damaged never loses a row. Python is the oracle."""
+"""Tests that a damaged index (flipped bits, truncated or swapped files) never loses a row. Python is the oracle."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def encoding(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def generation(tmp_path: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Unit]]:
-    """A unit of two files for each of two indexes, whose shards have many row groups."""
+    """A generation of two indexes on two files, whose shards have many row groups; one lookup unit for each index."""
     monkeypatch.setattr(shard, "ROW_GROUP_ROWS", 7)
     rng = np.random.default_rng(1)
     keys = pa.array(rng.integers(0, 7, 300), pa.int32(), mask=rng.random(300) < 0.1)
@@ -67,14 +67,14 @@ def generation(tmp_path: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 def forget() -> None:
-    """What a process keeps of files that never change."""
+    """Empty the caches of files that normally never change."""
     lookup.forget()
     for kept in (checksums.of_generation, manifest.read):
         kept.cache_clear()
 
 
 def selected(unit: Unit) -> list[list[set[int] | None]]:
-    """For each predicate the selected rows of each block; None for all."""
+    """Return for each predicate the selected rows of each block; None means all rows."""
     (column,) = unit.parts
     found = [select(unit, parse(text, COLUMNS, "t"), {}) for text in PREDICATES[column]]
     return [
@@ -84,7 +84,7 @@ def selected(unit: Unit) -> list[list[set[int] | None]]:
 
 
 def matching(unit: Unit) -> list[list[set[int]]]:
-    """What `selected` gives for an index that is whole, told from the base files."""
+    """Return what `selected` must return for an undamaged index, computed from the base files."""
     tests = {
         "k = 3": lambda k: k == 3,
         "k > 4": lambda k: k is not None and k > 4,
@@ -118,7 +118,7 @@ def test_a_flipped_bit_of_a_shard_loses_no_row(generation: list[Unit], encoding:
 
 
 def flip(path: Path, right: Callable[[], bool]) -> None:
-    """Whatever bit of a file is flipped, what is `right` stays so."""
+    """Flip random bits of a file, one at a time; `right` must stay true."""
     whole = path.read_bytes()
     rng = np.random.default_rng(2)
     for at in [*rng.integers(0, len(whole), FLIPS).tolist(), *range(len(whole) - 40, len(whole))]:
@@ -148,7 +148,7 @@ def test_a_damaged_manifest_is_not_believed(generation: list[Unit], tmp_path: Pa
             found = manifest.read(folder)
         except CorruptIndex:
             continue
-        assert name == checksums.NAME  # a sum of a shard may have suffered: that is noticed at the shard
+        assert name == checksums.NAME  # the checksum of a shard may be damaged, which is noticed when the shard is read
         assert found.files == right.files and found.shards == right.shards
 
 

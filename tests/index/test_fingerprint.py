@@ -1,4 +1,4 @@
-"""What passes for the same file: equal times and sizes do not where the store tells more, and clocks may be set."""
+"""Tests of fingerprints: a replaced file of equal size and time is recognised, even if clocks are wrong."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def by_copy_and_back(path: Path) -> None:
 def test_a_replaced_file_is_never_the_same_though_size_and_time_are(
     tmp_path: Path, change: Callable[[Path], None], shift: int
 ) -> None:
-    """The clock may go wrong by an hour: the inode's time of change is not set by `utime`."""
+    """The clock may be wrong by an hour: `utime` does not set the inode's time of change."""
     path = tmp_path / "f"
     path.write_bytes(OLD)
     at = time.time_ns() + shift * 10**9
@@ -60,7 +60,7 @@ def test_an_untouched_file_is_the_same(tmp_path: Path) -> None:
 
 
 def test_a_store_without_tags_is_asked_for_the_tail(tmp_path: Path) -> None:
-    """Size and time let a file of another content pass; its last bytes do not."""
+    """A file with other content passes by size and time, but not by its last bytes."""
     path = tmp_path / "f"
     path.write_bytes(OLD)
     taken = replace(fingerprint.take(f"file:{path}"), etag="")

@@ -1,4 +1,4 @@
-"""Small tables that are quick to make, and what is asked of them after each thing that befalls an index."""
+"""Helpers for tests of an index's life: small tables, and checks to make after each change."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FILE_ROWS = 50
 
 
 def write(folder: Path, files: int = 2, first: int = 0) -> None:
-    """Files of k (0 to 8) and id, numbered from `first`."""
+    """Write files with the columns k (0 to 8) and id, numbered from `first`."""
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(first, first + files):
         ids = range(number * FILE_ROWS, (number + 1) * FILE_ROWS)
@@ -29,14 +29,14 @@ def write(folder: Path, files: int = 2, first: int = 0) -> None:
 
 
 def flat_table(spark: SparkSession, folder: Path) -> str:
-    """An unpartitioned table of two files."""
+    """Create an unpartitioned table of two files; return its name."""
     write(folder)
     spark.sql(f"CREATE EXTERNAL TABLE flat (k int, id bigint) STORED AS PARQUET LOCATION '{folder}'")
     return "flat"
 
 
 def parted_table(spark: SparkSession, folder: Path, partitions: int = 4) -> str:
-    """A table of the partitions p=1, p=2, .. with two files each."""
+    """Create a table with the partitions p=1, p=2, .. of two files each; return its name."""
     parts = range(1, partitions + 1)
     for p in parts:
         write(folder / f"p={p}")
@@ -48,7 +48,7 @@ def parted_table(spark: SparkSession, folder: Path, partitions: int = 4) -> str:
 
 
 def require_right(spark: SparkSession, table: str) -> None:
-    """Rows and counts are Spark's own, through the index where there is one."""
+    """Check that rows and counts through the index, if there is one, equal those of plain Spark."""
     catalog.forget()
     spark.catalog.refreshTable(table)
     expected = sorted(row.id for row in spark.table(table).where("k = 3").collect())
@@ -57,23 +57,23 @@ def require_right(spark: SparkSession, table: str) -> None:
 
 
 def status(spark: SparkSession, table: str) -> IndexStatus:
-    """The state of the only index."""
+    """Return the state of the only index."""
     [found] = hive_bitmap.show(spark, table)
     return found
 
 
 def live(spark: SparkSession, table: str) -> list[str]:
-    """The published generations of all indexes."""
+    """Return the published generations of all indexes, sorted."""
     _, indexes = catalog.table_and_indexes(spark, table)
     return sorted(folder for index in indexes for folder in catalog.states(spark, index).values())
 
 
 def generations(spark: SparkSession, database: str) -> list[str]:
-    """All generations in the folder in which index tables of the database are made."""
+    """Return all generations in the default folder for index tables of the database, sorted."""
     home = Path(local_path(catalog.home(spark, database)))
     return sorted(f"file:{path}" for path in home.rglob("generation-*") if generation.is_generation(str(path)))
 
 
 def index_table(spark: SparkSession, table: str) -> str:
-    """The table of the first index."""
+    """Return the quoted name of the index table of the first index."""
     return catalog.table_and_indexes(spark, table)[1][0].definition.sql_name

@@ -1,4 +1,4 @@
-"""Names and properties of an index: what counts at once, what with the next rebuild, and what is refused."""
+"""Tests of altering an index: what takes effect at once, what with the next rebuild, and what is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cleaning: what nothing needs goes, what anybody may need stays, and strangers' folders are never touched."""
+"""Tests of `clean`: it deletes unused generations, keeps what may be needed, and never touches foreign folders."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def dead() -> int:
 
 
 def mark(folder: str | Path, **who: object) -> None:
-    """Say who built a generation; what is not given is this process, and now."""
+    """Write the marker of a generation; by default it is built by this process, since now."""
     path = Path(local_path(str(folder)), generation.MARKER)
     said = json.loads(path.read_text()) if path.exists() else {"definition": to_properties(DEFINITION)}
     now = {"host": socket.gethostname(), "pid": os.getpid(), "started": time.time()}
@@ -45,7 +45,7 @@ def mark(folder: str | Path, **who: object) -> None:
 
 
 class TestUsage:
-    """The state of a generation, and for how long nobody can have needed it; pure but for the files."""
+    """Tests of the state of a generation, and of the seconds since it was retired."""
 
     HOUR = 3600.0
 
@@ -146,7 +146,7 @@ def test_folders_of_dropped_indexes_go_and_strangers_stay(
     of_flat, of_parted = live(spark, flat), live(spark, parted)
     mine = [home / "mine" / "generation-20200101T000000-00000000", home / "copy" / Path(of_flat[0]).name]
     mine[0].mkdir(parents=True)
-    shutil.copytree(local_path(of_flat[0]), mine[1])  # whose marker names another folder
+    shutil.copytree(local_path(of_flat[0]), mine[1])  # the marker in the copy names another folder
     spark.sql(f"DROP TABLE {index_table(spark, parted)}")
     spark.sql(f"DROP TABLE {database}__flat_k__")
     for folder in of_flat + of_parted:
@@ -165,7 +165,7 @@ def test_folders_of_dropped_indexes_go_and_strangers_stay(
 
 
 def test_what_a_table_points_at_stays(spark: SparkSession, database: str, tmp_path: Path, dead: int) -> None:
-    """Even where the properties of the index table are lost, or another table took its folder over."""
+    """Also if the properties of the index table are lost, or if another table uses the folder now."""
     flat = flat_table(spark, tmp_path / "t")
     hive_bitmap.build(spark, flat, ["k", "id"])
     for folder in live(spark, flat):
@@ -182,7 +182,7 @@ def test_what_a_table_points_at_stays(spark: SparkSession, database: str, tmp_pa
 
 
 def test_the_location_of_an_index_that_others_dropped(spark: SparkSession, database: str, tmp_path: Path) -> None:
-    """Nothing tells of it but who gave it; a LOCATION that is still some index's is none of it."""
+    """Only the user knows the LOCATION. One that an existing index uses is left alone."""
     flat = flat_table(spark, tmp_path / "t")
     hive_bitmap.build(spark, flat, ["k"], location=str(tmp_path / "k"))
     hive_bitmap.build(spark, flat, ["id"], location=str(tmp_path / "id"))
@@ -226,7 +226,7 @@ def test_a_generation_whose_deletion_is_killed_is_still_told_as_one_to_delete(tm
     assert child.returncode == -signal.SIGKILL and folder.exists()
     assert len([path for path in folder.rglob("*") if path.is_file()]) == 6 - files
     assert generation.definition_of(f"file:{folder}") is not None
-    if files < 5:  # else the last marker is left, of a build that this process might still be at
+    if files < 5:  # otherwise only the marker of the build is left, and this process might still be building
         assert generation.usage(f"file:{folder}").state is State.REPLACED
     generation.delete([f"file:{folder}"])
     assert not folder.exists()

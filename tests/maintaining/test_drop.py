@@ -1,4 +1,4 @@
-"""Dropping: all of an index, what it covers of some partitions, tables with their indexes; and nothing else."""
+"""Tests of dropping an index, some of its partitions, or a table with its indexes; nothing else may be deleted."""
 
 from __future__ import annotations
 

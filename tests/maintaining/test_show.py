@@ -1,4 +1,4 @@
-"""What `show` tells of each partition, against what was done to its files, and keys against Spark's own count."""
+"""Tests of `show`: the state of each partition after changes to its files, and the number of keys as Spark counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A shard that one flipped bit changed is told, sums or no sums; memory is bounded. What Arrow reads is the oracle."""
+"""Tests that a flipped bit in a shard is found, with checksums or without; Arrow is the oracle for what is read."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ import pytest
 
 from hive_bitmap.building.group_indexing import Group, ShardReport, index_group
 from hive_bitmap.columns import Column
-from hive_bitmap.formats.blocks import Blocks
 from hive_bitmap.index import shard
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.index.shard import cardinalities_path
 from hive_bitmap.verifying import audit
 from hive_bitmap.verifying.audit import ShardItem, audit_shard
-from hive_bitmap.verifying.known_file import KnownFile
+from hive_bitmap.verifying.known_file import KnownFile, recorded_blocks
 from hive_bitmap.verifying.stored_shard import StoredShard
 
 COLUMNS = (Column("k", "int"), Column("s", "string"))
@@ -28,7 +27,7 @@ FLIPS = 25
 
 @pytest.fixture(params=["gap", "plain", "ewah", "roaring", "compact"])
 def item(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ShardItem:
-    """A shard of a few row groups, of two files with five blocks each."""
+    """A shard with a few row groups, for two files with five blocks each."""
     monkeypatch.setattr(shard, "ROW_GROUP_ROWS", 60)
     rng = np.random.default_rng(1)
     keys = pa.array(rng.integers(0, 7, 300), pa.int32(), mask=rng.random(300) < 0.1)
@@ -53,7 +52,7 @@ def known(report: ShardReport) -> tuple[KnownFile, ...]:
     return tuple(
         KnownFile(
             Fingerprint(*(row[name] for name in ("path", "size", "mtime_ms", "etag", "tail_crc32"))),
-            Blocks(*(np.array(row[name], np.int64) for name in ("offsets", "lengths", "rows", "starts"))),
+            recorded_blocks(row),
             frozenset(row["indirect"]),
             True,
         )
@@ -71,7 +70,7 @@ def files_of(item: ShardItem) -> list[Path]:
 
 
 def content(path: Path) -> pa.Table | None:
-    """What Arrow reads of a file; None where it cannot."""
+    """Return what Arrow reads of a file; None if it cannot read it."""
     try:
         return pq.ParquetFile(path, page_checksum_verification=True, pre_buffer=False).read()
     except (OSError, pa.ArrowException):
@@ -79,7 +78,7 @@ def content(path: Path) -> pa.Table | None:
 
 
 def flips(path: Path, end: int) -> list[bytes]:
-    """The bytes of a file with one bit flipped, of those before `end`."""
+    """Return copies of a file's bytes, each with one bit flipped somewhere before `end`."""
     whole = path.read_bytes()
     rng = np.random.default_rng(2)
     at = [0, *rng.integers(0, end, FLIPS).tolist(), end - 1]
@@ -88,7 +87,7 @@ def flips(path: Path, end: int) -> list[bytes]:
 
 def test_what_was_written_is_right(item: ShardItem) -> None:
     found = audit_shard(item)
-    assert (found.files, found.blocks, found.rows, found.stale, found.problems.told) == (2, 10, 600, 0, [])
+    assert (found.files, found.blocks, found.rows, found.stale, found.problems.messages) == (2, 10, 600, 0, [])
 
 
 def test_any_flipped_bit_is_told_by_the_sums(item: ShardItem) -> None:
@@ -101,7 +100,7 @@ def test_any_flipped_bit_is_told_by_the_sums(item: ShardItem) -> None:
 
 
 def test_a_flipped_bit_that_changes_what_is_read_is_told_without_sums(item: ShardItem) -> None:
-    """Not those of a footer: only its sum keeps Arrow from reading one that is damaged."""
+    """Except in the footer: without a checksum, Arrow may read a damaged footer without an error."""
     unchecked = replace(item, stored=replace(item.stored, sums=None, cardinality_sums=None))
     for path in files_of(item):
         whole, right = path.read_bytes(), content(path)
@@ -116,6 +115,11 @@ def test_a_flipped_bit_that_changes_what_is_read_is_told_without_sums(item: Shar
         path.write_bytes(whole)
 
 
+def test_blocks_of_a_manifest_that_lacks_their_starts() -> None:
+    blocks = recorded_blocks({"offsets": [4, 9], "lengths": [5, 6], "rows": [1, 2], "starts": None})
+    assert (blocks.offset.tolist(), blocks.start.tolist(), blocks.rows.tolist()) == ([4, 9], [4, 9], [1, 2])
+
+
 def test_damaged_cardinalities_leave_the_bitmaps_compared(item: ShardItem) -> None:
     if item.stored.definition.type == "COMPACT":
         return
@@ -123,11 +127,11 @@ def test_damaged_cardinalities_leave_the_bitmaps_compared(item: ShardItem) -> No
     counts.unlink()
     found = audit_shard(item)
     assert (found.files, found.rows, found.problems.count) == (2, 600, 1)
-    assert found.problems.told[0].startswith(f"cardinalities file:{counts} cannot be read")
+    assert found.problems.messages[0].startswith(f"cardinalities file:{counts} cannot be read")
 
 
 def test_passes_over_the_shard_see_the_same(item: ShardItem, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pass a block, with a wrong row in each of the blocks: the key 0 is called 99 everywhere."""
+    """With one pass for each block; there is a wrong row in every block, as key 0 is replaced by 99."""
     path = files_of(item)[0]
     rows = pq.read_table(path)
     keys = [99 if key == 0 else key for key in rows["k"].to_pylist()]

@@ -1,4 +1,4 @@
-"""Comparing a block with its stored rows: every fault is counted. The oracle is a set of rows a stored row."""
+"""Tests of the comparison of a block with its stored rows: every fault is counted. Sets of rows are the oracle."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hive_bitmap.columns import Column
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.shard import CARDINALITY
 from hive_bitmap.verifying.compare import compare_block
-from hive_bitmap.verifying.problems import MOST_TOLD
+from hive_bitmap.verifying.problems import MOST_MESSAGES
 
 Stored = list[tuple[int, frozenset[int]]]  # key, rows of its bitmap
 
@@ -28,7 +28,7 @@ def definition(encoding: str) -> Definition:
 
 
 def stored_table(encoding: str, stored: Stored, rows: int) -> pa.Table:
-    """The rows of an index table with these bitmaps, none of which is empty."""
+    """Return rows of an index table with these bitmaps, none of which may be empty."""
     fields = ENCODINGS[encoding].FIELDS
     columns = [pa.chunked_array([], field.type) for field in fields]
     for _, held in stored:
@@ -41,7 +41,7 @@ def stored_table(encoding: str, stored: Stored, rows: int) -> pa.Table:
 
 
 def faults(keys: Sequence[int], stored: Stored) -> int:
-    """Missing, unasked-for and repeated rows, and rows of the block that are not in the bitmaps of their key alone."""
+    """Count missing, superfluous and repeated rows, and rows of the block that are not in their key's bitmap alone."""
     named = [key for key, _ in stored]
     where = [{key for key, held in stored if row in held} for row in range(len(keys))]
     rows = sum(found != {key} and not (key not in named and not found) for key, found in zip(keys, where, strict=True))
@@ -51,7 +51,7 @@ def faults(keys: Sequence[int], stored: Stored) -> int:
 
 @st.composite
 def blocks(draw: st.DrawFn) -> tuple[list[int], Stored]:
-    """Keys of a block (-1 is NULL), and what is stored: mostly right."""
+    """Draw the keys of a block (-1 is NULL), and stored rows that are mostly right."""
     keys = draw(st.lists(st.integers(-1, 6), min_size=1, max_size=80))
     right = [(key, frozenset(row for row, k in enumerate(keys) if k == key)) for key in sorted(set(keys))]
     stored = []
@@ -75,7 +75,7 @@ def test_every_fault_is_counted(encoding: str, block: tuple[list[int], Stored]) 
     base = pa.table({"k": pa.array([key if key >= 0 else None for key in keys], pa.int32())})
     found = compare_block(definition(encoding), base, stored_table(encoding, stored, len(keys)))
     assert found.count == faults(keys, stored)
-    assert len(found.told) == min(found.count, MOST_TOLD)
+    assert len(found.messages) == min(found.count, MOST_MESSAGES)
 
 
 @given(
@@ -88,7 +88,7 @@ def test_every_wrong_cardinality_is_counted(keys: list[int], change: list[int | 
     said = [None if more is None else keys.count(key) + more for (key, _), more in zip(stored, change, strict=False)]
     table = stored_table("gap", stored, len(keys)).append_column(CARDINALITY, pa.array(said, CARDINALITY.type))
     found = compare_block(definition("gap"), pa.table({"k": pa.array(keys, pa.int32())}), table)
-    assert sorted(found.told) == sorted(
+    assert sorted(found.messages) == sorted(
         f"key (k={key}) has cardinality {count}, but {len(held)} rows of the block hold it"
         for (key, held), count in zip(stored, said, strict=True)
         if count != len(held)
@@ -106,7 +106,7 @@ def test_each_fault_is_told_in_words() -> None:
     keys = pa.table({"k": pa.array([5, 5, 7, 7, 9, None], pa.int32())})
     stored: Stored = [(5, frozenset({0})), (7, frozenset({1, 2, 3})), (9, frozenset({4, 3})), (8, frozenset({5}))]
     found = compare_block(definition("gap"), keys, stored_table("gap", stored, 6))
-    assert sorted(found.told) == [
+    assert sorted(found.messages) == [
         "key (k=8) has a row, but the block does not hold it",
         "key (k=None) has no row, but 1 rows of the block hold it",
         "row 1 is in the bitmap of another key: (k=7)",
@@ -118,13 +118,13 @@ def test_each_fault_is_told_in_words() -> None:
 def test_a_row_that_no_bitmap_holds() -> None:
     keys = pa.table({"k": pa.array([5, 5], pa.int32())})
     found = compare_block(definition("gap"), keys, stored_table("gap", [(5, frozenset({0}))], 2))
-    assert found.told == ["row 1 is in no bitmap"]
+    assert found.messages == ["row 1 is in no bitmap"]
 
 
 def test_a_bitmap_that_does_not_fit_its_block() -> None:
     keys = pa.table({"k": pa.array([5, 5], pa.int32())})
     found = compare_block(definition("plain"), keys, stored_table("plain", [(5, frozenset({0, 1, 9}))], 10))
-    assert found.count == 1 and "ceil(rows / 8)" in found.told[0]
+    assert found.count == 1 and "ceil(rows / 8)" in found.messages[0]
 
 
 def test_composite_keys_zeros_and_nan() -> None:
