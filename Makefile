@@ -65,7 +65,7 @@ bench-functions: $(INSTALLED) ## measure the functions of ddl/functions.sql
 	@$(WITH_JAVA) $(BIN)/python -m bench.functions
 
 hive: $(INSTALLED) ## run the tests with real Hive servers; their reader's splits are printed as a table
-	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) -m hive tests/integration
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) -m hive tests
 
 compat: $(INSTALLED) ## install the wheel beside each PySpark from 4.0 on, and run all entry points; VERSIONS="4.0 lowest"
 	@$(WITH_JAVA) $(BIN)/python -m compat $(if $(PYTHON),--python $(PYTHON)) $(VERSIONS)
@@ -74,13 +74,13 @@ servers: $(INSTALLED) ## run the tests with real servers, and Spark in other pro
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) -m "servers or hive" tests
 
 soak: $(INSTALLED) ## run random queries, tables and edits for as long as you like: LONG=50 SEED=1000
-	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) -m "random and not stores" --long $(or $(LONG),10) --seed $(or $(SEED),0) tests/integration
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) -m "random and not stores" --long $(or $(LONG),10) --seed $(or $(SEED),0) tests
 
 jar: $(INSTALLED) ## compile the Java of hive_bitmap/catalyst into the jar of the package
 	@$(WITH_JAVA) $(BIN)/python scripts/jar.py
 
 test-docker: $(INSTALLED) ## run the same tests with the servers of docker/compose.yaml, which needs a Docker engine
-	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) -m hive --docker tests/integration
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) -m hive --docker tests
 
 stores: $(STORES) ## run the tests with real HDFS and S3 servers, S3=versitygw (needs Go) with a strict one; first some 800 MB of jars are fetched
 	@$(WITH_JAVA) $(BIN)/python -m pytest -m stores $(if $(S3),--s3 $(S3)) $(or $(T),--numprocesses auto --maxprocesses 2 tests/stores)

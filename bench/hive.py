@@ -20,8 +20,8 @@ from hive_bitmap.hive2.ddl import drop
 from hive_bitmap.hive2.export import export
 from hive_bitmap.hiveserver.connection import Server
 from hive_bitmap.hiveserver.hive2_index import register_index
-from tests.integration.servers import hive2
-from tests.integration.servers.hiveserver import HiveServer, JobFailed, Refused, run
+from tests.servers import hive2
+from tests.servers.hiveserver import HiveServer, JobFailed, Refused, run
 
 KEYS = 52
 ASKED = (0, 10, 20, 30, 40, 51)  # keys whose rows are counted through each index

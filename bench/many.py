@@ -27,7 +27,7 @@ from hive_bitmap.metastore import session_stores
 from hive_bitmap.parallel import each
 from hive_bitmap.session import session
 from hive_bitmap.stores import requests
-from tests.integration.servers import jars
+from tests.servers import jars
 from tests.stores.servers import hdfs as hdfs_server
 
 ROWS, KEYS = 20, 10  # of each file

@@ -29,7 +29,7 @@ from bench import tables
 from hive_bitmap import stores
 from hive_bitmap.metastore import session_stores
 from hive_bitmap.session import session
-from tests.integration.servers import jars
+from tests.servers import jars
 from tests.stores.servers import proxy as proxy_server
 from tests.stores.servers import s3 as s3_server
 from tests.stores.servers.proxy import Proxy

@@ -23,7 +23,7 @@ from zipfile import ZipFile
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from tests.integration.servers import jars
+from tests.servers import jars
 
 RELEASES = ("4.0", "4.1", "4.2", "4.3")
 LOWEST = "lowest"  # every package that the wheel declares in the oldest version that it declares

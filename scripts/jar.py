@@ -19,7 +19,7 @@ import pyspark
 CHECKOUT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(CHECKOUT))
 from hive_bitmap import java  # noqa: E402 - from this checkout
-from tests.integration.servers import jars  # noqa: E402 - as above
+from tests.servers import jars  # noqa: E402 - as above
 
 HOME = CHECKOUT / "hive_bitmap" / "catalyst"
 SOURCES, JAR = HOME / "java", HOME / "hive-bitmap.jar"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from xdist.remote import Producer
 
+pytest_plugins = ["tests.servers.fixtures"]
 # Tests are over before the better compiler pays: with the quick one alone a young Spark takes half the time of the CPU.
 # Alone it would get a code cache that a Spark fills within a minute, and then it compiles the same again and again.
 _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
@@ -61,15 +63,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadGro
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Workers begin with what takes longest, so that they end together."""
+    """Begin with what takes longest, so that workers end together: servers, then Spark; files of many tests first."""
     if hasattr(config, "workerinput"):
-        items.sort(key=_haste)
+        tests_of_file = Counter(item.path for item in items)
+        items.sort(key=lambda item: (_turn(item), -tests_of_file[item.path], item.path))
 
 
-def _haste(item: pytest.Item) -> int:
+def _turn(item: pytest.Item) -> int:
     if item.get_closest_marker("xdist_group"):
         return 0
-    return 1 if "integration" in item.path.parts else 2
+    return 1 if "spark" in getattr(item, "fixturenames", ()) else 2
 
 
 def pytest_report_header(config: pytest.Config) -> str:

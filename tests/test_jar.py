@@ -11,7 +11,7 @@ import pyspark
 import pytest
 
 from hive_bitmap.catalyst.enabling import EXTENSION, JAR
-from tests.integration.servers import jars
+from tests.servers import jars
 
 CHECKOUT = Path(__file__).parents[1]
 

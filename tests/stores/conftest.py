@@ -16,7 +16,7 @@ from hive_bitmap.metastore import session_stores
 from hive_bitmap.session import session
 from hive_bitmap.stores import block_cache, options
 from hive_bitmap.stores.options import Options
-from tests.integration.conftest import started
+from tests.servers.fixtures import started
 from tests.stores.servers import hdfs as hdfs_server
 from tests.stores.servers import proxy as proxy_server
 from tests.stores.servers import s3 as s3_server

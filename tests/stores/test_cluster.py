@@ -19,8 +19,8 @@ import pyspark
 import pytest
 
 import hive_bitmap
-from tests.integration.conftest import started
-from tests.integration.servers import metastore2, standalone
+from tests.servers import metastore2, standalone
+from tests.servers.fixtures import started
 from tests.stores.conftest import BUCKET, S3
 from tests.stores.servers import s3 as s3_server
 

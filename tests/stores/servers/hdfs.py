@@ -9,7 +9,7 @@ from pathlib import Path
 import pyspark
 
 from hive_bitmap import java
-from tests.integration.servers import jars, process
+from tests.servers import jars, process
 
 VERSION = next((Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")).stem.rpartition("-")[2]
 CLUSTER = f"org.apache.hadoop:hadoop-client-minicluster:{VERSION}"

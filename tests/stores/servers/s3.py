@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.integration.servers import jars, process
+from tests.servers import jars, process
 from tests.stores.servers.hdfs import VERSION
 
 MOTO, VERSITYGW = "moto", "versitygw"
