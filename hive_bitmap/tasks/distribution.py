@@ -16,7 +16,7 @@ from hive_bitmap.metastore import metastore
 from hive_bitmap.packages import for_tasks
 from hive_bitmap.stores import options, requests
 from hive_bitmap.stores.options import Options
-from hive_bitmap.tasks import sockets, task_requests
+from hive_bitmap.tasks import garbage, sockets, task_requests
 from hive_bitmap.versions import data_frame
 
 if TYPE_CHECKING:
@@ -96,7 +96,8 @@ def _run_in_task(
     counter: Any,
 ) -> Iterator[pa.RecordBatch]:
     options.use(lambda: store_options)
-    return body(batches) if counter is None else task_requests.counted(body(batches), counter)
+    yield from body(batches) if counter is None else task_requests.counted(body(batches), counter)
+    garbage.freeze_modules()
 
 
 def _results(batches: Iterable[pa.RecordBatch], run: Callable[[Any], Any]) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,27 @@
+"""Keep loaded modules out of the garbage collections that PySpark makes between tasks.
+
+A Python worker collects garbage after each task, before it takes the next one:
+https://github.com/apache/spark/blob/v4.0.0/python/pyspark/daemon.py (`gc.collect()` in `manager`). With the modules of
+hive_bitmap, Arrow and DuckDB it would visit some 100,000 objects each time, which takes longer than many of our tasks.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import sys
+from functools import cache
+
+
+def freeze_modules() -> None:
+    """Exempt all objects of this process from garbage collection, once for each set of loaded modules."""
+    _freeze(len(sys.modules))
+
+
+@cache
+def _freeze(modules: int) -> None:
+    gc.collect()
+    gc.freeze()
+
+
+atexit.register(gc.unfreeze)  # an interpreter that ends frees its modules; DuckDB reports those that it cannot free
