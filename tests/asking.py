@@ -126,12 +126,13 @@ def require_alike_now(spark: SparkSession, query: Query) -> None:
 def require_alike_always(
     spark: SparkSession, query: Query, args: Any = None, *, ordered: bool = False, **more: str
 ) -> Answer:
-    """The same by cost and by two of the forced strategies, in turn; of a function by all of them."""
-    forced = in_turn(FORCED, query, 2) if isinstance(query, str) else FORCED
-    return require_alike(spark, query, "", *forced, args=args, ordered=ordered, **more)
+    """Require it in two of these ways, in turn: by cost and by each forced strategy; of a function in all of them."""
+    ways = ("", *FORCED)
+    chosen = in_turn(ways, query, 2) if isinstance(query, str) else ways
+    return require_alike(spark, query, *chosen, args=args, ordered=ordered, **more)
 
 
 def in_turn(ways: Sequence[str], text: str, count: int = 1) -> Sequence[str]:
-    """So many of the ways of asking, always the same ones for a text; with --long all of them."""
+    """Return `count` of the ways of asking, always the same ones for a text; with --long all of them."""
     first = crc32(text.encode())
     return ways if every_way else [ways[(first + step) % len(ways)] for step in range(count)]

@@ -139,7 +139,7 @@ def explain(
 def relations_of(frame: DataFrame) -> tuple[Relation, ...]:
     """Plan a DataFrame and return what the indexes do for each of its scans. The session must be enabled."""
     session = frame.sparkSession
-    reports = [json.loads(text) for text in bridge(session).reports(frame._jdf)]
+    reports = json.loads(bridge(session).reports(frame._jdf))
     plans = answers(session).planning.plans
     return tuple(Relation(**fields, plan=plans.get(id)) for fields in reports for id in [fields.pop("plan", None)])
 

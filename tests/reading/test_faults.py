@@ -231,12 +231,16 @@ def test_killed_python_workers_fail_the_build_and_leave_nothing(
 
 
 def python_workers(spark: SparkSession) -> list[int]:
-    """The processes below Spark's Java that run its Python tasks."""
+    """The processes that run the Python tasks of this Spark, without the daemons that fork them.
+
+    After a daemon has died, Spark fails a task for each idle worker that it left behind (PythonWorkerFactory.stopWorker
+    writes to the daemon), even if that is a task of another test.
+    """
     told = subprocess.run(["ps", "-Ao", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
     processes = [line.split(None, 2) for line in told.splitlines()]
     java = int(spark._jvm.java.lang.ProcessHandle.current().pid())
     daemons = {pid for pid, parent, args in processes if int(parent) == java and "pyspark.daemon" in args}
-    return [int(pid) for pid, parent, _ in processes if parent in daemons or pid in daemons]
+    return [int(pid) for pid, parent, _ in processes if parent in daemons]
 
 
 def test_a_folder_that_vanishes_under_a_build_fails_it(spark: SparkSession, database: str, tmp_path: Path) -> None:

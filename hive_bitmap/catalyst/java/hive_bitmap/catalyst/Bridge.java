@@ -4,7 +4,6 @@ import hive_bitmap.catalyst.queries.IndexedColumns;
 import hive_bitmap.catalyst.queries.Planner;
 import hive_bitmap.catalyst.queries.Reports;
 import hive_bitmap.catalyst.statements.Statements;
-import java.util.List;
 import java.util.function.BiFunction;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
@@ -32,8 +31,8 @@ public final class Bridge {
         IndexedColumns.clear();
     }
 
-    /** Plans a DataFrame and returns the decision on each of its scans, each a JSON object. */
-    public List<String> reports(Dataset<?> frame) {
-        return Reports.of(frame);
+    /** Plans a DataFrame and returns the decisions on its scans, a JSON array: py4j takes a call for each item of a list. */
+    public String reports(Dataset<?> frame) {
+        return "[" + String.join(",", Reports.of(frame)) + "]";
     }
 }
