@@ -142,7 +142,7 @@ def _raced(spark: SparkSession, case: Case, turns: int) -> Race:
 
 def forget(spark: SparkSession) -> None:
     """Forget what the session and we remember of tables."""
-    catalog.forget()
+    catalog.clear_caches()
     for table in spark.catalog.listTables():
         spark.catalog.refreshTable(table.name)
 

@@ -247,12 +247,12 @@ def _turn(spark: SparkSession, proxy: Proxy, ask: Callable[[SparkSession], Any])
 def _forget(spark: SparkSession) -> None:
     """As in a process that has just begun: neither engine remembers anything of the table."""
     from hive_bitmap.index import lookup, manifest
-    from hive_bitmap.stores import block_cache, speed
+    from hive_bitmap.stores import memory_cache, speed
 
     spark.catalog.refreshTable("t")
-    lookup.forget()
+    lookup.clear_caches()
     manifest.read.cache_clear()
-    block_cache.forget()
+    memory_cache.forget()
     speed.forget()
 
 

@@ -6,7 +6,7 @@ Each encoding is a module that satisfies the `Encoding` protocol:
   the index table.
 * `decode_into` ORs m stored bitmaps, of any blocks, into a selection (`selection`). Several bitmaps may belong to the
   same block.
-* `hold` returns the bitmaps in the form in which they are cached in memory between queries (`cached_bitmaps`).
+* `to_cached` returns the bitmaps in the form in which they are cached in memory between queries (`cached_bitmaps`).
 * `cardinalities` counts the set bits of each bitmap without decoding it into a selection.
 * A bitmap that does not fit its block raises CorruptBitmap before any bit is written. Bitmaps are never truncated,
   padded or repaired.
@@ -52,7 +52,7 @@ class Encoding(Protocol):
         If CorruptBitmap is raised, `bits` is unchanged.
         """
 
-    def hold(self, columns: Sequence[pa.Array]) -> CachedBitmaps:
+    def to_cached(self, columns: Sequence[pa.Array]) -> CachedBitmaps:
         """Return the bitmaps in the form in which they are cached between queries, addressed by their number.
 
         Whether a bitmap fits its block is checked when it is used, not here.

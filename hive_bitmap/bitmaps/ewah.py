@@ -88,7 +88,7 @@ def decode_into(
     or_slices(bits, (start + 8 * stored.run)[some], data, begin, length)
 
 
-def hold(columns: Sequence[pa.Array]) -> CachedBitmaps:
+def to_cached(columns: Sequence[pa.Array]) -> CachedBitmaps:
     """Return the bitmaps in the form in which they are cached: their stored columns."""
     return StoredBitmaps(columns, decode_into)
 

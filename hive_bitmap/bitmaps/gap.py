@@ -89,7 +89,7 @@ def decode_into(
         bitmaps.or_into(bits, np.arange(some.stop - some.start), starts[some], rows[some])
 
 
-def hold(columns: Sequence[pa.Array]) -> CachedBitmaps:
+def to_cached(columns: Sequence[pa.Array]) -> CachedBitmaps:
     """Return the bitmaps in the form in which they are cached; raise CorruptBitmap if marks and gap lengths differ."""
     return _cached(_stored(columns))
 

@@ -44,16 +44,16 @@ def decode_into(
 
     Raises CorruptBitmap, before `bits` is changed, for a bitmap that does not fit its block.
     """
-    hold(columns).or_into(bits, np.arange(len(rows)), starts, rows)
+    to_cached(columns).or_into(bits, np.arange(len(rows)), starts, rows)
 
 
-def hold(columns: Sequence[pa.Array]) -> PlainBitmaps:
+def to_cached(columns: Sequence[pa.Array]) -> PlainBitmaps:
     """Return the bitmaps in the form in which they are cached; raise CorruptBitmap if one is NULL."""
     return PlainBitmaps(*binary_values(columns[0]))
 
 
 def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the number of set bits of each of m stored bitmaps; raise CorruptBitmap as `decode_into` does."""
-    bitmaps = hold(columns)
+    bitmaps = to_cached(columns)
     bitmaps.require_fit(np.arange(len(rows)), rows)
     return segment_sums(np.bitwise_count(bitmaps.data), bitmaps.offsets)

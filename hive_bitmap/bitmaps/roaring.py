@@ -88,7 +88,7 @@ def decode_into(
     or_slices(bits, base[dense] >> 3, found.data, found.at[dense], np.minimum(room, BITS_SIZE))
 
 
-def hold(columns: Sequence[pa.Array]) -> CachedBitmaps:
+def to_cached(columns: Sequence[pa.Array]) -> CachedBitmaps:
     """Return the bitmaps in the form in which they are cached: their stored columns."""
     return StoredBitmaps(columns, decode_into)
 

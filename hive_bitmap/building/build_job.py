@@ -15,7 +15,7 @@ from hive_bitmap.building.group_indexing import AHEAD_BYTES, Group, ShardReport,
 from hive_bitmap.building.progress import Done, watched
 from hive_bitmap.building.shard_compaction import Compaction, compact_shards
 from hive_bitmap.errors import BuildFailed
-from hive_bitmap.tasks.distribution import cause, cuts, distribute, in_stores, pickled, received
+from hive_bitmap.tasks.distribution import cause, cuts, distribute, pickled, received, with_store_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +42,7 @@ def run(spark: SparkSession, jobs: Sequence[Job], progress: Callable[[Done], Non
         return []
     files = sum(len(job.work.paths) for job in jobs if isinstance(job.work, Group))
     with watched(spark, files, progress) as counter:
-        tasks = in_stores(spark, _run_jobs, counter=counter)
+        tasks = with_store_settings(spark, _run_jobs, counter=counter)
         try:
             rows = distribute(spark, _balanced(spark, jobs)).mapInArrow(tasks, pickled("report")).collect()
         except Exception as e:  # no narrower class: without py4j (Spark Connect) its errors cannot be imported

@@ -79,7 +79,7 @@ def plan_rebuild(
     if not wanted:
         raise NotFound(f"table {base.full_name} has no index to rebuild")
     partitions = base_files.partitions(spark, base)
-    states = [catalog.states(spark, index) for index in wanted]
+    states = [catalog.published_generations(spark, index) for index in wanted]
     known = dict.fromkeys([one.values for one in partitions] + [values for state in states for values in state])
     chosen = set(base_files.matching(base, partition, list(known)))
     scopes = []
@@ -102,7 +102,7 @@ def _plan(
         replace(scope, partitions=tuple(position for position, number in enumerate(needed) if flags[number]))
         for scope, flags in zip(scopes, covers, strict=True)
     ]
-    crc = schema_crc(base.columns, metastore.time_zone(spark), serde.reading(base))
+    crc = schema_crc(base.columns, metastore.time_zone(spark), serde.read_properties(base))
     target = shard_bytes(spark, (file for source in sources for file in source.files))
     changes = _changes(base, numbered, sources, crc, target, compact)
     return BuildPlan(base, tuple(sources), tuple(numbered), tuple(changes))
@@ -132,7 +132,7 @@ def _changes(
 
 def _manifest(folder: str | None, definition: Definition) -> Manifest | None:
     """Return the manifest of a generation; None if it is damaged, missing, or not of this index."""
-    if folder is None or not generation.is_of(folder, definition):
+    if folder is None or not generation.belongs_to(folder, definition):
         return None
     try:
         return manifest.read(folder)

@@ -64,7 +64,7 @@ def jobs(spark: SparkSession, base: Table, changes: Sequence[Change], staging: s
     `staging` is the folder of `staging.staged`; empty for a format that tasks read themselves.
     """
     zone = metastore.time_zone(spark)
-    crc = schema_crc(base.columns, zone, serde.reading(base))
+    crc = schema_crc(base.columns, zone, serde.read_properties(base))
     template = Group(0, (), 0, format_of(base), base.columns, crc, zone, (), (), staging)
     shared = _shared(changes)
     target = shard_bytes(spark, (file for files, _ in shared for file in files))

@@ -149,7 +149,7 @@ def _index_blocks(group: Group, found: Fingerprint) -> IndexedFile:
     try:
         handle = format.open_file(found.path)
         blocks = format.blocks(handle)
-        indirect = format.indirect_columns(handle, key_columns(group.schema, group.schema, group.time_zone))
+        indirect = format.spark_only_columns(handle, key_columns(group.schema, group.schema, group.time_zone))
     except Undecodable as e:
         return _unindexed(group, found, str(e))
     rows = tuple(_rows_or_reason(group, definition, found.path, handle, blocks) for definition in group.definitions)

@@ -60,7 +60,7 @@ def drop(spark: SparkSession, base: Table | None, index: Index) -> None:
     Generations of a running build are not deleted: the build deletes them when it fails, or publishes them in a new
     index table. Raise StoreError if files could not be deleted.
     """
-    catalog.forget()
+    catalog.clear_caches()
     definition, depth = index.definition, len(index.table.partition_columns)
     live = _referenced(spark, definition)
     spark.sql(f"{metastore.OURS} DROP TABLE IF EXISTS {definition.sql_name}")
@@ -97,11 +97,11 @@ def create_statement(base: Table, definition: Definition, location: str) -> str:
 
 
 def _publish(spark: SparkSession, base: Table, switch: Switch) -> None:
-    catalog.forget()
+    catalog.clear_caches()
     table = _index_table(spark, base, switch)
     if not switch.folders and not switch.dropped:
         return
-    before = catalog.states(spark, Index(switch.definition, table))
+    before = catalog.published_generations(spark, Index(switch.definition, table))
     after = set(before.values())
     if switch.dropped or any(before.get(values) != folder for values, folder in switch.folders.items()):
         alter_table.switch(spark, table, before, switch.folders, switch.dropped)
@@ -168,7 +168,7 @@ def _replace_table(spark: SparkSession, base: Table, table: Table, switch: Switc
     spark.sql(create_statement(base, new, switch.folders.get((), definition.root)))
     [created] = metastore.describe_many(spark, definition.database, [new.index_table])
     alter_table.switch(spark, created, {(): created.location}, switch.folders, ())
-    before = catalog.states(spark, Index(definition, table))
+    before = catalog.published_generations(spark, Index(definition, table))
     spark.sql(f"{metastore.OURS} DROP TABLE IF EXISTS {definition.sql_name}")
     alter_table.rename(spark, created, definition.index_table)
     each(generation.retire, before.values())
@@ -198,7 +198,8 @@ def _referenced(spark: SparkSession, definition: Definition) -> set[str]:
     if all(table.name != definition.index_table for table in found):
         others = catalog.indexes_of_database(spark, definition.database)
         found += [index.table for index in others if index.definition.root == definition.root]
-    return {folder for table in found for folder in catalog.states(spark, Index(definition, table)).values()}
+    published = [catalog.published_generations(spark, Index(definition, table)) for table in found]
+    return {folder for by_partition in published for folder in by_partition.values()}
 
 
 def _next_table(definition: Definition) -> str:

@@ -32,7 +32,7 @@ from hive_bitmap.metastore.session_settings import settings
 from hive_bitmap.metastore.table_info import Table, Values, literal, quote
 from hive_bitmap.parallel import each
 from hive_bitmap.stores import FileStatus
-from hive_bitmap.tasks.distribution import cause, in_stores
+from hive_bitmap.tasks.distribution import cause, with_store_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -102,7 +102,7 @@ def _stage(spark: SparkSession, base: Table, wanted: Sequence[Source], columns: 
     files = [file.path for source in wanted for file in source.files]
     prints = {found.path: found for found in each(_fingerprint, files) if found is not None}
     try:
-        write = in_stores(spark, _write, folder=folder)
+        write = with_store_settings(spark, _write, folder=folder)
         rows = _values(spark, base, wanted, columns).mapInArrow(write, PARTS).collect()
     except Exception as e:  # no narrower class: without py4j (Spark Connect) its errors cannot be imported
         raise BuildFailed(f"Spark cannot read table {base.full_name}: {cause(e)}") from e

@@ -79,7 +79,7 @@ def enable(spark: SparkSession) -> None:
     context = spark.sparkContext
     ensure_callback_server_started(context._gateway)
     bridge(spark).enable(spark._jsparkSession, _answers(context))
-    catalog.when_forgotten(_forget_indexed_columns)
+    catalog.on_change(_forget_indexed_columns)
     spark.conf.unset("hive_bitmap.enabled")
 
 

@@ -12,9 +12,9 @@ from uuid import uuid4
 
 from cachetools import LRUCache
 
-from hive_bitmap.catalyst.counting import Answer
-from hive_bitmap.catalyst.deciding import Caches, Decision
-from hive_bitmap.catalyst.handing import batches
+from hive_bitmap.catalyst.arrow_batches import batches
+from hive_bitmap.catalyst.decisions import Caches, Decision
+from hive_bitmap.catalyst.index_answers import Answer
 from hive_bitmap.catalyst.listing import ScanListing, parse
 from hive_bitmap.catalyst.reporting import report
 from hive_bitmap.catalyst.scans import ListingSummary, Scan
@@ -24,7 +24,7 @@ from hive_bitmap.index import catalog
 from hive_bitmap.metastore import jvm_reader, metastore
 from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.planning import settings
-from hive_bitmap.planning.spark_fallback import left_to_spark
+from hive_bitmap.planning.spark_fallback import fallback_reason
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,7 +35,7 @@ TABLES_KEPT, LISTINGS_KEPT, SETTINGS_KEPT, ANSWERS_KEPT, PLANS_KEPT = 1024, 256,
 
 
 class Planning:
-    """Answers the questions of all sessions of one JVM.
+    """MatchingKeys the questions of all sessions of one JVM.
 
     Tables, listings and settings are cached under keys that change when they do, which the JVM sends with each
     question. Plans and answers are kept under ids: `explain` looks up the plans, the JVM asks for the answers when it
@@ -66,7 +66,7 @@ class Planning:
             try:
                 self._decide(spark, question, scan, conf)
             except StoreError as e:
-                question.leave(number, report(scan, "left alone", "store", left_to_spark(e)))
+                question.leave(number, report(scan, "left alone", "store", fallback_reason(e)))
             except HiveBitmapError as e:
                 if strict:
                     raise
@@ -74,7 +74,7 @@ class Planning:
 
     def _decide(self, spark: SparkSession, question: Any, scan: Scan, conf: Mapping[str, str]) -> None:
         base = self._base(spark, question, scan)
-        indexes = catalog.indexes_on(spark, base, catalog.INDEXES_REMEMBERED)
+        indexes = catalog.indexes_on(spark, base, catalog.INDEX_CACHE_SECONDS)
         if not scan.indexed_known:
             columns = {name for index in indexes for name in index.definition.column_names}
             question.setIndexedColumns(scan.number, "".join(f"{name}\n" for name in columns))

@@ -89,7 +89,7 @@ def why_too_small(scan: Scan, base: Table, settings: Settings, listed: ListingSu
     """Say why reading a scan takes less time than looking at its indexes; None if it takes more or is not known."""
     if settings.strategy is not None or not scan.native or listed is None:
         return None
-    wanted, store = int(_bytes_of_columns(scan, base, listed)), stores.likely_speed_of(base.location)
+    wanted, store = int(_bytes_of_columns(scan, base, listed)), stores.estimated_speed_of(base.location)
     if not too_small(format_of(base), wanted, scan.cores, native=True, files=listed.files, store=store):
         return None
     return f"the {wanted:,} bytes of its columns are read in less time than planning takes"
@@ -115,6 +115,6 @@ def worthwhile_runtime_filters(
     indexed = {name.lower() for index in indexes if not index.why_not for name in index.definition.column_names}
     usable = [number for number, column in enumerate(scan.runtime_filters) if column.lower() in indexed]
     size, files = (0.0, 0) if listed is None else (_bytes_of_columns(scan, base, listed), listed.files)
-    store = stores.likely_speed_of(base.location)
+    store = stores.estimated_speed_of(base.location)
     pays = scan_seconds(format_of(base), size, scan.cores, files, store) >= RUNTIME_FILTER_SECONDS
     return usable if pays or settings.strategy is not None else []

@@ -127,7 +127,7 @@ def address_of(
 
 def show(endpoint: Endpoint, table: str, index: str | None, format_: str) -> None:
     """Run `show`, without sizes and times, which only the files have."""
-    from hive_bitmap.hiveserver.showing import show as run
+    from hive_bitmap.hiveserver.index_coverage import show as run
 
     with endpoint.server() as server:
         found = run(server, table)
@@ -154,7 +154,7 @@ def show(endpoint: Endpoint, table: str, index: str | None, format_: str) -> Non
 
 def count(endpoint: Endpoint, table: str, where: str | None, format_: str) -> None:
     """Run `query --count`."""
-    from hive_bitmap.hiveserver.asking import count as run
+    from hive_bitmap.hiveserver.server_queries import count as run
 
     with endpoint.server() as server:
         print_count(format_, run(server, table, where))
@@ -162,7 +162,7 @@ def count(endpoint: Endpoint, table: str, where: str | None, format_: str) -> No
 
 def offsets(endpoint: Endpoint, table: str, where: str, out: str, utf8: bool, min_split: int | None) -> Plan:
     """Run `offsets` with an output file."""
-    from hive_bitmap.hiveserver.asking import write_offsets
+    from hive_bitmap.hiveserver.server_queries import write_offsets
 
     with endpoint.server() as server:
         return write_offsets(server, table, where, out, utf8=utf8, min_split=min_split)
@@ -170,7 +170,7 @@ def offsets(endpoint: Endpoint, table: str, where: str, out: str, utf8: bool, mi
 
 def ask(endpoint: Endpoint, table: str, where: str) -> Plan:
     """Run `offsets` without an output file; the caller prints the blocks of the plan."""
-    from hive_bitmap.hiveserver.asking import ask as run
+    from hive_bitmap.hiveserver.server_queries import ask as run
 
     with endpoint.server() as server:
         return run(server, table, where)

@@ -28,13 +28,13 @@ from hive_bitmap.planning.count_budget import index_bytes
 from hive_bitmap.planning.planner import needs_file
 from hive_bitmap.planning.prepare import DRIVER_INDEX_BYTES, Prepared, Reading, prepare
 from hive_bitmap.planning.request import Request, analysed
-from hive_bitmap.planning.spark_fallback import left_to_spark
+from hive_bitmap.planning.spark_fallback import fallback_reason
 from hive_bitmap.reading.read_task import ReadTask
-from hive_bitmap.reading.scan import direct_rows, narrowed, task
+from hive_bitmap.reading.scan import filtered, task, task_rows
 from hive_bitmap.selecting.candidates import Lookup, restrict
-from hive_bitmap.selecting.key_matches import Answers
+from hive_bitmap.selecting.key_matches import MatchingKeys
 from hive_bitmap.selecting.lookup_units import Flags
-from hive_bitmap.tasks.distribution import in_tasks, store_failed
+from hive_bitmap.tasks.distribution import in_tasks, store_error_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -131,9 +131,9 @@ def _unless_store_fails(compute: Callable[[], T | None]) -> T | None:
     try:
         return compute()
     except Exception as e:  # may be py4j's, for a task in which a store failed
-        if (failed := store_failed(e)) is None:
+        if (failed := store_error_of(e)) is None:
             raise
-        left_to_spark(failed)
+        fallback_reason(failed)
         return None
 
 
@@ -143,9 +143,9 @@ def _counts_by_key(spark: SparkSession, request: Request, prepared: Prepared) ->
     if reading is None or found is None:
         return None
     tables, tasks = list(found.tables), found.rest
-    rest = direct_rows(spark, request, reading, tasks)
+    rest = task_rows(spark, request, reading, tasks)
     if rest is not None:
-        matching = narrowed(rest, request, reading, rest.columns)
+        matching = filtered(rest, request, reading, rest.columns)
         if matching is None:
             return None
         schema = tables[0].schema
@@ -252,7 +252,7 @@ def _complete(keys: pa.Table, reading: Reading, lookup: Lookup, schema: pa.Schem
 
 
 def _tally_all(
-    spark: SparkSession, lookups: Sequence[Lookup], answers: Answers, keys: Sequence[str]
+    spark: SparkSession, lookups: Sequence[Lookup], answers: MatchingKeys, keys: Sequence[str]
 ) -> list[pa.Table | _NotCounted]:
     """Count the keys of each lookup: in the driver if little of the index has to be read, otherwise in tasks."""
     if not lookups or index_bytes(lookups, keys) <= DRIVER_INDEX_BYTES:
@@ -260,7 +260,7 @@ def _tally_all(
     return in_tasks(spark, lookups, partial(_tally, answers=answers, keys=keys))
 
 
-def _tally(lookup: Lookup, answers: Answers, keys: Sequence[str]) -> pa.Table | _NotCounted:
+def _tally(lookup: Lookup, answers: MatchingKeys, keys: Sequence[str]) -> pa.Table | _NotCounted:
     unit = lookup.unit
     rows = np.bincount(unit.file, unit.rows, len(unit.paths))
     piece = np.cumsum(rows) // PIECE_ROWS

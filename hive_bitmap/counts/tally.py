@@ -24,8 +24,8 @@ from hive_bitmap.bitmaps import selection
 from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.index import lookup
 from hive_bitmap.predicates.nodes import TRUE, And, Constant, Or, Predicate, columns_of
-from hive_bitmap.selecting.key_matches import Answers, key_matches, may_hold
-from hive_bitmap.selecting.lookup_units import BlockNumbers, Flags, Longs, Unit
+from hive_bitmap.selecting.key_matches import MatchingKeys, key_matches, may_hold
+from hive_bitmap.selecting.lookup_units import BlockNumbers, Flags, Longs, LookupUnit
 from hive_bitmap.selecting.select import Selection, select
 
 COUNT = "count"  # the last column of a tally; the columns of the keys have lower-case names
@@ -57,7 +57,7 @@ class _Part:
     bits: Bits
 
 
-def tally(unit: Unit, predicate: Predicate, answers: Answers, keys: Sequence[str]) -> pa.Table | None:
+def tally(unit: LookupUnit, predicate: Predicate, answers: MatchingKeys, keys: Sequence[str]) -> pa.Table | None:
     """Count the rows of the unit for which the predicate is TRUE, by key; only keys that occur are in the result.
 
     The columns of the result are `keys` (lower-case names), in the Arrow types of the index, and COUNT (int64). The
@@ -70,7 +70,7 @@ def tally(unit: Unit, predicate: Predicate, answers: Answers, keys: Sequence[str
     if len({unit.parts[column].index for column in columns}) == 1:
         sums = partial(_sums, unit, predicate, answers, nothing.schema)
         shards = unit.parts[keys[0]].shards
-        return lookup.remembered((shards, unit.paths, tuple(nothing.schema)), sums) if predicate == TRUE else sums()
+        return lookup.cached((shards, unit.paths, tuple(nothing.schema)), sums) if predicate == TRUE else sums()
     groups = _by_index(unit, keys)
     if len(groups) == 2:
         groups.sort(key=lambda group: not _has_few_keys(unit, group))
@@ -84,7 +84,7 @@ def tally(unit: Unit, predicate: Predicate, answers: Answers, keys: Sequence[str
     return added([nothing, *_by_overlap(selected, parts, groups[-1])])
 
 
-def is_countable(unit: Unit, keys: Sequence[str]) -> bool:
+def is_countable(unit: LookupUnit, keys: Sequence[str]) -> bool:
     """Return whether `tally` can count these keys: one index has them, or two of which one has few keys."""
     if any(key not in unit.parts for key in keys):
         return True  # the files of the unit are read then, so nothing of it is counted here
@@ -92,7 +92,7 @@ def is_countable(unit: Unit, keys: Sequence[str]) -> bool:
     return len(groups) < 2 or (len(groups) == 2 and any(_has_few_keys(unit, group) for group in groups))
 
 
-def _by_index(unit: Unit, keys: Sequence[str]) -> list[list[str]]:
+def _by_index(unit: LookupUnit, keys: Sequence[str]) -> list[list[str]]:
     """Group the keys by the index that has them."""
     groups: dict[str, list[str]] = {}
     for key in keys:
@@ -120,7 +120,7 @@ def added(tables: Sequence[pa.Table]) -> pa.Table:
     return pa.Table.from_arrays(viewed, schema=schema)
 
 
-def _sums(unit: Unit, predicate: Predicate, answers: Answers, schema: pa.Schema) -> pa.Table:
+def _sums(unit: LookupUnit, predicate: Predicate, answers: MatchingKeys, schema: pa.Schema) -> pa.Table:
     """Count by cardinalities alone; the result has this schema."""
     tables, in_blocks = [schema.empty_table()], np.zeros(len(unit.rows), np.int64)
     for rows in _rows(unit, schema.names[:-1], predicate, answers):
@@ -159,7 +159,7 @@ def _by_overlap(selected: Selection, parts: Sequence[_Part], keys: Sequence[str]
         raise CorruptIndex(_INCONSISTENT)
 
 
-def _has_few_keys(unit: Unit, keys: Sequence[str]) -> bool:
+def _has_few_keys(unit: LookupUnit, keys: Sequence[str]) -> bool:
     """Return whether the index of these columns has no more than MOST_PARTS distinct keys of them."""
     found: set[tuple[Any, ...]] = set()
     for rows in _rows(unit, keys, TRUE, {}):
@@ -195,7 +195,7 @@ def _values_of(rows: _Rows) -> Iterator[tuple[Any, ...]]:
     return zip(*(column.to_pylist() for column in rows.keys.columns), strict=True)
 
 
-def _rows(unit: Unit, keys: Sequence[str], predicate: Predicate, answers: Answers) -> Iterator[_Rows]:
+def _rows(unit: LookupUnit, keys: Sequence[str], predicate: Predicate, answers: MatchingKeys) -> Iterator[_Rows]:
     """Yield the rows of the index that has these keys and all columns of the predicate, a row group at a time."""
     part = unit.parts[keys[0]]
     blocks = BlockNumbers(unit, unit.known(part))
@@ -203,7 +203,7 @@ def _rows(unit: Unit, keys: Sequence[str], predicate: Predicate, answers: Answer
     names = list(dict.fromkeys((*tested, *keys)))
     fields = [unit.parts[name].key for name in names]
     for shard in part.shards:
-        for values, entries in lookup.keyed(
+        for values, entries in lookup.all_entries(
             *shard, fields, lambda stats: len(tested) != 1 or may_hold(predicate, stats)
         ):
             columns = dict(zip(names, values, strict=True))
@@ -231,7 +231,7 @@ def _values(column: pa.DictionaryArray, rows: Longs) -> pa.Array:
     return column.dictionary.take(column.indices.take(pa.array(rows)))
 
 
-def _true(node: Predicate, columns: Mapping[str, pa.DictionaryArray], answers: Answers) -> Flags:
+def _true(node: Predicate, columns: Mapping[str, pa.DictionaryArray], answers: MatchingKeys) -> Flags:
     """Return for each row of an index with these columns whether the predicate is TRUE."""
     match node:
         case Constant(value):

@@ -89,7 +89,7 @@ class Plan:
     bytes_selected: int | None = None
     index_bytes: int = 0
     costs: Mapping[str, float] = field(default_factory=dict)
-    deleted: int = 0
+    deleted: int | None = None
     code: str = ""
     candidates: LookupResults | None = field(default=None, repr=False, compare=False)
 

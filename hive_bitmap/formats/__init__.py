@@ -61,7 +61,7 @@ class Format(Protocol):
         the values are certainly the same that Spark reads.
         """
 
-    def indirect_columns(self, handle: Any, schema: Sequence[KeyColumn]) -> dict[str, str]:
+    def spark_only_columns(self, handle: Any, schema: Sequence[KeyColumn]) -> dict[str, str]:
         """Return the columns of the table that `read_rows` must not read from this file, each with the reason."""
 
     def read_rows(

@@ -48,7 +48,7 @@ class EngineFormat:
         """Raise Undecodable, always."""
         raise Undecodable(self._reason)
 
-    def indirect_columns(self, handle: EngineHandle, schema: Sequence[KeyColumn]) -> dict[str, str]:
+    def spark_only_columns(self, handle: EngineHandle, schema: Sequence[KeyColumn]) -> dict[str, str]:
         """Return all columns."""
         return {column.name: self._reason for column in schema}
 

@@ -21,7 +21,7 @@ from hive_bitmap.formats.orc_file import OrcHandle, find, footer, open_file, roo
 from hive_bitmap.formats.orc_rows import RowReader
 from hive_bitmap.formats.orc_types import Conversion
 
-__all__ = ["OrcHandle", "blocks", "column_bytes", "indirect_columns", "key_columns", "open_file", "read_rows"]
+__all__ = ["OrcHandle", "blocks", "column_bytes", "key_columns", "open_file", "read_rows", "spark_only_columns"]
 
 _FIXED_ZONES = ("UTC", "GMT", "Etc/UTC", "Z")
 # The timestamps that pyarrow reads correctly: after the second before 1970, whose sign is lost, and before 64-bit
@@ -61,7 +61,7 @@ def key_columns(handle: OrcHandle, block: int, columns: Sequence[KeyColumn]) -> 
     return pa.Table.from_arrays(keys, names=[column.name for column in columns])
 
 
-def indirect_columns(handle: OrcHandle, schema: Sequence[KeyColumn]) -> dict[str, str]:
+def spark_only_columns(handle: OrcHandle, schema: Sequence[KeyColumn]) -> dict[str, str]:
     """Return the columns that only Spark may read from this file, each with the reason, by the footer alone."""
     if handle.positional and len(handle.columns) > len(schema):
         return {column.name: "the file has more columns than the table, and no names" for column in schema}
@@ -74,7 +74,7 @@ def read_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the selected rows in file order, with the Arrow types of `key_values.arrow_type`.
 
-    `columns` must be columns that `indirect_columns` does not return. `selection` has pairs of the number of a block,
+    `columns` must be columns that `spark_only_columns` does not return. `selection` has pairs of the number of a block,
     ascending, and the numbers of its selected rows, 0-based inside the block and ascending, or None for all rows.
     Raises FileNotFoundError or Undecodable when the first or a later batch is requested.
     """

@@ -21,7 +21,7 @@ from hive_bitmap.formats.parquet_file import ParquetHandle, find, open_file
 from hive_bitmap.formats.parquet_rows import read_rows
 from hive_bitmap.formats.parquet_types import Conversion
 
-__all__ = ["ParquetHandle", "blocks", "column_bytes", "indirect_columns", "key_columns", "open_file", "read_rows"]
+__all__ = ["ParquetHandle", "blocks", "column_bytes", "key_columns", "open_file", "read_rows", "spark_only_columns"]
 
 
 def blocks(handle: ParquetHandle) -> Blocks:
@@ -66,7 +66,7 @@ def key_columns(handle: ParquetHandle, block: int, columns: Sequence[KeyColumn])
     return pa.Table.from_arrays(keys, names=[column.name for column in columns])
 
 
-def indirect_columns(handle: ParquetHandle, schema: Sequence[KeyColumn]) -> dict[str, str]:
+def spark_only_columns(handle: ParquetHandle, schema: Sequence[KeyColumn]) -> dict[str, str]:
     """Return the columns that only Spark may read from this file, each with the reason, by the footer alone."""
     reasons = ((column.name, _reason(handle, column)) for column in schema)
     return {name: reason for name, reason in reasons if reason}

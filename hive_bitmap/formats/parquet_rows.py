@@ -59,7 +59,7 @@ class _Output:
 def read_rows(path: str, columns: Sequence[KeyColumn], selection: Sequence[Wanted]) -> Iterator[pa.RecordBatch]:
     """Yield the selected rows in file order, with the Arrow types of `key_values.arrow_type`.
 
-    `columns` must be columns that `indirect_columns` does not return. `selection` has pairs of the number of a block,
+    `columns` must be columns that `spark_only_columns` does not return. `selection` has pairs of the number of a block,
     ascending, and the numbers of its selected rows, 0-based inside the block and ascending, or None for all rows.
     Raises FileNotFoundError, Undecodable or FileChanged when the first or a later batch is requested.
     """

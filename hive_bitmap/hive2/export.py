@@ -67,7 +67,7 @@ def export(spark: SparkSession, table: str, index: str, root: str, name: str | N
     definition, called = found.definition, check_name(name or f"hive_{found.definition.name}")
     home = hadoop_path(root if ":" in root.partition("/")[0] else "file:" + stores.absolute(root))
     home = f"{home}/{generation.new_name()}"
-    states, columns = catalog.states(spark, found), [column.name for column in base.partition_columns]
+    states, columns = catalog.published_generations(spark, found), [column.name for column in base.partition_columns]
     partitions, copies = [], []
     for number, source in enumerate(sources(spark, base)):
         values = tuple(NULL_PARTITION if value is None else value for value in source.values)
@@ -114,10 +114,10 @@ def _complete_manifest(
     if not source.files:
         return None
     rebuild = f"hive-bitmap rebuild {base.full_name} {definition.name}"
-    if folder is None or not generation.is_of(folder, definition):
+    if folder is None or not generation.belongs_to(folder, definition):
         raise Unsupported(f"index {definition.name} does not cover {source.folder}: {rebuild}")
     published = manifest.read(folder)
-    crc = schema_crc(base.columns, metastore.time_zone(spark), serde.reading(base))
+    crc = schema_crc(base.columns, metastore.time_zone(spark), serde.read_properties(base))
     for file in source.files:
         row = published.row_of.get(file.path)
         if row is None or not published.fingerprints[row].matches(file) or published.schema_crcs[row] != crc:

@@ -4,4 +4,4 @@ The server sends index rows, manifests and listings of base files, and bitmaps a
 `register`, `hive2_index` and scripts change anything on the server.
 """
 
-__all__ = ["asking", "connection", "hive2_index", "register", "showing"]
+__all__ = ["connection", "hive2_index", "index_coverage", "register", "server_queries"]

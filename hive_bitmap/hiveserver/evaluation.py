@@ -31,7 +31,7 @@ from hive_bitmap.predicates.nodes import (
 )
 from hive_bitmap.selecting.candidates import Lookup
 from hive_bitmap.selecting.key_matches import key_matches
-from hive_bitmap.selecting.lookup_units import BlockNumbers, Unit
+from hive_bitmap.selecting.lookup_units import BlockNumbers, LookupUnit
 from hive_bitmap.selecting.select import LookupResult, exact_files
 
 Bits = npt.NDArray[np.uint8]
@@ -73,7 +73,7 @@ def evaluation(
 @dataclass(frozen=True)
 class _ServerEvaluation:
     server: Server
-    unit: Unit
+    unit: LookupUnit
     chosen: Mapping[str, Definition]
     within: str
 
@@ -130,14 +130,14 @@ class _ServerEvaluation:
         encoding.decode_into(bits, stored, self.layout.starts[found], self.layout.rows[found])
 
 
-def _concatenated(units: Sequence[Unit]) -> Unit:
+def _concatenated(units: Sequence[LookupUnit]) -> LookupUnit:
     """Return one unit of the files and blocks of all units, in their order."""
     first = np.cumsum([0, *(len(unit.paths) for unit in units)])
     parts = {column: part for unit in units for column, part in unit.parts.items()}
     for column, part in parts.items():
         files = [unit.parts[column].files + at for unit, at in zip(units, first, strict=False) if column in unit.parts]
         parts[column] = replace(part, files=np.concatenate(files))
-    return Unit(
+    return LookupUnit(
         tuple(path for unit in units for path in unit.paths),
         np.concatenate([unit.file + at for unit, at in zip(units, first, strict=False)]),
         np.concatenate([unit.offset for unit in units]),

@@ -37,8 +37,8 @@ def format_of(server: Server, base: Table) -> str:
     Raises Unsupported if the settings of the server might make it read other files, or other values, than were indexed.
     """
     format = file_listing.format_of(base)
-    if not serde.reading(base):
-        if odd := file_listing.odd_option(base) or _positional_setting(server, format):
+    if not serde.read_properties(base):
+        if odd := file_listing.why_option_unsupported(base) or _positional_setting(server, format):
             raise Unsupported(f"table {base.full_name} is read otherwise than it was indexed: {odd}")
         return format
     if server.is_spark:
@@ -60,7 +60,7 @@ def folders(server: Server, table: Table, wanted: Iterable[Values]) -> dict[Valu
         return {(): table.location}
     existing = set(tables.partitions(server, table))
     found = [tables.partition(server, table, values) for values in wanted if values in existing]
-    serde.require_alike(table, found)
+    serde.require_same_properties(table, found)
     return {one.values: one.location for one in found}
 
 
@@ -75,7 +75,7 @@ def state(
     manifests = {
         definition.name: _manifest(server, base, format, index_folder)
         for definition, index_folder in indexes
-        if generation.is_of(index_folder, definition)
+        if generation.belongs_to(index_folder, definition)
     }
     names = [column.name for column in base.partition_columns]
     return PartitionState(partition_name(names, values), values, tuple(_files(server, base, folder)), manifests)
@@ -85,7 +85,7 @@ def _positional_setting(server: Server, format: str) -> str | None:
     """Return the setting by which the server resolves ORC columns by position; None if it resolves them by name."""
     if format != "orc":
         return None
-    setting = "=".join(map(str, server.all(f"SET {file_listing.ORC_BY_PLACE}")[0]))
+    setting = "=".join(map(str, server.all(f"SET {file_listing.ORC_BY_POSITION}")[0]))
     return setting if setting.lower().endswith("=true") else None
 
 
@@ -95,7 +95,7 @@ def _files(server: Server, base: Table, folder: str) -> Iterator[FileStatus]:
     Raises Unsupported for a name that some readers ignore and others do not.
     """
     entries = files.entries(server, folder)
-    if entries is None and serde.reading(base):
+    if entries is None and serde.read_properties(base):
         raise Unsupported(f"folder {folder} does not exist, at which readers fail")
     for entry in entries or []:
         hidden = entry.name.startswith(("_", "."))
@@ -131,7 +131,7 @@ def _without_outdated_schemas(stored: Manifest, base: Table, format: str) -> Man
     indexed only if no column changed. The checksum of columns with a timestamp depends on the time zone of the engine
     that built the index, so all time zones are tried.
     """
-    reading, columns = serde.reading(base), base.columns
+    reading, columns = serde.read_properties(base), base.columns
     if format != "orc" and not reading:
         return stored
     compatible = [columns] if reading else [columns[: end + 1] for end in range(len(columns))]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 POINTER = PREFIX + "index_tables"  # property of a base table: comma-separated index tables that IN TABLE named
 NEXT_ENCODING = PREFIX + "next_encoding"
 TABLES_AT_ONCE = 500  # tables described in one metastore call
-INDEXES_REMEMBERED = 30.0  # seconds for which a query may miss changes that other sessions made to indexes
+INDEX_CACHE_SECONDS = 30.0  # seconds for which a query may miss changes that other sessions made to indexes
 PARTITIONS_REMEMBERED = 10_000  # the partitions of an index table with more of them are not cached
 Name = tuple[str, str]  # database and table
 
@@ -114,7 +114,7 @@ def _with_pointed(spark: SparkSession, base: Table, found: _IndexTables) -> list
     ]
 
 
-def find(spark: SparkSession, name: str) -> tuple[Table | None, list[Index]]:
+def find_even_if_dropped(spark: SparkSession, name: str) -> tuple[Table | None, list[Index]]:
     """Return a table and its indexes as `table_and_indexes` does; the table is None if it was dropped or renamed.
 
     Raise NotFound for a table that does not exist and has no indexes left.
@@ -223,7 +223,7 @@ def home(spark: SparkSession, database: str) -> str:
     return hadoop_path(urlsplit(folder)._replace(path=external).geturl() if external else folder)
 
 
-def states(spark: SparkSession, index: Index, seconds: float = 0) -> dict[Values, str]:
+def published_generations(spark: SparkSession, index: Index, seconds: float = 0) -> dict[Values, str]:
     """Return the published generation (a folder) of each partition, by its values; () for an unpartitioned table.
 
     A partitioned index that another process has dropped has none. The result may be cached for up to `seconds`, as in
@@ -256,7 +256,7 @@ def _fetched_states(spark: SparkSession, index: Index) -> dict[Values, str]:
 
 def alter(spark: SparkSession, index: Index, changed: Definition) -> None:
     """Write a new definition to the properties of an index table in one metastore call, then rename it if need be."""
-    forget()
+    clear_caches()
     properties = to_properties(changed)
     if changed.comment != index.definition.comment:
         properties["comment"] = changed.comment
@@ -265,12 +265,12 @@ def alter(spark: SparkSession, index: Index, changed: Definition) -> None:
         alter_table.rename(spark, index.table, changed.index_table)
 
 
-def when_forgotten(listener: Callable[[], None]) -> None:
+def on_change(listener: Callable[[], None]) -> None:
     """Register a function that is called whenever this process creates, alters or drops an index."""
     _listeners[listener] = None
 
 
-def forget() -> None:
+def clear_caches() -> None:
     """Empty the caches of index tables and their locations, which are about to change, and call the listeners."""
     for listener in tuple(_listeners):
         listener()

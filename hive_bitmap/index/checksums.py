@@ -48,7 +48,7 @@ def read(folder: str) -> Mapping[str, Sequence[int]]:
 def of_generation(folder: str) -> Mapping[str, Sequence[int]]:
     """Return the checksums of a generation, which never change. Raise FileNotFoundError, or OSError if not JSON."""
     try:
-        found: Mapping[str, Sequence[int]] = json.loads(stores.read_kept(f"{folder}/{FOLDER}/{NAME}"))
+        found: Mapping[str, Sequence[int]] = json.loads(stores.read_immutable(f"{folder}/{FOLDER}/{NAME}"))
         return found
     except ValueError as e:
         raise OSError(f"its checksums cannot be read: {e}") from e

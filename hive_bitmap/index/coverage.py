@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from hive_bitmap.errors import InvalidPredicate, Unsupported
-from hive_bitmap.metastore.table_info import Table, quote, refusal
+from hive_bitmap.metastore.table_info import Table, error_message, quote
 from hive_bitmap.predicates.spark_conditions import satisfying
 from hive_bitmap.versions import data_frame
 
@@ -41,8 +41,7 @@ def covered(spark: SparkSession, base: Table, where: str, values: Sequence[tuple
         rows = satisfying(frame.select(*typed, _NUMBER), where).select(_NUMBER).collect()
     except PySparkException as e:
         names = ", ".join(column.name for column in base.partition_columns)
-        raise InvalidPredicate(
-            f"WHERE {where} cannot choose among the partitions of table {base.full_name}, by {names}: {refusal(e)}"
-        ) from e
+        why_not = f"cannot choose among the partitions of table {base.full_name}, by {names}: {error_message(e)}"
+        raise InvalidPredicate(f"WHERE {where} {why_not}") from e
     chosen = {row[0] for row in rows}
     return [number in chosen for number in range(len(values))]

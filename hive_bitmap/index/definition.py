@@ -256,7 +256,8 @@ def schema_crc(columns: Sequence[Column], time_zone: str, reading: Sequence[str]
     """Return a CRC-32 that changes when a column of the base table is added, dropped, renamed, moved or retyped.
 
     If there is a timestamp column, it also depends on the time zone of Spark's JVM, which decides the values of ORC's
-    wall-clock times. It depends on `reading` too: anything else that decides how files are read (`serde.reading`).
+    wall-clock times. It depends on `reading` too: anything else that decides how files are read
+    (`serde.read_properties`).
     """
     zone = time_zone if any(column.type == "timestamp" for column in columns) else ""
     typed = ([column.name.lower(), column.type] for column in columns)

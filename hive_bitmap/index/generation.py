@@ -87,7 +87,7 @@ def is_generation(path: str) -> bool:
     return bool(_NAME.fullmatch(path.rpartition("/")[2]))
 
 
-def is_of(folder: str, definition: Definition) -> bool:
+def belongs_to(folder: str, definition: Definition) -> bool:
     """Return whether the location of a table or partition is a generation of this index."""
     return is_generation(folder) and folder.startswith(f"{definition.root}/")
 

@@ -85,7 +85,7 @@ def find(
                 yield _entries(group, rows if len(hits) == rows.num_rows else rows.take(pa.array(hits)), hits, compact)
 
 
-def keyed(
+def all_entries(
     path: str, size: int, keys: Sequence[pa.Field], wanted: Callable[[KeyStats], bool]
 ) -> Iterator[tuple[list[pa.DictionaryArray], Entries]]:
     """Yield all entries of a BITMAP shard, one row group at a time, each with its values of the fields `keys`.
@@ -111,7 +111,7 @@ def share(path: str, size: int, key: pa.Field, wanted: Callable[[KeyStats], bool
 def bitmaps(path: str, size: int, group: int, encoding: str) -> CachedBitmaps:
     """Return the bitmaps of one row group of a shard, in row order. Raise CorruptIndex or CorruptBitmap."""
     with _reading(path):
-        return remembered((path, group, encoding), lambda: _read_bitmaps(path, size, group, encoding))
+        return cached((path, group, encoding), lambda: _read_bitmaps(path, size, group, encoding))
 
 
 def distinct(path: str, size: int, key: pa.Field) -> pa.Array:
@@ -138,14 +138,14 @@ def cardinalities(path: str) -> Longs:
     """Return the cardinality of each row of a shard (int64), from the file beside it. Raise CorruptIndex."""
     beside = cardinalities_path(path)
     with _reading(beside):
-        content = stores.read_kept(beside)
+        content = stores.read_immutable(beside)
         sums = checksums.read(path.rpartition("/")[0])
         checksums.require(content, sums.get(beside.rpartition("/")[2]))
         column: Longs = pq.read_table(pa.BufferReader(content))[CARDINALITY.name].to_numpy()
         return column.astype(np.int64)
 
 
-def remembered(key: tuple[Any, ...], make: Callable[[], Sized]) -> Sized:
+def cached(key: tuple[Any, ...], make: Callable[[], Sized]) -> Sized:
     """Return the cached value of `key`, computed by `make` on first use.
 
     The value must depend on shards only, and `key` must contain their paths: shards never change, so it stays valid.
@@ -160,7 +160,7 @@ def remembered(key: tuple[Any, ...], make: Callable[[], Sized]) -> Sized:
     return value
 
 
-def forget() -> None:
+def clear_caches() -> None:
     """Empty all caches of this module."""
     _metadata.cache_clear()
     _statistics.cache_clear()
@@ -188,7 +188,7 @@ def _row_groups(
         opened = cache(lambda: _with_cardinalities(stack.enter_context(_open(path, size)), path, compact))
         for group in groups:
             read = partial(_row_group, opened, group, key)
-            yield group, remembered((path, group, key.name, key.type), read)
+            yield group, cached((path, group, key.name, key.type), read)
 
 
 def _with_cardinalities(file: pq.ParquetFile, path: str, compact: bool) -> tuple[pq.ParquetFile, list[Longs] | None]:
@@ -232,12 +232,12 @@ def _read_bitmaps(path: str, size: int, group: int, encoding: str) -> CachedBitm
     names = [field.name for field in ENCODINGS[encoding].FIELDS]
     with _open(path, size) as file:
         rows = file.read_row_group(group, names)
-    return ENCODINGS[encoding].hold([_array(rows[name]) for name in names])
+    return ENCODINGS[encoding].to_cached([_array(rows[name]) for name in names])
 
 
 @lru_cache(maxsize=4096)
 def _metadata(path: str, size: int) -> pq.FileMetaData:
-    with stores.open_kept(path, size) as source:
+    with stores.open_immutable(path, size) as source:
         if source.size() != size:
             raise OSError(f"it has {source.size()} bytes instead of {size}")
         return checksums.footer_of(source, _sums(path))
@@ -246,7 +246,7 @@ def _metadata(path: str, size: int) -> pq.FileMetaData:
 @contextmanager
 def _open(path: str, size: int) -> Iterator[pq.ParquetFile]:
     metadata = _metadata(path, size)
-    with stores.open_kept(path, size) as source:
+    with stores.open_immutable(path, size) as source:
         yield open_checked(source, metadata, _sums(path))
 
 

@@ -162,7 +162,7 @@ def read(folder: str) -> Manifest:
     Raise CorruptIndex if it cannot be read or a checksum is wrong, and StoreError.
     """
     names, tables = ("files.parquet", "shards.parquet"), []
-    requests: list[Callable[[], Any]] = [partial(stores.read_kept, f"{folder}/{FOLDER}/{name}") for name in names]
+    requests: list[Callable[[], Any]] = [partial(stores.read_immutable, f"{folder}/{FOLDER}/{name}") for name in names]
     requests.append(partial(checksums.read, folder))
     try:  # at once, if the store is remote
         *contents, sums = each(lambda request: request(), requests, stores.parallel(folder))

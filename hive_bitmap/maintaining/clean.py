@@ -73,7 +73,7 @@ def clean(
     if table is not None and not indexes and not found:
         metastore.describe(spark, table)
     usages = each(generation.usage, (one.path for one in found))  # before asking the metastore: see `usage`
-    live = {folder for index in indexes for folder in catalog.states(spark, index).values()}
+    live = {folder for index in indexes for folder in catalog.published_generations(spark, index).values()}
     unused = [
         (one, usage)
         for one, usage in zip(found, usages, strict=True)

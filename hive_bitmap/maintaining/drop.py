@@ -28,7 +28,7 @@ def drop(spark: SparkSession, table: str, name: str, *, if_exists: bool = False,
     """
     metastore.split_name(spark, table)  # raises an error for a malformed name, also with `if_exists`
     try:
-        base, indexes = catalog.find(spark, table)
+        base, indexes = catalog.find_even_if_dropped(spark, table)
     except NotFound:
         if not if_exists:
             raise
@@ -50,7 +50,7 @@ def drop_table(spark: SparkSession, table: str) -> None:
 
     Raise NotFound for an unknown table without indexes, and Unsupported for a view.
     """
-    base, indexes = catalog.find(spark, table)
+    base, indexes = catalog.find_even_if_dropped(spark, table)
     if base is not None and base.kind in ("VIEW", "TEMPORARY"):
         raise Unsupported(f"{table} is a view: drop it with DROP VIEW")
     for index in indexes:
@@ -67,7 +67,7 @@ def _drop_partitions(spark: SparkSession, base: Table, index: Index, where: str)
             " Partial drop by partition is not supported."
         )
     known = [partition.values for partition in metastore.partitions(spark, base)]
-    known = list(dict.fromkeys([*known, *catalog.states(spark, index)]))
+    known = list(dict.fromkeys([*known, *catalog.published_generations(spark, index)]))
     before, chosen = (covered(spark, base, text, known) for text in (definition.where, where))
     dropped = [values for values, had, drops in zip(known, before, chosen, strict=True) if had and drops]
     if not dropped:

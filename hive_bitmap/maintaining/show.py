@@ -107,7 +107,7 @@ def show(spark: SparkSession, table: str, *, keys: bool = False) -> list[IndexSt
     With `keys` the distinct keys are counted too, by a Spark job over each index table. Raise NotFound for an unknown
     table.
     """
-    base, indexes = catalog.find(spark, table)
+    base, indexes = catalog.find_even_if_dropped(spark, table)
     found: list[Source] = []
     if base is not None and indexes:
         try:
@@ -122,11 +122,11 @@ def show(spark: SparkSession, table: str, *, keys: bool = False) -> list[IndexSt
 def _status(spark: SparkSession, base: Table | None, index: Index, found: list[Source]) -> IndexStatus:
     where = index.definition.where
     flags = covered(spark, base, where, [source.values for source in found]) if base and where else [True] * len(found)
-    folders = catalog.states(spark, index)
+    folders = catalog.published_generations(spark, index)
     wanted = {source.values: source for source, covers in zip(found, flags, strict=True) if covers}
     wanted |= {values: Source(values, "", ()) for values in folders if values not in wanted}
     names = [column.name for column in index.table.partition_columns]
-    reading = serde.reading(base) if base else ()
+    reading = serde.read_properties(base) if base else ()
     crc = schema_crc(base.columns, metastore.time_zone(spark), reading) if base and reading else None
     partitions = each(lambda one: _partition(names, index, one, folders.get(one.values), crc), wanted.values())
     return IndexStatus(index.definition, tuple(partitions), index.problem or _first_problem(partitions))
@@ -162,7 +162,7 @@ def _manifest_and_problem(index: Index, folder: str | None) -> tuple[Manifest | 
     if folder is None:
         return None, ""
     damaged = f"{folder} is damaged, gone or not of this index: rebuild the index"
-    if not generation.is_of(folder, index.definition):
+    if not generation.belongs_to(folder, index.definition):
         return None, damaged
     try:
         published = manifest.read(folder)

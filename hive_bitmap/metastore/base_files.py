@@ -40,7 +40,7 @@ def partitions(spark: SparkSession, base: Table) -> list[Partition]:
     Raises Unsupported for a partition that is read by other properties than its table.
     """
     found = metastore.partitions(spark, base) if base.partition_columns else [Partition((), base.location)]
-    serde.require_alike(base, found)
+    serde.require_same_properties(base, found)
     return found
 
 

@@ -33,7 +33,7 @@ HARMLESS_OPTIONS = re.compile(  # options that concern writing only
     re.IGNORECASE,
 )
 OF_FORMATS = ("orc.", "parquet.")  # prefixes of the properties of Hive tables that Spark takes as options too
-ORC_BY_PLACE = "orc.force.positional.evolution"
+ORC_BY_POSITION = "orc.force.positional.evolution"
 SETTINGS = {  # with any other value the session may read other files, columns or values than this package does
     "spark.sql.caseSensitive": "false",
     "spark.sql.hive.manageFilesourcePartitions": "true",
@@ -53,7 +53,7 @@ SETTINGS = {  # with any other value the session may read other files, columns o
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.orc.mergeSchema": "false",
-    ORC_BY_PLACE: "false",
+    ORC_BY_POSITION: "false",
     "mapreduce.input.pathFilter.class": "",
     "mapred.input.pathFilter.class": "",
 }
@@ -102,12 +102,12 @@ def why_unsupported(settings: Mapping[str, str], table: Table) -> str | None:
     for name, value in settings.items():
         if SETTINGS.get(name.removeprefix(OF_HADOOP), value).lower() != value.lower():
             return f"{name} is {value}"
-    if serde.reading(table):
+    if serde.read_properties(table):
         return serde.why_unsupported(settings)
-    return odd_option(table)
+    return why_option_unsupported(table)
 
 
-def odd_option(table: Table) -> str | None:
+def why_option_unsupported(table: Table) -> str | None:
     """Return why readers of the table may see other rows, because of one of its options or properties; None if not."""
     options = {*table.options, *(key for key in table.properties if key.lower().startswith(OF_FORMATS))}
     odd = sorted(key for key in options if not HARMLESS_OPTIONS.fullmatch(key))
@@ -117,7 +117,7 @@ def odd_option(table: Table) -> str | None:
 def files_of(table: Table, folder: str) -> list[FileStatus]:
     """Return the files that readers of the table find in a folder, sorted by path; raise Unsupported if in doubt."""
     try:
-        return serde.files(folder) if serde.reading(table) else base_files(folder)
+        return serde.files(folder) if serde.read_properties(table) else base_files(folder)
     except NotADirectoryError as e:
         raise Unsupported(f"{folder} is a file, where a folder of table {table.full_name} should be") from e
 

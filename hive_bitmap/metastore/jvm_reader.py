@@ -2,7 +2,7 @@
 
 Results are transferred as one JSON text, written by the Jackson library of Spark, so that a request needs few calls
 however many tables or partitions it is for. Changed partitions are sent back in the same way. All functions but
-`available` and `with_server_wide` need a session that is `available`.
+`available` and `with_startup_settings` need a session that is `available`.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def text_of(text: Any) -> str:
 
 def settings_of(spark: SparkSession, found: Any) -> dict[str, str]:
     """Return the settings in a Scala map."""
-    return with_server_wide(_bridge(spark).json(found))
+    return with_startup_settings(_bridge(spark).json(found))
 
 
 def names_like(spark: SparkSession, database: str, pattern: str) -> list[str]:
@@ -124,7 +124,7 @@ def set_locations(
 def settings(spark: SparkSession) -> dict[str, str]:
     """Return the session's settings that are not at their defaults."""
     bridge = _bridge(spark)
-    return with_server_wide(bridge.json(bridge.conf.getAll()))
+    return with_startup_settings(bridge.json(bridge.conf.getAll()))
 
 
 def hadoop(spark: SparkSession, prefixes: Sequence[str]) -> dict[str, str]:
@@ -289,12 +289,12 @@ def _table(info: dict[str, Any]) -> Table:
     )
 
 
-def with_server_wide(settings: Mapping[str, str]) -> dict[str, str]:
+def with_startup_settings(settings: Mapping[str, str]) -> dict[str, str]:
     """Add the `hive_bitmap` settings that Spark was started with, without the prefix `spark.`, to a session's settings.
 
     At its start Spark drops all settings without that prefix. Settings of the session have precedence.
 
-    >>> with_server_wide({"spark.hive_bitmap.strategy": "rows"})["hive_bitmap.strategy"]
+    >>> with_startup_settings({"spark.hive_bitmap.strategy": "rows"})["hive_bitmap.strategy"]
     'rows'
     """
     prefix = "spark.hive_bitmap."

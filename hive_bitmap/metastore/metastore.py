@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 READERS: Sequence[Reader] = (jvm_reader, SqlReader)
 NAMES_REMEMBERED = 1024
 OURS = "/* hive_bitmap */"  # marks a DROP of this package, which the extension's parser must not intercept
-OF_SESSIONS = "global_temp"  # Spark's database of global temporary views, which is not in the metastore
+GLOBAL_TEMP = "global_temp"  # Spark's database of global temporary views, which is not in the metastore
 
 
 def split_name(spark: SparkSession, name: str) -> tuple[str, str]:
@@ -62,7 +62,7 @@ def describe_with(spark: SparkSession, name: str, others: Callable[[str, str], l
     from pyspark.errors import AnalysisException
 
     database, table = split_name(spark, name)
-    if database == OF_SESSIONS:
+    if database == GLOBAL_TEMP:
         if spark.catalog.tableExists(name):
             return Table(database, table, "TEMPORARY"), []
         raise NotFound(f"no global temporary view {table!r}")

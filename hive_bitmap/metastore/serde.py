@@ -48,7 +48,7 @@ def require_known(table: Table, format: FileFormat) -> None:
             raise Unsupported(f"table {table.full_name} has {key} = {value!r}: {reason}")
 
 
-def reading(table: Table) -> tuple[str, ...]:
+def read_properties(table: Table) -> tuple[str, ...]:
     """Return everything but the columns that determines how the files of a table are read; () for Parquet and ORC."""
     format = BY_INPUT_FORMAT.get(table.input_format)
     if table.provider != "hive" or format is None or format.layout is None:
@@ -57,10 +57,10 @@ def reading(table: Table) -> tuple[str, ...]:
     return (table.input_format, table.serde, *(f"{key}={value}" for key, value in sorted(relevant.items())))
 
 
-def require_alike(table: Table, partitions: Iterable[Partition]) -> None:
+def require_same_properties(table: Table, partitions: Iterable[Partition]) -> None:
     """Raise Unsupported for a partition that Spark reads by other properties than those of its table."""
     wanted = (table.input_format, table.serde, _relevant(table.options.items()))
-    for partition in partitions if reading(table) and table.partition_columns else ():
+    for partition in partitions if read_properties(table) and table.partition_columns else ():
         if (partition.input_format, partition.serde, _relevant(partition.properties)) != wanted:
             raise Unsupported(
                 f"partition {partition.values} of table {table.full_name} has properties of its own: "

@@ -32,4 +32,4 @@ def settings(spark: SparkSession) -> Mapping[str, str]:
     """Return the session's settings that are not at their defaults."""
     if jvm_reader.available(spark):
         return jvm_reader.settings(spark)
-    return jvm_reader.with_server_wide(spark.conf.getAll)
+    return jvm_reader.with_startup_settings(spark.conf.getAll)

@@ -122,7 +122,7 @@ def partition_name(columns: Iterable[str], values: Iterable[str | None]) -> str:
     return "/".join(f"{column}={'NULL' if value is None else value}" for column, value in pairs)
 
 
-def refusal(error: Exception) -> str:
+def error_message(error: Exception) -> str:
     """Return the message of a Spark error, without the query plan and the stack trace of the JVM."""
     return str(error).partition(";\n")[0].partition("\n\nJVM stacktrace")[0].strip()
 

@@ -15,7 +15,7 @@ from hive_bitmap.index import lookup as shards
 from hive_bitmap.planning.prices import CLEARLY_CHEAPER
 from hive_bitmap.predicates.nodes import Constant, Or, Predicate, Unknown, columns_of, leaves_of
 from hive_bitmap.selecting.candidates import Lookup
-from hive_bitmap.selecting.key_matches import Answers, may_hold
+from hive_bitmap.selecting.key_matches import MatchingKeys, may_hold
 from hive_bitmap.selecting.lookup_units import IndexPart
 from hive_bitmap.selecting.select import matching_share
 
@@ -32,7 +32,7 @@ class CountPrices:
 
 def over_budget(
     lookups: Sequence[Lookup],
-    answers: Answers,
+    answers: MatchingKeys,
     keys: Sequence[str],
     cores: int,
     prices: CountPrices = CountPrices(),

@@ -31,7 +31,7 @@ def engine_skips(spark: SparkSession, resolved: ResolvedTable, columns: Sequence
     base = resolved.base
     if resolved.native:
         return EngineSkips.BLOCKS
-    if serde.reading(base):
+    if serde.read_properties(base):
         return EngineSkips.SPLITS if jvm_reader.available(spark) else EngineSkips.NOTHING
     has_path = jvm_reader.available(spark) or base.provider != "hive"
     hidden = any(column.name.lower() == "_metadata" for column in (*base.columns, *base.partition_columns))
@@ -66,7 +66,7 @@ def _undecodable(format: str, columns: Sequence[KeyColumn], whole: Sequence[Whol
     for file in whole:
         path = file.status.path
         try:
-            indirect = FORMATS[format].indirect_columns(FORMATS[format].open_file(path), columns)
+            indirect = FORMATS[format].spark_only_columns(FORMATS[format].open_file(path), columns)
             if indirect:
                 reasons[path] = f"only Spark can read {path}: {next(iter(indirect.values()))}"
         except (Undecodable, FileNotFoundError) as e:

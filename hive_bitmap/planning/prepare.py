@@ -28,7 +28,7 @@ from hive_bitmap.planning.prices import share_of_bytes, too_small, waiting_secon
 from hive_bitmap.planning.request import Request, ResolvedTable
 from hive_bitmap.planning.resolving import resolve
 from hive_bitmap.planning.snapshot import Snapshot
-from hive_bitmap.planning.spark_fallback import left_to_spark
+from hive_bitmap.planning.spark_fallback import fallback_reason
 from hive_bitmap.planning.task_probe import require_readable
 from hive_bitmap.predicates.nodes import Predicate, Unknown, leaves_of
 from hive_bitmap.selecting.candidates import (
@@ -36,11 +36,11 @@ from hive_bitmap.selecting.candidates import (
     LookupResults,
     choose_indexes,
     evaluate_here,
-    knowing,
+    exact_where_known,
     look_up,
     look_up_files,
 )
-from hive_bitmap.selecting.key_matches import Answers
+from hive_bitmap.selecting.key_matches import MatchingKeys
 from hive_bitmap.selecting.select import LookupResult
 from hive_bitmap.tasks.distribution import in_tasks
 
@@ -65,7 +65,7 @@ class Reading:
     format: str
     columns: tuple[KeyColumn, ...]
     constants: pa.Table
-    answers: Answers
+    answers: MatchingKeys
     results: LookupResults
 
 
@@ -224,7 +224,8 @@ class _Preparation:
         answers = spark_answers.ask(resolved.evaluate, resolved.predicate, self._chosen, snapshot.partitions)
         waits = waiting_seconds(snapshot.files, resolved.cores, snapshot.store)
         evaluate = _evaluation(self._spark, answers, resolved.cores, self._counted(), waits)
-        results = knowing(look_up_files(snapshot.partitions, snapshot.predicates, self._chosen, evaluate), self._keys)
+        found = look_up_files(snapshot.partitions, snapshot.predicates, self._chosen, evaluate)
+        results = exact_where_known(found, self._keys)
         read = tuple(key_columns([c for c in self._needed if c in base.columns], base.columns, snapshot.zone))
         known = [c.name for c in self._needed if c not in base.columns and c.name in snapshot.values.column_names]
         constants = snapshot.values.select(known)
@@ -257,7 +258,7 @@ class _Preparation:
     def _share(self) -> float:
         """Roughly, the share of the files' bytes that the needed columns take."""
         columns = (*self._base.columns, *self._base.partition_columns)
-        return 1.0 if serde.reading(self._base) else share_of_bytes(self._needed, columns)
+        return 1.0 if serde.read_properties(self._base) else share_of_bytes(self._needed, columns)
 
 
 def _left(
@@ -265,7 +266,7 @@ def _left(
 ) -> Prepared:
     """A full scan, for a reason with this code, or because a store fails."""
     code = "store" if isinstance(error, StoreError) else code
-    return Prepared(full_scan(table, request.predicate, left_to_spark(error), uses, code))
+    return Prepared(full_scan(table, request.predicate, fallback_reason(error), uses, code))
 
 
 def _unused(uses: tuple[IndexUse, ...], reason: str) -> tuple[IndexUse, ...]:
@@ -300,7 +301,7 @@ def _needed(resolved: ResolvedTable, request: Request) -> list[Column]:
 
 
 def _evaluation(
-    spark: SparkSession, answers: Answers, cores: int, counted: Sequence[Sequence[str]], waits: float
+    spark: SparkSession, answers: MatchingKeys, cores: int, counted: Sequence[Sequence[str]], waits: float
 ) -> Callable[[Sequence[Lookup]], list[LookupResult]]:
     """Return the function that looks up: in this process if little of the index has to be read, else in tasks.
 

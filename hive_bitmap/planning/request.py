@@ -94,5 +94,5 @@ def require_sql(spark: SparkSession, request: Request) -> None:
 
 
 def _refused(request: Request, error: AnalysisException) -> InvalidPredicate:
-    said = table_info.refusal(error)
+    said = table_info.error_message(error)
     return InvalidPredicate(f"Spark refuses {request.predicate!r} on table {request.table}: {said}")

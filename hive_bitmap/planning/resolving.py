@@ -25,7 +25,7 @@ def resolve(spark: SparkSession, request: Request) -> ResolvedTable:
     Raises NotFound for an unknown table and InvalidPredicate for a predicate that Spark refuses.
     """
     settings = session_settings.settings(spark)
-    base, indexes = catalog.table_and_indexes(spark, request.table, catalog.INDEXES_REMEMBERED)
+    base, indexes = catalog.table_and_indexes(spark, request.table, catalog.INDEX_CACHE_SECONDS)
     tree = _parsed(spark, request, base)
     return ResolvedTable(base, tuple(indexes), settings, tree, partial(true_keys, spark, base.name), parallelism(spark))
 

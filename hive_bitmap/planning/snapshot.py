@@ -72,7 +72,7 @@ def take(spark: SparkSession, resolved: ResolvedTable, indexes: Sequence[Index])
     """
     base, format = resolved.base, file_listing.format_of(resolved.base)
     zone = metastore.time_zone(spark)
-    reading = serde.reading(base)
+    reading = serde.read_properties(base)
     crc = schema_crc(base.columns, zone, reading)
     # ORC files may name no columns, and hold wall-clock times: their keys outlive only new columns behind the others
     schemas = [schema_crc(base.columns[: end + 1], zone) for end in range(len(base.columns))]

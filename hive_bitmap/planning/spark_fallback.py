@@ -14,7 +14,7 @@ _logged: LRUCache[str, bool] = LRUCache(256)
 _lock = Lock()
 
 
-def left_to_spark(error: HiveBitmapError) -> str:
+def fallback_reason(error: HiveBitmapError) -> str:
     """Return the reason why a query is left to Spark; log an error of a store the first time it occurs."""
     reason = str(error)
     if isinstance(error, StoreError):

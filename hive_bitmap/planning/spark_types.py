@@ -28,7 +28,7 @@ def schema_of(spark: SparkSession, name: str, base: Table, settings: Mapping[str
     takes as long as planning a small query.
     """
     where = (base.database, base.name)
-    kept = _seen.get(spark, where, catalog.INDEXES_REMEMBERED)
+    kept = _seen.get(spark, where, catalog.INDEX_CACHE_SECONDS)
     if kept is not None and kept[:2] == (base, settings):
         return kept[2]
     schema = spark.table(name).schema

@@ -25,8 +25,8 @@ from hive_bitmap.metastore.table_info import Partition, Table, Values, partition
 from hive_bitmap.parallel import each
 from hive_bitmap.planning.request import Evaluate
 from hive_bitmap.predicates.nodes import Constant, Predicate, SparkLeaf, leaves_of
-from hive_bitmap.selecting.candidates import PartitionState, residuals
-from hive_bitmap.selecting.key_matches import Answers
+from hive_bitmap.selecting.candidates import PartitionState, residual_predicates
+from hive_bitmap.selecting.key_matches import MatchingKeys
 from hive_bitmap.session_cache import TtlCache
 from hive_bitmap.stores import FileStatus
 
@@ -49,12 +49,12 @@ def partitions_left(
     if not base.partition_columns:
         return [0], [predicate], pa.table({"": [0]})
     typed = typed_values(base.partition_columns, found)
-    left = residuals(predicate, base.partition_columns, typed, _answers(base, predicate, typed, evaluate))
+    left = residual_predicates(predicate, base.partition_columns, typed, _answers(base, predicate, typed, evaluate))
     kept = [number for number, rest in enumerate(left) if not isinstance(rest, Constant) or rest.value is True]
     return kept, [left[number] for number in kept], typed.take(pa.array(kept, pa.int64()))
 
 
-def _answers(base: Table, predicate: Predicate, typed: pa.Table, evaluate: Evaluate) -> Answers:
+def _answers(base: Table, predicate: Predicate, typed: pa.Table, evaluate: Evaluate) -> MatchingKeys:
     """For each leaf that Spark evaluates over one partition column, the existing values for which it is TRUE."""
     columns = {column.name.lower(): column for column in base.partition_columns if column.name in typed.column_names}
     answers = {}
@@ -81,7 +81,7 @@ def states(
     manifests: list[dict[str, Manifest]] = [{} for _ in partitions]
     threads = max((stores.parallel(partition.location) for partition in partitions), default=1)
     for index in indexes:
-        folders = catalog.states(spark, index, catalog.INDEXES_REMEMBERED)
+        folders = catalog.published_generations(spark, index, catalog.INDEX_CACHE_SECONDS)
         _add_manifests(manifests, index, [folders.get(partition.values) for partition in partitions], schemas, threads)
     files = each(lambda partition: tuple(files_of(base, partition.location)), partitions, threads)
     return _states(base, [partition.values for partition in partitions], files, manifests)
@@ -104,7 +104,7 @@ def states_of(
     threads = max((stores.parallel(files[0].path) for _, files in partitions if files), default=1)
     wanted = _rows(base, typed)
     for index in indexes:
-        folders = catalog.states(spark, index, catalog.INDEXES_REMEMBERED)
+        folders = catalog.published_generations(spark, index, catalog.INDEX_CACHE_SECONDS)
         spelled = list(folders)
         by_value: dict[tuple[Any, ...], list[str]] = {}
         for values, row in zip(spelled, _rows(base, typed_values(base.partition_columns, spelled)), strict=True):
@@ -199,7 +199,7 @@ def _value(type: str, text: str) -> Any:
 
 def _manifest(index: Index, folder: str | None, schemas: Sequence[int] | None) -> Manifest | None:
     """The manifest of an index for a partition; None if it does not cover the partition or is damaged."""
-    if folder is None or not generation.is_of(folder, index.definition):
+    if folder is None or not generation.belongs_to(folder, index.definition):
         return None
     try:
         found = manifest.read(folder)

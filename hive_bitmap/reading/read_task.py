@@ -22,7 +22,7 @@ from hive_bitmap.formats.key_values import KeyColumn
 from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.parallel import batches, each
 from hive_bitmap.selecting.candidates import Lookup
-from hive_bitmap.selecting.key_matches import Answers
+from hive_bitmap.selecting.key_matches import MatchingKeys
 from hive_bitmap.selecting.select import select
 from hive_bitmap.stores import FileStatus
 from hive_bitmap.tasks.distribution import received
@@ -47,7 +47,7 @@ class ReadTask:
     names: tuple[str, ...]
     lookup: Lookup | None
     whole: tuple[FileStatus, ...]
-    answers: Answers
+    answers: MatchingKeys
     check_only: bool = False
 
     @property
@@ -149,7 +149,7 @@ def _read_whole(task: ReadTask, path: str) -> Iterator[pa.RecordBatch]:
     try:
         before = stores.status(path)
         handle = format.open_file(path)
-        indirect = format.indirect_columns(handle, task.columns)
+        indirect = format.spark_only_columns(handle, task.columns)
         if indirect:
             raise FileChanged(
                 f"{path} changed and only Spark can read it now ({next(iter(indirect.values()))}): run the query again"

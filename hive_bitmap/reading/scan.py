@@ -26,7 +26,7 @@ from hive_bitmap.predicates.spark_conditions import satisfying
 from hive_bitmap.reading import hadoop_splits
 from hive_bitmap.reading.read_task import ReadTask, read_batches
 from hive_bitmap.selecting.candidates import Lookup, WholeFile, restrict
-from hive_bitmap.tasks.distribution import distribute, in_stores, parallelism
+from hive_bitmap.tasks.distribution import distribute, parallelism, with_store_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -88,13 +88,13 @@ def rows(spark: SparkSession, request: Request, prepared: Prepared) -> DataFrame
         return full_scan if pruned is None else pruned
     frame = _read(spark, request, reading, strategy)
     if frame is not None:
-        found = narrowed(frame, request, reading, request.columns or _schema(spark, request, reading).names)
+        found = filtered(frame, request, reading, request.columns or _schema(spark, request, reading).names)
         if found is not None:
             return found
     return analysed(spark, request)
 
 
-def narrow(spark: SparkSession, request: Request, prepared: Prepared) -> DataFrame | None:
+def superset_rows(spark: SparkSession, request: Request, prepared: Prepared) -> DataFrame | None:
     """Return the requested columns of all rows that satisfy the predicate, and maybe of others; None for a full scan.
 
     The query that uses them applies the predicate itself.
@@ -112,7 +112,7 @@ def narrow(spark: SparkSession, request: Request, prepared: Prepared) -> DataFra
     return _columns(frame, request)
 
 
-def direct_rows(spark: SparkSession, request: Request, reading: Reading, tasks: Sequence[ReadTask]) -> DataFrame | None:
+def task_rows(spark: SparkSession, request: Request, reading: Reading, tasks: Sequence[ReadTask]) -> DataFrame | None:
     """Return a DataFrame of the rows that the tasks read, with the table's types; None if there are no tasks."""
     from pyspark.sql.types import StructType
 
@@ -122,10 +122,10 @@ def direct_rows(spark: SparkSession, request: Request, reading: Reading, tasks: 
     if unseen := [name for name in tasks[0].names if name.lower() not in fields]:
         raise Unsupported(f"the session does not see column {unseen[0]} of table {reading.resolved.base.full_name}")
     schema = StructType([fields[name.lower()] for name in tasks[0].names])
-    return distribute(spark, tasks).mapInArrow(in_stores(spark, read_batches), schema)
+    return distribute(spark, tasks).mapInArrow(with_store_settings(spark, read_batches), schema)
 
 
-def narrowed(frame: DataFrame, request: Request, reading: Reading, columns: Sequence[str]) -> DataFrame | None:
+def filtered(frame: DataFrame, request: Request, reading: Reading, columns: Sequence[str]) -> DataFrame | None:
     """Apply the predicate of the request to rows that were read, and select these columns.
 
     Returns None if Spark cannot resolve them without the table itself, as with a column qualified by the database.
@@ -174,7 +174,7 @@ def _read(spark: SparkSession, request: Request, reading: Reading, strategy: str
     """Return the rows that the plan reads, before the predicate; None for no rows, or, by FILES, for a full scan."""
     if strategy == FILES:
         return _engine_rows(spark, request, reading)
-    return direct_rows(spark, request, reading, tasks_of(spark, reading))
+    return task_rows(spark, request, reading, tasks_of(spark, reading))
 
 
 def _columns(frame: DataFrame, request: Request) -> DataFrame:
@@ -210,7 +210,7 @@ def _engine_rows(spark: SparkSession, request: Request, reading: Reading) -> Dat
     if not paths:
         return None
     listed = literal("\n".join(_uri(path) for path in paths))
-    checks = direct_rows(spark, request, reading, [task(reading, lookup, (), check_only=True) for lookup in skipped])
+    checks = task_rows(spark, request, reading, [task(reading, lookup, (), check_only=True) for lookup in skipped])
     frame = spark.table(request.table).where(f"NOT array_contains(split({listed}, '\\n'), _metadata.file_path)")
     return frame if checks is None else frame.select(*map(quote, checks.columns)).union(checks)
 
@@ -226,7 +226,7 @@ def _engine_splits(spark: SparkSession, request: Request, reading: Reading, fram
     if pruned is None:
         return None
     tasks = [task(reading, lookup, (), check_only=True) for lookup in reading.results.lookups]
-    checks = direct_rows(spark, request, reading, tasks)
+    checks = task_rows(spark, request, reading, tasks)
     if checks is None:
         return pruned
     return pruned.union(checks.select(*(f.lit(None).cast(c.dataType).alias(c.name) for c in frame.schema)))

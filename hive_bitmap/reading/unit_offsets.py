@@ -18,7 +18,7 @@ from hive_bitmap.formats import LAYOUTS, units
 from hive_bitmap.planning.planner import needs_file
 from hive_bitmap.planning.prepare import Reading
 from hive_bitmap.selecting.candidates import Lookup, restrict
-from hive_bitmap.selecting.key_matches import Answers
+from hive_bitmap.selecting.key_matches import MatchingKeys
 from hive_bitmap.selecting.lookup_units import Longs
 from hive_bitmap.selecting.select import select
 from hive_bitmap.tasks.distribution import in_tasks, parallelism
@@ -33,7 +33,7 @@ class UnitTask:
 
     format: str
     lookup: Lookup | None
-    answers: Answers
+    answers: MatchingKeys
     whole: str = ""  # path of the file, if there is no lookup
 
 

@@ -30,8 +30,8 @@ from hive_bitmap.predicates.nodes import (
     leaves_of,
     simplify,
 )
-from hive_bitmap.selecting.key_matches import Answers, key_matches
-from hive_bitmap.selecting.lookup_units import IndexPart, Longs, Unit
+from hive_bitmap.selecting.key_matches import MatchingKeys, key_matches
+from hive_bitmap.selecting.lookup_units import IndexPart, Longs, LookupUnit
 from hive_bitmap.selecting.select import LookupResult, count
 from hive_bitmap.stores import FileStatus, is_local
 
@@ -54,7 +54,7 @@ class Lookup:
     """Fresh files of one partition that are looked up together. The last three fields have an item for each file."""
 
     partition: int  # its position in `LookupResults.partitions`
-    unit: Unit
+    unit: LookupUnit
     predicate: Predicate  # the residual predicate once the partition's values are substituted
     fingerprints: tuple[Fingerprint, ...]
     indirect: tuple[frozenset[str], ...]  # lower-case names of columns that Arrow may read differently from Spark
@@ -82,7 +82,7 @@ class LookupResults:
     deleted: int  # how many indexed files no longer exist
 
 
-def look_up(lookup: Lookup, answers: Answers) -> LookupResult:
+def look_up(lookup: Lookup, answers: MatchingKeys) -> LookupResult:
     """Look up the files of one lookup; the size of the result does not depend on the number of rows."""
     return count(lookup.unit, lookup.predicate, answers)
 
@@ -113,7 +113,7 @@ def choose_indexes(
     return chosen
 
 
-def knowing(results: LookupResults, keys: Sequence[str]) -> LookupResults:
+def exact_where_known(results: LookupResults, keys: Sequence[str]) -> LookupResults:
     """Return the results with `exact` cleared for the files that the indexes of these keys do not know."""
     if not keys:
         return results
@@ -127,7 +127,9 @@ def knowing(results: LookupResults, keys: Sequence[str]) -> LookupResults:
     return replace(results, found=tuple(found))
 
 
-def residuals(predicate: Predicate, columns: Sequence[Column], values: pa.Table, answers: Answers) -> list[Predicate]:
+def residual_predicates(
+    predicate: Predicate, columns: Sequence[Column], values: pa.Table, answers: MatchingKeys
+) -> list[Predicate]:
     """Return the residual predicate of each partition: the predicate with the partition's values substituted.
 
     `values` has a row for each partition and a column, typed as in the table, for each partition column; columns whose
@@ -257,7 +259,7 @@ def _lookup(
         manifests[name].files.slice(fresh[name][position], 1) for name, position in zip(known_by, files, strict=True)
     )
     counts = [len(offsets) for offsets in described["offsets"]]
-    unit = Unit(
+    unit = LookupUnit(
         tuple(described["path"].to_pylist()),
         np.repeat(np.arange(len(files)), counts),
         _flat(described["offsets"]),
@@ -300,7 +302,7 @@ def _flat(lists: pa.ChunkedArray) -> Longs:
     return values
 
 
-def evaluate_here(answers: Answers) -> Callable[[Sequence[Lookup]], list[LookupResult]]:
+def evaluate_here(answers: MatchingKeys) -> Callable[[Sequence[Lookup]], list[LookupResult]]:
     """Return a function that does lookups in this process, in threads if a shard is read over a network.
 
     Threads would only slow down lookups in local shards.
@@ -324,7 +326,7 @@ def restrict(lookup: Lookup, files: Sequence[int]) -> Lookup:
     for column, part in lookup.unit.parts.items():
         kept = number[part.files]
         parts[column] = IndexPart(part.index, part.key, part.encoding, part.shards, kept[kept >= 0])
-    unit = Unit(
+    unit = LookupUnit(
         tuple(lookup.unit.paths[file] for file in files),
         number[lookup.unit.file[blocks]],
         lookup.unit.offset[blocks],

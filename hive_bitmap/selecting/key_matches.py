@@ -16,10 +16,10 @@ from hive_bitmap.predicates.nodes import And, Constant, Or, Predicate, SparkLeaf
 
 Flags = npt.NDArray[np.bool_]
 # The distinct keys, in the column's Arrow type, for which Spark evaluated a leaf to TRUE.
-Answers = Mapping[SparkLeaf, pa.Array]
+MatchingKeys = Mapping[SparkLeaf, pa.Array]
 
 
-def key_matches(node: Predicate, keys: pa.Array, answers: Answers) -> Flags:
+def key_matches(node: Predicate, keys: pa.Array, answers: MatchingKeys) -> Flags:
     """Return for each key, which may be NULL, whether a predicate over one column is TRUE for it, or may be."""
     match node:
         case Constant(value):

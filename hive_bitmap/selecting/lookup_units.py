@@ -24,11 +24,11 @@ class IndexPart:
     key: pa.Field  # the column, with the Arrow type of its keys
     encoding: str  # of its bitmaps, a key of ENCODINGS; empty for COMPACT
     shards: tuple[tuple[str, int], ...]  # path and size in bytes
-    files: Longs  # positions in `Unit.paths` of the files that the index knows
+    files: Longs  # positions in `LookupUnit.paths` of the files that the index knows
 
 
 @dataclass(frozen=True)
-class Unit:
+class LookupUnit:
     """Base files that are looked up together, and their blocks, in file order. Arrays have an item for each block."""
 
     paths: tuple[str, ...]
@@ -52,7 +52,7 @@ class BlockNumbers:
     flag that is cleared later counts from then on.
     """
 
-    def __init__(self, unit: Unit, known: Flags) -> None:
+    def __init__(self, unit: LookupUnit, known: Flags) -> None:
         self.paths = pa.array(unit.paths, pa.string())
         self.known = known
         self.blocks = np.flatnonzero(unit.rows > 0)

@@ -30,8 +30,8 @@ from hive_bitmap.predicates.nodes import (
     leaves_of,
     only_column,
 )
-from hive_bitmap.selecting.key_matches import Answers, key_matches, may_hold
-from hive_bitmap.selecting.lookup_units import BlockNumbers, Flags, Longs, Unit
+from hive_bitmap.selecting.key_matches import MatchingKeys, key_matches, may_hold
+from hive_bitmap.selecting.lookup_units import BlockNumbers, Flags, Longs, LookupUnit
 
 log = logging.getLogger(__name__)
 Bits = npt.NDArray[np.uint8]
@@ -51,7 +51,7 @@ class LookupResult:
 class Selection:
     """The rows of a unit that may match."""
 
-    unit: Unit
+    unit: LookupUnit
     layout: BitLayout  # of `bits`: the blocks of the unit, in its order
     bits: Bits | None  # one bit a row, set if the row may match (`bitmaps.selection`); None if every row may
     exact: Flags  # for each file, whether every selected row matches
@@ -71,7 +71,7 @@ class Selection:
         return None if self.bits is None else selection.rows(self.bits, self.layout, block)
 
 
-def select(unit: Unit, predicate: Predicate, answers: Answers) -> Selection:
+def select(unit: LookupUnit, predicate: Predicate, answers: MatchingKeys) -> Selection:
     """Select the rows of the unit for which the predicate may be TRUE: all rows for which it is, and maybe others.
 
     A damaged index selects all rows of its files. The damage is noted in the result, and no error is raised.
@@ -80,7 +80,7 @@ def select(unit: Unit, predicate: Predicate, answers: Answers) -> Selection:
     return evaluation.selection(evaluation.rows_of(predicate, unit.rows > 0))
 
 
-def count(unit: Unit, predicate: Predicate, answers: Answers) -> LookupResult:
+def count(unit: LookupUnit, predicate: Predicate, answers: MatchingKeys) -> LookupResult:
     """Return how many rows of each block `select` would select.
 
     A predicate over one column needs no bitmaps: no row has two keys, so the cardinalities of a block's keys add up.
@@ -93,7 +93,7 @@ def count(unit: Unit, predicate: Predicate, answers: Answers) -> LookupResult:
     return LookupResult(counts, evaluation.exact_files(), evaluation.damaged, evaluation.index_bytes)
 
 
-def matching_share(unit: Unit, node: Predicate, answers: Answers) -> float:
+def matching_share(unit: LookupUnit, node: Predicate, answers: MatchingKeys) -> float:
     """Return the share of rows, 0 to 0.5, whose bitmaps `select` would decode for a predicate over one column.
 
     `select` decodes the bitmaps of the matching keys, or those of the other keys if these hold fewer rows. Only keys
@@ -107,7 +107,7 @@ def matching_share(unit: Unit, node: Predicate, answers: Answers) -> float:
     return min(share, 1 - share)
 
 
-def is_understood(predicate: Predicate, columns: Mapping[str, object], answers: Answers) -> bool:
+def is_understood(predicate: Predicate, columns: Mapping[str, object], answers: MatchingKeys) -> bool:
     """Return whether every leaf can be looked up exactly in an index of one of these columns (lower-case names)."""
     for leaf in leaves_of(predicate):
         if isinstance(leaf, Unknown) or (isinstance(leaf, SparkLeaf) and leaf not in answers):
@@ -117,7 +117,7 @@ def is_understood(predicate: Predicate, columns: Mapping[str, object], answers: 
     return True
 
 
-def exact_files(unit: Unit, predicate: Predicate, answers: Answers) -> Flags:
+def exact_files(unit: LookupUnit, predicate: Predicate, answers: MatchingKeys) -> Flags:
     """Return for each file whether every row that is selected satisfies the predicate, if no index is damaged."""
     exact = np.full(len(unit.paths), is_understood(predicate, unit.parts, answers))
     for column in columns_of(predicate):
@@ -145,8 +145,8 @@ class _Evaluation:
     only of the blocks that may still have a matching row ("alive").
     """
 
-    unit: Unit
-    answers: Answers
+    unit: LookupUnit
+    answers: MatchingKeys
     exact: Flags  # for each file, whether every selected row matches
     damaged: dict[int, str] = field(default_factory=dict)
     index_bytes: int = 0

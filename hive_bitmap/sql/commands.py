@@ -116,7 +116,7 @@ def _drop(spark: SparkSession, statement: DropIndex) -> None:
     table = _table_of(spark, statement)
     if table is None:
         return
-    base, indexes = catalog.find(spark, table)
+    base, indexes = catalog.find_even_if_dropped(spark, table)
     if statement.where and base is not None:
         require_partition_columns(base, statement.where)
         _require_covered(spark, base, catalog.named(base, indexes, statement.name).definition, statement.where)
@@ -151,7 +151,7 @@ def _table_of(spark: SparkSession, statement: RebuildIndex | SetProperties | Ren
     if statement.table is not None:
         table = statement.table.sql_name
         try:
-            known = [index.definition.name for index in catalog.find(spark, table)[1]]
+            known = [index.definition.name for index in catalog.find_even_if_dropped(spark, table)[1]]
         except NotFound:
             if statement.if_exists:
                 return None
@@ -197,7 +197,7 @@ def _drop_table(spark: SparkSession, statement: DropTable) -> None:
 def _drop_indexes_of_table(spark: SparkSession, statement: DropTable) -> None:
     name = statement.table.sql_name
     try:
-        base, indexes = catalog.find(spark, name)
+        base, indexes = catalog.find_even_if_dropped(spark, name)
     except NotFound:
         base, indexes = None, []  # Spark's DROP TABLE reports the missing table
     if base is not None and from_table(base) is not None:

@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from hive_bitmap.errors import StoreError, Unsupported
-from hive_bitmap.stores import block_cache, cached, clouds, hdfs, libhdfs, s3, speed
+from hive_bitmap.stores import clouds, disk_cache, hdfs, libhdfs, memory_cache, s3, speed
 from hive_bitmap.stores.local import Local
 from hive_bitmap.stores.options import Options, current
 from hive_bitmap.stores.paths import absolute, is_local, local_path, parts
@@ -37,23 +37,23 @@ __all__ = [
     "copy_permissions",
     "delete_file",
     "delete_folder",
+    "estimated_speed_of",
     "exists",
     "has_tags",
     "is_local",
-    "likely_speed_of",
     "link_or_copy",
     "listing",
     "local_path",
     "look",
     "make_folder",
+    "open_immutable",
     "open_input",
-    "open_kept",
     "open_output",
     "options",
     "parallel",
     "paths",
     "pinned",
-    "read_kept",
+    "read_immutable",
     "remove_empty_folders",
     "requests",
     "speed",
@@ -107,24 +107,24 @@ def pinned(status: FileStatus) -> Iterator[None]:
         _pinned.reset(token)
 
 
-def open_kept(path: str, size: int) -> pa.NativeFile:
+def open_immutable(path: str, size: int) -> pa.NativeFile:
     """Open a file of `size` bytes that never changes for random reading; of a remote file, what is read is cached."""
     if is_local(path):
         return open_input(path)
     store = _store(path)
-    ranged = Ranged(size, lambda at, length: block_cache.read(store, path, size, at, length), ahead=0)
+    ranged = Ranged(size, lambda at, length: memory_cache.read(store, path, size, at, length), ahead=0)
     return pa.PythonFile(ranged, mode="r")
 
 
-def read_kept(path: str) -> bytes:
+def read_immutable(path: str) -> bytes:
     """Return the content of a small file that never changes; a remote file is cached in the cache folder, if set."""
-    known = None if is_local(path) else cached.get(current(), path)
+    known = None if is_local(path) else disk_cache.get(current(), path)
     if known is not None:
         return known
     with open_input(path) as source:
         content: bytes = source.read()
     if not is_local(path):
-        cached.put(current(), path, content)
+        disk_cache.put(current(), path, content)
     return content
 
 
@@ -200,7 +200,7 @@ def speed_of(path: str) -> Speed:
     return known or LOCAL
 
 
-def likely_speed_of(path: str) -> Speed:
+def estimated_speed_of(path: str) -> Speed:
     """Return the speed of the store of this path without any request; a typical speed if none was measured yet."""
     return LOCAL if is_local(path) else speed.of(path) or speed.USUAL
 

@@ -43,7 +43,7 @@ def received(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
             yield pickle.loads(item.as_py())
 
 
-def in_stores(
+def with_store_settings(
     spark: SparkSession, body: Callable[..., Iterator[pa.RecordBatch]], /, **given: Any
 ) -> Callable[[Iterable[Any]], Iterator[Any]]:
     """Return `body` with these arguments as a function for `mapInArrow`, which uses the store settings of this process.
@@ -115,7 +115,7 @@ def _result_or_store_error(run: Callable[[Any], Any], work: Any) -> Any:
         return e
 
 
-def store_failed(error: Exception) -> StoreError | None:
+def store_error_of(error: Exception) -> StoreError | None:
     """Return the StoreError that made a task, and so a query, fail; None if the cause was another error."""
     named = f"{StoreError.__name__}: "
     if isinstance(error, StoreError):

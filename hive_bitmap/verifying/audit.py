@@ -21,8 +21,8 @@ from hive_bitmap.columns import Column
 from hive_bitmap.errors import CorruptIndex, FileChanged, Undecodable
 from hive_bitmap.index.definition import BUCKET, OFFSET
 from hive_bitmap.index.table_schema import key_columns
+from hive_bitmap.verifying.base_file_check import COMPARED, DAMAGED, STALE, BaseFile, KnownFile, open_base
 from hive_bitmap.verifying.compare import compare_block
-from hive_bitmap.verifying.known_file import COMPARED, DAMAGED, STALE, BaseFile, KnownFile, open_base
 from hive_bitmap.verifying.problems import Problems
 from hive_bitmap.verifying.stored_shard import OpenShard, StoredShard, opened
 

@@ -30,7 +30,7 @@ from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.stores import FileStatus
 from hive_bitmap.tasks.distribution import in_tasks
 from hive_bitmap.verifying.audit import ShardAudit, ShardItem, audit_shard
-from hive_bitmap.verifying.known_file import KnownFile, recorded_blocks
+from hive_bitmap.verifying.base_file_check import KnownFile, recorded_blocks
 from hive_bitmap.verifying.problems import Problems
 from hive_bitmap.verifying.stored_shard import StoredShard
 
@@ -119,7 +119,7 @@ def _result(tally: _Tally, audits: Sequence[ShardAudit]) -> Verification:
 def _tally(spark: SparkSession, base: Table, number: int, index: Index, now: Sequence[Source]) -> _Tally:
     """Check the manifests of an index against the base files, and list the shards to compare."""
     tally = _Tally(index)
-    folders = catalog.states(spark, index)
+    folders = catalog.published_generations(spark, index)
     found = {source.values: source.files for source in now}
     try:
         catalog.require_same_table(base, index)
@@ -128,7 +128,7 @@ def _tally(spark: SparkSession, base: Table, number: int, index: Index, now: Seq
         tally.unindexed = sum(len(files) for files in found.values())
         return tally
     zone = metastore.time_zone(spark)
-    crc = schema_crc(base.columns, zone, serde.reading(base))
+    crc = schema_crc(base.columns, zone, serde.read_properties(base))
     for values in [*found, *(values for values in folders if values not in found)]:
         files = found.get(values, ())
         try:
@@ -139,7 +139,7 @@ def _tally(spark: SparkSession, base: Table, number: int, index: Index, now: Seq
         if published is None:
             tally.unindexed += len(files)
             continue
-        _count(tally, published, files, crc if serde.reading(base) else None)
+        _count(tally, published, files, crc if serde.read_properties(base) else None)
         _check_manifest(tally.problems, published)
         listed = {file.path: file for file in files}
         shards = range(published.shards.num_rows)
@@ -205,7 +205,7 @@ def _item(
     zone: str,
 ) -> ShardItem:
     """Return the work item for one shard, given its row number in the manifest; `listed` are the base files by path."""
-    reading = serde.reading(base)
+    reading = serde.read_properties(base)
     crc = schema_crc(base.columns, zone, reading)
     shard = published.shards.slice(row, 1).to_pylist()[0]
     covered = pc.equal(published.files["shard"], shard["shard"]).fill_null(False)

@@ -33,7 +33,7 @@ def keep(encoding: str, blocks: list[np.ndarray]) -> Kept:
     block = np.repeat(np.arange(len(blocks)), [len(present) for present, _ in made])
     order = np.argsort(key, kind="stable")
     rows_of = [set(np.flatnonzero(blocks[block[i]] == key[i]).tolist()) for i in order]
-    held = ENCODINGS[encoding].hold([column.take(pa.array(order)) for column in columns])
+    held = ENCODINGS[encoding].to_cached([column.take(pa.array(order)) for column in columns])
     return Kept(held, block[order], rows_of, selection.layout([len(codes) for codes in blocks]))
 
 

@@ -35,10 +35,10 @@ def generations():
 
 def live():
     _, indexes = catalog.table_and_indexes(spark, "t")
-    return {folder for index in indexes for folder in catalog.states(spark, index).values()}
+    return {folder for index in indexes for folder in catalog.published_generations(spark, index).values()}
 
 def right(*keys):
-    catalog.forget()
+    catalog.clear_caches()
     spark.catalog.refreshTable("t")
     for key in keys:
         expected = sorted(row.id for row in spark.table("t").where(f"k = {key}").collect())

@@ -67,7 +67,7 @@ def by_month(spark: SparkSession, database: str, tmp_path: Path) -> Path:
 
 def folders(spark: SparkSession, name: str = "k") -> dict[tuple[str | None, ...], str]:
     base, indexes = catalog.table_and_indexes(spark, "t")
-    return catalog.states(spark, catalog.named(base, indexes, name))
+    return catalog.published_generations(spark, catalog.named(base, indexes, name))
 
 
 def shards(spark: SparkSession, name: str = "k") -> list[Path]:
@@ -331,6 +331,6 @@ def test_what_another_session_did_to_partitions_is_found_out_or_does_no_harm(
         check(spark)
         spark.sql("ALTER TABLE t DROP PARTITION (m = 2, r = 'a')")
         check_counts(spark)
-    catalog.forget()
+    catalog.clear_caches()
     assert hive_bitmap.plan(spark, "t", "k = 1").files["state"].to_pylist() == ["fresh"] * 5
     check_counts(spark)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hive_bitmap
-from hive_bitmap.catalyst import counting, deciding, planning, ranges
+from hive_bitmap.catalyst import decisions, index_answers, planning, ranges
 from hive_bitmap.index import catalog
 from tests.asking import answer, by_spark, difference, frame, indexed
 
@@ -19,18 +19,18 @@ NARROWING = "SELECT id FROM few WHERE k = 3"
 COUNTING = "SELECT k, count(*) AS n FROM few WHERE k < 5 GROUP BY k"
 STEPS = [  # a query, its strategy, and the function that is made to raise while it is planned
     (NARROWING, "blocks", catalog, "indexes_on"),
-    (NARROWING, "blocks", deciding, "condition"),
+    (NARROWING, "blocks", decisions, "condition"),
     (NARROWING, "blocks", planning, "parse"),
-    (NARROWING, "blocks", deciding, "prepare"),
+    (NARROWING, "blocks", decisions, "prepare"),
     (NARROWING, "blocks", ranges, "choices"),
-    (NARROWING, "rows", deciding, "narrow"),
-    (NARROWING, "files", deciding, "read_figures"),
-    (NARROWING, "blocks", deciding, "report"),
-    (COUNTING, "index only", deciding, "prepare"),
-    (COUNTING, "index only", counting, "is_countable"),
+    (NARROWING, "rows", decisions, "superset_rows"),
+    (NARROWING, "files", decisions, "read_figures"),
+    (NARROWING, "blocks", decisions, "report"),
+    (COUNTING, "index only", decisions, "prepare"),
+    (COUNTING, "index only", index_answers, "is_countable"),
 ]
 # functions that are called when an answer from the index is executed
-EXECUTION = [(counting, "as_now"), (counting, "known_counts"), (planning, "batches")]
+EXECUTION = [(index_answers, "as_now"), (index_answers, "known_counts"), (planning, "batches")]
 
 
 @pytest.fixture(scope="module")
@@ -76,13 +76,13 @@ def test_a_failure_while_counting_leaves_the_aggregation_to_spark(
 def test_what_is_late_is_left_to_spark(few: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     import time
 
-    wanted, prepare = by_spark(few, NARROWING), deciding.prepare
+    wanted, prepare = by_spark(few, NARROWING), decisions.prepare
 
     def slow(*args: Any) -> Any:
         time.sleep(1)
         return prepare(*args)
 
-    monkeypatch.setattr(deciding, "prepare", slow)
+    monkeypatch.setattr(decisions, "prepare", slow)
     with indexed(few, "blocks", strict="false", planning_seconds="0.1"):
         assert not difference(answer(frame(few, NARROWING)), wanted)
         assert [one.reason for one in hive_bitmap.explain(NARROWING, few).relations] == ["late"]

@@ -431,7 +431,8 @@ def test_a_damaged_index_changes_no_answer(tables: SparkSession, changing: Path,
     from hive_bitmap.index import catalog
 
     _, indexes = catalog.table_and_indexes(tables, "changing")
-    folders = [Path(f.removeprefix("file:")) for one in indexes for f in catalog.states(tables, one).values()]
+    published = [catalog.published_generations(tables, one) for one in indexes]
+    folders = [Path(f.removeprefix("file:")) for by_partition in published for f in by_partition.values()]
     for folder in folders:
         files = [path for path in folder.rglob("*.parquet") if path.is_file()]
         for path in files:
@@ -439,7 +440,7 @@ def test_a_damaged_index_changes_no_answer(tables: SparkSession, changing: Path,
                 path.unlink() if harm != "shard" else path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     if harm == "dropped":
         hive_bitmap.drop(tables, "changing", "k")
-    catalog.forget()
+    catalog.clear_caches()
     texts = (*CHANGED, "SELECT id FROM changing WHERE k = 3 AND g = 2")
     wanted = {text: by_spark(tables, text) for text in texts}
     for strategy in ("", *FORCED):

@@ -159,7 +159,7 @@ def test_stale_new_and_gone_files_are_counted_as_they_are(spark: SparkSession, t
     )
     write(folder / "p=1", 3, 1)  # new
     write(folder / "p=2", 5, 0)  # stale
-    catalog.forget()
+    catalog.clear_caches()
     spark.catalog.refreshTable(table)
     for query in ANSWERED[::3]:
         text = of(table, query)

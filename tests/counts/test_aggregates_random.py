@@ -76,7 +76,7 @@ def check(spark: SparkSession, rng: random.Random, table: Table, predicate: str 
     keys = rng.sample(names, min(len(names), rng.choice([1, 1, 2])))
     told = f"{keys} where {predicate}\n{table.story}"
     spark.catalog.refreshTable(table.name)
-    catalog.forget()
+    catalog.clear_caches()
     try:
         frame = spark.table(table.name)
         expected = by_spark(frame.where(predicate) if predicate else frame, keys)
@@ -100,4 +100,4 @@ def rows(found: pa.Table) -> Counter[str]:
 
 def index_folders(spark: SparkSession, table: Table) -> list[str]:
     _, indexes = catalog.table_and_indexes(spark, table.name)
-    return [folder for index in indexes for folder in catalog.states(spark, index).values()]
+    return [folder for index in indexes for folder in catalog.published_generations(spark, index).values()]

@@ -21,7 +21,7 @@ from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.index.table_schema import key_fields
 from hive_bitmap.predicates.nodes import TRUE, Compare, IsNull, Or, Predicate, Prefix
 from hive_bitmap.selecting.candidates import Lookup, restrict
-from hive_bitmap.selecting.lookup_units import IndexPart, Unit
+from hive_bitmap.selecting.lookup_units import IndexPart, LookupUnit
 from hive_bitmap.selecting.select import is_understood
 from tests.selecting.test_select import COLUMNS, FILES, PREDICATES, Row, group_of, truth, unit_of
 
@@ -29,7 +29,7 @@ ENCODINGS = st.sampled_from(["gap", "plain", "ewah", "roaring"])
 KEYS = st.sampled_from([("k",), ("s",), ("k", "s"), ("s", "k")])
 
 
-def counted(unit: Unit, predicate: Predicate, keys: tuple[str, ...]) -> Counter[tuple[object, ...]]:
+def counted(unit: LookupUnit, predicate: Predicate, keys: tuple[str, ...]) -> Counter[tuple[object, ...]]:
     found = tally(unit, predicate, {}, keys)
     assert found is not None and found.column_names == [*keys, COUNT]
     rows = [tuple(row.values()) for row in found.to_pylist()]
@@ -115,12 +115,12 @@ def test_an_index_that_misses_rows_is_damaged(tmp_path: Path, predicate: Predica
     unit = unit_of(tmp_path, files, {"k": "gap", "s": "gap"}, {"k": [0], "s": [0, 1]})
     part = unit.parts["k"]
     believed = IndexPart(part.index, part.key, part.encoding, part.shards, np.array([0, 1]))
-    unit = Unit(unit.paths, unit.file, unit.offset, unit.length, unit.rows, {**unit.parts, "k": believed})
+    unit = LookupUnit(unit.paths, unit.file, unit.offset, unit.length, unit.rows, {**unit.parts, "k": believed})
     with pytest.raises(CorruptIndex):
         tally(unit, predicate, {}, ("k",))
 
 
-def composite(folder: Path, files: list[list[Row]], encoding: str) -> Unit:
+def composite(folder: Path, files: list[list[Row]], encoding: str) -> LookupUnit:
     """A unit with one index on k and s."""
     simple = unit_of(folder, files, {"k": "gap"}, {"k": list(range(len(files)))})
     columns: tuple[Column, ...] = COLUMNS[:2]
@@ -129,4 +129,4 @@ def composite(folder: Path, files: list[list[Row]], encoding: str) -> Unit:
     shards = ((f"file:{folder}/{report.shard}", report.written.size),)
     every = np.arange(len(files))
     parts = {field.name: IndexPart("both", field, encoding, shards, every) for field in key_fields(definition)}
-    return Unit(simple.paths, simple.file, simple.offset, simple.length, simple.rows, parts)
+    return LookupUnit(simple.paths, simple.file, simple.offset, simple.length, simple.rows, parts)

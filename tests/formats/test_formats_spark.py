@@ -69,7 +69,7 @@ def check(format_name: str, path: str, columns: Sequence[KeyColumn], theirs: pa.
     handle = ours.open_file(path)
     blocks = ours.blocks(handle)
     assert blocks.rows.sum() == theirs.num_rows
-    indirect = ours.indirect_columns(handle, columns)
+    indirect = ours.spark_only_columns(handle, columns)
     direct = [column for column in columns if column.name not in indirect]
     some = [(block, np.arange(0, rows, max(3, rows // 100))) for block, rows in enumerate(blocks.rows.tolist())]
     whole = [(block, None) for block in range(len(blocks))]
@@ -148,7 +148,7 @@ def accepted(format_name: str, path: str, names: Sequence[str]) -> dict[str, lis
     ours, handle = FORMATS[format_name], FORMATS[format_name].open_file(path)
     found: dict[str, list[str]] = {name: [] for name in names}
     for name, spark_type in itertools.product(names, sorted(simple | set(DECIMALS))):
-        reason = ours.indirect_columns(handle, [KeyColumn(name, spark_type, "UTC")]).get(name, "")
+        reason = ours.spark_only_columns(handle, [KeyColumn(name, spark_type, "UTC")]).get(name, "")
         if "the table says" not in reason:
             found[name].append(spark_type)
     return found
@@ -408,7 +408,7 @@ def test_evolved_schemas(spark: SparkSession, database: str, tmp_path: Path, for
     theirs = shown(spark, "SELECT * FROM t", columns)
     assert set(check(format_name, f"file:{tmp_path}/f", columns, theirs).values()) == {"both"}
     handle = FORMATS[format_name].open_file(f"file:{tmp_path}/f")
-    assert list(FORMATS[format_name].indirect_columns(handle, [*columns, KeyColumn("nest", "struct<a:bigint>")])) == [
+    assert list(FORMATS[format_name].spark_only_columns(handle, [*columns, KeyColumn("nest", "struct<a:bigint>")])) == [
         "nest"
     ]
 

@@ -97,8 +97,8 @@ def test_columns_without_names_are_found_by_position(tmp_path: Path) -> None:
     first, second = KeyColumn("x", "int", position=0), KeyColumn("y", "string", position=1)
     third = KeyColumn("z", "int", position=2)
     assert keys(handle, second, first, third) == [("a", 1, None)]
-    assert orc.indirect_columns(handle, [first, second, third]) == {}
-    assert list(orc.indirect_columns(handle, [first])) == ["x"]
+    assert orc.spark_only_columns(handle, [first, second, third]) == {}
+    assert list(orc.spark_only_columns(handle, [first])) == ["x"]
     with pytest.raises(Undecodable, match="position"):
         keys(handle, KeyColumn("x", "int"))
 
@@ -107,7 +107,7 @@ def test_names_are_found_without_case_and_must_be_clear(tmp_path: Path) -> None:
     handle = write(tmp_path, "struct<A:int,b:int,B:int,`c.d`:int,c:struct<d:int>,`e.f`:int>", [(1, 2, 3, 4, (5,), 6)])
     assert keys(handle, KeyColumn("a", "int"), KeyColumn("E.F", "int")) == [(1, 6)]
     schema = [KeyColumn(name, "int") for name in ("a", "b", "c", "c.d", "e.f")]
-    assert set(orc.indirect_columns(handle, schema)) == {"b", "c", "c.d"}
+    assert set(orc.spark_only_columns(handle, schema)) == {"b", "c", "c.d"}
 
 
 def test_chars_are_padded_to_the_length_of_the_table(tmp_path: Path) -> None:
@@ -123,8 +123,8 @@ def test_timestamps_lie_in_the_zone_of_the_engine(tmp_path: Path) -> None:
     handle = write(tmp_path, "struct<t:timestamp>", [(wall.replace(tzinfo=UTC),), (None,)])
     for zone in ("UTC", "America/New_York", "Asia/Kathmandu"):
         assert keys(handle, KeyColumn("t", "timestamp", zone)) == [(wall.replace(tzinfo=ZoneInfo(zone)),), (None,)]
-    assert orc.indirect_columns(handle, [KeyColumn("t", "timestamp", "UTC")]) == {}
-    assert list(orc.indirect_columns(handle, [KeyColumn("t", "timestamp", "America/New_York")])) == ["t"]
+    assert orc.spark_only_columns(handle, [KeyColumn("t", "timestamp", "UTC")]) == {}
+    assert list(orc.spark_only_columns(handle, [KeyColumn("t", "timestamp", "America/New_York")])) == ["t"]
     with pytest.raises(Undecodable, match="zone"):
         keys(handle, KeyColumn("t", "timestamp"))
 
@@ -144,7 +144,7 @@ def test_doubtful_timestamps_are_left_to_spark(tmp_path: Path, wall: str, reason
     time = datetime.datetime.fromisoformat(wall).replace(tzinfo=UTC)
     handle = write(tmp_path, "struct<t:timestamp>", [(time,)])
     zone = "America/New_York" if time.year == 2020 else "UTC"
-    assert list(orc.indirect_columns(handle, [KeyColumn("t", "timestamp", zone)])) == ["t"]
+    assert list(orc.spark_only_columns(handle, [KeyColumn("t", "timestamp", zone)])) == ["t"]
     with pytest.raises(Undecodable, match=reason):
         keys(handle, KeyColumn("t", "timestamp", zone))
 
@@ -152,7 +152,7 @@ def test_doubtful_timestamps_are_left_to_spark(tmp_path: Path, wall: str, reason
 @pytest.mark.parametrize(("day", "refused"), [("1582-10-14", True), ("1582-10-15", False), ("9999-12-31", False)])
 def test_dates_of_the_old_calendar_are_left_to_spark(tmp_path: Path, day: str, refused: bool) -> None:
     handle = write(tmp_path, "struct<d:date>", [(datetime.date.fromisoformat(day),), (None,)])
-    assert list(orc.indirect_columns(handle, [KeyColumn("d", "date")])) == ["d"] * refused
+    assert list(orc.spark_only_columns(handle, [KeyColumn("d", "date")])) == ["d"] * refused
     if refused:
         with pytest.raises(Undecodable, match="calendar"):
             keys(handle, KeyColumn("d", "date"))

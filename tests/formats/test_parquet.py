@@ -140,7 +140,7 @@ def test_odd_column_names(tmp_path: Path, names: list[str]) -> None:
     """Each column contains its own name. Columns whose names differ in case only are refused, others are read."""
     pq.write_table(pa.table([pa.array([name] * 10) for name in names], names=names), tmp_path / "f")
     columns = [KeyColumn(name, "string") for name in names]
-    refused = parquet.indirect_columns(parquet.open_file(f"file:{tmp_path}/f"), columns)
+    refused = parquet.spark_only_columns(parquet.open_file(f"file:{tmp_path}/f"), columns)
     assert set(refused) == ({"a", "A"} & set(names) if "A" in names else set())
     kept = [c for c in columns if c.name not in refused]
     read = parquet.read_rows(f"file:{tmp_path}/f", kept, [(0, np.array([3]))])
@@ -150,9 +150,8 @@ def test_odd_column_names(tmp_path: Path, names: list[str]) -> None:
 def test_a_nested_column_is_not_taken_for_one_with_a_dot(tmp_path: Path) -> None:
     handle = write(tmp_path, pa.table({"a": [{"b": 1}], "a.b": [2]}))
     assert parquet.key_columns(handle, 0, [KeyColumn("a.b", "bigint")]).to_pydict() == {"a.b": [2]}
-    assert list(parquet.indirect_columns(handle, [KeyColumn("a", "struct<b:bigint>"), KeyColumn("A.B", "bigint")])) == [
-        "a"
-    ]
+    columns = [KeyColumn("a", "struct<b:bigint>"), KeyColumn("A.B", "bigint")]
+    assert list(parquet.spark_only_columns(handle, columns)) == ["a"]
     with pytest.raises(Undecodable, match="nested"):
         parquet.key_columns(handle, 0, [KeyColumn("a", "bigint")])
 
@@ -206,7 +205,7 @@ def test_old_dates_are_read_only_from_files_that_tell_their_calendar(
     tmp_path: Path, metadata: dict[str, str], refused: bool
 ) -> None:
     handle = write(tmp_path, column(pa.array(OLD)).replace_schema_metadata(metadata))
-    assert bool(parquet.indirect_columns(handle, [KeyColumn("c", "date")])) == refused
+    assert bool(parquet.spark_only_columns(handle, [KeyColumn("c", "date")])) == refused
     if refused:
         with pytest.raises(Undecodable, match="calendar"):
             parquet.key_columns(handle, 0, [KeyColumn("c", "date")])
@@ -221,7 +220,7 @@ def test_statistics_clear_a_timestamp_column_of_suspicion(tmp_path: Path, unit: 
     new, old, none = ([year_1900, None], [year_1900 - 1], [None])
     for values, statistics, refused in ((new, True, False), (old, True, True), (new, False, True), (none, True, False)):
         handle = write(tmp_path, column(pa.array(values, kind)), write_statistics=statistics)
-        assert bool(parquet.indirect_columns(handle, [KeyColumn("c", "timestamp")])) == refused
+        assert bool(parquet.spark_only_columns(handle, [KeyColumn("c", "timestamp")])) == refused
     with pytest.raises(Undecodable, match="calendar"):
         parquet.key_columns(write(tmp_path, column(pa.array(old, kind))), 0, [KeyColumn("c", "timestamp")])
 
@@ -230,7 +229,7 @@ def test_int96_reaches_the_year_9999(tmp_path: Path) -> None:
     last = pa.array([253_402_300_799_999_999], pa.timestamp("us", tz="UTC"))
     handle = write(tmp_path, column(last.cast(pa.timestamp("us"))), use_deprecated_int96_timestamps=True)
     assert parquet.key_columns(handle, 0, [KeyColumn("c", "timestamp")]).column(0).combine_chunks() == last
-    assert "c" in parquet.indirect_columns(handle, [KeyColumn("c", "timestamp")])
+    assert "c" in parquet.spark_only_columns(handle, [KeyColumn("c", "timestamp")])
 
 
 @pytest.mark.parametrize(
@@ -285,12 +284,12 @@ def test_texts_whose_pages_are_no_dictionaries(tmp_path: Path, encoding: str) ->
     values = pa.array([str(number % 7) for number in range(100)])
     options = {"use_dictionary": False, "column_encoding": {"c": encoding}}
     handle = write(tmp_path, column(values), **options)
-    assert parquet.indirect_columns(handle, [KeyColumn("c", "string")]) == {}
+    assert parquet.spark_only_columns(handle, [KeyColumn("c", "string")]) == {}
     assert parquet.key_columns(handle, 0, [KeyColumn("c", "string")])["c"].to_pylist() == values.to_pylist()
     handle = write(tmp_path, column(values.dictionary_encode()), **options)
-    assert "no" in parquet.indirect_columns(handle, [KeyColumn("c", "string")])["c"]
+    assert "no" in parquet.spark_only_columns(handle, [KeyColumn("c", "string")])["c"]
     handle = write(tmp_path, column(values.dictionary_encode()))
-    assert parquet.indirect_columns(handle, [KeyColumn("c", "string")]) == {}
+    assert parquet.spark_only_columns(handle, [KeyColumn("c", "string")]) == {}
 
 
 @pytest.mark.parametrize(("view", "spark_type"), [(pa.string_view(), "string"), (pa.binary_view(), "binary")])

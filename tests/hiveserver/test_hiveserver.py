@@ -21,10 +21,10 @@ from hive_bitmap import cli
 from hive_bitmap.cli.server import PASSWORD
 from hive_bitmap.errors import CorruptIndex, InvalidPredicate, NotFound, NotPermitted, ServerError, Unsupported
 from hive_bitmap.hiveserver import files
-from hive_bitmap.hiveserver.asking import ask, count, write_offsets
 from hive_bitmap.hiveserver.connection import Server
+from hive_bitmap.hiveserver.index_coverage import show
 from hive_bitmap.hiveserver.register import create_table, register
-from hive_bitmap.hiveserver.showing import show
+from hive_bitmap.hiveserver.server_queries import ask, count, write_offsets
 from hive_bitmap.hiveserver.tables import describe
 from tests.hiveserver.lake import FILES, INDEXES, PLAIN, ROWS, Lake, lake, write_file
 from tests.servers import ldap

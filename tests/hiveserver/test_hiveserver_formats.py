@@ -14,10 +14,10 @@ import pytest
 import hive_bitmap
 from hive_bitmap import cli
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.hiveserver.asking import count, write_offsets
 from hive_bitmap.hiveserver.connection import Server
+from hive_bitmap.hiveserver.index_coverage import show
 from hive_bitmap.hiveserver.register import register
-from hive_bitmap.hiveserver.showing import show
+from hive_bitmap.hiveserver.server_queries import count, write_offsets
 from tests.hive2.hive2_tables import Reader
 from tests.servers.hiveserver import HiveServer, run
 

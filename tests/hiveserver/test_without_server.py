@@ -230,7 +230,7 @@ def test_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_entry_point_loads_no_spark() -> None:
     code = (
         "import sys\nfrom hive_bitmap import cli\n"
-        "from hive_bitmap.hiveserver import asking, register, showing\n"
+        "from hive_bitmap.hiveserver import index_coverage, register, server_queries\n"
         "print(cli.main(['--hiveserver2', '127.0.0.1:1', 'show', 't']))\n"
         "print([name for name in sys.modules if name.split('.')[0] in ('pyspark', 'py4j')])"
     )

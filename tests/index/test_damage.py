@@ -18,7 +18,7 @@ from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.manifest import SHARDS
 from hive_bitmap.index.table_schema import key_fields
 from hive_bitmap.predicates.parser import parse
-from hive_bitmap.selecting.lookup_units import IndexPart, Unit
+from hive_bitmap.selecting.lookup_units import IndexPart, LookupUnit
 from hive_bitmap.selecting.select import select
 
 COLUMNS = (Column("k", "int"), Column("s", "string"))
@@ -32,7 +32,7 @@ def encoding(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def generation(tmp_path: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Unit]]:
+def generation(tmp_path: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[LookupUnit]]:
     """A generation of two indexes on two files, whose shards have many row groups; one lookup unit for each index."""
     monkeypatch.setattr(shard, "ROW_GROUP_ROWS", 7)
     rng = np.random.default_rng(1)
@@ -61,19 +61,19 @@ def generation(tmp_path: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -
             ((f"{folder}/{report.shard}", report.written.size),),
             np.arange(2),
         )
-        units.append(Unit(paths, np.repeat(np.arange(2), counts), *flat, {definition.column_names[0]: part}))
+        units.append(LookupUnit(paths, np.repeat(np.arange(2), counts), *flat, {definition.column_names[0]: part}))
     yield units
     forget()
 
 
 def forget() -> None:
     """Empty the caches of files that normally never change."""
-    lookup.forget()
+    lookup.clear_caches()
     for kept in (checksums.of_generation, manifest.read):
         kept.cache_clear()
 
 
-def selected(unit: Unit) -> list[list[set[int] | None]]:
+def selected(unit: LookupUnit) -> list[list[set[int] | None]]:
     """Return for each predicate the selected rows of each block; None means all rows."""
     (column,) = unit.parts
     found = [select(unit, parse(text, COLUMNS, "t"), {}) for text in PREDICATES[column]]
@@ -83,7 +83,7 @@ def selected(unit: Unit) -> list[list[set[int] | None]]:
     ]
 
 
-def matching(unit: Unit) -> list[list[set[int]]]:
+def matching(unit: LookupUnit) -> list[list[set[int]]]:
     """Return what `selected` must return for an undamaged index, computed from the base files."""
     tests = {
         "k = 3": lambda k: k == 3,
@@ -106,7 +106,7 @@ def holds(more: list[list[set[int] | None]], least: list[list[set[int] | None]])
     return all(a is None or (b is not None and a >= b) for a, b in pairs)
 
 
-def test_a_flipped_bit_of_a_shard_loses_no_row(generation: list[Unit], encoding: str) -> None:
+def test_a_flipped_bit_of_a_shard_loses_no_row(generation: list[LookupUnit], encoding: str) -> None:
     for unit in generation:
         (part,) = unit.parts.values()
         truth = selected(unit)
@@ -133,7 +133,7 @@ def flip(path: Path, right: Callable[[], bool]) -> None:
 
 @pytest.mark.parametrize("encoding", ["gap"], indirect=True)
 @pytest.mark.parametrize("name", ["files.parquet", "shards.parquet", checksums.NAME])
-def test_a_damaged_manifest_is_not_believed(generation: list[Unit], tmp_path: Path, name: str) -> None:
+def test_a_damaged_manifest_is_not_believed(generation: list[LookupUnit], tmp_path: Path, name: str) -> None:
     folder, path = f"file:{tmp_path}", tmp_path / checksums.FOLDER / name
     whole = path.read_bytes()
     right = manifest.read(folder)
@@ -153,7 +153,7 @@ def test_a_damaged_manifest_is_not_believed(generation: list[Unit], tmp_path: Pa
 
 
 @pytest.mark.parametrize("encoding", ["gap"], indirect=True)
-def test_a_shard_in_the_place_of_another_is_not_believed(generation: list[Unit]) -> None:
+def test_a_shard_in_the_place_of_another_is_not_believed(generation: list[LookupUnit]) -> None:
     first, second = (next(iter(unit.parts.values())).shards[0][0].removeprefix("file:") for unit in generation)
     truth = selected(generation[0])
     Path(first).write_bytes(Path(second).read_bytes())

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from hive_bitmap import stores
 from hive_bitmap.formats.key_values import KeyColumn, arrow_type
 from hive_bitmap.index import lookup, manifest
-from hive_bitmap.stores import block_cache
+from hive_bitmap.stores import memory_cache
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -382,9 +382,9 @@ def harm_index(spark: SparkSession, rng: random.Random, table: Table, index_fold
     else:
         content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
         _write(path, content)
-    lookup.forget()
+    lookup.clear_caches()
     manifest.read.cache_clear()
-    block_cache.forget()
+    memory_cache.forget()
 
 
 def _below(folder: str) -> list[str]:

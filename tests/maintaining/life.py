@@ -49,7 +49,7 @@ def parted_table(spark: SparkSession, folder: Path, partitions: int = 4) -> str:
 
 def require_right(spark: SparkSession, table: str) -> None:
     """Check that rows and counts through the index, if there is one, equal those of plain Spark."""
-    catalog.forget()
+    catalog.clear_caches()
     spark.catalog.refreshTable(table)
     expected = sorted(row.id for row in spark.table(table).where("k = 3").collect())
     assert sorted(row.id for row in hive_bitmap.scan(spark, table, "k = 3").collect()) == expected
@@ -65,7 +65,7 @@ def status(spark: SparkSession, table: str) -> IndexStatus:
 def live(spark: SparkSession, table: str) -> list[str]:
     """Return the published generations of all indexes, sorted."""
     _, indexes = catalog.table_and_indexes(spark, table)
-    return sorted(folder for index in indexes for folder in catalog.states(spark, index).values())
+    return sorted(folder for index in indexes for folder in catalog.published_generations(spark, index).values())
 
 
 def generations(spark: SparkSession, database: str) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.metastore.file_listing import base_files, odd_option
+from hive_bitmap.metastore.file_listing import base_files, why_option_unsupported
 from hive_bitmap.metastore.table_info import Table
 
 
@@ -53,7 +53,7 @@ def test_a_file_that_vanishes_meanwhile_hides_no_other(tmp_path: Path) -> None:
 
 
 def is_refused(name: str, properties: dict[str, str], options: dict[str, str]) -> bool:
-    odd = odd_option(Table("d", "t", "EXTERNAL", "hive", properties=properties, options=options))
+    odd = why_option_unsupported(Table("d", "t", "EXTERNAL", "hive", properties=properties, options=options))
     assert not odd or repr(name) in odd
     return bool(odd)
 

@@ -36,7 +36,8 @@ def right():
     [index] = catalog.table_and_indexes(spark, "t")[1]
     assert not index.problem, index.problem
     assert index.table.kind == "EXTERNAL", index
-    assert all(place.startswith(index.definition.root + "/") for place in catalog.states(spark, index).values())
+    published = catalog.published_generations(spark, index)
+    assert all(folder.startswith(index.definition.root + "/") for folder in published.values())
     return index
 
 spark.sql(f"CREATE DATABASE life LOCATION '{warehouse}/life.db'")
@@ -52,7 +53,7 @@ spark.range(9, 10).selectExpr("9", "id", "7").write.insertInto("t")
 spark.sql("ALTER TABLE t DROP PARTITION (p=3)")
 expected = spark.table("t").where("k = 9").count()
 hive_bitmap.rebuild(spark, "t")
-assert len(catalog.states(spark, right())) == 4
+assert len(catalog.published_generations(spark, right())) == 4
 hive_bitmap.sql(spark, "ALTER INDEX k ON t SET IDXPROPERTIES ('encoding'='ewah')")
 hive_bitmap.rebuild(spark, "t")
 assert right().definition.encoding == "ewah"

@@ -17,7 +17,7 @@ K, RARE, HALF = Compare("k", "=", 1), Compare("s", "=", "nowhere"), Compare("s",
 
 
 @pytest.mark.parametrize(
-    ("keys", "predicate", "left_to_spark"),
+    ("keys", "predicate", "fallback_reason"),
     [
         ((), K, False),  # cardinalities of one index add up
         (("k",), TRUE, False),
@@ -29,12 +29,12 @@ K, RARE, HALF = Compare("k", "=", 1), Compare("s", "=", "nowhere"), Compare("s",
     ],
 )
 def test_only_what_decodes_bitmaps_may_be_dear(
-    tmp_path: Path, keys: tuple[str, ...], predicate: Predicate, left_to_spark: bool
+    tmp_path: Path, keys: tuple[str, ...], predicate: Predicate, fallback_reason: bool
 ) -> None:
     rows = [{"k": n % 3, "s": "ab"[n % 2], "f": 0.0} for n in range(40)]
     unit = unit_of(tmp_path, [rows], {"k": "gap", "s": "gap"}, {"k": [0], "s": [0]})
     lookups = [Lookup(0, unit, predicate, (), (), ())]
-    assert bool(over_budget(lookups, {}, keys, 2, DEAR_BITMAPS)) == left_to_spark
+    assert bool(over_budget(lookups, {}, keys, 2, DEAR_BITMAPS)) == fallback_reason
     assert over_budget(lookups, {}, keys, 2) is None
 
 
@@ -57,5 +57,5 @@ def test_only_row_groups_in_which_keys_may_match_are_looked_up(tmp_path: Path) -
     assert read(Or((Compare("k", "=", 9), RARE))) == 0
     for path, _ in unit.parts["k"].shards:
         Path(path.removeprefix("file:")).unlink()
-    lookup.forget()
+    lookup.clear_caches()
     assert read(Or((K, HALF))) == size["s"]  # files of a shard that is gone are read whole

@@ -35,7 +35,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Encoding:
         FIELDS=(INVERTED,),
         encode=lambda b: (flipped(plain.encode(b)[0]),),
         decode_into=lambda bits, columns, *where: plain.decode_into(bits, [flipped(columns[0])], *where),
-        hold=lambda columns: plain.hold([flipped(columns[0])]),
+        to_cached=lambda columns: plain.to_cached([flipped(columns[0])]),
         cardinalities=lambda columns, rows: plain.cardinalities([flipped(columns[0])], rows),
     )
     monkeypatch.setitem(ENCODINGS, encoding.NAME, encoding)

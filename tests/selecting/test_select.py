@@ -33,7 +33,7 @@ from hive_bitmap.predicates.nodes import (
     Unknown,
 )
 from hive_bitmap.selecting.key_matches import key_matches
-from hive_bitmap.selecting.lookup_units import IndexPart, Unit
+from hive_bitmap.selecting.lookup_units import IndexPart, LookupUnit
 from hive_bitmap.selecting.select import count, is_understood, select
 
 COLUMNS = (Column("k", "int"), Column("s", "string"), Column("f", "double"))
@@ -47,7 +47,7 @@ def unit_of(
     kinds: dict[str, str],
     known: dict[str, list[int]],
     block_rows: int = 5,
-) -> Unit:
+) -> LookupUnit:
     """Return a unit of files with blocks of `block_rows` rows, and with an index for each column in `kinds`.
 
     `kinds` has the encoding of the index of a column, or `compact`; `known` has the files that the index knows.
@@ -71,7 +71,7 @@ def unit_of(
     assert described is not None
     counts = [len(offsets) for offsets in described.files["offsets"]]
     flat = [described.files[name].combine_chunks().flatten().to_numpy() for name in ("offsets", "lengths", "rows")]
-    return Unit(tuple(paths), np.repeat(np.arange(len(files)), counts), *flat, parts)
+    return LookupUnit(tuple(paths), np.repeat(np.arange(len(files)), counts), *flat, parts)
 
 
 def group_of(folder: Path, paths: Sequence[str], definition: Definition) -> Any:
@@ -202,7 +202,7 @@ def test_a_missing_shard_means_all_rows(tmp_path: Path) -> None:
     rows = [{"k": n % 3, "s": "a", "f": 0.0} for n in range(12)]
     unit = unit_of(tmp_path, [rows, rows], {"k": "gap", "s": "gap"}, {"k": [0, 1], "s": [0, 1]})
     Path(unit.parts["k"].shards[0][0].removeprefix("file:")).unlink()
-    lookup.forget()
+    lookup.clear_caches()
     found = select(unit, And((Compare("k", "=", 1), Compare("s", "=", "a"))), {})
     assert found.counts().tolist() == unit.rows.tolist() and sorted(found.damaged) == [0, 1] and not found.exact.any()
     assert select(unit, And((Compare("k", "=", 1), Compare("s", "=", "b"))), {}).counts().sum() == 0

@@ -14,7 +14,7 @@ import hive_bitmap
 from hive_bitmap.index import lookup, manifest
 from hive_bitmap.metastore import session_stores
 from hive_bitmap.session import session
-from hive_bitmap.stores import block_cache, options
+from hive_bitmap.stores import memory_cache, options
 from hive_bitmap.stores.options import Options
 from tests.servers.fixtures import started
 from tests.stores.servers import hdfs as hdfs_server
@@ -116,9 +116,9 @@ def _forgotten(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def forget() -> None:
     """Let go of all that is kept of indexes and of sessions."""
-    lookup.forget()
+    lookup.clear_caches()
     manifest.read.cache_clear()
-    block_cache.forget()
+    memory_cache.forget()
 
 
 @contextlib.contextmanager

@@ -100,7 +100,7 @@ def test_a_kept_file_is_read_once(folder: str) -> None:
     stores.make_folder(folder)
     write(f"{folder}/f", content)
     for _ in range(2):
-        with requests.measured() as measured, stores.open_kept(f"{folder}/f", len(content)) as file:
+        with requests.measured() as measured, stores.open_immutable(f"{folder}/f", len(content)) as file:
             assert file.read_at(1000, 5_000_000) == content[5_000_000:][:1000]
             assert file.read_at(10, 5_500_000) == content[5_500_000:][:10]
     assert measured.requests.total == 0

@@ -18,7 +18,7 @@ from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.index.shard import cardinalities_path
 from hive_bitmap.verifying import audit
 from hive_bitmap.verifying.audit import ShardItem, audit_shard
-from hive_bitmap.verifying.known_file import KnownFile, recorded_blocks
+from hive_bitmap.verifying.base_file_check import KnownFile, recorded_blocks
 from hive_bitmap.verifying.stored_shard import StoredShard
 
 COLUMNS = (Column("k", "int"), Column("s", "string"))

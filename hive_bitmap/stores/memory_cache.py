@@ -9,7 +9,7 @@ from threading import Lock
 
 from cachetools import LRUCache
 
-from hive_bitmap.stores import cached
+from hive_bitmap.stores import disk_cache
 from hive_bitmap.stores.options import Options, current
 from hive_bitmap.stores.store import Store
 
@@ -46,13 +46,13 @@ def read(store: Store, path: str, size: int, start: int, length: int) -> bytes:
             at = (block - run_first) * BLOCK
             found[block] = content[at : at + BLOCK]
             _add((path, block), content[at : at + BLOCK])
-            cached.put(options, _name(path, size, block), content[at : at + BLOCK])
+            disk_cache.put(options, _name(path, size, block), content[at : at + BLOCK])
     joined = b"".join(content for content in found.values() if content is not None)
     return joined[start - first * BLOCK :][:length]
 
 
 def _on_disk(options: Options, path: str, size: int, block: int) -> bytes | None:
-    content = cached.get(options, _name(path, size, block))
+    content = disk_cache.get(options, _name(path, size, block))
     if content is None or len(content) != min(BLOCK, size - block * BLOCK):
         return None
     _add((path, block), content)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hive_bitmap.catalyst.arrow_batches import satisfying_keys
 from hive_bitmap.catalyst.conditions import Condition
-from hive_bitmap.catalyst.handing import satisfying_keys
 from hive_bitmap.catalyst.listing import ScanListing, as_now
 from hive_bitmap.counts.aggregates import KnownCounts, known_counts
 from hive_bitmap.counts.tally import COUNT, is_countable
@@ -21,7 +21,7 @@ from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.planning.planner import needs_file
 from hive_bitmap.planning.prepare import Prepared, prepare
 from hive_bitmap.planning.request import Request, ResolvedTable
-from hive_bitmap.planning.spark_fallback import left_to_spark
+from hive_bitmap.planning.spark_fallback import fallback_reason
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +47,7 @@ class Answer:
         try:
             found = self._known(spark, counting, settings)
         except StoreError as e:
-            left_to_spark(e)
+            fallback_reason(e)
             return None
         if found is None or not _are_sums_exact(found.tables, self.averaged):
             return None
@@ -61,7 +61,7 @@ class Answer:
             return None
         resolved = ResolvedTable(
             self.base,
-            tuple(catalog.indexes_on(spark, self.base, catalog.INDEXES_REMEMBERED)),
+            tuple(catalog.indexes_on(spark, self.base, catalog.INDEX_CACHE_SECONDS)),
             settings,
             self.condition.predicate,
             partial(satisfying_keys, spark, counting, 0, self.condition),

@@ -77,7 +77,7 @@ def open_base(known: KnownFile, format: Format, schema: Sequence[Column], time_z
     try:
         handle = format.open_file(known.fingerprint.path)
         blocks = format.blocks(handle)
-        indirect = format.indirect_columns(handle, key_columns(schema, schema, time_zone))
+        indirect = format.spark_only_columns(handle, key_columns(schema, schema, time_zone))
     except (FileNotFoundError, FileChanged):
         return BaseFile(known, known.blocks, STALE, problems)
     except Undecodable as e:

@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from hive_bitmap import stores
-from hive_bitmap.stores import block_cache, cached, requests, speed
+from hive_bitmap.stores import disk_cache, memory_cache, requests, speed
 from hive_bitmap.stores.options import Options
 from tests.stores.conftest import BUCKET, S3, reached
 
@@ -36,8 +36,8 @@ def shard(s3: S3, tmp_path: Path) -> Iterator[str]:
 
 def read(path: str) -> tuple[bytes, int]:
     """What another process reads, and how many requests it makes."""
-    block_cache.forget()
-    with requests.measured() as measured, stores.open_kept(path, len(CONTENT)) as file:
+    memory_cache.forget()
+    with requests.measured() as measured, stores.open_immutable(path, len(CONTENT)) as file:
         content = file.read()
     return content, measured.requests.total
 
@@ -45,9 +45,9 @@ def read(path: str) -> tuple[bytes, int]:
 def test_another_process_asks_the_store_for_nothing(shard: str, tmp_path: Path) -> None:
     assert read(shard) == (CONTENT, 1)
     assert read(shard) == (CONTENT, 0)
-    assert stores.read_kept(shard) == CONTENT
+    assert stores.read_immutable(shard) == CONTENT
     with requests.measured() as measured:
-        assert stores.read_kept(shard) == CONTENT
+        assert stores.read_immutable(shard) == CONTENT
     assert measured.requests.total == 0
     assert (tmp_path / "cache").stat().st_mode & 0o777 == 0o700
     assert {file.stat().st_mode & 0o777 for file in (tmp_path / "cache").iterdir()} == {0o600}
@@ -69,35 +69,35 @@ def test_a_damaged_piece_is_read_anew(shard: str, tmp_path: Path, harm: str) -> 
 def test_the_folder_is_bounded_and_what_was_used_last_stays(tmp_path: Path) -> None:
     mine = options(tmp_path, 4)
     for number in range(40):
-        cached.put(mine, str(number), bytes(1 << 18))
-        assert cached.get(mine, "0") is not None  # is used all the time
+        disk_cache.put(mine, str(number), bytes(1 << 18))
+        assert disk_cache.get(mine, "0") is not None  # is used all the time
         for piece in tmp_path.iterdir():  # a coarse clock would not tell them apart
             os.utime(piece, ns=(piece.stat().st_atime_ns, piece.stat().st_mtime_ns - 10_000_000))
     total = sum(piece.stat().st_size for piece in tmp_path.iterdir())
     assert total <= 5 << 20
-    assert cached.get(mine, "39") is not None and cached.get(mine, "1") is None
+    assert disk_cache.get(mine, "39") is not None and disk_cache.get(mine, "1") is None
 
 
 def test_many_write_and_shrink_at_the_same_time(tmp_path: Path) -> None:
     def work(number: int) -> bool:
         mine, what = options(tmp_path, 1), str(number % 20)
-        cached.put(mine, what, what.encode() * 50_000)
-        cached.shrink(tmp_path, 1 << 19)
-        found = cached.get(mine, what)
+        disk_cache.put(mine, what, what.encode() * 50_000)
+        disk_cache.shrink(tmp_path, 1 << 19)
+        found = disk_cache.get(mine, what)
         return found in (None, what.encode() * 50_000)
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(work, range(400)))
-    assert all(file.suffix == cached.SUFFIX for file in tmp_path.iterdir())
+    assert all(file.suffix == disk_cache.SUFFIX for file in tmp_path.iterdir())
 
 
 def test_a_folder_that_cannot_be_written_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_bytes(b"")
     mine = options(tmp_path / "file" / "cache")
     with caplog.at_level(logging.WARNING, logger="hive_bitmap"):
-        cached.put(mine, "one", b"1")
-        cached.put(mine, "two", b"2")
-    assert cached.get(mine, "one") is None
+        disk_cache.put(mine, "one", b"1")
+        disk_cache.put(mine, "two", b"2")
+    assert disk_cache.get(mine, "one") is None
     assert len(caplog.records) == 1 and "cannot be written" in caplog.text
 
 
@@ -109,7 +109,7 @@ def test_the_latency_of_a_store_is_seen_at_its_requests(s3: S3) -> None:
         try:
             path = f"s3a://{BUCKET}/nothing"
             assert speed.of(path) is None
-            assert stores.likely_speed_of(path) == speed.USUAL and not s3.proxy.seen
+            assert stores.estimated_speed_of(path) == speed.USUAL and not s3.proxy.seen
             assert 0.1 <= stores.speed_of(path).request < 1
             known = len(s3.proxy.seen)
             assert 0.1 <= stores.speed_of(path).request < 1 and len(s3.proxy.seen) == known

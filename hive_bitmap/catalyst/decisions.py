@@ -13,9 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hive_bitmap.catalyst import ranges
+from hive_bitmap.catalyst.arrow_batches import satisfying_keys
 from hive_bitmap.catalyst.conditions import Condition, condition
-from hive_bitmap.catalyst.counting import Answer, is_countable_together
-from hive_bitmap.catalyst.handing import satisfying_keys
+from hive_bitmap.catalyst.index_answers import Answer, is_countable_together
 from hive_bitmap.catalyst.listing import ScanListing
 from hive_bitmap.catalyst.reporting import ReadFigures, label, read_figures, report
 from hive_bitmap.catalyst.scans import ListingSummary, Scan, why_too_small, worthwhile_runtime_filters
@@ -28,7 +28,7 @@ from hive_bitmap.planning.prepare import Prepared, prepare
 from hive_bitmap.planning.request import Request, ResolvedTable
 from hive_bitmap.planning.snapshot import Snapshot
 from hive_bitmap.predicates.nodes import Constant
-from hive_bitmap.reading.scan import narrow
+from hive_bitmap.reading.scan import superset_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -170,7 +170,7 @@ class Decision:
 
     def _read_by_tasks(self, request: Request, prepared: Prepared) -> None:
         plan, number = prepared.plan, self._scan.number
-        frame = narrow(self._spark, request, prepared)
+        frame = superset_rows(self._spark, request, prepared)
         if frame is None:
             self._question.leave(number, self._report("left alone", "not_selective", plan))
             return

@@ -25,7 +25,7 @@ from hive_bitmap.planning.table_state import typed_values
 from hive_bitmap.predicates.nodes import TRUE, Constant, Predicate
 from hive_bitmap.predicates.parser import parse
 from hive_bitmap.reading.offsets import READER_LIMIT, covering_offsets, result_file, selected_offsets
-from hive_bitmap.selecting.candidates import choose_indexes, look_up_files, residuals
+from hive_bitmap.selecting.candidates import choose_indexes, look_up_files, residual_predicates
 
 log = logging.getLogger(__name__)
 WHOLE_BLOCKS = ("parquet", "orc")  # formats whose readers assign a block to the one split with its offset
@@ -154,7 +154,7 @@ def _residual_predicates(server: Server, base: Table, tree: Predicate) -> dict[V
     """Return the residual predicate of each partition that may have matching rows."""
     values = tables.partitions(server, base) if base.partition_columns else [()]
     typed = typed_values(base.partition_columns, values)
-    pairs = zip(values, residuals(tree, base.partition_columns, typed, {}), strict=True)
+    pairs = zip(values, residual_predicates(tree, base.partition_columns, typed, {}), strict=True)
     return {one: rest for one, rest in pairs if not isinstance(rest, Constant) or rest.value is True}
 
 
