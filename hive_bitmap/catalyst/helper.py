@@ -31,7 +31,7 @@ def _attach() -> None:
     from pyspark.java_gateway import ensure_callback_server_started, launch_gateway
     from pyspark.sql import SparkSession
 
-    from hive_bitmap.catalyst.enabling import MatchingKeys
+    from hive_bitmap.catalyst.enabling import Answers
 
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         raise HiveBitmapError("this is started by a server that has the extension (see `hive-bitmap jar --help`)")
@@ -47,7 +47,7 @@ def _attach() -> None:
     # PySpark makes the first session of a process the default of the JVM, so let it be the server's own
     SparkSession(spark_context)
     ensure_callback_server_started(gateway)
-    attachment.attach(MatchingKeys(spark_context))
+    attachment.attach(Answers(spark_context))
 
 
 def _minor(version: str) -> str:
