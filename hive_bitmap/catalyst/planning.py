@@ -35,7 +35,7 @@ TABLES_KEPT, LISTINGS_KEPT, SETTINGS_KEPT, ANSWERS_KEPT, PLANS_KEPT = 1024, 256,
 
 
 class Planning:
-    """MatchingKeys the questions of all sessions of one JVM.
+    """Answer the questions of all sessions of one JVM.
 
     Tables, listings and settings are cached under keys that change when they do, which the JVM sends with each
     question. Plans and answers are kept under ids: `explain` looks up the plans, the JVM asks for the answers when it
