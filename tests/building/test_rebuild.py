@@ -321,7 +321,7 @@ def test_what_another_session_did_to_partitions_is_found_out_or_does_no_harm(
     check(spark)
     before = folders(spark)
     with monkeypatch.context() as elsewhere:
-        elsewhere.setattr(catalog, "forget", lambda: None)  # as if another process did what follows
+        elsewhere.setattr(catalog, "clear_caches", lambda: None)  # as if another process did what follows
         write(by_month / "m=3/r=c" / "0.parquet", 5000)
         write(by_month / "m=1/r=a" / "0.parquet", 7000)
         spark.sql("ALTER TABLE t ADD PARTITION (m = 3, r = 'c')")
