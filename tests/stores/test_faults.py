@@ -30,7 +30,7 @@ def table(spark: SparkSession, home: str, s3: S3) -> Iterator[str]:
     spark.sql("INSERT INTO t SELECT CAST(id % 5 AS int), id FROM range(0, 1000, 1, 2)")
     hive_bitmap.build(spark, "t", ["k"], name="i")
     forget()
-    spark_fallback._said.clear()
+    spark_fallback._logged.clear()
     yield "t"
     s3.proxy.reset()
 
