@@ -34,7 +34,7 @@ def options_of(spark: SparkSession) -> Options:
     found = _remembered.get(spark, "", REMEMBERED)
     if found is None:
         found = Options.of(_read(spark))
-        _remembered.keep(spark, "", found)
+        _remembered.put(spark, "", found)
     return found
 
 

@@ -155,7 +155,7 @@ def task(reading: Reading, lookup: Lookup | None, whole: Sequence[WholeFile], ch
         tuple(name for name in names if name in read),
         lookup,
         tuple(file.status for file in whole),
-        reading.answers,
+        reading.matching_keys,
         check_only,
     )
 
@@ -191,7 +191,7 @@ def tasks_of(spark: SparkSession, reading: Reading) -> list[ReadTask]:
         for files in np.array_split(np.arange(len(lookup.unit.paths)), pieces)
         if len(files)
     ]
-    return tasks + [task(reading, None, [file]) for file in results.whole]
+    return tasks + [task(reading, None, [file]) for file in results.whole_files]
 
 
 def _engine_rows(spark: SparkSession, request: Request, reading: Reading) -> DataFrame | None:
@@ -199,9 +199,9 @@ def _engine_rows(spark: SparkSession, request: Request, reading: Reading) -> Dat
 
     Tasks check that the files left out are still those that were planned.
     """
-    needed = {file.status.path for file in reading.results.whole}
+    needed = {file.status.path for file in reading.results.whole_files}
     skipped: list[Lookup] = []
-    for lookup, found in zip(reading.results.lookups, reading.results.found, strict=True):
+    for lookup, found in reading.results.pairs():
         wanted = needs_file(found, lookup)
         needed |= {lookup.unit.paths[file] for file in np.flatnonzero(wanted)}
         if not wanted.all():

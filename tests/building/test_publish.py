@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hive_bitmap
-from hive_bitmap.building.progress import Done
+from hive_bitmap.building.progress import BuildProgress
 from hive_bitmap.errors import BuildFailed
 from hive_bitmap.index import catalog
 from hive_bitmap.metastore import alter_table, jvm_reader, metastore
@@ -81,7 +81,7 @@ def test_an_index_that_is_dropped_meanwhile(spark: SparkSession, database: str, 
     before = {index.definition.name: index.table.location for index in catalog.table_and_indexes(spark, flat)[1]}
     asked = []
 
-    def drop_one(done: Done) -> None:
+    def drop_one(done: BuildProgress) -> None:
         if done.files == done.files_total and not asked:
             asked.append(done)
             spark.sql(f"DROP TABLE {database}__flat_id__")
@@ -143,7 +143,7 @@ def test_the_later_of_two_builds_wins(spark: SparkSession, database: str, tmp_pa
     hive_bitmap.build(spark, flat, ["k"])
     inner = []
 
-    def build_another(done: Done) -> None:
+    def build_another(done: BuildProgress) -> None:
         if done.files == done.files_total and not inner:
             inner.append(done)
             write(tmp_path / "t", files=1, first=2)
