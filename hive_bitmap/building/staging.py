@@ -29,7 +29,7 @@ from hive_bitmap.metastore.base_files import Source
 from hive_bitmap.metastore.file_listing import format_of, why_unsupported
 from hive_bitmap.metastore.metastore import is_cached
 from hive_bitmap.metastore.session_settings import settings
-from hive_bitmap.metastore.table_info import Table, Values, literal, quote
+from hive_bitmap.metastore.table_info import Table, Values, quote, string_expression
 from hive_bitmap.parallel import map_parallel
 from hive_bitmap.stores import FileStatus
 from hive_bitmap.tasks.distribution import cause, with_store_settings
@@ -145,7 +145,7 @@ def _partition(base: Table, source: Source) -> str:
     """Return SQL that is true for a partition, and maybe for others that equal it once cast to the column's type."""
     pairs = zip(base.partition_columns, source.values, strict=True)
     equal = (
-        f"{quote(column.name)} <=> try_cast({'NULL' if value is None else literal(value)} AS {column.type})"
+        f"{quote(column.name)} <=> try_cast({'NULL' if value is None else string_expression(value)} AS {column.type})"
         for column, value in pairs
     )
     return f"({' AND '.join(equal)})"

@@ -138,7 +138,7 @@ def _add_partitions(
         left_out = len(generation_folders) - len(named)
         log.warning("Hive adds no partition of NULL: %d of the index are left out", left_out)
     specs = [
-        f"PARTITION {tables.partition_spec(base, values)} LOCATION {literal(folder)}"
+        f"PARTITION {tables.partition_spec(server, base, values)} LOCATION {literal(folder)}"
         for values, folder in named.items()
     ]
     for start in range(0, len(specs), PARTITIONS_AT_ONCE):

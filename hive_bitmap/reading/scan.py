@@ -17,7 +17,7 @@ import numpy as np
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.explaining.plan import FILES, FULL_SCAN, INDEX_ONLY, Plan
 from hive_bitmap.formats import LAYOUTS
-from hive_bitmap.metastore.table_info import literal, quote
+from hive_bitmap.metastore.table_info import quote
 from hive_bitmap.planning.planner import needs_file
 from hive_bitmap.planning.prepare import Prepared, Reading, prepare
 from hive_bitmap.planning.request import Request, analysed
@@ -199,6 +199,8 @@ def _engine_rows(spark: SparkSession, request: Request, reading: Reading) -> Dat
 
     Tasks check that the files left out are still those that were planned.
     """
+    from pyspark.sql import functions as f
+
     needed = {file.status.path for file in reading.results.whole_files}
     skipped: list[Lookup] = []
     for lookup, found in reading.results.pairs():
@@ -209,9 +211,9 @@ def _engine_rows(spark: SparkSession, request: Request, reading: Reading) -> Dat
     paths = [path for lookup in skipped for path in lookup.unit.paths if path not in needed and "\n" not in path]
     if not paths:
         return None
-    listed = literal("\n".join(_uri(path) for path in paths))
+    listed = f.split(f.lit("\n".join(_uri(path) for path in paths)), "\n")
     checks = task_rows(spark, request, reading, [task(reading, lookup, (), check_only=True) for lookup in skipped])
-    frame = spark.table(request.table).where(f"NOT array_contains(split({listed}, '\\n'), _metadata.file_path)")
+    frame = spark.table(request.table).where(~f.array_contains(listed, f.col("_metadata.file_path")))
     return frame if checks is None else frame.select(*map(quote, checks.columns)).union(checks)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +19,30 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ODD = ["a b", "x/y=z", "50%", "%20", "it's", 'say "hi"', "näß 日", "back\\slash", "a:b", "#?&", None, "x" * 100]
+ODD += ["both ' and \\", "at the end \\"]
+# Spark then resolves no escapes in a partition spec, and takes the text of constants that are not strings.
+LEGACY = ("spark.sql.parser.escapedStringLiterals", "spark.sql.legacy.keepPartitionSpecAsStringLiteral")
+
+
+@pytest.fixture(params=[(), LEGACY[:1], LEGACY], ids=["", "escaped", "legacy"])
+def parsing(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run a test once for each way in which Spark's parser reads partition values."""
+    for name in request.param:
+        spark.conf.set(name, "true")
+    yield
+    assert all(spark.conf.get(name) == "true" for name in request.param), "the settings are as they were"
+    for name in request.param:
+        spark.conf.unset(name)
 
 
 @pytest.mark.parametrize("through_jvm", [True, False])
 def test_odd_partition_values_are_switched_together(
-    spark: SparkSession, database: str, tmp_path: Path, through_jvm: bool, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    database: str,
+    parsing: None,
+    tmp_path: Path,
+    through_jvm: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """In few calls or by SQL, one by one: what the metastore then says is what was asked for."""
     spark.sql("CREATE TABLE odd (k int) PARTITIONED BY (p string, q int) STORED AS PARQUET")
