@@ -30,11 +30,11 @@ POINTER = PREFIX + "index_tables"  # property of a base table: comma-separated i
 NEXT_ENCODING = PREFIX + "next_encoding"
 TABLES_AT_ONCE = 500  # tables described in one metastore call
 INDEX_CACHE_SECONDS = 30.0  # seconds for which a query may miss changes that other sessions made to indexes
-PARTITIONS_REMEMBERED = 10_000  # the partitions of an index table with more of them are not cached
+MOST_CACHED_PARTITIONS = 10_000  # the partitions of an index table with more of them are not cached
 Name = tuple[str, str]  # database and table
 
 _index_tables: TtlCache[Name, _IndexTables] = TtlCache()  # by base table
-_states: TtlCache[Name, dict[Values, str]] = TtlCache(most=64)  # by partitioned index table
+_generations: TtlCache[Name, dict[Values, str]] = TtlCache(most=64)  # by partitioned index table
 _listeners: dict[Callable[[], None], None] = {}  # called when indexes change; a dict, as an ordered set
 
 
@@ -232,18 +232,18 @@ def published_generations(spark: SparkSession, index: Index, seconds: float = 0)
     if not index.table.partition_columns:
         return {(): index.table.location}
     key = (index.table.database, index.table.name)
-    cached = _states.get(spark, key, seconds)
+    cached = _generations.get(spark, key, seconds)
     if cached is not None:
         return cached
-    found = _fetched_states(spark, index)
-    if len(found) <= PARTITIONS_REMEMBERED:
-        _states.put(spark, key, found)
+    found = _fetched_generations(spark, index)
+    if len(found) <= MOST_CACHED_PARTITIONS:
+        _generations.put(spark, key, found)
     else:
-        _states.drop(spark, key)
+        _generations.drop(spark, key)
     return found
 
 
-def _fetched_states(spark: SparkSession, index: Index) -> dict[Values, str]:
+def _fetched_generations(spark: SparkSession, index: Index) -> dict[Values, str]:
     from pyspark.errors import PySparkException
 
     try:
@@ -274,7 +274,7 @@ def clear_caches() -> None:
     """Empty the caches of index tables and their locations, which are about to change, and call the listeners."""
     for listener in tuple(_listeners):
         listener()
-    for cache in (_index_tables, _states):
+    for cache in (_index_tables, _generations):
         cache.clear()
 
 
