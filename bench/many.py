@@ -24,7 +24,7 @@ from rich.table import Table
 import hive_bitmap
 from hive_bitmap import stores
 from hive_bitmap.metastore import session_stores
-from hive_bitmap.parallel import each
+from hive_bitmap.parallel import map_parallel
 from hive_bitmap.session import session
 from hive_bitmap.stores import requests
 from tests.servers import jars
@@ -69,12 +69,11 @@ def _measure(spark: SparkSession, url: str, files: int, partitions: int, out: Co
     spark.sql(f"CREATE DATABASE many LOCATION '{url}/many'")
     spark.catalog.setCurrentDatabase("many")
     spark.sql(
-        "CREATE EXTERNAL TABLE t (k int, id bigint) PARTITIONED BY (p int) STORED AS PARQUET "
-        f"LOCATION '{url}/many/t'"
+        f"CREATE EXTERNAL TABLE t (k int, id bigint) PARTITIONED BY (p int) STORED AS PARQUET LOCATION '{url}/many/t'"
     )
     session_stores.use(spark)
     names = [(p, n) for p in range(partitions) for n in range(each_partition)]
-    step("make files", lambda: len(each(lambda name: _write(url, *name), names, WRITERS)))
+    step("make files", lambda: len(map_parallel(lambda name: _write(url, *name), names, WRITERS)))
     step("add partitions", lambda: _add(spark, url, partitions))
     step("build", lambda: sum(r.base_rows for r in hive_bitmap.build(spark, "t", ["k"])))
     step("count", lambda: hive_bitmap.count(spark, "t", "k = 3"))
@@ -83,7 +82,7 @@ def _measure(spark: SparkSession, url: str, files: int, partitions: int, out: Co
     step("plan", lambda: hive_bitmap.plan(spark, "t", "k = 3").strategy)
     step("plain SQL, one partition", lambda: spark.sql("SELECT count(*) FROM t WHERE k = 3 AND p = 1").first()[0])  # type: ignore[index]
     ten = [(p, each_partition) for p in range(min(10, partitions))]
-    step("make ten files", lambda: len(each(lambda name: _write(url, *name), ten)))
+    step("make ten files", lambda: len(map_parallel(lambda name: _write(url, *name), ten)))
     step("refresh", lambda: sum(r.base_rows for r in hive_bitmap.rebuild(spark, "t")))
     step("count", lambda: hive_bitmap.count(spark, "t", "k = 3"))
     step("refresh of nothing", lambda: sum(r.base_rows for r in hive_bitmap.rebuild(spark, "t")))

@@ -13,7 +13,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def each(function: Callable[[Item], Result], items: Iterable[Item], threads: int = THREADS) -> list[Result]:
+def map_parallel(function: Callable[[Item], Result], items: Iterable[Item], threads: int = THREADS) -> list[Result]:
     """Return function(item) for each item, in order; raise the error of the first item that failed."""
     found = list(items)
     if len(found) < 2 or threads < 2:
@@ -23,7 +23,7 @@ def each(function: Callable[[Item], Result], items: Iterable[Item], threads: int
         return list(pool.map(lambda context, item: context.run(function, item), contexts, found))
 
 
-def ahead(function: Callable[[Item], Result], items: Iterable[Item], most: int) -> Iterator[Result]:
+def prefetched(function: Callable[[Item], Result], items: Iterable[Item], most: int) -> Iterator[Result]:
     """Yield function(item) for each item, in order, and compute results ahead of the consumer.
 
     At most `most` results are in progress or not yet consumed; with 1, items are processed one after the other without

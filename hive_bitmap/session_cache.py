@@ -29,7 +29,7 @@ class TtlCache(Generic[K, V]):
             found = self._kept.get(spark, {}).get(key)
         return found[1] if found is not None and time.monotonic() - found[0] < seconds else None
 
-    def keep(self, spark: SparkSession, key: K, value: V) -> None:
+    def put(self, spark: SparkSession, key: K, value: V) -> None:
         """Add a value, as of now."""
         with self._lock:
             mine = self._kept.setdefault(spark, {})

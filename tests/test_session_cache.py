@@ -16,7 +16,7 @@ class Session:
 def test_sessions_do_not_share_values() -> None:
     cache: TtlCache[str, int] = TtlCache()
     one, other = Session(), Session()
-    cache.keep(one, "t", 1)
+    cache.put(one, "t", 1)
     assert cache.get(one, "t", 30) == 1
     assert cache.get(other, "t", 30) is None
     assert cache.get(one, "u", 30) is None
@@ -27,13 +27,13 @@ def test_values_expire(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hive_bitmap.session_cache.time.monotonic", lambda: now)
     cache: TtlCache[str, int] = TtlCache()
     session = Session()
-    cache.keep(session, "t", 1)
+    cache.put(session, "t", 1)
     now = 129.9
     assert cache.get(session, "t", 30) == 1
     assert cache.get(session, "t", 0) is None
     now = 130.0
     assert cache.get(session, "t", 30) is None
-    cache.keep(session, "t", 2)
+    cache.put(session, "t", 2)
     assert cache.get(session, "t", 30) == 2
 
 
@@ -41,7 +41,7 @@ def test_the_newest_keys_are_kept() -> None:
     cache: TtlCache[str, int] = TtlCache(most=2)
     session = Session()
     for number, key in enumerate("abac"):
-        cache.keep(session, key, number)
+        cache.put(session, key, number)
     assert [cache.get(session, key, 30) for key in "abc"] == [2, None, 3]
 
 
@@ -50,7 +50,7 @@ def test_drop_and_clear() -> None:
     session = Session()
     cache.drop(session, "t")
     for key in "tu":
-        cache.keep(session, key, 1)
+        cache.put(session, key, 1)
     cache.drop(session, "t")
     assert [cache.get(session, key, 30) for key in "tu"] == [None, 1]
     cache.clear()
@@ -60,7 +60,7 @@ def test_drop_and_clear() -> None:
 def test_the_cache_does_not_keep_sessions_alive() -> None:
     cache: TtlCache[str, int] = TtlCache()
     session: Any = Session()
-    cache.keep(session, "t", 1)
+    cache.put(session, "t", 1)
     gone = weakref.ref(session)
     del session
     gc.collect()

@@ -21,7 +21,7 @@ from hive_bitmap.building import build_job, partition_change, staging
 from hive_bitmap.building.build_scope import BuildPlan, plan_creation, plan_rebuild
 from hive_bitmap.building.file_groups import jobs
 from hive_bitmap.building.partition_change import Change, Content
-from hive_bitmap.building.progress import Done
+from hive_bitmap.building.progress import BuildProgress
 from hive_bitmap.building.publish import Switch, publish
 from hive_bitmap.building.refresh import from_scratch
 from hive_bitmap.errors import BuildFailed, StoreError
@@ -32,13 +32,13 @@ from hive_bitmap.metastore import base_files as sources
 from hive_bitmap.metastore import metastore
 from hive_bitmap.metastore.base_files import Spec
 from hive_bitmap.metastore.file_listing import format_of
-from hive_bitmap.parallel import each
+from hive_bitmap.parallel import map_parallel
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
-ProgressCallback = Callable[[Done], None]
+ProgressCallback = Callable[[BuildProgress], None]
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def build(
         if if_not_exists and any(index.definition.name == definition.name for index in indexes):
             continue
         catalog.require_free(spark, base, indexes, definition)
-        definitions.append(catalog.place(spark, definition, location))
+        definitions.append(catalog.with_root(spark, definition, location))
     catalog.require_distinct(definitions)
     if not definitions:
         return []
@@ -152,7 +152,7 @@ def _run(
 ) -> list[BuildReport]:
     base, needed = planned.base, [change for change in planned.changes if not change.refresh.up_to_date]
     try:
-        each(partition_change.start, needed)
+        map_parallel(partition_change.start, needed)
         with staging.for_build(spark, base, needed) as staged, ThreadPoolExecutor(1) as pool:
             # Spark caches file listings: a full scan in this session must not miss files that the index covers.
             refreshed = pool.submit(metastore.forget_files, spark, base)

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from hive_bitmap import parallel, stores
+from hive_bitmap import stores
 from hive_bitmap.building.group_indexing import AHEAD_BYTES, Group, ShardReport, index_group
-from hive_bitmap.building.progress import Done, watched
+from hive_bitmap.building.progress import BuildProgress, reported
 from hive_bitmap.building.shard_compaction import Compaction, compact_shards
 from hive_bitmap.errors import BuildFailed
+from hive_bitmap.parallel import THREADS, batches, map_parallel
 from hive_bitmap.tasks.distribution import cause, cuts, distribute, pickled, received, with_store_settings
 
 if TYPE_CHECKING:
@@ -33,7 +34,9 @@ class Job:
         return self.work if isinstance(self.work, Group) else self.work.group
 
 
-def run(spark: SparkSession, jobs: Sequence[Job], progress: Callable[[Done], None] | None) -> list[ShardReport]:
+def run(
+    spark: SparkSession, jobs: Sequence[Job], progress: Callable[[BuildProgress], None] | None
+) -> list[ShardReport]:
     """Run the jobs in Spark tasks and return their reports, with the numbers of the indexes in the build.
 
     Raise BuildFailed.
@@ -41,7 +44,7 @@ def run(spark: SparkSession, jobs: Sequence[Job], progress: Callable[[Done], Non
     if not jobs:
         return []
     files = sum(len(job.work.paths) for job in jobs if isinstance(job.work, Group))
-    with watched(spark, files, progress) as counter:
+    with reported(spark, files, progress) as counter:
         tasks = with_store_settings(spark, _run_jobs, counter=counter)
         try:
             rows = distribute(spark, _balanced(spark, jobs)).mapInArrow(tasks, pickled("report")).collect()
@@ -65,8 +68,8 @@ def _balanced(spark: SparkSession, jobs: Sequence[Job]) -> list[Job]:
 
 def _run_jobs(records: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.RecordBatch]:
     """Inside a task: run its jobs, and yield one pickled ShardReport a batch."""
-    for jobs in parallel.batches(received(records), _weight, parallel.THREADS, AHEAD_BYTES):
-        for job, reports in zip(jobs, parallel.each(_run_job, jobs), strict=True):
+    for jobs in batches(received(records), _weight, THREADS, AHEAD_BYTES):
+        for job, reports in zip(jobs, map_parallel(_run_job, jobs), strict=True):
             if counter is not None and isinstance(job.work, Group):
                 once = [report for report in reports if report.index == 0]  # the same files for every index
                 size = sum(size for report in once for size in report.files["size"].to_pylist() if size > 0)

@@ -19,7 +19,7 @@ from hive_bitmap.index.manifest import Manifest
 from hive_bitmap.metastore import base_files, metastore, serde, table_info
 from hive_bitmap.metastore.base_files import Source, Spec
 from hive_bitmap.metastore.table_info import Table, Values
-from hive_bitmap.parallel import each
+from hive_bitmap.parallel import map_parallel
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -127,7 +127,7 @@ def _changes(
             what = refresh(published, _present(published.folder), source.files, crc, target, compact, plain)
         return Change(index, partition, scope.definition, source, published, what, folder)
 
-    return each(change, [(index, number) for index, scope in enumerate(scopes) for number in scope.partitions])
+    return map_parallel(change, [(index, number) for index, scope in enumerate(scopes) for number in scope.partitions])
 
 
 def _manifest(folder: str | None, definition: Definition) -> Manifest | None:

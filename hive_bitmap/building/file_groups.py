@@ -14,6 +14,7 @@ from hive_bitmap.building.build_job import Job
 from hive_bitmap.building.group_indexing import Group
 from hive_bitmap.building.partition_change import Change
 from hive_bitmap.building.shard_compaction import Compaction
+from hive_bitmap.building.staged_values import ReadOptions
 from hive_bitmap.index.definition import schema_crc
 from hive_bitmap.metastore import metastore, serde
 from hive_bitmap.metastore.base_files import Source
@@ -63,9 +64,9 @@ def jobs(spark: SparkSession, base: Table, changes: Sequence[Change], staging: s
 
     `staging` is the folder of `staging.staged`; empty for a format that tasks read themselves.
     """
-    zone = metastore.time_zone(spark)
-    crc = schema_crc(base.columns, zone, serde.read_properties(base))
-    template = Group(0, (), 0, format_of(base), base.columns, crc, zone, (), (), staging)
+    options = ReadOptions(format_of(base), base.columns, metastore.time_zone(spark), staging)
+    crc = schema_crc(base.columns, options.time_zone, serde.read_properties(base))
+    template = Group(0, (), 0, options, crc, (), ())
     shared = _shared(changes)
     target = shard_bytes(spark, (file for files, _ in shared for file in files))
     groups = [

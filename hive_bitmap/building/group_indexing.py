@@ -19,8 +19,7 @@ import pyarrow.compute as pc
 from hive_bitmap import stores
 from hive_bitmap.bitmaps import ENCODINGS
 from hive_bitmap.bitmaps.keybytes import KeyBytes, key_bytes
-from hive_bitmap.building import staged_values
-from hive_bitmap.columns import Column
+from hive_bitmap.building.staged_values import ReadOptions
 from hive_bitmap.errors import FileChanged, Undecodable
 from hive_bitmap.formats.blocks import Blocks
 from hive_bitmap.index import fingerprint, shard
@@ -28,8 +27,8 @@ from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.index.manifest import FILES
 from hive_bitmap.index.shard import Written
-from hive_bitmap.index.table_schema import built_schema, key_columns, shard_name
-from hive_bitmap.parallel import THREADS, ahead, each
+from hive_bitmap.index.table_schema import built_schema, shard_name
+from hive_bitmap.parallel import THREADS, map_parallel, prefetched
 
 SHARD_BYTES = 256 << 20  # index rows collected in memory before a shard is written: limits the memory of a task
 MOST_BYTES = 1 << 30  # index rows of one file; more fit neither a task nor the 32-bit offsets of an Arrow array
@@ -44,20 +43,16 @@ class Group:
     """Work item of a task: base files of one partition, which one shard of each index will cover.
 
     `bytes` is the total size of the files as listed. `folders` holds the new generation of each of `definitions`.
-    `schema` is all data columns of the base table. `staging` is the folder of `staging.staged`; empty for a format that
-    tasks read themselves.
+    `schema_crc` is the checksum of the base table's schema, which the manifest records for each file.
     """
 
     partition: int
     paths: tuple[str, ...]
     bytes: int
-    format: str
-    schema: tuple[Column, ...]
+    read_options: ReadOptions
     schema_crc: int
-    time_zone: str
     definitions: tuple[Definition, ...]
     folders: tuple[str, ...]
-    staging: str = ""
 
 
 @dataclass(frozen=True)
@@ -82,7 +77,7 @@ class IndexedFile:
 
     fingerprint: Fingerprint
     blocks: Blocks
-    indirect: tuple[str, ...]
+    spark_only: tuple[str, ...]  # columns whose values only Spark reads correctly
     rows: tuple[pa.Table | str, ...]
 
 
@@ -91,7 +86,7 @@ def index_group(group: Group) -> list[ShardReport]:
     reports: list[ShardReport] = []
     waiting: list[IndexedFile] = []
     size = 0
-    for file in ahead(partial(_index_file, group), group.paths, _files_at_once(group)):
+    for file in prefetched(partial(_index_file, group), group.paths, _files_at_once(group)):
         if file is not None:
             waiting.append(file)
             size += sum(rows.nbytes for rows in file.rows if isinstance(rows, pa.Table))
@@ -145,24 +140,24 @@ def _matching_nothing(path: str) -> Fingerprint:
 
 
 def _index_blocks(group: Group, found: Fingerprint) -> IndexedFile:
-    format = staged_values.reader(group.format, group.staging)
+    format, schema = group.read_options.file_format(), group.read_options.schema
     try:
         handle = format.open_file(found.path)
         blocks = format.blocks(handle)
-        indirect = format.spark_only_columns(handle, key_columns(group.schema, group.schema, group.time_zone))
+        spark_only = format.spark_only_columns(handle, group.read_options.key_columns(schema))
     except Undecodable as e:
         return _unindexed(group, found, str(e))
     rows = tuple(_rows_or_reason(group, definition, found.path, handle, blocks) for definition in group.definitions)
-    return IndexedFile(found, blocks, tuple(indirect), rows)
+    return IndexedFile(found, blocks, tuple(spark_only), rows)
 
 
 def _rows_or_reason(group: Group, definition: Definition, path: str, handle: Any, blocks: Blocks) -> pa.Table | str:
     """Return the rows of one index for all blocks of a file, or the reason why the file cannot be indexed."""
-    columns = key_columns(definition.columns, group.schema, group.time_zone)
+    format, columns = group.read_options.file_format(), group.read_options.key_columns(definition.columns)
     rows, size = [built_schema(definition).empty_table()], 0
     try:
         for block in np.flatnonzero(blocks.rows).tolist():
-            keys = staged_values.reader(group.format, group.staging).key_columns(handle, block, columns)
+            keys = format.key_columns(handle, block, columns)
             rows.append(index_rows(definition, keys, path, int(blocks.offset[block])))
             size += rows[-1].nbytes
             if size > MOST_BYTES:
@@ -180,7 +175,7 @@ def _unindexed(group: Group, found: Fingerprint, reason: str) -> IndexedFile:
 
 def _write_shards(group: Group, indexed: Sequence[IndexedFile]) -> list[ShardReport]:
     numbers = range(len(group.definitions))
-    return each(lambda index: _write_shard(group, index, indexed), numbers, stores.parallel(group.folders[0]))
+    return map_parallel(lambda index: _write_shard(group, index, indexed), numbers, stores.parallel(group.folders[0]))
 
 
 def _write_shard(group: Group, index: int, indexed: Sequence[IndexedFile]) -> ShardReport:
@@ -209,7 +204,7 @@ def _manifest_row(group: Group, file: IndexedFile, index: int, name: str | None)
         "shard": None if reason else name,
         "reason": reason,
         "schema_crc": group.schema_crc,
-        "indirect": list(file.indirect),
+        "indirect": list(file.spark_only),
         "offsets": file.blocks.offset,
         "lengths": file.blocks.length,
         "rows": file.blocks.rows,

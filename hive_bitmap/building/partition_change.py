@@ -21,7 +21,7 @@ from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.manifest import SHARDS, Manifest
 from hive_bitmap.index.shard import cardinalities_path
 from hive_bitmap.metastore.base_files import Source
-from hive_bitmap.parallel import each
+from hive_bitmap.parallel import map_parallel
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def start(change: Change) -> None:
     links = [(change.published.shard_path(shard), f"{change.folder}/{shard}") for shard in change.refresh.linked]
     if change.definition.type == "BITMAP":
         links += [(cardinalities_path(before), cardinalities_path(after)) for before, after in links]
-    each(lambda link: stores.link_or_copy(*link), links, stores.parallel(change.folder))
+    map_parallel(lambda link: stores.link_or_copy(*link), links, stores.parallel(change.folder))
 
 
 def finish(changes: Sequence[Change], reports: Sequence[ShardReport]) -> list[Content]:
@@ -67,7 +67,7 @@ def finish(changes: Sequence[Change], reports: Sequence[ShardReport]) -> list[Co
     by_change: dict[tuple[int, int], list[ShardReport]] = defaultdict(list)
     for report in reports:
         by_change[report.index, report.partition].append(report)
-    return each(lambda change: _finish(change, by_change[change.index, change.partition]), changes)
+    return map_parallel(lambda change: _finish(change, by_change[change.index, change.partition]), changes)
 
 
 def _finish(change: Change, reports: Sequence[ShardReport]) -> Content:

@@ -15,7 +15,7 @@ SECONDS = 0.2  # between two reports
 
 
 @dataclass(frozen=True)
-class Done:
+class BuildProgress:
     """What a build has finished: base files, their rows and bytes. `files_total` is the number of files to index."""
 
     files: int
@@ -25,7 +25,7 @@ class Done:
 
 
 @contextmanager
-def watched(spark: SparkSession, files: int, callback: Callable[[Done], None] | None) -> Iterator[Any]:
+def reported(spark: SparkSession, files: int, callback: Callable[[BuildProgress], None] | None) -> Iterator[Any]:
     """Yield an accumulator of (files, rows, bytes) for tasks, and report its value to `callback` until the block ends.
 
     It yields None if there is no callback, and with Spark Connect, which has no accumulators: there the callback is
@@ -40,7 +40,7 @@ def watched(spark: SparkSession, files: int, callback: Callable[[Done], None] | 
     def report() -> None:
         while counter is not None and not stop.wait(SECONDS):
             done, rows, size = counter.value
-            callback(Done(done, files, rows, size))
+            callback(BuildProgress(done, files, rows, size))
 
     thread = threading.Thread(target=report, daemon=True)
     thread.start()
@@ -50,7 +50,7 @@ def watched(spark: SparkSession, files: int, callback: Callable[[Done], None] | 
         stop.set()
         thread.join()
     done, rows, size = counter.value if counter is not None else (files, 0, 0)
-    callback(Done(done, files, rows, size))
+    callback(BuildProgress(done, files, rows, size))
 
 
 def _counter(spark: SparkSession) -> Any:

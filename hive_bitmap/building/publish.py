@@ -18,7 +18,7 @@ from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.definition import Definition, from_table, stored_columns, to_properties
 from hive_bitmap.metastore import alter_table, metastore
 from hive_bitmap.metastore.table_info import Table, Values, literal, quote
-from hive_bitmap.parallel import each
+from hive_bitmap.parallel import map_parallel
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,7 +63,7 @@ def drop(spark: SparkSession, base: Table | None, index: Index) -> None:
     catalog.clear_caches()
     definition, depth = index.definition, len(index.table.partition_columns)
     live = _referenced(spark, definition)
-    spark.sql(f"{metastore.OURS} DROP TABLE IF EXISTS {definition.sql_name}")
+    spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {definition.sql_name}")
     if base is not None:
         catalog.point_to(spark, base, set(), {definition.index_table})
     try:
@@ -73,7 +73,7 @@ def drop(spark: SparkSession, base: Table | None, index: Index) -> None:
         generation.remove_empty(definition.root, depth)
     except (OSError, StoreError) as e:
         with suppress(OSError, StoreError):  # without the marker, clean must wait until the build process has ended
-            each(generation.retire, sorted(live))
+            map_parallel(generation.retire, sorted(live))
         raise StoreError(
             f"index {definition.name} is dropped, but files of it are left in {definition.root}, which clean deletes "
             f"with that as its location: {e}"
@@ -109,7 +109,7 @@ def _publish(spark: SparkSession, base: Table, switch: Switch) -> None:
     try:
         # A new generation of this build is among them if another build has replaced it already.
         replaced = {*before.values(), *switch.folders.values()} - after
-        each(generation.retire, replaced)
+        map_parallel(generation.retire, replaced)
         parents = {folder.rpartition("/")[0] for folder in (*switch.folders.values(), *replaced)}
         old = generation.superseded(generation.in_folders(sorted(parents)), after)
         for folder in old:
@@ -164,14 +164,14 @@ def _replace_table(spark: SparkSession, base: Table, table: Table, switch: Switc
     """
     definition = switch.definition
     new = replace(definition, index_table=_next_table(definition))
-    spark.sql(f"{metastore.OURS} DROP TABLE IF EXISTS {new.sql_name}")
+    spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {new.sql_name}")
     spark.sql(create_statement(base, new, switch.folders.get((), definition.root)))
     [created] = metastore.describe_many(spark, definition.database, [new.index_table])
     alter_table.switch(spark, created, {(): created.location}, switch.folders, ())
     before = catalog.published_generations(spark, Index(definition, table))
-    spark.sql(f"{metastore.OURS} DROP TABLE IF EXISTS {definition.sql_name}")
+    spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {definition.sql_name}")
     alter_table.rename(spark, created, definition.index_table)
-    each(generation.retire, before.values())
+    map_parallel(generation.retire, before.values())
     return replace(created, name=definition.index_table)
 
 
@@ -185,7 +185,7 @@ def _discard(spark: SparkSession, switch: Switch) -> int | None:
         live = _referenced(spark, definition)
     except Exception as e:  # noqa: BLE001 - as above
         log.warning("new files of index %s are left to clean, as the metastore does not answer: %s", definition.name, e)
-        each(generation.retire, new)  # harmless for one that was published after all
+        map_parallel(generation.retire, new)  # harmless for one that was published after all
         return None
     generation.delete(folder for folder in new if folder not in live)
     return sum(folder in live for folder in new)

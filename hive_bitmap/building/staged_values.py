@@ -1,11 +1,12 @@
-"""A `Format` for files that only Spark can read: it serves values that Spark has written to scratch files (`staging`).
+"""How tasks read base files, and a `Format` for files that only Spark can read.
 
-A file that has changed since Spark began to read it has no such values.
+That format serves values that Spark has written to scratch files (`staging`). A file that has changed since Spark began
+to read it has no such values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hive_bitmap import stores
+from hive_bitmap.columns import Column
 from hive_bitmap.errors import FileChanged, Undecodable
 from hive_bitmap.formats import FORMATS, LAYOUTS, Format, units
 from hive_bitmap.formats.blocks import Blocks
@@ -20,6 +22,7 @@ from hive_bitmap.formats.calendar_checks import as_keys
 from hive_bitmap.formats.engine import EngineFormat, EngineHandle
 from hive_bitmap.formats.key_values import KeyColumn, converted
 from hive_bitmap.index.fingerprint import Fingerprint
+from hive_bitmap.index.table_schema import key_columns
 
 LIST = "staged.parquet"  # file in the staging folder, with schema STAGED: the base files that Spark has read
 STAGED = pa.schema(
@@ -93,9 +96,28 @@ class StagedFormat(EngineFormat):
         return pa.Table.from_arrays(keys, names=[column.name for column in columns])
 
 
-def reader(format: str, staging: str) -> Format:
-    """Return the format of that name; `staging` is the folder of `staging.staged`, needed if only Spark can read it."""
-    return StagedFormat(format, LAYOUTS[format], staging) if format in LAYOUTS else FORMATS[format]
+@dataclass(frozen=True)
+class ReadOptions:
+    """How tasks read the base files of a table.
+
+    `format` is the name of their format, `schema` all data columns of the table, `time_zone` that of Spark's JVM
+    (empty: unknown), `staging` the folder of `staging.staged` (empty for a format that tasks read themselves).
+    """
+
+    format: str
+    schema: tuple[Column, ...]
+    time_zone: str
+    staging: str = ""
+
+    def file_format(self) -> Format:
+        """Return the format of the files, which serves staged values if only Spark can read it."""
+        if self.format in LAYOUTS:
+            return StagedFormat(self.format, LAYOUTS[self.format], self.staging)
+        return FORMATS[self.format]
+
+    def key_columns(self, columns: Iterable[Column]) -> list[KeyColumn]:
+        """Return columns of the table as `Format` needs them to read its files."""
+        return key_columns(columns, self.schema, self.time_zone)
 
 
 @lru_cache(maxsize=8)

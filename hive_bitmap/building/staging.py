@@ -29,8 +29,8 @@ from hive_bitmap.metastore.base_files import Source
 from hive_bitmap.metastore.file_listing import format_of, why_unsupported
 from hive_bitmap.metastore.metastore import is_cached
 from hive_bitmap.metastore.session_settings import settings
-from hive_bitmap.metastore.table_info import Table, Values, literal, quote
-from hive_bitmap.parallel import each
+from hive_bitmap.metastore.table_info import Table, Values, quote, string_expression
+from hive_bitmap.parallel import map_parallel
 from hive_bitmap.stores import FileStatus
 from hive_bitmap.tasks.distribution import cause, with_store_settings
 
@@ -61,7 +61,7 @@ def in_scratch(
     if format_of(base) not in LAYOUTS:
         yield ""
         return
-    root = definitions[0].root or catalog.place(spark, definitions[0], None).root
+    root = definitions[0].root or catalog.with_root(spark, definitions[0], None).root
     try:
         with staged(spark, base, wanted, definitions, f"{root}/{generation.new_name()}") as folder:
             yield folder
@@ -100,7 +100,7 @@ def staged(
 
 def _stage(spark: SparkSession, base: Table, wanted: Sequence[Source], columns: Sequence[str], folder: str) -> None:
     files = [file.path for source in wanted for file in source.files]
-    prints = {found.path: found for found in each(_fingerprint, files) if found is not None}
+    prints = {found.path: found for found in map_parallel(_fingerprint, files) if found is not None}
     try:
         write = with_store_settings(spark, _write, folder=folder)
         rows = _values(spark, base, wanted, columns).mapInArrow(write, PARTS).collect()
@@ -145,7 +145,7 @@ def _partition(base: Table, source: Source) -> str:
     """Return SQL that is true for a partition, and maybe for others that equal it once cast to the column's type."""
     pairs = zip(base.partition_columns, source.values, strict=True)
     equal = (
-        f"{quote(column.name)} <=> try_cast({'NULL' if value is None else literal(value)} AS {column.type})"
+        f"{quote(column.name)} <=> try_cast({'NULL' if value is None else string_expression(value)} AS {column.type})"
         for column, value in pairs
     )
     return f"({' AND '.join(equal)})"

@@ -222,7 +222,7 @@ def _begins_query(text: str) -> bool:
 def _require_query(text: str) -> None:
     tokens = tokenize(text)
     first = tokens[0].key if tokens else ""
-    hidden = first in ("WITH", "FROM") and tokens[-1].kind == "odd"  # tokens end early, before an INSERT maybe
+    hidden = first in ("WITH", "FROM") and tokens[-1].kind == "ambiguous"  # tokens end early, before an INSERT maybe
     if first not in _BEGIN_QUERIES or hidden or any(token.key in _WRITE for token in tokens):
         raise InvalidStatement(f"EXPLAIN ANALYZE runs what it explains, so it takes nothing but a query: not {text!r}")
 

@@ -78,11 +78,10 @@ def is_countable_together(prepared: Prepared, key_sets: Sequence[Sequence[str]])
 
     The lookups must be exact in each file of which they select rows. With several key sets no file may be read whole.
     """
-    if prepared.reading is None or (len(key_sets) > 1 and prepared.reading.results.whole):
+    if prepared.reading is None or (len(key_sets) > 1 and prepared.reading.results.whole_files):
         return False
     results = prepared.reading.results
-    pairs = zip(results.lookups, results.found, strict=True)
-    if not all((found.exact | ~needs_file(found, lookup)).all() for lookup, found in pairs):
+    if not all((found.exact | ~needs_file(found, lookup)).all() for lookup, found in results.pairs()):
         return False
     stored = {column.name.lower() for column in prepared.reading.resolved.base.columns}  # unlike partition columns
     stored_keys = [[key.lower() for key in keys if key.lower() in stored] for keys in key_sets]

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from hive_bitmap import stores
 from hive_bitmap.metastore.table_info import Values
-from hive_bitmap.parallel import each
+from hive_bitmap.parallel import map_parallel
 from hive_bitmap.stores import FileStatus
 
 _ESCAPED = re.compile(r"\\(.)")
@@ -62,7 +62,7 @@ def as_now(listing: ScanListing, list_folder: Callable[[str], list[FileStatus]] 
     folders = {file.path.rpartition("/")[0] for file in listing.files}
     threads = max(map(stores.parallel, folders), default=1)
     try:
-        found = {file.path: file for listed in each(list_folder, folders, threads) for file in listed}
+        found = {file.path: file for listed in map_parallel(list_folder, folders, threads) for file in listed}
     except FileNotFoundError:
         return None
     if any(file.path not in found for file in listing.files):

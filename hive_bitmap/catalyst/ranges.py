@@ -32,7 +32,7 @@ def choices(results: LookupResults, listed: Sequence[FileStatus], *, whole_files
     # partitions may share a folder and select different rows in it: their files are read whole
     shared = {status.path for number, status in enumerate(listed) if numbers[status.path] != number}
     lines = []
-    for lookup, found in zip(results.lookups, results.found, strict=True):
+    for lookup, found in results.pairs():
         manifests = results.partitions[lookup.partition].manifests
         first_blocks = np.searchsorted(lookup.unit.file, np.arange(len(lookup.unit.paths) + 1))
         for file, fingerprint in enumerate(lookup.fingerprints):

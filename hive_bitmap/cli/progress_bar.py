@@ -8,13 +8,13 @@ from contextlib import contextmanager
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from hive_bitmap.building.progress import Done
+from hive_bitmap.building.progress import BuildProgress
 from hive_bitmap.cli.invocation import messages
 from hive_bitmap.explaining.measures import size
 
 
 @contextmanager
-def build_bar(what: str) -> Iterator[Callable[[Done], None] | None]:
+def build_bar(what: str) -> Iterator[Callable[[BuildProgress], None] | None]:
     """Yield a function for a build to report its progress to; None if stderr is not a terminal."""
     console = messages()
     if not console.is_terminal:
@@ -31,8 +31,8 @@ def build_bar(what: str) -> Iterator[Callable[[Done], None] | None]:
         task = bar.add_task(what, total=None, rows=0, speed="")
         started = time.monotonic()
 
-        def update(done: Done) -> None:
-            speed = f"{size(int(done.bytes / max(time.monotonic() - started, 1e-3)))}/s"
-            bar.update(task, completed=done.files, total=done.files_total, rows=done.rows, speed=speed)
+        def update(progress: BuildProgress) -> None:
+            speed = f"{size(int(progress.bytes / max(time.monotonic() - started, 1e-3)))}/s"
+            bar.update(task, completed=progress.files, total=progress.files_total, rows=progress.rows, speed=speed)
 
         yield update

@@ -18,12 +18,12 @@ import pyarrow as pa
 
 from hive_bitmap import stores
 from hive_bitmap.columns import Column, find
-from hive_bitmap.counts.tally import COUNT, added, tally
+from hive_bitmap.counts.tally import COUNT, merge_counts, tally
 from hive_bitmap.errors import CorruptBitmap, CorruptIndex
 from hive_bitmap.explaining.plan import INDEX_ONLY, Plan
 from hive_bitmap.formats.key_values import KeyColumn, arrow_type
 from hive_bitmap.metastore.table_info import quote
-from hive_bitmap.parallel import each
+from hive_bitmap.parallel import map_parallel
 from hive_bitmap.planning.count_budget import index_bytes
 from hive_bitmap.planning.planner import needs_file
 from hive_bitmap.planning.prepare import DRIVER_INDEX_BYTES, Prepared, Reading, prepare
@@ -150,7 +150,7 @@ def _counts_by_key(spark: SparkSession, request: Request, prepared: Prepared) ->
             return None
         schema = tables[0].schema
         tables.append(by_spark(matching, request.keys).rename_columns(schema.names).cast(schema))
-    return added(tables)
+    return merge_counts(tables)
 
 
 def _known_by_set(spark: SparkSession, request: Request, prepared: Prepared) -> KnownCounts | None:
@@ -172,7 +172,7 @@ def _known_by_set(spark: SparkSession, request: Request, prepared: Prepared) -> 
     # Files of a remote store are those that it listed when counting began; asking again takes a request for each file.
     if not all(one.confirmed() for one in fingerprints if stores.is_local(one.path)):
         return None  # a file changed while it was counted
-    return KnownCounts(tuple(added(one.tables) for one in counted), unknown[0])
+    return KnownCounts(tuple(merge_counts(one.tables) for one in counted), unknown[0])
 
 
 def _known_counts(spark: SparkSession, request: Request, plan: Plan, reading: Reading) -> _Counted | None:
@@ -183,10 +183,10 @@ def _known_counts(spark: SparkSession, request: Request, plan: Plan, reading: Re
     if schema is None:
         return None
     lookups: list[Lookup] = []
-    tables, tasks = [schema.empty_table()], [task(reading, None, [file]) for file in reading.results.whole]
+    tables, tasks = [schema.empty_table()], [task(reading, None, [file]) for file in reading.results.whole_files]
     keys = {key.lower() for key in request.keys}
     data = [column.name.lower() for column in reading.resolved.base.columns if column.name.lower() in keys]
-    for lookup, found in zip(reading.results.lookups, reading.results.found, strict=True):
+    for lookup, found in reading.results.pairs():
         confirmed, needed = _confirmed(lookup), needs_file(found, lookup)
         known = found.exact & confirmed
         tasks += [task(reading, one, ()) for one in _restricted(lookup, ~known & (needed | ~confirmed))]
@@ -195,7 +195,7 @@ def _known_counts(spark: SparkSession, request: Request, plan: Plan, reading: Re
         else:
             rows = int(found.counts[known[lookup.unit.file]].sum())
             tables += [_complete(pa.table({COUNT: [rows]}), reading, lookup, schema)] if rows else []
-    for lookup, counted in zip(lookups, _tally_all(spark, lookups, reading.answers, data), strict=True):
+    for lookup, counted in zip(lookups, _tally_all(spark, lookups, reading.matching_keys, data), strict=True):
         if counted is _NotCounted.TOO_MANY_KEYS:
             return None
         if counted is _NotCounted.DAMAGED:
@@ -231,7 +231,7 @@ def _confirmed(lookup: Lookup) -> Flags:
     """
     fingerprints = lookup.fingerprints
     threads = stores.parallel(fingerprints[0].path) if fingerprints else 1
-    return np.array(each(lambda one: bool(one.etag) or one.confirmed(), fingerprints, threads), bool)
+    return np.array(map_parallel(lambda one: bool(one.etag) or one.confirmed(), fingerprints, threads), bool)
 
 
 def _restricted(lookup: Lookup, files: Flags) -> list[Lookup]:
@@ -252,26 +252,26 @@ def _complete(keys: pa.Table, reading: Reading, lookup: Lookup, schema: pa.Schem
 
 
 def _tally_all(
-    spark: SparkSession, lookups: Sequence[Lookup], answers: MatchingKeys, keys: Sequence[str]
+    spark: SparkSession, lookups: Sequence[Lookup], matching_keys: MatchingKeys, keys: Sequence[str]
 ) -> list[pa.Table | _NotCounted]:
     """Count the keys of each lookup: in the driver if little of the index has to be read, otherwise in tasks."""
     if not lookups or index_bytes(lookups, keys) <= DRIVER_INDEX_BYTES:
-        return [_tally(lookup, answers, keys) for lookup in lookups]
-    return in_tasks(spark, lookups, partial(_tally, answers=answers, keys=keys))
+        return [_tally(lookup, matching_keys, keys) for lookup in lookups]
+    return in_tasks(spark, lookups, partial(_tally, matching_keys=matching_keys, keys=keys))
 
 
-def _tally(lookup: Lookup, answers: MatchingKeys, keys: Sequence[str]) -> pa.Table | _NotCounted:
+def _tally(lookup: Lookup, matching_keys: MatchingKeys, keys: Sequence[str]) -> pa.Table | _NotCounted:
     unit = lookup.unit
     rows = np.bincount(unit.file, unit.rows, len(unit.paths))
     piece = np.cumsum(rows) // PIECE_ROWS
     tables = []
     for files in (np.flatnonzero(piece == number).tolist() for number in np.unique(piece)):
         try:
-            found = tally(restrict(lookup, files).unit, lookup.predicate, answers, keys)
+            found = tally(restrict(lookup, files).unit, lookup.predicate, matching_keys, keys)
         except (CorruptIndex, CorruptBitmap) as e:
             log.warning("an index is damaged, its files are read whole until it is rebuilt in full: %s", e)
             return _NotCounted.DAMAGED
         if found is None:
             return _NotCounted.TOO_MANY_KEYS
         tables.append(found)
-    return tables[0] if len(tables) == 1 else added(tables)
+    return tables[0] if len(tables) == 1 else merge_counts(tables)

@@ -57,7 +57,7 @@ class _Part:
     bits: Bits
 
 
-def tally(unit: LookupUnit, predicate: Predicate, answers: MatchingKeys, keys: Sequence[str]) -> pa.Table | None:
+def tally(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys, keys: Sequence[str]) -> pa.Table | None:
     """Count the rows of the unit for which the predicate is TRUE, by key; only keys that occur are in the result.
 
     The columns of the result are `keys` (lower-case names), in the Arrow types of the index, and COUNT (int64). The
@@ -68,7 +68,7 @@ def tally(unit: LookupUnit, predicate: Predicate, answers: MatchingKeys, keys: S
     columns = (*keys, *(column.lower() for column in columns_of(predicate)))
     nothing = pa.schema([*(unit.parts[key].key.with_name(key) for key in keys), (COUNT, pa.int64())]).empty_table()
     if len({unit.parts[column].index for column in columns}) == 1:
-        sums = partial(_sums, unit, predicate, answers, nothing.schema)
+        sums = partial(_sums, unit, predicate, matching_keys, nothing.schema)
         shards = unit.parts[keys[0]].shards
         return lookup.cached((shards, unit.paths, tuple(nothing.schema)), sums) if predicate == TRUE else sums()
     groups = _by_index(unit, keys)
@@ -76,12 +76,12 @@ def tally(unit: LookupUnit, predicate: Predicate, answers: MatchingKeys, keys: S
         groups.sort(key=lambda group: not _has_few_keys(unit, group))
     if len(groups) > 2 or (len(groups) == 2 and not _has_few_keys(unit, groups[0])):
         return None
-    selected = select(unit, predicate, answers)
+    selected = select(unit, predicate, matching_keys)
     if selected.damaged:
         raise CorruptIndex("; ".join(dict.fromkeys(selected.damaged.values())))
     bits = selection.everything(selected.layout) if selected.bits is None else selected.bits
     parts = [_Part(_NO_KEY, bits)] if len(groups) == 1 else _parts(selected, bits, groups[0])
-    return added([nothing, *_by_overlap(selected, parts, groups[-1])])
+    return merge_counts([nothing, *_by_overlap(selected, parts, groups[-1])])
 
 
 def is_countable(unit: LookupUnit, keys: Sequence[str]) -> bool:
@@ -100,7 +100,7 @@ def _by_index(unit: LookupUnit, keys: Sequence[str]) -> list[list[str]]:
     return list(groups.values())
 
 
-def added(tables: Sequence[pa.Table]) -> pa.Table:
+def merge_counts(tables: Sequence[pa.Table]) -> pa.Table:
     """Add up tables of keys and counts; the result has each key once, and the columns of the first table."""
     schema = tables[0].schema
     if len(schema) == 1:
@@ -120,15 +120,15 @@ def added(tables: Sequence[pa.Table]) -> pa.Table:
     return pa.Table.from_arrays(viewed, schema=schema)
 
 
-def _sums(unit: LookupUnit, predicate: Predicate, answers: MatchingKeys, schema: pa.Schema) -> pa.Table:
+def _sums(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys, schema: pa.Schema) -> pa.Table:
     """Count by cardinalities alone; the result has this schema."""
     tables, in_blocks = [schema.empty_table()], np.zeros(len(unit.rows), np.int64)
-    for rows in _rows(unit, schema.names[:-1], predicate, answers):
+    for rows in _rows(unit, schema.names[:-1], predicate, matching_keys):
         in_blocks += np.bincount(rows.block, rows.cardinality, len(in_blocks)).astype(np.int64)
         tables.append(_summed(rows, np.where(rows.true, rows.cardinality, 0)))
     if (in_blocks > unit.rows).any() or (predicate == TRUE and (in_blocks != unit.rows).any()):
         raise CorruptIndex(_INCONSISTENT)
-    return added(tables)
+    return merge_counts(tables)
 
 
 def _by_overlap(selected: Selection, parts: Sequence[_Part], keys: Sequence[str]) -> Iterator[pa.Table]:
@@ -195,7 +195,7 @@ def _values_of(rows: _Rows) -> Iterator[tuple[Any, ...]]:
     return zip(*(column.to_pylist() for column in rows.keys.columns), strict=True)
 
 
-def _rows(unit: LookupUnit, keys: Sequence[str], predicate: Predicate, answers: MatchingKeys) -> Iterator[_Rows]:
+def _rows(unit: LookupUnit, keys: Sequence[str], predicate: Predicate, matching_keys: MatchingKeys) -> Iterator[_Rows]:
     """Yield the rows of the index that has these keys and all columns of the predicate, a row group at a time."""
     part = unit.parts[keys[0]]
     blocks = BlockNumbers(unit, unit.known(part))
@@ -223,7 +223,7 @@ def _rows(unit: LookupUnit, keys: Sequence[str], predicate: Predicate, answers: 
                 block,
                 entries.cardinality[kept],
                 entries.rows[kept],
-                _true(predicate, columns, answers)[kept],
+                _true(predicate, columns, matching_keys)[kept],
             )
 
 
@@ -231,18 +231,18 @@ def _values(column: pa.DictionaryArray, rows: Longs) -> pa.Array:
     return column.dictionary.take(column.indices.take(pa.array(rows)))
 
 
-def _true(node: Predicate, columns: Mapping[str, pa.DictionaryArray], answers: MatchingKeys) -> Flags:
+def _true(node: Predicate, columns: Mapping[str, pa.DictionaryArray], matching_keys: MatchingKeys) -> Flags:
     """Return for each row of an index with these columns whether the predicate is TRUE."""
     match node:
         case Constant(value):
             return np.full(len(next(iter(columns.values()))), value is True)
         case And(children):
-            return reduce(np.logical_and, (_true(child, columns, answers) for child in children))
+            return reduce(np.logical_and, (_true(child, columns, matching_keys) for child in children))
         case Or(children):
-            return reduce(np.logical_or, (_true(child, columns, answers) for child in children))
+            return reduce(np.logical_or, (_true(child, columns, matching_keys) for child in children))
     [name] = columns_of(node)
     column = columns[name.lower()]
-    return key_matches(node, column.dictionary, answers)[column.indices.to_numpy(zero_copy_only=False)]
+    return key_matches(node, column.dictionary, matching_keys)[column.indices.to_numpy(zero_copy_only=False)]
 
 
 def _summed(rows: _Rows, counts: Longs) -> pa.Table:

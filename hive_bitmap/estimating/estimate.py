@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from hive_bitmap.building import staging
 from hive_bitmap.building.file_groups import GROUP_BYTES, count_shards
+from hive_bitmap.building.staged_values import ReadOptions
 from hive_bitmap.errors import InvalidProperty
 from hive_bitmap.estimating.extrapolate import BaseTable, build_seconds, index_bytes, usefulness
 from hive_bitmap.estimating.sampling import FooterItem, Sample, SampleItem, choose_blocks, measure, read_footer
@@ -86,22 +87,21 @@ def estimate(
     if not 0 < sample <= 1:
         raise InvalidProperty(f"a sample is a share of the blocks between 0 and 1, not {sample}")
     base = metastore.describe(spark, table)
-    format = format_of(base)
+    read_options = ReadOptions(format_of(base), base.columns, metastore.time_zone(spark))
     items = [[item] if isinstance(item, str) else list(item) for item in columns]
     definitions = [define(base, item, type=type, encoding=encoding, compression=compression) for item in items]
-    template = FooterItem("", format, tuple(d.columns for d in definitions), base.columns, metastore.time_zone(spark))
     found = sources(spark, base)
     with staging.in_scratch(spark, base, found, definitions) as staged:
-        return _estimates(spark, found, definitions, replace(template, staging=staged), sample)
+        return _estimates(spark, found, definitions, replace(read_options, staging=staged), sample)
 
 
 def _estimates(
-    spark: SparkSession, found: Sequence[Source], definitions: Sequence[Definition], template: FooterItem, sample: float
+    spark: SparkSession, found: Sequence[Source], definitions: Sequence[Definition], options: ReadOptions, sample: float
 ) -> list[Estimate]:
-    footers = _read_footers(spark, found, template)
+    footers = _read_footers(spark, found, definitions, options)
     cores = parallelism(spark)
     work = [
-        [_item(footers, template, definition, number, blocks) for blocks in _chosen(footers, number, sample, cores)]
+        [_item(footers, options, definition, number, blocks) for blocks in _chosen(footers, number, sample, cores)]
         for number, definition in enumerate(definitions)
     ]
     measured = iter(in_tasks(spark, [item for items in work for item in items], measure))
@@ -109,10 +109,13 @@ def _estimates(
     return [_estimate(d, number, footers, samples[number], cores) for number, d in enumerate(definitions)]
 
 
-def _read_footers(spark: SparkSession, found: Sequence[Source], template: FooterItem) -> _Footers:
+def _read_footers(
+    spark: SparkSession, found: Sequence[Source], definitions: Sequence[Definition], options: ReadOptions
+) -> _Footers:
     """Read the footers of all files in Spark tasks; files that cannot be read have no blocks."""
     files = [file for source in found for file in source.files]
-    read = in_tasks(spark, [replace(template, path=file.path) for file in files], read_footer)
+    columns = tuple(definition.columns for definition in definitions)
+    read = in_tasks(spark, [FooterItem(file.path, columns, options) for file in files], read_footer)
     filled = [np.flatnonzero(rows) for rows, _ in read]
     none = [np.zeros(0, np.int64)]
     return _Footers(
@@ -122,7 +125,7 @@ def _read_footers(spark: SparkSession, found: Sequence[Source], template: Footer
         np.concatenate(none + filled),
         np.concatenate(none + [rows[blocks] for (rows, _), blocks in zip(read, filled, strict=True)]),
         np.concatenate(
-            [np.zeros((len(template.columns), 0), np.int64)]
+            [np.zeros((len(columns), 0), np.int64)]
             + [size[:, blocks] for (_, size), blocks in zip(read, filled, strict=True)],
             axis=1,
         ),
@@ -142,17 +145,14 @@ def _chosen(footers: _Footers, index: int, sample: float, cores: int) -> list[Lo
     return [chosen[task::tasks] for task in range(tasks)]
 
 
-def _item(footers: _Footers, template: FooterItem, definition: Definition, index: int, blocks: Longs) -> SampleItem:
+def _item(footers: _Footers, options: ReadOptions, definition: Definition, index: int, blocks: Longs) -> SampleItem:
     return SampleItem(
         definition,
         tuple((footers.paths[footers.file[n]], int(footers.number[n])) for n in blocks),
         int(footers.size[index][blocks].sum()),
         math.ceil(len(footers.rows) / footers.shards),
         len(np.unique(footers.file)) / footers.shards,
-        template.format,
-        template.schema,
-        template.time_zone,
-        template.staging,
+        options,
     )
 
 

@@ -18,14 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hive_bitmap import stores
-from hive_bitmap.building import staged_values
 from hive_bitmap.building.group_indexing import index_rows
+from hive_bitmap.building.staged_values import ReadOptions
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import FileChanged, Undecodable
 from hive_bitmap.estimating.resample import resampled
 from hive_bitmap.index import shard
 from hive_bitmap.index.definition import BUCKET, Definition
-from hive_bitmap.index.table_schema import key_columns
 
 Longs = npt.NDArray[np.int64]
 FEWEST_BLOCKS = 4  # fewest blocks of a sample: fewer do not show in how many blocks a key occurs
@@ -33,17 +32,11 @@ FEWEST_BLOCKS = 4  # fewest blocks of a sample: fewer do not show in how many bl
 
 @dataclass(frozen=True)
 class FooterItem:
-    """Work item of a task: a base file whose footer is to be read, and the columns of each index.
-
-    `format`, `schema`, `time_zone` and `staging` are as in `verifying.audit.ShardItem`.
-    """
+    """Work item of a task: a base file whose footer is to be read, and the columns of each index."""
 
     path: str
-    format: str
     columns: tuple[tuple[Column, ...], ...]
-    schema: tuple[Column, ...]
-    time_zone: str
-    staging: str = ""
+    read_options: ReadOptions
 
 
 @dataclass(frozen=True)
@@ -51,7 +44,7 @@ class SampleItem:
     """Work item of a task: sampled blocks, as (path, number in the file), whose key columns take `size` bytes.
 
     The task indexes them together into one shard; a shard of a build would have about `shard_blocks` blocks in
-    `shard_files` files. The rest is as in FooterItem.
+    `shard_files` files.
     """
 
     definition: Definition
@@ -59,10 +52,7 @@ class SampleItem:
     size: int
     shard_blocks: int
     shard_files: float
-    format: str
-    schema: tuple[Column, ...]
-    time_zone: str
-    staging: str = ""
+    read_options: ReadOptions
 
 
 @dataclass(frozen=True)
@@ -107,7 +97,7 @@ def read_footer(item: FooterItem) -> tuple[Longs, Longs]:
     shape (i, b), both int64. A file that cannot be read has no blocks, as a build would leave it unindexed. Raise
     StoreError.
     """
-    format = staged_values.reader(item.format, item.staging)
+    format = item.read_options.file_format()
     try:
         handle = format.open_file(item.path)
         blocks = format.blocks(handle)
@@ -116,7 +106,7 @@ def read_footer(item: FooterItem) -> tuple[Longs, Longs]:
     size = np.empty((len(item.columns), len(blocks)), np.int64)
     for index, columns in enumerate(item.columns):
         try:
-            size[index] = format.column_bytes(handle, key_columns(columns, item.schema, item.time_zone))
+            size[index] = format.column_bytes(handle, item.read_options.key_columns(columns))
         except Undecodable:
             size[index] = blocks.length
     return blocks.rows, size
@@ -155,8 +145,8 @@ def measure(item: SampleItem) -> Sample:
 
 
 def _index_rows(item: SampleItem) -> Iterator[pa.Table]:
-    format = staged_values.reader(item.format, item.staging)
-    columns = key_columns(item.definition.columns, item.schema, item.time_zone)
+    format = item.read_options.file_format()
+    columns = item.read_options.key_columns(item.definition.columns)
     for path, block in item.blocks:
         handle = format.open_file(path)
         keys = format.key_columns(handle, block, columns)

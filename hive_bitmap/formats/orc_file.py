@@ -19,7 +19,7 @@ from pyarrow import orc
 from hive_bitmap import stores
 from hive_bitmap.errors import Undecodable
 from hive_bitmap.formats.key_values import KeyColumn, decoding
-from hive_bitmap.formats.orc_types import Conversion, reading
+from hive_bitmap.formats.orc_types import Conversion, conversion_for
 
 # Attribute with which Spark marks the types that ORC lacks (also in OrcUtils): a timestamp_ntz is stored as bigint.
 _CATALYST_TYPE = "spark.sql.catalyst.type"
@@ -93,4 +93,4 @@ def find(handle: OrcHandle, column: KeyColumn) -> tuple[str, Conversion] | None:
     name = stored[0].name
     if any(name.startswith(f"{other.name}.") for other in handle.columns):
         raise Undecodable(f"column {name!r} cannot be told from a nested one")  # pyarrow selects by dotted paths
-    return name, reading(stored[0], column)
+    return name, conversion_for(stored[0], column)

@@ -15,7 +15,7 @@ from hive_bitmap.formats.calendar_checks import FIRST_DAY, FIRST_MICROSECOND
 from hive_bitmap.formats.key_values import KeyColumn
 
 # Types of the file, and the types of the table as which they may be read.
-ALIKE: Mapping[str, tuple[str, ...]] = {
+SAFE_CONVERSIONS: Mapping[str, tuple[str, ...]] = {
     "boolean": ("boolean",),
     "tinyint": ("tinyint", "smallint", "int", "bigint", "double"),
     "smallint": ("smallint", "int", "bigint", "double"),
@@ -48,9 +48,9 @@ class Conversion:
     padded: bool = False
 
 
-def reading(stored: KeyColumn, column: KeyColumn) -> Conversion:
+def conversion_for(stored: KeyColumn, column: KeyColumn) -> Conversion:
     """Return how `column` of the table is read from the file's column `stored`; raise Undecodable."""
-    if not (column.base in ALIKE.get(stored.base, ()) or _is_wider_decimal(column, stored)):
+    if not (column.base in SAFE_CONVERSIONS.get(stored.base, ()) or _is_wider_decimal(column, stored)):
         raise Undecodable(f"column {column.name!r} is stored as {stored.type}, the table says {column.type}")
     if column.base == "date":
         return Conversion(floor=FIRST_DAY)

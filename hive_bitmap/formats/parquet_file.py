@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from hive_bitmap import stores
 from hive_bitmap.errors import Undecodable
 from hive_bitmap.formats.key_values import KeyColumn, decoding
-from hive_bitmap.formats.parquet_types import Conversion, reading
+from hive_bitmap.formats.parquet_types import Conversion, conversion_for
 
 
 @dataclass(frozen=True)
@@ -86,4 +86,4 @@ def find(handle: ParquetHandle, column: KeyColumn) -> tuple[str, Conversion] | N
     if names[0] not in handle.leaves:
         raise Undecodable(f"column {column.name!r} is nested in the file")
     leaf = handle.metadata.schema.column(handle.leaves[names[0]])
-    return names[0], reading(leaf, column, handle.metadata.metadata)
+    return names[0], conversion_for(leaf, column, handle.metadata.metadata)

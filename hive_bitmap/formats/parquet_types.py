@@ -25,7 +25,7 @@ _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _TEXTS = ("string", "varchar", "char")
 
 # Stored kinds (`stored_kind`), and the types of the table as which they may be read.
-ALIKE: Mapping[str, tuple[str, ...]] = {
+SAFE_CONVERSIONS: Mapping[str, tuple[str, ...]] = {
     "boolean": ("boolean",),
     "int8": (*_INTEGERS, "double"),
     "int16": (*_INTEGERS[1:], "double"),
@@ -78,14 +78,14 @@ class Conversion:
         return self.floor is None and not self.narrowed
 
 
-def reading(leaf: pq.ColumnSchema, column: KeyColumn, metadata: Mapping[bytes, bytes] | None) -> Conversion:
+def conversion_for(leaf: pq.ColumnSchema, column: KeyColumn, metadata: Mapping[bytes, bytes] | None) -> Conversion:
     """Return how `column` of the table is read from `leaf` of a file with this metadata; raise Undecodable."""
     kind = stored_kind(leaf)
     if kind == "decimal":
-        return _decimal_reading(leaf, column)
+        return _decimal_conversion(leaf, column)
     if column.base in NARROWED.get(kind, ()):
         return Conversion(narrowed=True)
-    if column.base not in ALIKE.get(kind, ()):
+    if column.base not in SAFE_CONVERSIONS.get(kind, ()):
         raise Undecodable(f"column {column.name!r} is stored as {describe(leaf)}, the table says {column.type}")
     if column.base == "date":
         return Conversion(floor=None if _proleptic(metadata, (3, 0), _LEGACY_CALENDAR) else FIRST_DAY)
@@ -97,7 +97,7 @@ def reading(leaf: pq.ColumnSchema, column: KeyColumn, metadata: Mapping[bytes, b
 
 
 def stored_kind(leaf: pq.ColumnSchema) -> str:
-    """Return the kind of a stored column: a key of ALIKE, `decimal`, or a text for a type that is not supported."""
+    """Return the kind of a stored column: a key of SAFE_CONVERSIONS, `decimal`, or the text of an unsupported type."""
     logical: dict[str, Any] = json.loads(leaf.logical_type.to_json())
     match logical["Type"]:
         case "None":
@@ -125,7 +125,7 @@ def describe(leaf: pq.ColumnSchema) -> str:
     return leaf.physical_type if logical == "NONE" else f"{leaf.physical_type} ({logical})"
 
 
-def _decimal_reading(leaf: pq.ColumnSchema, column: KeyColumn) -> Conversion:
+def _decimal_conversion(leaf: pq.ColumnSchema, column: KeyColumn) -> Conversion:
     """Return how a stored decimal is read; raise Undecodable, as Spark does, if digits would be lost on either side."""
     if column.base == "decimal":
         precision, scale = column.parameters or (10, 0)

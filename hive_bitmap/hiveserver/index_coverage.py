@@ -12,9 +12,10 @@ from hive_bitmap.hiveserver import tables
 from hive_bitmap.hiveserver.connection import Server
 from hive_bitmap.hiveserver.states import folders, format_of, state
 from hive_bitmap.index.definition import Definition
+from hive_bitmap.index.manifest import Freshness
 from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.predicates.nodes import TRUE
-from hive_bitmap.selecting.candidates import STALE, UNINDEXED, Lookup, look_up_files
+from hive_bitmap.selecting.candidates import Lookup, look_up_files
 from hive_bitmap.selecting.select import LookupResult
 
 
@@ -62,12 +63,12 @@ def _coverage(
         indexes = [(definition, index_folders[values])] if values in index_folders else []
         states.append(state(server, base, format, values, folder, indexes))
     results = look_up_files(states, [TRUE] * len(states), {"": definition}, _everything)
-    whole = Counter(one.state for one in results.whole)
+    whole = Counter(file.freshness for file in results.whole_files)
     return Coverage(
         definition,
         sum(len(lookup.unit.paths) for lookup in results.lookups),
-        whole[STALE],
-        whole[UNINDEXED],
+        whole[Freshness.STALE],
+        whole[Freshness.UNINDEXED],
         results.deleted,
         sum(int(lookup.unit.rows.sum()) for lookup in results.lookups),
     )

@@ -11,7 +11,7 @@ from hive_bitmap.columns import Column
 from hive_bitmap.errors import AlreadyExists, CorruptIndex, NotFound, ServerError, Unsupported
 from hive_bitmap.hiveserver import files, tables
 from hive_bitmap.hiveserver.connection import Server
-from hive_bitmap.index import checksums, generation
+from hive_bitmap.index import checksums, generation, manifest
 from hive_bitmap.index.definition import Definition, from_properties, from_table, stored_columns, to_properties
 from hive_bitmap.metastore.table_info import Table, index_table_name, literal, quote
 
@@ -40,20 +40,20 @@ def register(server: Server, root: str, index_table: str | None = None) -> Defin
 
 
 def create_table(
-    server: Server, base: Table, definition: Definition, places: Mapping[tuple[str | None, ...], str]
+    server: Server, base: Table, definition: Definition, generation_folders: Mapping[tuple[str | None, ...], str]
 ) -> None:
     """Create or replace the index table of a definition.
 
-    `places` has the folder of each partition's generation, by the values of the partition. Raises the errors of
-    `register`.
+    `generation_folders` has the folder of each partition's generation, by the values of the partition. Raises the
+    errors of `register`.
     """
     if why_not := tables.why_unusable(base, base, replace(definition, enabled=True)):
         raise Unsupported(why_not)
     _drop_registered(server, definition)
-    location = definition.root if base.partition_columns else places[()]
+    location = definition.root if base.partition_columns else generation_folders[()]
     server.all(_create_statement(base, definition, location))
     if base.partition_columns:
-        _add_partitions(server, base, definition, places)
+        _add_partitions(server, base, definition, generation_folders)
 
 
 def _definition(server: Server, root: str) -> Definition:
@@ -85,8 +85,8 @@ def _newest(server: Server, folder: str, entries: Iterable[files.Entry]) -> str 
         names = {entry.name for entry in files.entries(server, f"{folder}/{name}") or []}
         if generation.RETIRED in names or checksums.FOLDER not in names:
             continue
-        manifest = files.entries(server, f"{folder}/{name}/{checksums.FOLDER}") or []
-        if any(entry.name == "shards.parquet" for entry in manifest):
+        listed = files.entries(server, f"{folder}/{name}/{checksums.FOLDER}") or []
+        if any(entry.name == manifest.SHARDS_NAME for entry in listed):
             return f"{folder}/{name}"
     return None
 
@@ -131,13 +131,14 @@ def _columns(columns: Sequence[Column]) -> str:
 
 
 def _add_partitions(
-    server: Server, base: Table, definition: Definition, places: Mapping[tuple[str | None, ...], str]
+    server: Server, base: Table, definition: Definition, generation_folders: Mapping[tuple[str | None, ...], str]
 ) -> None:
-    named = {values: folder for values, folder in places.items() if None not in values}
-    if len(named) < len(places):
-        log.warning("Hive adds no partition of NULL: %d of the index are left out", len(places) - len(named))
+    named = {values: folder for values, folder in generation_folders.items() if None not in values}
+    if len(named) < len(generation_folders):
+        left_out = len(generation_folders) - len(named)
+        log.warning("Hive adds no partition of NULL: %d of the index are left out", left_out)
     specs = [
-        f"PARTITION {tables.partition_spec(base, values)} LOCATION {literal(folder)}"
+        f"PARTITION {tables.partition_spec(server, base, values)} LOCATION {literal(folder)}"
         for values, folder in named.items()
     ]
     for start in range(0, len(specs), PARTITIONS_AT_ONCE):

@@ -38,8 +38,8 @@ def format_of(server: Server, base: Table) -> str:
     """
     format = file_listing.format_of(base)
     if not serde.read_properties(base):
-        if odd := file_listing.why_option_unsupported(base) or _positional_setting(server, format):
-            raise Unsupported(f"table {base.full_name} is read otherwise than it was indexed: {odd}")
+        if reason := file_listing.why_option_unsupported(base) or _positional_setting(server, format):
+            raise Unsupported(f"table {base.full_name} is read otherwise than it was indexed: {reason}")
         return format
     if server.is_spark:
         raise Unsupported(
@@ -107,7 +107,7 @@ def _files(server: Server, base: Table, folder: str) -> Iterator[FileStatus]:
 
 def _manifest(server: Server, base: Table, format: str, folder: str) -> Manifest:
     """Return the manifest of a generation; raises CorruptIndex unless the folder has exactly its shards."""
-    path = f"{folder}/{checksums.FOLDER}/{manifest.LINES}"
+    path = f"{folder}/{checksums.FOLDER}/{manifest.LINES_NAME}"
     try:
         stored = manifest.from_lines(folder, files.lines(server, path))
     except NotPermitted:
@@ -118,8 +118,8 @@ def _manifest(server: Server, base: Table, format: str, folder: str) -> Manifest
         ) from e
     present = {one.name: one.size for one in files.entries(server, folder) or [] if is_visible(one.name)}
     if present != stored.sizes:
-        odd = sorted(present.items() ^ stored.sizes.items())[0][0]
-        raise CorruptIndex(f"the folder {folder} is not as it was built, see {odd}: rebuild the index")
+        differing = sorted(present.items() ^ stored.sizes.items())[0][0]
+        raise CorruptIndex(f"the folder {folder} is not as it was built, see {differing}: rebuild the index")
     return _without_outdated_schemas(stored, base, format)
 
 

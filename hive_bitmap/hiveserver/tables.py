@@ -17,7 +17,7 @@ from hive_bitmap.hiveserver.connection import Server
 from hive_bitmap.index.catalog import POINTER
 from hive_bitmap.index.definition import Definition, from_table
 from hive_bitmap.index.schema_drift import problem
-from hive_bitmap.metastore.table_info import NULL_PARTITION, Partition, Table, literal, quote
+from hive_bitmap.metastore.table_info import NULL_PARTITION, Partition, Table, constant, literal, quote
 
 KINDS = {"MANAGED_TABLE": "MANAGED", "EXTERNAL_TABLE": "EXTERNAL", "MANAGED": "MANAGED", "EXTERNAL": "EXTERNAL"}
 # Headings of DESCRIBE FORMATTED, and the sections below them.
@@ -87,7 +87,7 @@ def partitions(server: Server, table: Table) -> list[tuple[str | None, ...]]:
 
 def partition(server: Server, table: Table, values: tuple[str | None, ...]) -> Partition:
     """Describe a partition, which must exist; Spark's Thrift Server tells only its folder. Raises ServerError."""
-    described = server.all(f"DESCRIBE FORMATTED {table.sql_name} PARTITION {partition_spec(table, values)}")
+    described = server.all(f"DESCRIBE FORMATTED {table.sql_name} PARTITION {partition_spec(server, table, values)}")
     sections = _sections(described)
     details = sections["details"]
     return Partition(
@@ -99,10 +99,11 @@ def partition(server: Server, table: Table, values: tuple[str | None, ...]) -> P
     )
 
 
-def partition_spec(table: Table, values: Sequence[str | None]) -> str:
-    """Return `(p='1', q='x')`; Hive accepts values as strings for partition columns of any type."""
+def partition_spec(server: Server, table: Table, values: Sequence[str | None]) -> str:
+    """Return `(p='1', q='x')`; servers accept values as strings for partition columns of any type."""
+    written = constant if server.is_spark else literal
     pairs = (
-        f"{quote(column.name)}={literal(NULL_PARTITION if value is None else value)}"
+        f"{quote(column.name)}={written(NULL_PARTITION if value is None else value)}"
         for column, value in zip(table.partition_columns, values, strict=True)
     )
     return f"({', '.join(pairs)})"

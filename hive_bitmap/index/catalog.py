@@ -20,7 +20,7 @@ from hive_bitmap.index import generation, schema_drift
 from hive_bitmap.index.definition import PREFIX, VERSION, Definition, from_table, to_properties
 from hive_bitmap.metastore import alter_table, metastore, session_stores
 from hive_bitmap.metastore.table_info import Table, Values, hadoop_path, index_table_name
-from hive_bitmap.parallel import each
+from hive_bitmap.parallel import map_parallel
 from hive_bitmap.session_cache import TtlCache
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ POINTER = PREFIX + "index_tables"  # property of a base table: comma-separated i
 NEXT_ENCODING = PREFIX + "next_encoding"
 TABLES_AT_ONCE = 500  # tables described in one metastore call
 INDEX_CACHE_SECONDS = 30.0  # seconds for which a query may miss changes that other sessions made to indexes
-PARTITIONS_REMEMBERED = 10_000  # the partitions of an index table with more of them are not cached
+MOST_CACHED_PARTITIONS = 10_000  # the partitions of an index table with more of them are not cached
 Name = tuple[str, str]  # database and table
 
 _index_tables: TtlCache[Name, _IndexTables] = TtlCache()  # by base table
-_states: TtlCache[Name, dict[Values, str]] = TtlCache(most=64)  # by partitioned index table
+_generations: TtlCache[Name, dict[Values, str]] = TtlCache(most=64)  # by partitioned index table
 _listeners: dict[Callable[[], None], None] = {}  # called when indexes change; a dict, as an ordered set
 
 
@@ -86,7 +86,7 @@ def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tup
             lambda database, table: metastore.names_like(spark, database, index_table_name(database, table, "*")),
         )
         cached = _IndexTables.of(tables)
-        _index_tables.keep(spark, key, cached)
+        _index_tables.put(spark, key, cached)
     return base, _with_pointed(spark, base, cached)
 
 
@@ -99,7 +99,7 @@ def indexes_on(spark: SparkSession, base: Table, seconds: float = 0) -> list[Ind
         pattern = index_table_name(base.database, base.name, "*")
         names = metastore.names_like(spark, base.database, pattern)
         found = _IndexTables.of(metastore.describe_many(spark, base.database, names))
-        _index_tables.keep(spark, key, found)
+        _index_tables.put(spark, key, found)
     return _with_pointed(spark, base, found)
 
 
@@ -178,18 +178,18 @@ def require_same_table(base: Table, index: Index) -> None:
         raise Unsupported(problem)
 
 
-def place(spark: SparkSession, definition: Definition, location: str | None) -> Definition:
-    """Return the definition with its `root`, the folder of its generations: LOCATION, or one under `home`.
+def with_root(spark: SparkSession, definition: Definition, location: str | None) -> Definition:
+    """Return the definition with its `root`, the folder of its generations: LOCATION, or one under `default_folder`.
 
     No two indexes share a root; without a LOCATION, a random suffix avoids a folder in use. Raise AlreadyExists for the
     LOCATION of another index, and InvalidProperty for a LOCATION that lacks the host its scheme needs, or that lies in
     the folder of a table of the database, whose readers would read the shards as its rows.
     """
     if location is None:
-        root = hadoop_path(f"{home(spark, definition.database)}/{definition.index_table}")
+        root = hadoop_path(f"{default_folder(spark, definition.database)}/{definition.index_table}")
         # Generations may be there already: of a renamed index, of a dropped one, or of a build in progress.
         found = generation.all_below(root)
-        taken = any(usage.state is not generation.State.ORPHANED for usage in each(generation.usage, found))
+        taken = any(usage.state is not generation.State.ORPHANED for usage in map_parallel(generation.usage, found))
         return replace(definition, root=f"{root}-{token_hex(4)}" if taken else root)
     root = root_at(location)
     if re.match(r"(?!file:)\w+:/(//|[^/])", root):
@@ -210,7 +210,7 @@ def root_at(location: str) -> str:
     return hadoop_path(location if ":" in location.partition("/")[0] else "file:" + stores.absolute(location))
 
 
-def home(spark: SparkSession, database: str) -> str:
+def default_folder(spark: SparkSession, database: str) -> str:
     """Return the folder in which index tables of a database are created by default.
 
     That is the external warehouse root if one is set, else the database's folder. A root without a scheme is on the
@@ -232,18 +232,18 @@ def published_generations(spark: SparkSession, index: Index, seconds: float = 0)
     if not index.table.partition_columns:
         return {(): index.table.location}
     key = (index.table.database, index.table.name)
-    cached = _states.get(spark, key, seconds)
+    cached = _generations.get(spark, key, seconds)
     if cached is not None:
         return cached
-    found = _fetched_states(spark, index)
-    if len(found) <= PARTITIONS_REMEMBERED:
-        _states.keep(spark, key, found)
+    found = _fetched_generations(spark, index)
+    if len(found) <= MOST_CACHED_PARTITIONS:
+        _generations.put(spark, key, found)
     else:
-        _states.drop(spark, key)
+        _generations.drop(spark, key)
     return found
 
 
-def _fetched_states(spark: SparkSession, index: Index) -> dict[Values, str]:
+def _fetched_generations(spark: SparkSession, index: Index) -> dict[Values, str]:
     from pyspark.errors import PySparkException
 
     try:
@@ -274,7 +274,7 @@ def clear_caches() -> None:
     """Empty the caches of index tables and their locations, which are about to change, and call the listeners."""
     for listener in tuple(_listeners):
         listener()
-    for cache in (_index_tables, _states):
+    for cache in (_index_tables, _generations):
         cache.clear()
 
 

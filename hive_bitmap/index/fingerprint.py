@@ -48,7 +48,7 @@ class Fingerprint:
         try:
             if self.etag:
                 return self.matches(stores.status(self.path))
-            status, crc = stores.look(self.path)
+            status, crc = stores.status_and_crc(self.path)
             return self.matches(status) and crc == self.tail_crc32
         except FileNotFoundError:
             return False
@@ -60,13 +60,13 @@ def take(path: str) -> Fingerprint:
     Wait, if need be, until the store's resolution has passed since the last change. Raise FileNotFoundError, and
     Undecodable for a file whose last change lies in the future by this machine's clock.
     """
-    status, crc = stores.look(path)
+    status, crc = stores.status_and_crc(path)
     wait = status.changed_ms / 1000 + _resolution(status) - time.time()
     if wait > COARSE_RESOLUTION:
         raise Undecodable("changed at a time that lies ahead of this machine's clock")
     if wait > 0:
         time.sleep(wait)
-        status, crc = stores.look(path)
+        status, crc = stores.status_and_crc(path)
     return Fingerprint(path, status.size, status.mtime_ms, status.etag, crc)
 
 

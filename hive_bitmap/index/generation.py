@@ -22,9 +22,10 @@ from typing import Any
 from urllib.parse import quote
 
 from hive_bitmap import stores
+from hive_bitmap.index import manifest
 from hive_bitmap.index.checksums import FOLDER
 from hive_bitmap.index.definition import Definition, from_properties, to_properties
-from hive_bitmap.parallel import each
+from hive_bitmap.parallel import map_parallel
 
 MARKER = "_built_by"  # marker: host, process and start time of the build, and the definition of the index
 RETIRED = "_retired"  # marker: when the generation was replaced
@@ -107,19 +108,19 @@ def of_index(root: str, partition_columns: int) -> list[str]:
     """Return all generations of an index, referenced or not; `partition_columns` is the number of partition columns."""
     parents = [root]
     for _ in range(partition_columns):
-        parents = [path for found in each(_partitions, parents) for path in found]
+        parents = [path for found in map_parallel(_partitions, parents) for path in found]
     return in_folders(parents)
 
 
 def in_folders(parents: Iterable[str]) -> list[str]:
     """Return the generations directly in these folders."""
-    return [folder for found in each(_generations, parents) for folder in found]
+    return [folder for found in map_parallel(_generations, parents) for folder in found]
 
 
 def all_below(root: str) -> list[str]:
     """Return all generations in a folder and in the partition folders below it, at any depth."""
     parents = deeper = [root]
-    while deeper := [path for found in each(_partitions, deeper) for path in found]:
+    while deeper := [path for found in map_parallel(_partitions, deeper) for path in found]:
         parents = [*parents, *deeper]
     return in_folders(parents)
 
@@ -137,8 +138,8 @@ def superseded(folders: Iterable[str], live: Collection[str], grace_seconds: flo
     generation that is not in `live` begins now.
     """
     unused = [folder for folder in folders if folder not in live]
-    usages = list(zip(unused, each(usage, unused), strict=True))
-    each(retire, [folder for folder, found in usages if found.state is State.COMPLETE])
+    usages = list(zip(unused, map_parallel(usage, unused), strict=True))
+    map_parallel(retire, [folder for folder, found in usages if found.state is State.COMPLETE])
     return [
         folder
         for folder, found in usages
@@ -156,7 +157,7 @@ def usage(folder: str) -> Usage:
     retired = _read_marker(folder, RETIRED).get("retired")
     if retired is not None:
         return Usage(State.REPLACED, max(time.time() - float(retired), 0.0))
-    complete = stores.exists(f"{folder}/{FOLDER}/shards.parquet")
+    complete = stores.exists(f"{folder}/{FOLDER}/{manifest.SHARDS_NAME}")
     young = time.time() - float(who.get("started", build_time(folder))) < GRACE_SECONDS
     if who.get("host") == socket.gethostname():
         building = _alive(int(who["pid"])) and (young or not complete)
@@ -169,16 +170,16 @@ def usage(folder: str) -> Usage:
 
 def delete(folders: Iterable[str]) -> None:
     """Delete generations with everything in them; it is no error if one is gone already."""
-    each(_delete, folders)
+    map_parallel(_delete, folders)
 
 
 def remove_empty(root: str, partition_columns: int) -> None:
     """Remove the folder of an index and those of its partitions, where they are empty."""
     levels = [[root]]
     for _ in range(partition_columns):
-        levels.append([path for found in each(_partitions, levels[-1]) for path in found])
+        levels.append([path for found in map_parallel(_partitions, levels[-1]) for path in found])
     for level in reversed(levels):
-        each(lambda path: stores.remove_empty_folders(path, path), level)
+        map_parallel(lambda path: stores.remove_empty_folders(path, path), level)
 
 
 def _delete(folder: str) -> None:

@@ -26,7 +26,7 @@ from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.index import checksums
 from hive_bitmap.index.checksums import FOLDER
 from hive_bitmap.index.fingerprint import Fingerprint
-from hive_bitmap.parallel import each
+from hive_bitmap.parallel import map_parallel
 from hive_bitmap.stores import FileStatus
 
 LONGS = pa.list_(pa.field("element", pa.int64(), nullable=False))
@@ -58,15 +58,18 @@ SHARDS = pa.schema(
     ]
 )
 
-LINES = "manifest.json.gz"  # the copy as lines of JSON
+# The files of the folder `checksums.FOLDER`.
+FILES_NAME = "files.parquet"
+SHARDS_NAME = "shards.parquet"  # written last: a generation that has it is complete
+LINES_NAME = "manifest.json.gz"  # the copy as lines of JSON
 
 
 class Freshness(Enum):
     """Whether a manifest describes a base file as it is now."""
 
-    FRESH = "the file is as it was indexed"
-    STALE = "the file, or how it is read, has changed since it was indexed"
-    UNINDEXED = "no shard covers the file"
+    FRESH = "fresh"  # the file is as it was indexed
+    STALE = "stale"  # the file, or how it is read, has changed since it was indexed
+    UNINDEXED = "unindexed"  # no shard covers the file
 
 
 @dataclass(frozen=True)
@@ -140,9 +143,9 @@ def write(folder: str, files: Sequence[pa.Table], shards: pa.Table, sums: Mappin
     stores.make_folder(f"{folder}/{FOLDER}")
     ordered = pa.concat_tables([FILES.empty_table(), *files]).sort_by("path")
     contents: dict[str, pa.Buffer | bytes] = {
-        "files.parquet": _serialised(ordered),
-        LINES: _to_lines(ordered, shards),
-        "shards.parquet": _serialised(shards),
+        FILES_NAME: _serialised(ordered),
+        LINES_NAME: _to_lines(ordered, shards),
+        SHARDS_NAME: _serialised(shards),
     }
     sums = {**sums, **{name: [zlib.crc32(content)] for name, content in contents.items()}}
 
@@ -151,7 +154,7 @@ def write(folder: str, files: Sequence[pa.Table], shards: pa.Table, sums: Mappin
             sink.write(contents[name])
 
     *others, last = [partial(put, name) for name in contents]
-    each(lambda write: write(), [partial(checksums.write, folder, sums), *others], stores.parallel(folder))
+    map_parallel(lambda write: write(), [partial(checksums.write, folder, sums), *others], stores.parallel(folder))
     last()  # `generation.usage` takes its existence to mean that the manifest is complete
 
 
@@ -161,11 +164,11 @@ def read(folder: str) -> Manifest:
 
     Raise CorruptIndex if it cannot be read or a checksum is wrong, and StoreError.
     """
-    names, tables = ("files.parquet", "shards.parquet"), []
+    names, tables = (FILES_NAME, SHARDS_NAME), []
     requests: list[Callable[[], Any]] = [partial(stores.read_immutable, f"{folder}/{FOLDER}/{name}") for name in names]
     requests.append(partial(checksums.read, folder))
     try:  # at once, if the store is remote
-        *contents, sums = each(lambda request: request(), requests, stores.parallel(folder))
+        *contents, sums = map_parallel(lambda request: request(), requests, stores.parallel(folder))
     except OSError as e:
         raise CorruptIndex(f"the manifest of {folder} cannot be read: {e}") from e
     for name, schema, content in zip(names, (FILES, SHARDS), contents, strict=True):
@@ -181,7 +184,7 @@ def read(folder: str) -> Manifest:
 
 
 def from_lines(folder: str, lines: Iterable[str]) -> Manifest:
-    """Parse a manifest from its LINES, as HiveServer2 printed them. Raise CorruptIndex if they are malformed."""
+    """Parse a manifest from its lines of JSON, as HiveServer2 printed them; raise CorruptIndex for malformed ones."""
     rows: dict[str, list[dict[str, object]]] = {"file": [], "shard": []}
     try:
         for line in lines:

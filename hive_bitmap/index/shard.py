@@ -23,7 +23,7 @@ from hive_bitmap import stores
 from hive_bitmap.bitmaps import ragged
 from hive_bitmap.index import checksums
 from hive_bitmap.index.definition import BUCKET, OFFSET, OFFSETS, Definition
-from hive_bitmap.parallel import each
+from hive_bitmap.parallel import map_parallel
 
 ROW_GROUP_BYTES = 1 << 20  # bitmaps of a row group before compression: a lookup decodes at least one row group
 ROW_GROUP_ROWS = 128 << 10
@@ -83,7 +83,7 @@ def write(path: str, rows: pa.Table, definition: Definition) -> Written:
     writes = [partial(_write_shard, path, stored, definition)]
     if counted:
         writes.append(partial(_write_cardinalities, beside, rows))
-    found = each(lambda write: write(), writes, stores.parallel(path))
+    found = map_parallel(lambda write: write(), writes, stores.parallel(path))
     names = [one.rpartition("/")[2] for one in (path, beside)]
     sums = {name: sums for name, (_, sums) in zip(names, found, strict=False)}
     return Written(found[0][0], found[1][0] if counted else 0, sums)

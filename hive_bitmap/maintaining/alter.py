@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hive_bitmap.bitmaps import ENCODINGS
 from hive_bitmap.building.build import BuildReport, rebuild
-from hive_bitmap.building.progress import Done
+from hive_bitmap.building.progress import BuildProgress
 from hive_bitmap.errors import AlreadyExists, InvalidProperty, Unsupported
 from hive_bitmap.index import catalog
 from hive_bitmap.index.coverage import covered
@@ -58,7 +58,7 @@ def extend(
     name: str,
     where: str,
     *,
-    progress: Callable[[Done], None] | None = None,
+    progress: Callable[[BuildProgress], None] | None = None,
 ) -> list[BuildReport]:
     """Extend an index to the partitions for which `where` is true too, and build those.
 

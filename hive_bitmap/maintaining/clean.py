@@ -18,7 +18,7 @@ from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.generation import GRACE_SECONDS, State, Usage
 from hive_bitmap.metastore import metastore
 from hive_bitmap.metastore.table_info import Table
-from hive_bitmap.parallel import each
+from hive_bitmap.parallel import map_parallel
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,7 +72,7 @@ def clean(
     found = [*_of_indexes(indexes), *_of_dropped(spark, database, name, tables, location)]
     if table is not None and not indexes and not found:
         metastore.describe(spark, table)
-    usages = each(generation.usage, (one.path for one in found))  # before asking the metastore: see `usage`
+    usages = map_parallel(generation.usage, (one.path for one in found))  # before asking the metastore: see `usage`
     live = {folder for index in indexes for folder in catalog.published_generations(spark, index).values()}
     unused = [
         (one, usage)
@@ -81,7 +81,7 @@ def clean(
     ]
     left = [_leftover(one, usage, grace_seconds) for one, usage in unused]
     if not dry_run:
-        each(generation.retire, (one.path for one, usage in unused if usage.state is State.COMPLETE))
+        map_parallel(generation.retire, (one.path for one, usage in unused if usage.state is State.COMPLETE))
         _delete([one for (one, _), leftover in zip(unused, left, strict=True) if leftover.due])
     return left
 
@@ -99,7 +99,7 @@ def _of_dropped(
 ) -> list[_Candidate]:
     """Find generations of dropped indexes, in the default folder for index tables of the database and in `location`."""
     taken = {table.location for table in tables} | {index.definition.root for index in catalog.among(tables)}
-    home = catalog.home(spark, database)
+    home = catalog.default_folder(spark, database)
     roots = {f"{home}/{folder}" for folder in generation.subfolders(home)}
     if location is not None:
         root = catalog.root_at(location)

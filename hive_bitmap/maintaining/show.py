@@ -19,7 +19,7 @@ from hive_bitmap.metastore import base_files, metastore, serde, table_info
 from hive_bitmap.metastore.base_files import Source
 from hive_bitmap.metastore.file_listing import format_of, is_visible
 from hive_bitmap.metastore.table_info import Table, Values, quote
-from hive_bitmap.parallel import each
+from hive_bitmap.parallel import map_parallel
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -128,7 +128,7 @@ def _status(spark: SparkSession, base: Table | None, index: Index, found: list[S
     names = [column.name for column in index.table.partition_columns]
     reading = serde.read_properties(base) if base else ()
     crc = schema_crc(base.columns, metastore.time_zone(spark), reading) if base and reading else None
-    partitions = each(lambda one: _partition(names, index, one, folders.get(one.values), crc), wanted.values())
+    partitions = map_parallel(lambda one: _partition(names, index, one, folders.get(one.values), crc), wanted.values())
     return IndexStatus(index.definition, tuple(partitions), index.problem or _first_problem(partitions))
 
 

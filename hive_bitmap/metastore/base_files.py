@@ -11,7 +11,7 @@ from hive_bitmap.errors import NotFound, Unsupported
 from hive_bitmap.metastore import metastore, serde
 from hive_bitmap.metastore.file_listing import files_of
 from hive_bitmap.metastore.table_info import Partition, Table, Values
-from hive_bitmap.parallel import each
+from hive_bitmap.parallel import map_parallel
 from hive_bitmap.stores import FileStatus
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def partitions(spark: SparkSession, base: Table) -> list[Partition]:
 
 def list_files(base: Table, found: Sequence[Partition]) -> list[Source]:
     """Return the base files of these partitions; raise Unsupported for a folder that readers might list differently."""
-    return each(lambda one: Source(one.values, one.location, tuple(files_of(base, one.location))), found)
+    return map_parallel(lambda one: Source(one.values, one.location, tuple(files_of(base, one.location))), found)
 
 
 def require_one_listing(source: Source) -> None:
@@ -64,7 +64,7 @@ def require_one_listing(source: Source) -> None:
 
 def changed(base: Table, found: Sequence[Source]) -> int:
     """Return how many base files were added, changed or deleted since they were listed."""
-    now = each(lambda source: replace(source, files=tuple(files_of(base, source.folder))), found)
+    now = map_parallel(lambda source: replace(source, files=tuple(files_of(base, source.folder))), found)
     differ = (set(one.files) ^ set(other.files) for one, other in zip(found, now, strict=True))
     return sum(len({file.path for file in files}) for files in differ)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # The first reader that is available for a session is used. To add a reader, write its module and add it here.
 READERS: Sequence[Reader] = (jvm_reader, SqlReader)
 NAMES_REMEMBERED = 1024
-OURS = "/* hive_bitmap */"  # marks a DROP of this package, which the extension's parser must not intercept
+OWN_STATEMENT = "/* hive_bitmap */"  # marks a DROP of this package, which the extension's parser must not intercept
 GLOBAL_TEMP = "global_temp"  # Spark's database of global temporary views, which is not in the metastore
 
 

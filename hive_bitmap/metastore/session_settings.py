@@ -1,4 +1,4 @@
-"""Read the settings of a session, and change one temporarily."""
+"""Read the settings of a session, and change some temporarily."""
 
 from __future__ import annotations
 
@@ -12,20 +12,29 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SKIP_VALIDATION = "spark.sql.legacy.skipTypeValidationOnAlterPartition"
+KEEP_CONSTANTS = "spark.sql.legacy.keepPartitionSpecAsStringLiteral"
 
 
 @contextmanager
 def verbatim_partitions(spark: SparkSession) -> Iterator[None]:
-    """Inside the block, Spark takes the values in a partition spec verbatim; else `01` of an int column becomes `1`."""
-    before = settings(spark).get(SKIP_VALIDATION)
-    spark.conf.set(SKIP_VALIDATION, "true")
+    """Inside the block, Spark takes the values in a partition spec verbatim; else `01` of an int column becomes `1`.
+
+    It also evaluates constants such as X'69' there, even if the session would rather keep their text.
+    """
+    known = settings(spark)
+    wanted = {SKIP_VALIDATION: "true"}
+    if known.get(KEEP_CONSTANTS, "false").lower() == "true":
+        wanted[KEEP_CONSTANTS] = "false"
+    for name, value in wanted.items():
+        spark.conf.set(name, value)
     try:
         yield
     finally:
-        if before is None:
-            spark.conf.unset(SKIP_VALIDATION)
-        else:
-            spark.conf.set(SKIP_VALIDATION, before)
+        for name in wanted:
+            if name in known:
+                spark.conf.set(name, known[name])
+            else:
+                spark.conf.unset(name)
 
 
 def settings(spark: SparkSession) -> Mapping[str, str]:

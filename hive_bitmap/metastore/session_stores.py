@@ -13,9 +13,9 @@ from hive_bitmap.stores.options import Options
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-REMEMBERED = 10.0  # seconds for which settings are cached; keys may change while a session runs
+CACHE_SECONDS = 10.0  # seconds for which settings are cached; keys may change while a session runs
 OF_HADOOP = "spark.hadoop."
-_remembered: TtlCache[str, Options] = TtlCache(most=1)
+_options: TtlCache[str, Options] = TtlCache(most=1)
 
 
 def use(spark: SparkSession) -> None:
@@ -31,10 +31,10 @@ def use(spark: SparkSession) -> None:
 
 def options_of(spark: SparkSession) -> Options:
     """Return the store settings of this session; raise StoreError if its credential files cannot be read."""
-    found = _remembered.get(spark, "", REMEMBERED)
+    found = _options.get(spark, "", CACHE_SECONDS)
     if found is None:
         found = Options.of(_read(spark))
-        _remembered.keep(spark, "", found)
+        _options.put(spark, "", found)
     return found
 
 

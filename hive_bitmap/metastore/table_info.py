@@ -75,12 +75,34 @@ def quote(name: str) -> str:
 
 
 def literal(text: str) -> str:
-    """Quote text as an SQL string literal, for sessions whose `spark.sql.parser.escapedStringLiterals` is false.
+    """Quote text as an SQL string literal, for LOCATION, COMMENT, LIKE of SHOW, TBLPROPERTIES, and for Hive.
+
+    With `spark.sql.parser.escapedStringLiterals`, Spark resolves escapes in those places, but not in partition specs
+    and expressions: see `partition_spec` and `string_expression`.
 
     >>> literal("it's")
     "'it\\\\'s'"
     """
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def string_expression(text: str) -> str:
+    """Return an SQL expression for a string that Spark evaluates to the same under all settings of its parser.
+
+    >>> string_expression("a b"), string_expression("it's")
+    ("'a b'", "CAST(X'69742773' AS STRING)")
+    """
+    written = constant(text)
+    return written if written[0] == "'" else f"CAST({written} AS STRING)"
+
+
+def constant(text: str) -> str:
+    """Return the text as a constant of Spark's SQL without escapes: between quotes, or its bytes in hexadecimal.
+
+    >>> constant("a b"), constant("it's")
+    ("'a b'", "X'69742773'")
+    """
+    return f"X'{text.encode().hex()}'" if "'" in text or "\\" in text else f"'{text}'"
 
 
 def hadoop_path(uri: str) -> str:
@@ -104,9 +126,14 @@ def is_unknown_kind(error: AnalysisException) -> bool:
 
 
 def partition_spec(table: Table, values: Sequence[str | None]) -> str:
-    """Return the partition spec in SQL, for ALTER TABLE .. PARTITION: ``(`p`='1', `q`='x')``."""
+    """Return the partition spec in Spark's SQL, for ALTER TABLE .. PARTITION: ``(`p`='1', `q`='x')``.
+
+    Spark casts constants in it to strings, so bytes stand for a value whose quotes or backslashes need escapes. That
+    takes a session as of `session_settings.verbatim_partitions`. See `visitStringConstant` in
+    https://github.com/apache/spark/blob/v4.0.0/sql/catalyst/src/main/scala/org/apache/spark/sql/catalyst/parser/AstBuilder.scala.
+    """
     pairs = (
-        f"{quote(column.name)}={'NULL' if value is None else literal(value)}"
+        f"{quote(column.name)}={'NULL' if value is None else constant(value)}"
         for column, value in zip(table.partition_columns, values, strict=True)
     )
     return f"({', '.join(pairs)})"

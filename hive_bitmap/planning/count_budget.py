@@ -32,7 +32,7 @@ class CountPrices:
 
 def over_budget(
     lookups: Sequence[Lookup],
-    answers: MatchingKeys,
+    matching_keys: MatchingKeys,
     keys: Sequence[str],
     cores: int,
     prices: CountPrices = CountPrices(),
@@ -54,7 +54,7 @@ def over_budget(
     seconds = sum(_seconds(lookup, keys, read, dict.fromkeys(read, 0.0), prices) for lookup, _, read in work)
     for lookup, nodes, read in work:
         if seconds <= budget:
-            found = {column: matching_share(lookup.unit, node, answers) for column, node in nodes.items()}
+            found = {column: matching_share(lookup.unit, node, matching_keys) for column, node in nodes.items()}
             seconds += _seconds(lookup, keys, read, found, prices)
             seconds -= _seconds(lookup, keys, read, dict.fromkeys(read, 0.0), prices)
     if seconds <= budget:

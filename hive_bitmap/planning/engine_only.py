@@ -66,9 +66,9 @@ def _undecodable(format: str, columns: Sequence[KeyColumn], whole: Sequence[Whol
     for file in whole:
         path = file.status.path
         try:
-            indirect = FORMATS[format].spark_only_columns(FORMATS[format].open_file(path), columns)
-            if indirect:
-                reasons[path] = f"only Spark can read {path}: {next(iter(indirect.values()))}"
+            spark_only = FORMATS[format].spark_only_columns(FORMATS[format].open_file(path), columns)
+            if spark_only:
+                reasons[path] = f"only Spark can read {path}: {next(iter(spark_only.values()))}"
         except (Undecodable, FileNotFoundError) as e:
             reasons[path] = f"only Spark can read {path}: {e}"
     return reasons

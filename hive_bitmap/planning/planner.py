@@ -25,6 +25,7 @@ from hive_bitmap.explaining.plan import (
     Plan,
 )
 from hive_bitmap.index.definition import Definition
+from hive_bitmap.index.manifest import Freshness
 from hive_bitmap.planning.prices import (
     CLEARLY_CHEAPER,
     Reads,
@@ -36,7 +37,7 @@ from hive_bitmap.planning.prices import (
     scan_seconds,
 )
 from hive_bitmap.predicates.nodes import Predicate, columns_of
-from hive_bitmap.selecting.candidates import FRESH, UNINDEXED, Lookup, LookupResults
+from hive_bitmap.selecting.candidates import Lookup, LookupResults
 from hive_bitmap.selecting.select import LookupResult
 from hive_bitmap.stores.speed import LOCAL, Speed
 
@@ -118,7 +119,7 @@ def make_plan(inputs: PlanInputs, uses: tuple[IndexUse, ...], work: LookupResult
     selected, rows, lengths = (blocks[name].to_numpy() for name in ("selected", "rows", "length"))
     read = reads(inputs.format, files, blocks, splits=inputs.engine_skips is EngineSkips.SPLITS)
     whole_files = files.num_rows - _read_by_index(files)
-    exact = not whole_files and all(found.exact.all() for found in work.found)
+    exact = not whole_files and all(found.exact.all() for found in work.results)
     figures = {
         "blocks_total": blocks.num_rows + whole_files,
         "blocks_selected": int((selected > 0).sum()) + whole_files,
@@ -126,7 +127,7 @@ def make_plan(inputs: PlanInputs, uses: tuple[IndexUse, ...], work: LookupResult
         "rows_selected": read.rows if exact else None,
         "bytes_total": read.total,
         "bytes_selected": int(lengths[selected > 0].sum()) + read.whole,
-        "index_bytes": sum(found.index_bytes for found in work.found),
+        "index_bytes": sum(found.index_bytes for found in work.results),
         "deleted": work.deleted,
     }
     costs, impossible = _costs(inputs, work, read.times(inputs.scale), exact)
@@ -153,15 +154,15 @@ def needs_file(found: LookupResult, lookup: Lookup) -> np.ndarray[tuple[int], np
 def _tables(work: LookupResults) -> tuple[pa.Table, pa.Table]:
     files: list[tuple[object, ...]] = []
     blocks: list[pa.Table] = []
-    for lookup, found in zip(work.lookups, work.found, strict=True):
+    for lookup, found in work.pairs():
         unit, first = lookup.unit, len(files)
         partition = work.partitions[lookup.partition].name
         sizes = [fingerprint.size for fingerprint in lookup.fingerprints]
         counts = np.bincount(unit.file, minlength=len(unit.paths))
         for number, path in enumerate(unit.paths):
             damage = found.damaged.get(number)
-            state = (UNINDEXED, damage) if damage else (FRESH, "")
-            files.append((path, partition, *state, sizes[number], bool(damage), int(counts[number])))
+            state = Freshness.UNINDEXED if damage else Freshness.FRESH
+            files.append((path, partition, state.value, damage or "", sizes[number], bool(damage), int(counts[number])))
         blocks.append(
             pa.Table.from_arrays(
                 [
@@ -171,9 +172,9 @@ def _tables(work: LookupResults) -> tuple[pa.Table, pa.Table]:
                 schema=BLOCKS_SCHEMA,
             )
         )
-    for whole in work.whole:
+    for whole in work.whole_files:
         name = work.partitions[whole.partition].name
-        files.append((whole.status.path, name, whole.state, whole.reason, whole.status.size, True, 0))
+        files.append((whole.status.path, name, whole.freshness.value, whole.reason, whole.status.size, True, 0))
     columns = list(zip(*files, strict=True)) or [()] * len(FILES_SCHEMA)
     table = pa.Table.from_arrays(
         [pa.array(c, f.type) for c, f in zip(columns, FILES_SCHEMA, strict=True)], schema=FILES_SCHEMA
@@ -223,12 +224,12 @@ def _why_engine_only(inputs: PlanInputs, work: LookupResults) -> str | None:
     """Why only Spark can read the files that have to be opened; None if tasks of ours can."""
     if inputs.engine_reads_only:
         return "hive_bitmap.engine_reads_only is true"
-    for lookup, found in zip(work.lookups, work.found, strict=True):
+    for lookup, found in work.pairs():
         opened = needs_file(found, lookup) & ~found.exact if inputs.count else needs_file(found, lookup)
         for file in np.flatnonzero(opened).tolist():
             if lookup.schema_crc[file] != inputs.schema_crc:
                 return "the table's columns changed since the index was built"
-            if columns := sorted(lookup.indirect[file] & inputs.columns):
+            if columns := sorted(lookup.spark_only[file] & inputs.columns):
                 return f"only Spark reads column {columns[0]!r} of these files as it should be"
     return next(iter(inputs.unreadable.values()), None)
 

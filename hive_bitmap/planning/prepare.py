@@ -20,7 +20,6 @@ from hive_bitmap.metastore import file_listing, metastore, serde
 from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.planning import settings
 from hive_bitmap.planning import snapshot as snapshots
-from hive_bitmap.planning import spark_leaves as spark_answers
 from hive_bitmap.planning.count_budget import bytes_to_look_up, index_bytes, over_budget
 from hive_bitmap.planning.engine_only import engine_skips, why_unreadable
 from hive_bitmap.planning.planner import PlanInputs, explain_indexes, full_scan, make_plan
@@ -29,6 +28,7 @@ from hive_bitmap.planning.request import Request, ResolvedTable
 from hive_bitmap.planning.resolving import resolve
 from hive_bitmap.planning.snapshot import Snapshot
 from hive_bitmap.planning.spark_fallback import fallback_reason
+from hive_bitmap.planning.spark_leaves import evaluate_leaves
 from hive_bitmap.planning.task_probe import require_readable
 from hive_bitmap.predicates.nodes import Predicate, Unknown, leaves_of
 from hive_bitmap.selecting.candidates import (
@@ -58,14 +58,14 @@ class Reading:
     """What the tasks need besides the plan.
 
     `columns` are the data columns to read; `constants` has the partition columns, a row for each partition of the
-    results; `answers` are the keys for which Spark's leaves are TRUE.
+    results; `matching_keys` are the keys for which Spark's leaves are TRUE.
     """
 
     resolved: ResolvedTable
     format: str
     columns: tuple[KeyColumn, ...]
     constants: pa.Table
-    answers: MatchingKeys
+    matching_keys: MatchingKeys
     results: LookupResults
 
 
@@ -221,19 +221,19 @@ class _Preparation:
 
     def _look_up(self, snapshot: Snapshot) -> tuple[Reading, PlanInputs]:
         resolved, base = self._resolved, self._base
-        answers = spark_answers.ask(resolved.evaluate, resolved.predicate, self._chosen, snapshot.partitions)
+        matching_keys = evaluate_leaves(resolved.evaluate, resolved.predicate, self._chosen, snapshot.partitions)
         waits = waiting_seconds(snapshot.files, resolved.cores, snapshot.store)
-        evaluate = _evaluation(self._spark, answers, resolved.cores, self._counted(), waits)
+        evaluate = _evaluation(self._spark, matching_keys, resolved.cores, self._counted(), waits)
         found = look_up_files(snapshot.partitions, snapshot.predicates, self._chosen, evaluate)
         results = exact_where_known(found, self._keys)
         read = tuple(key_columns([c for c in self._needed if c in base.columns], base.columns, snapshot.zone))
         known = [c.name for c in self._needed if c not in base.columns and c.name in snapshot.values.column_names]
         constants = snapshot.values.select(known)
-        reading = Reading(resolved, self._format, read, constants, answers, results)
+        reading = Reading(resolved, self._format, read, constants, matching_keys, results)
         return reading, self._inputs(reading, snapshot)
 
     def _inputs(self, reading: Reading, snapshot: Snapshot) -> PlanInputs:
-        read, whole, known = reading.columns, reading.results.whole, reading.constants.column_names
+        read, whole, known = reading.columns, reading.results.whole_files, reading.constants.column_names
         return PlanInputs(
             table=self._base.full_name,
             predicate=self._request.predicate,
@@ -301,7 +301,7 @@ def _needed(resolved: ResolvedTable, request: Request) -> list[Column]:
 
 
 def _evaluation(
-    spark: SparkSession, answers: MatchingKeys, cores: int, counted: Sequence[Sequence[str]], waits: float
+    spark: SparkSession, matching_keys: MatchingKeys, cores: int, counted: Sequence[Sequence[str]], waits: float
 ) -> Callable[[Sequence[Lookup]], list[LookupResult]]:
     """Return the function that looks up: in this process if little of the index has to be read, else in tasks.
 
@@ -310,14 +310,14 @@ def _evaluation(
 
     def evaluate(lookups: Sequence[Lookup]) -> list[LookupResult]:
         for keys in counted:
-            if slower := over_budget(lookups, answers, keys, cores, waits=waits):
+            if slower := over_budget(lookups, matching_keys, keys, cores, waits=waits):
                 raise Unsupported(slower)
         total = index_bytes(lookups)
         if total <= DRIVER_INDEX_BYTES or (
             total <= DRIVER_STATISTICS_BYTES and bytes_to_look_up(lookups) <= DRIVER_INDEX_BYTES
         ):
-            return evaluate_here(answers)(lookups)
-        return in_tasks(spark, lookups, partial(look_up, answers=answers))
+            return evaluate_here(matching_keys)(lookups)
+        return in_tasks(spark, lookups, partial(look_up, matching_keys=matching_keys))
 
     return evaluate
 
@@ -325,7 +325,7 @@ def _evaluation(
 def _any_file(work: LookupResults) -> str:
     """The path of any of the files; "" if there is none."""
     indexed = (path for lookup in work.lookups for path in lookup.unit.paths)
-    return next(indexed, "") or next((file.status.path for file in work.whole), "")
+    return next(indexed, "") or next((file.status.path for file in work.whole_files), "")
 
 
 def _forced(plan: Plan, strategy: str) -> Plan:

@@ -32,7 +32,7 @@ FEW_KEYS = 10_000
 PLACE = "hive_bitmap_place"  # no column of an index has such a name
 
 
-def ask(
+def evaluate_leaves(
     evaluate: Evaluate,
     predicate: Predicate,
     chosen: Mapping[str, Definition],
@@ -40,17 +40,17 @@ def ask(
 ) -> dict[SparkLeaf, pa.Array]:
     """For each leaf that Spark could evaluate, the keys for which it is TRUE."""
     leaves = dict.fromkeys(leaf for leaf in leaves_of(predicate) if isinstance(leaf, SparkLeaf))
-    answers = {}
+    found = {}
     for leaf in leaves:
         definition = chosen.get(leaf.column.lower())
         if definition is None:
             continue
         keys = _distinct(definition, leaf.column, states)
         column = find(definition.columns, leaf.column, f"index {definition.name}")
-        answer = None if keys is None else evaluate(leaf, column, keys)
-        if answer is not None:
-            answers[leaf] = answer
-    return answers
+        matching = None if keys is None else evaluate(leaf, column, keys)
+        if matching is not None:
+            found[leaf] = matching
+    return found
 
 
 def _distinct(definition: Definition, column: str, states: Sequence[PartitionState]) -> pa.Array | None:

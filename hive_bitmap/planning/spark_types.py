@@ -35,7 +35,7 @@ def schema_of(spark: SparkSession, name: str, base: Table, settings: Mapping[str
     if _types(schema) != {column.name.lower(): column.type for column in (*base.columns, *base.partition_columns)}:
         metastore.forget_files(spark, base)
         schema = spark.table(name).schema
-    _seen.keep(spark, where, (base, settings, schema))
+    _seen.put(spark, where, (base, settings, schema))
     return schema
 
 

@@ -22,7 +22,7 @@ from hive_bitmap.index.manifest import Manifest
 from hive_bitmap.metastore import metastore
 from hive_bitmap.metastore.file_listing import files_of
 from hive_bitmap.metastore.table_info import Partition, Table, Values, partition_name
-from hive_bitmap.parallel import each
+from hive_bitmap.parallel import map_parallel
 from hive_bitmap.planning.request import Evaluate
 from hive_bitmap.predicates.nodes import Constant, Predicate, SparkLeaf, leaves_of
 from hive_bitmap.selecting.candidates import PartitionState, residual_predicates
@@ -49,21 +49,22 @@ def partitions_left(
     if not base.partition_columns:
         return [0], [predicate], pa.table({"": [0]})
     typed = typed_values(base.partition_columns, found)
-    left = residual_predicates(predicate, base.partition_columns, typed, _answers(base, predicate, typed, evaluate))
+    matching = _matching_values(base, predicate, typed, evaluate)
+    left = residual_predicates(predicate, base.partition_columns, typed, matching)
     kept = [number for number, rest in enumerate(left) if not isinstance(rest, Constant) or rest.value is True]
     return kept, [left[number] for number in kept], typed.take(pa.array(kept, pa.int64()))
 
 
-def _answers(base: Table, predicate: Predicate, typed: pa.Table, evaluate: Evaluate) -> MatchingKeys:
+def _matching_values(base: Table, predicate: Predicate, typed: pa.Table, evaluate: Evaluate) -> MatchingKeys:
     """For each leaf that Spark evaluates over one partition column, the existing values for which it is TRUE."""
     columns = {column.name.lower(): column for column in base.partition_columns if column.name in typed.column_names}
-    answers = {}
+    found = {}
     for leaf in leaves_of(predicate):
         column = columns.get(leaf.column.lower()) if isinstance(leaf, SparkLeaf) else None
-        if isinstance(leaf, SparkLeaf) and column is not None and leaf not in answers:
-            found = evaluate(leaf, column, pc.unique(typed[column.name]))
-            answers.update({} if found is None else {leaf: found})
-    return answers
+        if isinstance(leaf, SparkLeaf) and column is not None and leaf not in found:
+            matching = evaluate(leaf, column, pc.unique(typed[column.name]))
+            found.update({} if matching is None else {leaf: matching})
+    return found
 
 
 def states(
@@ -83,7 +84,7 @@ def states(
     for index in indexes:
         folders = catalog.published_generations(spark, index, catalog.INDEX_CACHE_SECONDS)
         _add_manifests(manifests, index, [folders.get(partition.values) for partition in partitions], schemas, threads)
-    files = each(lambda partition: tuple(files_of(base, partition.location)), partitions, threads)
+    files = map_parallel(lambda partition: tuple(files_of(base, partition.location)), partitions, threads)
     return _states(base, [partition.values for partition in partitions], files, manifests)
 
 
@@ -122,7 +123,7 @@ def _add_manifests(
     threads: int,
 ) -> None:
     """Add to each partition's manifests, by index name, the one that the index published in this folder."""
-    found = each(lambda folder: _manifest(index, folder, schemas), folders, threads)
+    found = map_parallel(lambda folder: _manifest(index, folder, schemas), folders, threads)
     for of_partition, one in zip(manifests, found, strict=True):
         if one is not None:
             of_partition[index.definition.name] = one
@@ -160,7 +161,7 @@ def follow(spark: SparkSession, base: Table, found: Sequence[PartitionState]) ->
     now = {state.values: hash(state.files) for state in found}
     if not now.items() <= before.items():
         metastore.forget_files(spark, base)
-        _followed.keep(spark, where, {**before, **now})
+        _followed.put(spark, where, {**before, **now})
 
 
 def typed_values(columns: Sequence[Column], values: Sequence[Values]) -> pa.Table:

@@ -36,9 +36,9 @@ def require_readable(spark: SparkSession, settings: Mapping[str, str], path: str
             _open_in_tasks(spark, path)
         except StoreError as e:
             reason = str(e)
-            _bad.keep(spark, store, reason)
+            _bad.put(spark, store, reason)
         else:
-            _good.keep(spark, store, True)
+            _good.put(spark, store, True)
             return
     raise StoreError(f"tasks cannot read the files of {'://'.join(store)}: {reason}")
 

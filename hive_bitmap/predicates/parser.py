@@ -1,7 +1,7 @@
 """Parsing of predicates from SQL text in Spark's dialect, without Spark.
 
 This module parses the boolean structure (AND, OR, NOT, parentheses) of the token stream by precedence. Each leaf keeps
-its exact source, and `leaves` decides what it means. The nodes and the functions over them are exported here as well.
+its exact source, and `leaves` decides what it means.
 """
 
 from __future__ import annotations
@@ -13,54 +13,20 @@ from hive_bitmap.columns import Column
 from hive_bitmap.errors import InvalidPredicate
 from hive_bitmap.predicates.column_names import Names
 from hive_bitmap.predicates.leaves import leaf
-from hive_bitmap.predicates.matching import Interval, interval, matches
 from hive_bitmap.predicates.nodes import (
     And,
-    Compare,
-    Constant,
-    In,
-    IsNull,
-    Leaf,
     Or,
     Predicate,
-    Prefix,
-    SparkLeaf,
     Unknown,
-    Value,
-    columns_of,
     conjunction,
     disjunction,
-    leaves_of,
     negate,
     simplify,
 )
 from hive_bitmap.predicates.spark_conditions import require_characters
 from hive_bitmap.predicates.tokens import Token, tokenize
 
-__all__ = [
-    "And",
-    "Column",
-    "Compare",
-    "Constant",
-    "In",
-    "Interval",
-    "IsNull",
-    "Leaf",
-    "Or",
-    "Predicate",
-    "Prefix",
-    "SparkLeaf",
-    "Unknown",
-    "Value",
-    "columns_of",
-    "conjunction",
-    "disjunction",
-    "interval",
-    "leaves_of",
-    "matches",
-    "parse",
-    "simplify",
-]
+__all__ = ["parse"]
 
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
 _QUERIES = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "MAP", "REDUCE")
@@ -83,7 +49,7 @@ def parse(text: str, columns: Sequence[Column], table: str | None = None) -> Pre
         raise InvalidPredicate.at(text, 0, "a condition is missing")
     if "${" in text:
         return Unknown(text, "Spark may replace what stands in ${..}")
-    if tokens[-1].kind == "odd":
+    if tokens[-1].kind == "ambiguous":
         return Unknown(text, f"{text[tokens[-1].start :][:2]!r} may be read in several ways")
     if names.hides_structure(tokens):
         return Unknown(text, "a column is named like a keyword")

@@ -4,7 +4,8 @@ The rules are those of
 https://github.com/apache/spark/blob/v4.0.0/sql/api/src/main/antlr4/org/apache/spark/sql/catalyst/parser/SqlBaseLexer.g4.
 A general SQL tokenizer is not used, because it differs in ways that change the boolean structure: `show = 1 AND b = 2`
 (SHOW as the begin of a statement), `-- x \\` (a comment that goes on in the next line), `a !> 5`.
-Where the session's settings or the version of Spark decide how to split, the stream ends with a token of kind `odd`.
+Where the session's settings or the version of Spark decide how to split, the stream ends with a token of kind
+`ambiguous`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _TOKEN = re.compile(
     |(?P<raw>r'[^']*'|r"[^"]*"|x'[0-9a-f]*')
     |(?P<string>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
     |(?P<name>`(?:[^`]|``)*`)
-    |(?P<odd>--|/\*|://)
+    |(?P<ambiguous>--|/\*|://)
     |(?P<number>(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)(?:e[+-]?[0-9]+)?(?:bd|[lsydf])?(?!\w))
     |(?P<word>\w+)
     |(?P<symbol><=>|>>>|<>|!=|==|<=|>=|!>|!<|<<|>>|\|\||::|->|=>|[-+*/%=<>!&|^~()\[\],.?:{{}};@])
@@ -30,7 +31,7 @@ _TOKEN = re.compile(
 
 
 class Token(NamedTuple):
-    """A token; `kind` is word, name (in backquotes, or after a dot), number, string, raw, symbol or odd."""
+    """A token; `kind` is word, name (in backquotes, or after a dot), number, string, raw, symbol or ambiguous."""
 
     kind: str
     text: str
@@ -55,8 +56,8 @@ def tokenize(text: str) -> list[Token]:
         found = _TOKEN.match(text, at)
         if found is None and text[at] in "'\"`":
             raise InvalidPredicate.at(text, at, f"the quote {text[at]} is not closed")
-        if found is None or found.lastgroup == "odd":
-            return [*tokens, Token("odd", text[at], at, "")]
+        if found is None or found.lastgroup == "ambiguous":
+            return [*tokens, Token("ambiguous", text[at], at, "")]
         at = found.end()
         if found.lastgroup != "space":
             tokens.append(_token(found, tokens))

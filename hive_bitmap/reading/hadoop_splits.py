@@ -101,8 +101,8 @@ def _ranges(results: LookupResults) -> Mapping[str, Ranges]:
     """Return the selected blocks of each file, without files that are read whole in one of the partitions with them."""
     starts: dict[str, list[Longs]] = defaultdict(list)
     ends: dict[str, list[Longs]] = defaultdict(list)
-    unknown = {file.status.path for file in results.whole}
-    for lookup, found in zip(results.lookups, results.found, strict=True):
+    unknown = {file.status.path for file in results.whole_files}
+    for lookup, found in results.pairs():
         unit = lookup.unit
         selected = np.flatnonzero(found.counts > 0)
         for number, path in enumerate(unit.paths):

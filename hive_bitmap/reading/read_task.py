@@ -20,7 +20,7 @@ from hive_bitmap.errors import FileChanged, Undecodable
 from hive_bitmap.formats import FORMATS
 from hive_bitmap.formats.key_values import KeyColumn
 from hive_bitmap.index.fingerprint import Fingerprint
-from hive_bitmap.parallel import batches, each
+from hive_bitmap.parallel import batches, map_parallel
 from hive_bitmap.selecting.candidates import Lookup
 from hive_bitmap.selecting.key_matches import MatchingKeys
 from hive_bitmap.selecting.select import select
@@ -46,15 +46,15 @@ class ReadTask:
     constants: pa.Table
     names: tuple[str, ...]
     lookup: Lookup | None
-    whole: tuple[FileStatus, ...]
-    answers: MatchingKeys
+    whole_files: tuple[FileStatus, ...]
+    matching_keys: MatchingKeys
     check_only: bool = False
 
     @property
     def paths(self) -> tuple[str, ...]:
         """The files that the task reads or checks."""
         looked_up = () if self.lookup is None else self.lookup.unit.paths
-        return (*looked_up, *(status.path for status in self.whole))
+        return (*looked_up, *(status.path for status in self.whole_files))
 
 
 def read_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -72,7 +72,7 @@ def read_task(task: ReadTask) -> Iterator[pa.RecordBatch]:
 def _read(task: ReadTask) -> Iterator[pa.RecordBatch]:
     if task.lookup is not None:
         yield from _read_selected(task, task.lookup)
-    for status in task.whole:
+    for status in task.whole_files:
         yield from _read_whole(task, status.path)
 
 
@@ -83,7 +83,7 @@ def _read_selected(task: ReadTask, lookup: Lookup) -> Iterator[pa.RecordBatch]:
             if not _unchanged(fingerprint, listed):
                 raise FileChanged(f"{fingerprint.path} was replaced after the query was planned: run it again")
         return
-    selected = select(lookup.unit, lookup.predicate, task.answers)
+    selected = select(lookup.unit, lookup.predicate, task.matching_keys)
     counts = selected.counts()
 
     def read(number: int) -> Iterator[pa.RecordBatch]:
@@ -111,7 +111,7 @@ def _read_selected(task: ReadTask, lookup: Lookup) -> Iterator[pa.RecordBatch]:
         if len(numbers) == 1:
             yield from read(numbers[0])
         else:
-            for found in each(lambda number: list(read(number)), numbers, len(numbers)):
+            for found in map_parallel(lambda number: list(read(number)), numbers, len(numbers)):
                 yield from found
 
 
@@ -149,11 +149,10 @@ def _read_whole(task: ReadTask, path: str) -> Iterator[pa.RecordBatch]:
     try:
         before = stores.status(path)
         handle = format.open_file(path)
-        indirect = format.spark_only_columns(handle, task.columns)
-        if indirect:
-            raise FileChanged(
-                f"{path} changed and only Spark can read it now ({next(iter(indirect.values()))}): run the query again"
-            )
+        spark_only = format.spark_only_columns(handle, task.columns)
+        if spark_only:
+            reason = next(iter(spark_only.values()))
+            raise FileChanged(f"{path} changed and only Spark can read it now ({reason}): run the query again")
         blocks = np.flatnonzero(format.blocks(handle).rows)
         yield from format.read_rows(path, task.columns, [(int(block), None) for block in blocks])
         if stores.status(path) != before:

@@ -50,7 +50,7 @@ def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: 
     if prepared.reading is None:
         whole = [file.path for folder in folders for file in folder.files]
     else:
-        whole = [file.status.path for file in prepared.reading.results.whole]
+        whole = [file.status.path for file in prepared.reading.results.whole_files]
     if format in LAYOUTS:
         found = unit_offsets(spark, format, prepared.reading, whole)
     else:

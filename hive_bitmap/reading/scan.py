@@ -17,7 +17,7 @@ import numpy as np
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.explaining.plan import FILES, FULL_SCAN, INDEX_ONLY, Plan
 from hive_bitmap.formats import LAYOUTS
-from hive_bitmap.metastore.table_info import literal, quote
+from hive_bitmap.metastore.table_info import quote
 from hive_bitmap.planning.planner import needs_file
 from hive_bitmap.planning.prepare import Prepared, Reading, prepare
 from hive_bitmap.planning.request import Request, analysed
@@ -155,7 +155,7 @@ def task(reading: Reading, lookup: Lookup | None, whole: Sequence[WholeFile], ch
         tuple(name for name in names if name in read),
         lookup,
         tuple(file.status for file in whole),
-        reading.answers,
+        reading.matching_keys,
         check_only,
     )
 
@@ -191,7 +191,7 @@ def tasks_of(spark: SparkSession, reading: Reading) -> list[ReadTask]:
         for files in np.array_split(np.arange(len(lookup.unit.paths)), pieces)
         if len(files)
     ]
-    return tasks + [task(reading, None, [file]) for file in results.whole]
+    return tasks + [task(reading, None, [file]) for file in results.whole_files]
 
 
 def _engine_rows(spark: SparkSession, request: Request, reading: Reading) -> DataFrame | None:
@@ -199,9 +199,11 @@ def _engine_rows(spark: SparkSession, request: Request, reading: Reading) -> Dat
 
     Tasks check that the files left out are still those that were planned.
     """
-    needed = {file.status.path for file in reading.results.whole}
+    from pyspark.sql import functions as f
+
+    needed = {file.status.path for file in reading.results.whole_files}
     skipped: list[Lookup] = []
-    for lookup, found in zip(reading.results.lookups, reading.results.found, strict=True):
+    for lookup, found in reading.results.pairs():
         wanted = needs_file(found, lookup)
         needed |= {lookup.unit.paths[file] for file in np.flatnonzero(wanted)}
         if not wanted.all():
@@ -209,9 +211,9 @@ def _engine_rows(spark: SparkSession, request: Request, reading: Reading) -> Dat
     paths = [path for lookup in skipped for path in lookup.unit.paths if path not in needed and "\n" not in path]
     if not paths:
         return None
-    listed = literal("\n".join(_uri(path) for path in paths))
+    listed = f.split(f.lit("\n".join(_uri(path) for path in paths)), "\n")
     checks = task_rows(spark, request, reading, [task(reading, lookup, (), check_only=True) for lookup in skipped])
-    frame = spark.table(request.table).where(f"NOT array_contains(split({listed}, '\\n'), _metadata.file_path)")
+    frame = spark.table(request.table).where(~f.array_contains(listed, f.col("_metadata.file_path")))
     return frame if checks is None else frame.select(*map(quote, checks.columns)).union(checks)
 
 

@@ -33,8 +33,8 @@ class UnitTask:
 
     format: str
     lookup: Lookup | None
-    answers: MatchingKeys
-    whole: str = ""  # path of the file, if there is no lookup
+    matching_keys: MatchingKeys
+    whole_file: str = ""  # path of the file, if there is no lookup
 
 
 def unit_offsets(
@@ -46,10 +46,10 @@ def unit_offsets(
     """
     tasks = [UnitTask(format, None, {}, path) for path in whole]
     if reading is not None:
-        for lookup, found in zip(reading.results.lookups, reading.results.found, strict=True):
+        for lookup, found in reading.results.pairs():
             needed = np.flatnonzero(needs_file(found, lookup))
             pieces = np.array_split(needed, min(len(needed), parallelism(spark))) if len(needed) else []
-            tasks += [UnitTask(format, restrict(lookup, files.tolist()), reading.answers) for files in pieces]
+            tasks += [UnitTask(format, restrict(lookup, files.tolist()), reading.matching_keys) for files in pieces]
     offsets: dict[str, list[int]] = {}
     for found, problem in in_tasks(spark, tasks, _offsets):
         if problem:
@@ -69,11 +69,12 @@ def _offsets(task: UnitTask) -> tuple[dict[str, Longs], str]:
 
 
 def _all(task: UnitTask) -> Iterator[tuple[str, Longs]]:
-    yield task.whole, units.row_offsets(LAYOUTS[task.format], task.whole, 0, stores.status(task.whole).size, None)
+    path = task.whole_file
+    yield path, units.row_offsets(LAYOUTS[task.format], path, 0, stores.status(path).size, None)
 
 
 def _selected(task: UnitTask, lookup: Lookup) -> Iterator[tuple[str, Longs]]:
-    selected = select(lookup.unit, lookup.predicate, task.answers)
+    selected = select(lookup.unit, lookup.predicate, task.matching_keys)
     counts, unit = selected.counts(), lookup.unit
     for number, fingerprint in enumerate(lookup.fingerprints):
         found = [np.zeros(0, np.int64)]

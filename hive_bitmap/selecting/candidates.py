@@ -6,7 +6,7 @@ functions are pure, but for the shards that a lookup reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,9 +15,9 @@ import pyarrow as pa
 from hive_bitmap.columns import Column
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.fingerprint import Fingerprint
-from hive_bitmap.index.manifest import Manifest
+from hive_bitmap.index.manifest import Freshness, Manifest
 from hive_bitmap.index.table_schema import key_fields
-from hive_bitmap.parallel import each
+from hive_bitmap.parallel import map_parallel
 from hive_bitmap.predicates.nodes import (
     TRUE,
     And,
@@ -36,7 +36,6 @@ from hive_bitmap.selecting.select import LookupResult, count
 from hive_bitmap.stores import FileStatus, is_local
 
 REMOTE_READS = 16  # concurrent lookups in shards that are read over a network
-FRESH, STALE, UNINDEXED = "fresh", "stale", "unindexed"
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class Lookup:
     unit: LookupUnit
     predicate: Predicate  # the residual predicate once the partition's values are substituted
     fingerprints: tuple[Fingerprint, ...]
-    indirect: tuple[frozenset[str], ...]  # lower-case names of columns that Arrow may read differently from Spark
+    spark_only: tuple[frozenset[str], ...]  # lower-case names of columns that Arrow may read differently from Spark
     schema_crc: tuple[int, ...]  # of the table's columns when the file was indexed, see `definition.schema_crc`
 
 
@@ -67,7 +66,7 @@ class WholeFile:
 
     partition: int  # its position in `LookupResults.partitions`
     status: FileStatus
-    state: str  # STALE or UNINDEXED
+    freshness: Freshness  # STALE or UNINDEXED
     reason: str  # why no index can be used for it; may be empty
 
 
@@ -77,14 +76,18 @@ class LookupResults:
 
     partitions: tuple[PartitionState, ...]
     lookups: tuple[Lookup, ...]
-    found: tuple[LookupResult, ...]  # found[i] is the result of lookups[i]
-    whole: tuple[WholeFile, ...]
+    results: tuple[LookupResult, ...]  # results[i] is the result of lookups[i]
+    whole_files: tuple[WholeFile, ...]
     deleted: int  # how many indexed files no longer exist
 
+    def pairs(self) -> Iterator[tuple[Lookup, LookupResult]]:
+        """Yield each lookup with its result."""
+        return zip(self.lookups, self.results, strict=True)
 
-def look_up(lookup: Lookup, answers: MatchingKeys) -> LookupResult:
+
+def look_up(lookup: Lookup, matching_keys: MatchingKeys) -> LookupResult:
     """Look up the files of one lookup; the size of the result does not depend on the number of rows."""
-    return count(lookup.unit, lookup.predicate, answers)
+    return count(lookup.unit, lookup.predicate, matching_keys)
 
 
 def choose_indexes(
@@ -118,17 +121,17 @@ def exact_where_known(results: LookupResults, keys: Sequence[str]) -> LookupResu
     if not keys:
         return results
     found = []
-    for lookup, one in zip(results.lookups, results.found, strict=True):
+    for lookup, one in results.pairs():
         exact = one.exact.copy()
         for key in keys:
             part = lookup.unit.parts.get(key)
             exact &= lookup.unit.known(part) if part is not None else False
         found.append(replace(one, exact=exact))
-    return replace(results, found=tuple(found))
+    return replace(results, results=tuple(found))
 
 
 def residual_predicates(
-    predicate: Predicate, columns: Sequence[Column], values: pa.Table, answers: MatchingKeys
+    predicate: Predicate, columns: Sequence[Column], values: pa.Table, matching_keys: MatchingKeys
 ) -> list[Predicate]:
     """Return the residual predicate of each partition: the predicate with the partition's values substituted.
 
@@ -143,8 +146,8 @@ def residual_predicates(
         name = names.get(leaf.column.lower())
         if name is None:
             continue
-        unknown = name not in values.column_names or (isinstance(leaf, SparkLeaf) and leaf not in answers)
-        truths[leaf] = None if unknown else key_matches(leaf, values[name].combine_chunks(), answers)
+        unknown = name not in values.column_names or (isinstance(leaf, SparkLeaf) and leaf not in matching_keys)
+        truths[leaf] = None if unknown else key_matches(leaf, values[name].combine_chunks(), matching_keys)
     if not truths:
         return [predicate] * values.num_rows
     rows: dict[tuple[bool | None, ...], Predicate] = {}
@@ -201,8 +204,7 @@ def _partition_lookups(
     """Return the lookups of one partition, its files to be read whole, and how many indexed files no longer exist."""
     manifests = {d.name: partition.manifests[d.name] for d in chosen.values() if d.name in partition.manifests}
     fresh = {name: _fresh_files(partition.files, manifest) for name, manifest in manifests.items()}
-    present = {file.path for file in partition.files}
-    gone = max((sum(path not in present for path in m.row_of) for m in manifests.values()), default=0)
+    gone = max((manifest.gone(partition.files) for manifest in manifests.values()), default=0)
     whole = [
         WholeFile(number, file, *_why_whole(file, manifests))
         for position, file in enumerate(partition.files)
@@ -226,23 +228,22 @@ def _partition_lookups(
 
 def _fresh_files(files: Sequence[FileStatus], manifest: Manifest) -> dict[int, int]:
     """Map the position in `files` of each file that is indexed as it is now to its row in the manifest."""
-    fresh = {}
-    for position, file in enumerate(files):
-        row = manifest.row_of.get(file.path)
-        if row is not None and manifest.shard_of[row] is not None and manifest.fingerprints[row].matches(file):
-            fresh[position] = row
-    return fresh
+    return {
+        position: manifest.row_of[file.path]
+        for position, file in enumerate(files)
+        if manifest.freshness(file, None) is Freshness.FRESH
+    }
 
 
-def _why_whole(file: FileStatus, manifests: Mapping[str, Manifest]) -> tuple[str, str]:
+def _why_whole(file: FileStatus, manifests: Mapping[str, Manifest]) -> tuple[Freshness, str]:
+    """Return the state of a file that is fresh in none of the manifests, and the reason."""
     for manifest in manifests.values():
         row = manifest.row_of.get(file.path)
-        if row is None:
-            continue
-        if manifest.shard_of[row] is None:
-            return UNINDEXED, manifest.files["reason"][row].as_py()
-        return STALE, "changed since it was indexed"
-    return UNINDEXED, "new since the last build" if manifests else "no index covers its partition"
+        if row is not None:
+            freshness = manifest.freshness(file, None)
+            stale = freshness is Freshness.STALE
+            return freshness, "changed since it was indexed" if stale else manifest.files["reason"][row].as_py()
+    return Freshness.UNINDEXED, "new since the last build" if manifests else "no index covers its partition"
 
 
 def _lookup(
@@ -302,7 +303,7 @@ def _flat(lists: pa.ChunkedArray) -> Longs:
     return values
 
 
-def evaluate_here(answers: MatchingKeys) -> Callable[[Sequence[Lookup]], list[LookupResult]]:
+def evaluate_here(matching_keys: MatchingKeys) -> Callable[[Sequence[Lookup]], list[LookupResult]]:
     """Return a function that does lookups in this process, in threads if a shard is read over a network.
 
     Threads would only slow down lookups in local shards.
@@ -310,8 +311,8 @@ def evaluate_here(answers: MatchingKeys) -> Callable[[Sequence[Lookup]], list[Lo
 
     def evaluate(lookups: Sequence[Lookup]) -> list[LookupResult]:
         if all(is_local(path) for lookup in lookups for part in lookup.unit.parts.values() for path, _ in part.shards):
-            return [look_up(lookup, answers) for lookup in lookups]
-        return each(lambda lookup: look_up(lookup, answers), lookups, REMOTE_READS)
+            return [look_up(lookup, matching_keys) for lookup in lookups]
+        return map_parallel(lambda lookup: look_up(lookup, matching_keys), lookups, REMOTE_READS)
 
     return evaluate
 
@@ -339,6 +340,6 @@ def restrict(lookup: Lookup, files: Sequence[int]) -> Lookup:
         unit,
         lookup.predicate,
         tuple(lookup.fingerprints[file] for file in files),
-        tuple(lookup.indirect[file] for file in files),
+        tuple(lookup.spark_only[file] for file in files),
         tuple(lookup.schema_crc[file] for file in files),
     )

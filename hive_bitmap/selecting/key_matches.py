@@ -19,17 +19,17 @@ Flags = npt.NDArray[np.bool_]
 MatchingKeys = Mapping[SparkLeaf, pa.Array]
 
 
-def key_matches(node: Predicate, keys: pa.Array, answers: MatchingKeys) -> Flags:
+def key_matches(node: Predicate, keys: pa.Array, matching_keys: MatchingKeys) -> Flags:
     """Return for each key, which may be NULL, whether a predicate over one column is TRUE for it, or may be."""
     match node:
         case Constant(value):
             return np.full(len(keys), value is True)
         case And(children):
-            return reduce(np.logical_and, (key_matches(child, keys, answers) for child in children))
+            return reduce(np.logical_and, (key_matches(child, keys, matching_keys) for child in children))
         case Or(children):
-            return reduce(np.logical_or, (key_matches(child, keys, answers) for child in children))
+            return reduce(np.logical_or, (key_matches(child, keys, matching_keys) for child in children))
         case SparkLeaf():
-            return among(keys, answers[node]) if node in answers else np.ones(len(keys), bool)
+            return among(keys, matching_keys[node]) if node in matching_keys else np.ones(len(keys), bool)
         case Unknown():
             return np.ones(len(keys), bool)
         case _:

@@ -71,29 +71,29 @@ class Selection:
         return None if self.bits is None else selection.rows(self.bits, self.layout, block)
 
 
-def select(unit: LookupUnit, predicate: Predicate, answers: MatchingKeys) -> Selection:
+def select(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> Selection:
     """Select the rows of the unit for which the predicate may be TRUE: all rows for which it is, and maybe others.
 
     A damaged index selects all rows of its files. The damage is noted in the result, and no error is raised.
     """
-    evaluation = _Evaluation(unit, answers, exact_files(unit, predicate, answers))
+    evaluation = _Evaluation(unit, matching_keys, exact_files(unit, predicate, matching_keys))
     return evaluation.selection(evaluation.rows_of(predicate, unit.rows > 0))
 
 
-def count(unit: LookupUnit, predicate: Predicate, answers: MatchingKeys) -> LookupResult:
+def count(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> LookupResult:
     """Return how many rows of each block `select` would select.
 
     A predicate over one column needs no bitmaps: no row has two keys, so the cardinalities of a block's keys add up.
     """
     column = only_column(predicate)
     if column is None or column not in unit.parts:
-        return select(unit, predicate, answers).result()
-    evaluation = _Evaluation(unit, answers, exact_files(unit, predicate, answers))
+        return select(unit, predicate, matching_keys).result()
+    evaluation = _Evaluation(unit, matching_keys, exact_files(unit, predicate, matching_keys))
     counts = evaluation.matching_counts(column, predicate)
     return LookupResult(counts, evaluation.exact_files(), evaluation.damaged, evaluation.index_bytes)
 
 
-def matching_share(unit: LookupUnit, node: Predicate, answers: MatchingKeys) -> float:
+def matching_share(unit: LookupUnit, node: Predicate, matching_keys: MatchingKeys) -> float:
     """Return the share of rows, 0 to 0.5, whose bitmaps `select` would decode for a predicate over one column.
 
     `select` decodes the bitmaps of the matching keys, or those of the other keys if these hold fewer rows. Only keys
@@ -102,24 +102,24 @@ def matching_share(unit: LookupUnit, node: Predicate, answers: MatchingKeys) -> 
     column = only_column(node)
     if column is None or column not in unit.parts:
         return 0.0
-    counts = _Evaluation(unit, answers, np.zeros(len(unit.paths), bool)).matching_counts(column, node)
+    counts = _Evaluation(unit, matching_keys, np.zeros(len(unit.paths), bool)).matching_counts(column, node)
     share = int(counts.sum()) / max(int(unit.rows.sum()), 1)
     return min(share, 1 - share)
 
 
-def is_understood(predicate: Predicate, columns: Mapping[str, object], answers: MatchingKeys) -> bool:
+def is_understood(predicate: Predicate, columns: Mapping[str, object], matching_keys: MatchingKeys) -> bool:
     """Return whether every leaf can be looked up exactly in an index of one of these columns (lower-case names)."""
     for leaf in leaves_of(predicate):
-        if isinstance(leaf, Unknown) or (isinstance(leaf, SparkLeaf) and leaf not in answers):
+        if isinstance(leaf, Unknown) or (isinstance(leaf, SparkLeaf) and leaf not in matching_keys):
             return False
         if not isinstance(leaf, Constant) and leaf.column.lower() not in columns:
             return False
     return True
 
 
-def exact_files(unit: LookupUnit, predicate: Predicate, answers: MatchingKeys) -> Flags:
+def exact_files(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> Flags:
     """Return for each file whether every row that is selected satisfies the predicate, if no index is damaged."""
-    exact = np.full(len(unit.paths), is_understood(predicate, unit.parts, answers))
+    exact = np.full(len(unit.paths), is_understood(predicate, unit.parts, matching_keys))
     for column in columns_of(predicate):
         part = unit.parts.get(column.lower())
         exact &= unit.known(part) if part is not None and part.encoding else False
@@ -146,7 +146,7 @@ class _Evaluation:
     """
 
     unit: LookupUnit
-    answers: MatchingKeys
+    matching_keys: MatchingKeys
     exact: Flags  # for each file, whether every selected row matches
     damaged: dict[int, str] = field(default_factory=dict)
     index_bytes: int = 0
@@ -281,7 +281,7 @@ class _Evaluation:
                 size,
                 part.key,
                 lambda stats: negated or may_hold(node, stats),
-                lambda keys: key_matches(node, keys, self.answers) != negated,
+                lambda keys: key_matches(node, keys, self.matching_keys) != negated,
                 not part.encoding,
             ):
                 found, kept = blocks.find(entries.buckets, entries.offsets)

@@ -191,7 +191,7 @@ def _drop_table(spark: SparkSession, statement: DropTable) -> None:
     """Drop the indexes, then the table by Spark's own DROP TABLE."""
     _drop_indexes_of_table(spark, statement)
     exists, purge = "IF EXISTS " if statement.if_exists else "", " PURGE" if statement.purge else ""
-    spark.sql(f"{metastore.OURS} DROP TABLE {exists}{statement.table.sql_name}{purge}")
+    spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE {exists}{statement.table.sql_name}{purge}")
 
 
 def _drop_indexes_of_table(spark: SparkSession, statement: DropTable) -> None:
@@ -211,7 +211,7 @@ def _drop_database(spark: SparkSession, statement: DropDatabase) -> None:
     """Drop the indexes with their files, which Spark would leave behind, then the database."""
     _drop_indexes_of_database(spark, statement)
     exists = "IF EXISTS " if statement.if_exists else ""
-    spark.sql(f"{metastore.OURS} DROP DATABASE {exists}{quote(statement.name)} CASCADE")
+    spark.sql(f"{metastore.OWN_STATEMENT} DROP DATABASE {exists}{quote(statement.name)} CASCADE")
 
 
 def _drop_indexes_of_database(spark: SparkSession, statement: DropDatabase) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hive_bitmap.errors import InvalidStatement
-from hive_bitmap.metastore.table_info import literal, quote
+from hive_bitmap.metastore.table_info import literal, quote, string_expression
 from hive_bitmap.sql.cursor import Cursor
 from hive_bitmap.sql.statements import Where
 
@@ -105,16 +105,16 @@ class _Condition:
         if cursor.token.key in ("TRUE", "FALSE"):
             return cursor.advance().key
         if cursor.token.key in ("DATE", "TIMESTAMP"):
-            return f"{cursor.advance().key} {self._string()}"
+            return f"{cursor.advance().key} {literal(self._string())}"
         if cursor.token.key in _TYPES:
             type = cursor.advance().key
-            return f"CAST({self._string()} AS {_SPARK_TYPES.get(type, type)})"
-        return self._string()
+            return f"CAST({string_expression(self._string())} AS {_SPARK_TYPES.get(type, type)})"
+        return string_expression(self._string())
 
     def _string(self) -> str:
         if self.cursor.token.text[0] != "'":
             raise self.unsupported()
-        return literal(self.cursor.string(escapes=False))
+        return self.cursor.string(escapes=False)
 
     def _expect(self, word: str) -> None:
         if not self.cursor.accept(word):

@@ -44,7 +44,6 @@ __all__ = [
     "link_or_copy",
     "listing",
     "local_path",
-    "look",
     "make_folder",
     "open_immutable",
     "open_input",
@@ -59,6 +58,7 @@ __all__ = [
     "speed",
     "speed_of",
     "status",
+    "status_and_crc",
 ]
 
 _CHUNK_BYTES = 1 << 22  # copied at a time
@@ -175,12 +175,12 @@ def remove_empty_folders(path: str, root: str) -> None:
     _store(path).remove_empty_folders(path, root)
 
 
-def look(path: str) -> tuple[FileStatus, int]:
+def status_and_crc(path: str) -> tuple[FileStatus, int]:
     """Return the status of a file and the CRC-32 of its last min(size, 65536) bytes, with as few requests as possible.
 
     Raises FileNotFoundError.
     """
-    status, tail = _store(path).look(path)
+    status, tail = _store(path).status_and_tail(path)
     return status, zlib.crc32(tail[-TAIL_BYTES:])
 
 

@@ -90,7 +90,7 @@ class Hdfs:
         files = [_status(prefix + name, one) for name, one in named if not one.isdir]
         return Listing(sorted(files, key=lambda file: file.path), sorted(name for name, one in named if one.isdir))
 
-    def look(self, path: str) -> tuple[FileStatus, bytes]:
+    def status_and_tail(self, path: str) -> tuple[FileStatus, bytes]:
         return status_and_tail(self, path)
 
     def open_input(self, path: str, known: FileStatus | None) -> pa.NativeFile:

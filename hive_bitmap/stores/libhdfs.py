@@ -51,7 +51,7 @@ class LibHdfs:
         folders = sorted(info.base_name for info in found if info.type == pafs.FileType.Directory)
         return Listing(sorted(files, key=lambda file: file.path), folders)
 
-    def look(self, path: str) -> tuple[FileStatus, bytes]:
+    def status_and_tail(self, path: str) -> tuple[FileStatus, bytes]:
         return status_and_tail(self, path)
 
     def open_input(self, path: str, known: FileStatus | None) -> pa.NativeFile:

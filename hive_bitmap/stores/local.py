@@ -41,7 +41,7 @@ class Local:
                     files.append(found)
         return Listing(sorted(files, key=lambda file: file.path), sorted(folders))
 
-    def look(self, path: str) -> tuple[FileStatus, bytes]:
+    def status_and_tail(self, path: str) -> tuple[FileStatus, bytes]:
         return status_and_tail(self, path)
 
     def open_input(self, path: str, known: FileStatus | None = None) -> pa.NativeFile:

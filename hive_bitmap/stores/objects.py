@@ -81,7 +81,7 @@ class Objects:
             raise FileNotFoundError(f"no folder {path}")
         return Listing(sorted(files, key=lambda file: file.path), sorted(folders))
 
-    def look(self, path: str) -> tuple[FileStatus, bytes]:
+    def status_and_tail(self, path: str) -> tuple[FileStatus, bytes]:
         """Return status and tail, with a single request."""
         tail, status = self._end(path, None)
         return status, tail

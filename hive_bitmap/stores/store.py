@@ -55,7 +55,7 @@ class Store(Protocol):
     def listing(self, path: str) -> Listing:
         """Return the content of a folder."""
 
-    def look(self, path: str) -> tuple[FileStatus, bytes]:
+    def status_and_tail(self, path: str) -> tuple[FileStatus, bytes]:
         """Return the status of a file and its tail, which is at least min(size, TAIL_BYTES) bytes."""
 
     def open_input(self, path: str, known: FileStatus | None) -> pa.NativeFile:
@@ -123,7 +123,7 @@ class AbortableWriter:
 
 
 def status_and_tail(store: Store, path: str) -> tuple[FileStatus, bytes]:
-    """Implement `Store.look` for a store that needs one request for the status and one for the tail."""
+    """Implement `Store.status_and_tail` for a store that needs one request for the status and one for the tail."""
     status = store.status(path)
     start = max(status.size - TAIL_BYTES, 0)
     return status, store.read_range(path, start, status.size - start)

@@ -16,11 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hive_bitmap.building import staged_values
-from hive_bitmap.columns import Column
+from hive_bitmap.building.staged_values import ReadOptions
 from hive_bitmap.errors import CorruptIndex, FileChanged, Undecodable
 from hive_bitmap.index.definition import BUCKET, OFFSET
-from hive_bitmap.index.table_schema import key_columns
 from hive_bitmap.verifying.base_file_check import COMPARED, DAMAGED, STALE, BaseFile, KnownFile, open_base
 from hive_bitmap.verifying.compare import compare_block
 from hive_bitmap.verifying.problems import Problems
@@ -34,18 +32,13 @@ PASS_BYTES = 128 << 20  # index rows collected in one pass; a task holds up to t
 class ShardItem:
     """Work item of a task: one shard, and the files that it covers according to the manifest.
 
-    `index` is the number of its index in the run. `format` is the name of a file format, `schema` all data columns of
-    the base table, `time_zone` that of Spark's JVM (empty: unknown), `staging` the folder of `staging.staged` (empty
-    for a format that tasks read themselves).
+    `index` is the number of its index in the run.
     """
 
     index: int
     stored: StoredShard
     files: tuple[KnownFile, ...]
-    format: str
-    schema: tuple[Column, ...]
-    time_zone: str
-    staging: str = ""
+    read_options: ReadOptions
 
 
 @dataclass(frozen=True)
@@ -69,8 +62,7 @@ def audit_shard(item: ShardItem) -> ShardAudit:
     Wrong, missing and damaged data is reported in the result, never raised. Raise StoreError if the store fails, which
     is no problem of the index.
     """
-    format = staged_values.reader(item.format, item.staging)
-    bases = [open_base(known, format, item.schema, item.time_zone) for known in item.files]
+    bases = [open_base(known, item.read_options) for known in item.files]
     problems = Problems()
     try:
         with opened(item.stored, problems) as shard:
@@ -171,9 +163,8 @@ def _gather(
 
 
 def _compare_blocks(item: ShardItem, base: BaseFile, blocks: Sequence[tuple[int, pa.Table]]) -> None:
-    columns = key_columns(item.stored.definition.columns, item.schema, item.time_zone)
+    format, columns = item.read_options.file_format(), item.read_options.key_columns(item.stored.definition.columns)
     try:
-        format = staged_values.reader(item.format, item.staging)
         handle = format.open_file(base.path)
         for block, stored in blocks:
             keys = format.key_columns(handle, block, columns)

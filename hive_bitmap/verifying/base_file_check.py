@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hive_bitmap.columns import Column
+from hive_bitmap.building.staged_values import ReadOptions
 from hive_bitmap.errors import FileChanged, Undecodable
-from hive_bitmap.formats import Format
 from hive_bitmap.formats.blocks import Blocks
 from hive_bitmap.index.fingerprint import Fingerprint
-from hive_bitmap.index.table_schema import key_columns
 from hive_bitmap.verifying.problems import Problems
 
 COMPARED, STALE, DAMAGED = "compared", "stale", "damaged"
@@ -25,13 +23,13 @@ COMPARED, STALE, DAMAGED = "compared", "stale", "damaged"
 class KnownFile:
     """A base file according to the manifest; it is `fresh` if a listing shows it unchanged.
 
-    `indirect` are the columns, by their names in the table, whose values only Spark reads correctly; None if the
+    `spark_only` are the columns, by their names in the table, whose values only Spark reads correctly; None if the
     table's columns have changed, so that they cannot be compared.
     """
 
     fingerprint: Fingerprint
     blocks: Blocks
-    indirect: frozenset[str] | None
+    spark_only: frozenset[str] | None
     fresh: bool
 
 
@@ -66,18 +64,19 @@ def recorded_blocks(row: Mapping[str, Any]) -> Blocks:
     return Blocks(*(np.array(column, np.int64) for column in (row["offsets"], row["lengths"], row["rows"], starts)))
 
 
-def open_base(known: KnownFile, format: Format, schema: Sequence[Column], time_zone: str) -> BaseFile:
+def open_base(known: KnownFile, options: ReadOptions) -> BaseFile:
     """Check whether a file is still the one that was indexed, and compare its blocks with the manifest.
 
-    `schema` is all data columns of the table. Raise StoreError.
+    Raise StoreError.
     """
     problems = Problems()
     if not (known.fresh and known.fingerprint.confirmed()):
         return BaseFile(known, known.blocks, STALE, problems)
+    format = options.file_format()
     try:
         handle = format.open_file(known.fingerprint.path)
         blocks = format.blocks(handle)
-        indirect = format.spark_only_columns(handle, key_columns(schema, schema, time_zone))
+        spark_only = format.spark_only_columns(handle, options.key_columns(options.schema))
     except (FileNotFoundError, FileChanged):
         return BaseFile(known, known.blocks, STALE, problems)
     except Undecodable as e:
@@ -87,8 +86,8 @@ def open_base(known: KnownFile, format: Format, schema: Sequence[Column], time_z
         recorded, actual = getattr(known.blocks, what).tolist(), getattr(blocks, what).tolist()
         if recorded != actual:
             problems.add(f"the manifest says of its blocks: {what} {_short(recorded)}, but they have {_short(actual)}")
-    if known.indirect is not None and known.indirect != frozenset(indirect):
-        problems.add(f"only Spark can read {sorted(indirect)}, but the manifest says {sorted(known.indirect)}")
+    if known.spark_only is not None and known.spark_only != frozenset(spark_only):
+        problems.add(f"only Spark can read {sorted(spark_only)}, but the manifest says {sorted(known.spark_only)}")
     return BaseFile(known, blocks, COMPARED, problems)
 
 

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from hive_bitmap import stores
 from hive_bitmap.building import staging
+from hive_bitmap.building.staged_values import ReadOptions
 from hive_bitmap.errors import CorruptIndex, Unsupported
 from hive_bitmap.index import catalog, checksums, manifest
 from hive_bitmap.index.catalog import Index
@@ -93,9 +94,14 @@ def verify(spark: SparkSession, table: str, names: Sequence[str] = ()) -> list[V
     audits: list[ShardAudit] = []
     if items:
         with staging.in_scratch(spark, base, found, [index.definition for index in chosen]) as staged:
-            staged_items = [replace(item, staging=staged) for item in items]
+            staged_items = [_staged(item, staged) for item in items]
             audits = in_tasks(spark, staged_items, audit_shard)
     return [_result(tally, [a for a in audits if a.index == number]) for number, tally in enumerate(tallies)]
+
+
+def _staged(item: ShardItem, folder: str) -> ShardItem:
+    """Return the work item with the folder of the staged values."""
+    return replace(item, read_options=replace(item.read_options, staging=folder))
 
 
 def _result(tally: _Tally, audits: Sequence[ShardAudit]) -> Verification:
@@ -174,10 +180,10 @@ def _check_manifest(problems: Problems, published: Manifest) -> None:
 
 def _check_lines(problems: Problems, published: Manifest) -> None:
     """Check the manifest's copy as lines of JSON; generations of older builds have none."""
-    sums = checksums.read(published.folder).get(manifest.LINES)
+    sums = checksums.read(published.folder).get(manifest.LINES_NAME)
     if sums is None:
         return
-    path = f"{published.folder}/{checksums.FOLDER}/{manifest.LINES}"
+    path = f"{published.folder}/{checksums.FOLDER}/{manifest.LINES_NAME}"
     try:
         with stores.open_input(path) as source:
             checksums.require(source.read_buffer(), sums)
@@ -188,7 +194,7 @@ def _check_lines(problems: Problems, published: Manifest) -> None:
 def _summed(published: Manifest) -> set[str]:
     """Return the names of the files that have checksums."""
     beside = {_name(cardinalities_path(published.shard_path(shard))) for shard in published.sizes}
-    return {"files.parquet", "shards.parquet", manifest.LINES, *published.sizes, *beside}
+    return {manifest.FILES_NAME, manifest.SHARDS_NAME, manifest.LINES_NAME, *published.sizes, *beside}
 
 
 def _name(path: str) -> str:
@@ -214,9 +220,9 @@ def _item(
         known = published.files.slice(number_of_file, 1).to_pylist()[0]
         fingerprint, now = published.fingerprints[number_of_file], listed.get(known["path"])
         same_schema = known["schema_crc"] == crc
-        indirect = frozenset(known["indirect"]) if same_schema else None
+        spark_only = frozenset(known["indirect"]) if same_schema else None
         fresh = now is not None and fingerprint.matches(now) and (same_schema or not reading)
-        files.append(KnownFile(fingerprint, recorded_blocks(known), indirect, fresh))
+        files.append(KnownFile(fingerprint, recorded_blocks(known), spark_only, fresh))
     path, sums = published.shard_path(shard["shard"]), checksums.read(published.folder)
     stored = StoredShard(
         definition,
@@ -227,4 +233,4 @@ def _item(
         sums.get(shard["shard"]),
         sums.get(_name(cardinalities_path(path))),
     )
-    return ShardItem(number, stored, tuple(files), format_of(base), base.columns, zone)
+    return ShardItem(number, stored, tuple(files), ReadOptions(format_of(base), base.columns, zone))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import hive_bitmap
-from hive_bitmap.building.progress import Done
+from hive_bitmap.building.progress import BuildProgress
 from hive_bitmap.errors import BuildFailed
 from hive_bitmap.index import catalog
 from hive_bitmap.metastore import alter_table, jvm_reader, metastore
@@ -19,11 +19,30 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ODD = ["a b", "x/y=z", "50%", "%20", "it's", 'say "hi"', "näß 日", "back\\slash", "a:b", "#?&", None, "x" * 100]
+ODD += ["both ' and \\", "at the end \\"]
+# Spark then resolves no escapes in a partition spec, and takes the text of constants that are not strings.
+LEGACY = ("spark.sql.parser.escapedStringLiterals", "spark.sql.legacy.keepPartitionSpecAsStringLiteral")
+
+
+@pytest.fixture(params=[(), LEGACY[:1], LEGACY], ids=["", "escaped", "legacy"])
+def parsing(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run a test once for each way in which Spark's parser reads partition values."""
+    for name in request.param:
+        spark.conf.set(name, "true")
+    yield
+    assert all(spark.conf.get(name) == "true" for name in request.param), "the settings are as they were"
+    for name in request.param:
+        spark.conf.unset(name)
 
 
 @pytest.mark.parametrize("through_jvm", [True, False])
 def test_odd_partition_values_are_switched_together(
-    spark: SparkSession, database: str, tmp_path: Path, through_jvm: bool, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    database: str,
+    parsing: None,
+    tmp_path: Path,
+    through_jvm: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """In few calls or by SQL, one by one: what the metastore then says is what was asked for."""
     spark.sql("CREATE TABLE odd (k int) PARTITIONED BY (p string, q int) STORED AS PARQUET")
@@ -81,7 +100,7 @@ def test_an_index_that_is_dropped_meanwhile(spark: SparkSession, database: str, 
     before = {index.definition.name: index.table.location for index in catalog.table_and_indexes(spark, flat)[1]}
     asked = []
 
-    def drop_one(done: Done) -> None:
+    def drop_one(done: BuildProgress) -> None:
         if done.files == done.files_total and not asked:
             asked.append(done)
             spark.sql(f"DROP TABLE {database}__flat_id__")
@@ -143,7 +162,7 @@ def test_the_later_of_two_builds_wins(spark: SparkSession, database: str, tmp_pa
     hive_bitmap.build(spark, flat, ["k"])
     inner = []
 
-    def build_another(done: Done) -> None:
+    def build_another(done: BuildProgress) -> None:
         if done.files == done.files_total and not inner:
             inner.append(done)
             write(tmp_path / "t", files=1, first=2)

@@ -19,7 +19,7 @@ import pytest
 import hive_bitmap
 from hive_bitmap.building import refresh
 from hive_bitmap.building.preview import PartitionPreview, preview
-from hive_bitmap.building.progress import Done
+from hive_bitmap.building.progress import BuildProgress
 from hive_bitmap.errors import NotFound
 from hive_bitmap.index import catalog
 from hive_bitmap.stores import local_path
@@ -271,7 +271,7 @@ def test_a_preview_says_what_the_rebuild_does_and_writes_nothing(
 
 
 def test_a_build_says_what_changed_while_it_ran(spark: SparkSession, plain: Path) -> None:
-    def arrive(done: Done) -> None:
+    def arrive(done: BuildProgress) -> None:
         write(plain / "late.parquet", 7000)
         (plain / "2.parquet").unlink(missing_ok=True)
 

@@ -16,6 +16,7 @@ from hive_bitmap import stores
 from hive_bitmap.building import shard_compaction
 from hive_bitmap.building.group_indexing import Group, ShardReport, index_group
 from hive_bitmap.building.shard_compaction import Compaction, compact_shards
+from hive_bitmap.building.staged_values import ReadOptions
 from hive_bitmap.columns import Column
 from hive_bitmap.index import checksums, manifest
 from hive_bitmap.index.definition import Definition
@@ -39,7 +40,7 @@ KINDS: list[dict[str, Any]] = [{"encoding": name} for name in ("gap", "plain", "
 def group_of(tmp_path: Path, names: list[str], folder: str, definition: Definition) -> Group:
     paths = tuple(f"file:{tmp_path}/{name}" for name in names)
     (tmp_path / folder).mkdir(exist_ok=True)
-    return Group(0, paths, 1, "parquet", COLUMNS, 1, "UTC", (definition,), (f"file:{tmp_path}/{folder}",))
+    return Group(0, paths, 1, ReadOptions("parquet", COLUMNS, "UTC"), 1, (definition,), (f"file:{tmp_path}/{folder}",))
 
 
 @pytest.fixture

@@ -69,8 +69,8 @@ def check(format_name: str, path: str, columns: Sequence[KeyColumn], theirs: pa.
     handle = ours.open_file(path)
     blocks = ours.blocks(handle)
     assert blocks.rows.sum() == theirs.num_rows
-    indirect = ours.spark_only_columns(handle, columns)
-    direct = [column for column in columns if column.name not in indirect]
+    spark_only = ours.spark_only_columns(handle, columns)
+    direct = [column for column in columns if column.name not in spark_only]
     some = [(block, np.arange(0, rows, max(3, rows // 100))) for block, rows in enumerate(blocks.rows.tolist())]
     whole = [(block, None) for block in range(len(blocks))]
     kept = np.concatenate([first + rows for first, (_, rows) in zip(blocks.first_rows(), some, strict=True)])
@@ -86,11 +86,11 @@ def check(format_name: str, path: str, columns: Sequence[KeyColumn], theirs: pa.
         try:
             keys = pa.concat_tables(ours.key_columns(handle, block, [column]) for block in range(len(blocks)))
         except Undecodable:
-            assert column.name in indirect, f"{column} has no keys, but rows"
+            assert column.name in spark_only, f"{column} has no keys, but rows"
             how[column.name] = "neither"
             continue
         assert same(keys.column(0), theirs.column(column.name), as_keys=True), f"keys of {column}"
-        how[column.name] = "keys" if column.name in indirect else "both"
+        how[column.name] = "keys" if column.name in spark_only else "both"
     return how
 
 
@@ -144,7 +144,8 @@ def repeated(stored: Mapping[str, pa.Array]) -> pa.Table:
 
 def accepted(format_name: str, path: str, names: Sequence[str]) -> dict[str, list[str]]:
     """For each column of a file the types that our reader takes it for."""
-    simple = set(itertools.chain(*(parquet_types.ALIKE | orc_types.ALIKE).values())) - {"char", "varchar"}
+    safe = parquet_types.SAFE_CONVERSIONS | orc_types.SAFE_CONVERSIONS
+    simple = set(itertools.chain(*safe.values())) - {"char", "varchar"}
     ours, handle = FORMATS[format_name], FORMATS[format_name].open_file(path)
     found: dict[str, list[str]] = {name: [] for name in names}
     for name, spark_type in itertools.product(names, sorted(simple | set(DECIMALS))):

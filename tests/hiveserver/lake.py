@@ -89,15 +89,15 @@ class Lake:
     def _create(self, server: Server, root: str) -> None:
         """What `register` does, for a server that shows no folders."""
         values: list[tuple[object, ...]] = [*PARTITIONS] if "__p_" in root else [()]
-        places = {}
+        generation_folders = {}
         for one in values:
             folder = partition_folder(root, ("m", "r")[: len(one)], map(str, one))
-            [place] = Path(folder.removeprefix("file:")).iterdir()
-            places[tuple(map(str, one))] = f"{folder}/{place.name}"
-        said = definition_of(f"{folder}/{place.name}")
+            [generation] = Path(folder.removeprefix("file:")).iterdir()
+            generation_folders[tuple(map(str, one))] = f"{folder}/{generation.name}"
+        said = definition_of(f"{folder}/{generation.name}")
         assert said is not None
         definition = replace(said, index_table=index_table_name(said.database, said.table, said.name))
-        create_table(server, describe(server, definition.full_table), definition, places)
+        create_table(server, describe(server, definition.full_table), definition, generation_folders)
 
 
 @contextlib.contextmanager

@@ -102,7 +102,7 @@ def test_a_manifest_is_the_same_as_lines(tmp_path: Path) -> None:
     shards = pa.Table.from_pylist([{"shard": "s", "size": 1, "rows": 2, "cardinality_size": 3}], manifest.SHARDS)
     folder = f"file:{tmp_path}/g"
     manifest.write(folder, [pa.Table.from_pylist([known, other], manifest.FILES)], shards, {})
-    with gzip.open(tmp_path / "g" / "_manifest" / manifest.LINES, "rt", encoding="ascii") as lines:
+    with gzip.open(tmp_path / "g" / "_manifest" / manifest.LINES_NAME, "rt", encoding="ascii") as lines:
         found = manifest.from_lines(folder, lines)
     assert (found.files, found.shards) == (manifest.read(folder).files, shards)
     assert found.row_of == {"file:/é 1": 1, "b": 0}

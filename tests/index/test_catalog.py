@@ -180,7 +180,7 @@ def test_a_dropped_index_table_leaves_an_orphan(spark: SparkSession, database: s
     flat = flat_table(spark, tmp_path / "t")
     hive_bitmap.build(spark, flat, ["k"])
     [folder] = live(spark, flat)
-    stranger = Path(local_path(catalog.home(spark, database)), "mine", "generation-20200101T000000-00000000")
+    stranger = Path(local_path(catalog.default_folder(spark, database)), "mine", "generation-20200101T000000-00000000")
     stranger.mkdir(parents=True)
     (stranger / "part-0.parquet").write_text("of another program")
     spark.sql(f"DROP TABLE {index_table(spark, flat)}")

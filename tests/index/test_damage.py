@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hive_bitmap.building.group_indexing import Group, index_group
+from hive_bitmap.building.staged_values import ReadOptions
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.index import checksums, lookup, manifest, shard
@@ -45,7 +46,7 @@ def generation(tmp_path: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -
     definitions = tuple(Definition(c.name, "db", "t", (c,), **kind) for c in COLUMNS)
     folder = f"file:{tmp_path}"
     paths = (f"{folder}/a.parquet", f"{folder}/b.parquet")
-    group = Group(0, paths, 1, "parquet", COLUMNS, 1, "UTC", definitions, (folder, folder))
+    group = Group(0, paths, 1, ReadOptions("parquet", COLUMNS, "UTC"), 1, definitions, (folder, folder))
     reports = index_group(group)
     rows = [(r.shard, r.written.size, r.shard_rows, r.written.cardinality_size) for r in reports]
     shards = pa.Table.from_pylist([dict(zip(SHARDS.names, row, strict=True)) for row in rows], SHARDS)

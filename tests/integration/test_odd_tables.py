@@ -348,6 +348,43 @@ def test_settings_of_sessions(spark: SparkSession, database: str, values: Mappin
         agree(spark, "t", "k = 1", f"{names['s']} = 'a\\\\b'", f"{names['s']} LIKE 'a%'", "\"k\" = '1'", "k >= 1")
 
 
+@pytest.mark.parametrize("escaped", ["false", "true"])
+def test_quotes_and_backslashes_in_own_statements(
+    spark: SparkSession, database: str, tmp_path: Path, escaped: str
+) -> None:
+    """Spark reads what the package sends as it is meant, whether or not it resolves escapes in literals."""
+    odd, text = "it's a\\b", "it's a\\b\\"
+    spark.sql("CREATE TABLE t (k int, id int) PARTITIONED BY (p string) STORED AS TEXTFILE")
+    rows = spark.createDataFrame([(n, n, p) for n in range(20) for p in (odd, "x")], "k int, id int, p string")
+    rows.coalesce(1).write.insertInto("t")
+    build = partial(hive_bitmap.build, spark, "t", ["k"])
+    with settings(spark, parser_escapedStringLiterals=escaped):
+        build(name="one", comment=text, properties={text: text}, location=f"{tmp_path}/it's one")
+        hive_bitmap.sql(spark, "CREATE INDEX two USING bitmap ON t (id) WHERE p = 'it''s a\\b'")
+        hive_bitmap.rebuild(spark, "t", full=True)
+        one, two = hive_bitmap.show(spark, "t")
+        assert (one.definition.comment, dict(one.definition.properties)) == (text, {text: text})
+        assert [partition.values for partition in two.partitions] == [(odd,)]
+        assert (one.fresh, one.unindexed, len(one.partitions)) == (2, 0, 2)
+        assert not [found.problems for found in hive_bitmap.verify(spark, "t") if found.problems]
+        assert sorted(row.p for row in hive_bitmap.scan(spark, "t", "k = 3", strategy="blocks").collect()) == [odd, "x"]
+        hive_bitmap.drop(spark, "t", "two")
+
+
+def test_files_with_quotes_are_left_out(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    folder = f"{tmp_path}/it's here"
+    spark.sql(f'CREATE TABLE t (k int, id bigint) USING parquet LOCATION "{folder}"')
+    for first in (0, 5):
+        spark.range(10).selectExpr(f"CAST(id % 5 + {first} AS int)", "id").coalesce(1).write.insertInto("t")
+    hive_bitmap.build(spark, "t", ["k"])
+    with settings(spark, parser_escapedStringLiterals="true", adaptive_enabled="false"):
+        found = hive_bitmap.scan(spark, "t", "k = 3", strategy="files")
+        assert sorted(row.id for row in found.collect()) == [3, 8]
+        leaves = found._jdf.queryExecution().executedPlan().collectLeaves()
+        metrics = [leaves.apply(number).metrics() for number in range(leaves.size())]
+        assert [one.apply("numFiles").value() for one in metrics if one.contains("numFiles")] == [1]
+
+
 def test_a_listing_that_the_session_remembers(spark: SparkSession, database: str, tmp_path: Path) -> None:
     """A file that comes, or is replaced, behind the session's back and is indexed then: no strategy goes without it."""
     folder = tmp_path / "t"

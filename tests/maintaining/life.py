@@ -70,7 +70,7 @@ def live(spark: SparkSession, table: str) -> list[str]:
 
 def generations(spark: SparkSession, database: str) -> list[str]:
     """Return all generations in the default folder for index tables of the database, sorted."""
-    home = Path(local_path(catalog.home(spark, database)))
+    home = Path(local_path(catalog.default_folder(spark, database)))
     return sorted(f"file:{path}" for path in home.rglob("generation-*") if generation.is_generation(str(path)))
 
 

@@ -142,7 +142,7 @@ def test_folders_of_dropped_indexes_go_and_strangers_stay(
     flat, parted = flat_table(spark, tmp_path / "f"), parted_table(spark, tmp_path / "p", 2)
     hive_bitmap.build(spark, flat, ["k", "id"])
     hive_bitmap.build(spark, parted, ["k"])
-    home = Path(local_path(catalog.home(spark, database)))
+    home = Path(local_path(catalog.default_folder(spark, database)))
     of_flat, of_parted = live(spark, flat), live(spark, parted)
     mine = [home / "mine" / "generation-20200101T000000-00000000", home / "copy" / Path(of_flat[0]).name]
     mine[0].mkdir(parents=True)

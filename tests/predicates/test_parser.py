@@ -6,10 +6,10 @@ import pickle
 
 import pytest
 
+from hive_bitmap.columns import Column
 from hive_bitmap.errors import InvalidPredicate
-from hive_bitmap.predicates.parser import (
+from hive_bitmap.predicates.nodes import (
     And,
-    Column,
     Compare,
     Constant,
     In,
@@ -19,8 +19,8 @@ from hive_bitmap.predicates.parser import (
     Unknown,
     columns_of,
     leaves_of,
-    parse,
 )
+from hive_bitmap.predicates.parser import parse
 from tests.predicates.rendering import to_sql
 
 TYPES = {

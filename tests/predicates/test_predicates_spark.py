@@ -11,18 +11,10 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
-from hive_bitmap.predicates.parser import (
-    And,
-    Column,
-    Constant,
-    Or,
-    Predicate,
-    SparkLeaf,
-    Unknown,
-    leaves_of,
-    matches,
-    parse,
-)
+from hive_bitmap.columns import Column
+from hive_bitmap.predicates.matching import matches
+from hive_bitmap.predicates.nodes import And, Constant, Or, Predicate, SparkLeaf, Unknown, leaves_of
+from hive_bitmap.predicates.parser import parse
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.building.group_indexing import Group, index_group
+from hive_bitmap.building.staged_values import ReadOptions
 from hive_bitmap.columns import Column
 from hive_bitmap.index import lookup, shard
 from hive_bitmap.index.definition import Definition
@@ -75,7 +76,8 @@ def unit_of(
 
 
 def group_of(folder: Path, paths: Sequence[str], definition: Definition) -> Any:
-    return index_group(Group(0, tuple(paths), 1, "parquet", COLUMNS, 1, "UTC", (definition,), (f"file:{folder}",)))[0]
+    options = ReadOptions("parquet", COLUMNS, "UTC")
+    return index_group(Group(0, tuple(paths), 1, options, 1, (definition,), (f"file:{folder}",)))[0]
 
 
 def truth(node: Predicate, row: Row) -> bool:

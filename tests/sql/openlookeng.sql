@@ -18,7 +18,7 @@ CREATE INDEX i USING bitmap ON t (a) WITH (encoding='ewah') WHERE p = 1;
 
 ---- WHERE as it was
 CREATE INDEX i USING bitmap ON t (a) WHERE p = 'it''s';
---> CreateIndex("i", T("t"), ("a",), O, where=Where(r"`p` = 'it\'s'", ("p",)))
+--> CreateIndex("i", T("t"), ("a",), O, where=Where("`p` = CAST(X'69742773' AS STRING)", ("p",)))
 CREATE INDEX i USING bitmap ON t (a) WHERE p = 1 OR p = 2 or p=-3;
 --> CreateIndex("i", T("t"), ("a",), O, where=Where("`p` = 1 OR `p` = 2 OR `p` = -3", ("p",)))
 CREATE INDEX i USING bitmap ON t (a) WHERE "p" IN (1, 2, 3);
@@ -28,7 +28,7 @@ CREATE INDEX i USING bitmap ON t (a) WHERE (p = 1 OR (p IN ('x'))) OR p=true;
 CREATE INDEX i USING bitmap ON t (a) WHERE p = DATE '2021-01-01' OR p = bigint '5' OR p = varchar 'x';
 --> CreateIndex("i", T("t"), ("a",), O, where=Where("`p` = DATE '2021-01-01' OR `p` = CAST('5' AS BIGINT) OR `p` = CAST('x' AS STRING)", ("p",)))
 CREATE INDEX i USING bitmap ON t (a) WHERE p = 'a\nb';
---> CreateIndex("i", T("t"), ("a",), O, where=Where(r"`p` = 'a\\nb'", ("p",)))
+--> CreateIndex("i", T("t"), ("a",), O, where=Where("`p` = CAST(X'615c6e62' AS STRING)", ("p",)))
 
 ---- WHERE beyond that
 CREATE INDEX i USING bitmap ON t (a) WHERE p > 1 AND p <= 5.5 AND q <> 'x' OR q != 'y' OR q >= 'z' AND p < 0;

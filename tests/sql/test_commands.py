@@ -11,7 +11,7 @@ import pytest
 import hive_bitmap
 from hive_bitmap.errors import AlreadyExists, HiveBitmapError, InvalidStatement, NotFound, Unsupported
 from hive_bitmap.metastore import metastore
-from hive_bitmap.metastore.metastore import OURS
+from hive_bitmap.metastore.metastore import OWN_STATEMENT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -318,7 +318,7 @@ def test_indexes_go_with_their_database(spark: SparkSession, database: str, tmp_
 
 def test_a_table_that_was_dropped_elsewhere(spark: SparkSession, sales: str) -> None:
     run(spark, "CREATE INDEX i USING bitmap ON sales (k)")
-    spark.sql(f"{OURS} DROP TABLE sales")  # as where nobody drops its indexes along
+    spark.sql(f"{OWN_STATEMENT} DROP TABLE sales")  # as where nobody drops its indexes along
     assert listed(spark, "SHOW INDEX", *STATE) == [("i", "Table Deleted", "all")]
     with pytest.raises(NotFound) as raised:
         run(spark, "UPDATE INDEX i")

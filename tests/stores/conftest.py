@@ -131,6 +131,6 @@ def reached(settings: Mapping[str, str]) -> Iterator[None]:
 @pytest.fixture
 def fresh_settings(spark: SparkSession) -> Iterator[None]:
     """Settings that a test makes in the session are seen at once, and are gone after it."""
-    session_stores._remembered.clear()
+    session_stores._options.clear()
     yield
-    session_stores._remembered.clear()
+    session_stores._options.clear()

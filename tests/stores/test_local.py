@@ -47,7 +47,7 @@ def test_listing_has_files_only_sorted_and_not_those_below(tmp_path: Path) -> No
 def test_what_is_not_there_is_not_found(tmp_path: Path) -> None:
     missing = f"file:{tmp_path}/none"
     assert not stores.exists(missing)
-    for act in (stores.status, stores.open_input, stores.listing, stores.look, stores.delete_folder):
+    for act in (stores.status, stores.open_input, stores.listing, stores.status_and_crc, stores.delete_folder):
         with pytest.raises(FileNotFoundError):
             act(missing)
 
@@ -59,11 +59,11 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 65_535, 65_536, 65_537, 200_000])
-def test_a_look_sums_the_last_64_kib(tmp_path: Path, size: int) -> None:
+def test_the_crc_is_of_the_last_64_kib(tmp_path: Path, size: int) -> None:
     content = os.urandom(size)
     (tmp_path / "f").write_bytes(content)
     path = f"file:{tmp_path}/f"
-    assert stores.look(path) == (stores.status(path), zlib.crc32(content[-65_536:]))
+    assert stores.status_and_crc(path) == (stores.status(path), zlib.crc32(content[-65_536:]))
 
 
 def test_link_or_copy_keeps_the_bytes_when_the_source_goes(tmp_path: Path) -> None:

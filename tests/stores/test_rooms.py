@@ -59,7 +59,7 @@ def test_a_file_of_any_name_is_written_listed_read_and_deleted(folder: str, name
 def test_what_is_not_there_is_not_found(folder: str) -> None:
     stores.make_folder(folder)
     write(f"{folder}/there", b"1")
-    for act in (stores.status, stores.open_input, stores.listing, stores.look, stores.delete_folder):
+    for act in (stores.status, stores.open_input, stores.listing, stores.status_and_crc, stores.delete_folder):
         with pytest.raises(FileNotFoundError):
             act(f"{folder}/none")
     assert not stores.exists(f"{folder}/none")
@@ -69,7 +69,7 @@ def test_what_is_not_there_is_not_found(folder: str) -> None:
 
 def test_an_empty_file_is_a_file(folder: str) -> None:
     write(f"{folder}/empty", b"")
-    assert stores.look(f"{folder}/empty")[0].size == 0
+    assert stores.status_and_crc(f"{folder}/empty")[0].size == 0
     with stores.open_input(f"{folder}/empty") as file:
         assert file.size() == 0 and file.read() == b""
 
@@ -174,15 +174,15 @@ def test_no_more_requests_of_a_process_wait_than_the_setting_says(s3: S3) -> Non
         for _ in range(3):
             s3.proxy.reset()
             s3.proxy.delay = 0.05
-            parallel.each(lambda path: write(path, b"x"), paths, len(paths))
-            parallel.each(stores.status, paths, len(paths))
+            parallel.map_parallel(lambda path: write(path, b"x"), paths, len(paths))
+            parallel.map_parallel(stores.status, paths, len(paths))
             if len(s3.proxy.ours()) == 24:  # else the client has repeated one, which then was at the proxy twice
                 break
     assert (s3.proxy.most_at_once, len(s3.proxy.ours())) == (3, 24)
     s3.proxy.reset()
     with reached({**s3.settings, "hive_bitmap.stores.parallel": "12"}):
         s3.proxy.delay = 0.2
-        parallel.each(stores.status, paths, len(paths))
+        parallel.map_parallel(stores.status, paths, len(paths))
     assert 3 < s3.proxy.most_at_once <= 12
 
 
@@ -190,10 +190,10 @@ def test_waiting_for_a_turn_is_no_slowness_of_the_store(s3: S3) -> None:
     """What a store is said to take for a request is what prices are made of."""
     paths = [f"s3a://{BUCKET}/{uuid4().hex}/{number}" for number in range(16)]
     with reached({**s3.settings, "hive_bitmap.stores.parallel": "1"}):
-        parallel.each(lambda path: write(path, b"x"), paths, len(paths))
+        parallel.map_parallel(lambda path: write(path, b"x"), paths, len(paths))
         s3.proxy.delay = 0.1
         stores.speed.forget()
-        parallel.each(stores.status, paths, len(paths))
+        parallel.map_parallel(stores.status, paths, len(paths))
         taken = stores.speed_of(paths[0]).request
     assert 0.1 <= taken < 0.8
 

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hive_bitmap.building.group_indexing import Group, ShardReport, index_group
+from hive_bitmap.building.staged_values import ReadOptions
 from hive_bitmap.columns import Column
 from hive_bitmap.index import shard
 from hive_bitmap.index.definition import Definition
@@ -37,9 +38,10 @@ def item(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
         pq.write_table(table, local(path), row_group_size=60)
     kind = {"type": "COMPACT"} if request.param == "compact" else {"encoding": request.param}
     definition = Definition("i", "db", "t", COLUMNS, **kind)
-    group = Group(0, paths, 1, "parquet", COLUMNS, 1, "UTC", (definition,), (f"file:{tmp_path}",))
+    options = ReadOptions("parquet", COLUMNS, "UTC")
+    group = Group(0, paths, 1, options, 1, (definition,), (f"file:{tmp_path}",))
     (report,) = index_group(group)
-    return ShardItem(0, stored(report, definition, f"file:{tmp_path}"), known(report), "parquet", COLUMNS, "UTC")
+    return ShardItem(0, stored(report, definition, f"file:{tmp_path}"), known(report), options)
 
 
 def stored(report: ShardReport, definition: Definition, folder: str) -> StoredShard:
