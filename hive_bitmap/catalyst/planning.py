@@ -16,7 +16,7 @@ from hive_bitmap.catalyst.arrow_batches import batches
 from hive_bitmap.catalyst.decisions import Caches, Decision
 from hive_bitmap.catalyst.index_answers import Answer
 from hive_bitmap.catalyst.listing import ScanListing, parse
-from hive_bitmap.catalyst.reporting import report
+from hive_bitmap.catalyst.reporting import LEFT_ALONE, report
 from hive_bitmap.catalyst.scans import ListingSummary, Scan
 from hive_bitmap.errors import HiveBitmapError, StoreError
 from hive_bitmap.explaining.plan import Plan
@@ -66,11 +66,11 @@ class Planning:
             try:
                 self._decide(spark, question, scan, conf)
             except StoreError as e:
-                question.leave(number, report(scan, "left alone", "store", fallback_reason(e)))
+                question.leave(number, report(scan, LEFT_ALONE, "store", fallback_reason(e)))
             except HiveBitmapError as e:
                 if strict:
                     raise
-                question.leave(number, report(scan, "left alone", "error", str(e)))
+                question.leave(number, report(scan, LEFT_ALONE, "error", str(e)))
 
     def _decide(self, spark: SparkSession, question: Any, scan: Scan, conf: Mapping[str, str]) -> None:
         base = self._base(spark, question, scan)
@@ -79,7 +79,7 @@ class Planning:
             columns = {name for index in indexes for name in index.definition.column_names}
             question.setIndexedColumns(scan.number, "".join(f"{name}\n" for name in columns))
         if not indexes:
-            question.leave(scan.number, report(scan, "left alone", "no_index", "the table has no index"))
+            question.leave(scan.number, report(scan, LEFT_ALONE, "no_index", "the table has no index"))
             return
         Decision(spark, question, scan, base, indexes, conf, self._caches).make()
 
@@ -108,8 +108,8 @@ class Planning:
             kept[id] = value
         return id
 
-    def _conf(self, spark: SparkSession, inquiry: Any, key: tuple[str, int]) -> Mapping[str, str]:
-        return self._cached(self._settings, key, lambda: jvm_reader.settings_of(spark, inquiry.settings()))
+    def _conf(self, spark: SparkSession, request: Any, key: tuple[str, int]) -> Mapping[str, str]:
+        return self._cached(self._settings, key, lambda: jvm_reader.settings_of(spark, request.settings()))
 
     def _base(self, spark: SparkSession, question: Any, scan: Scan) -> Table:
         key = (scan.database, scan.table, scan.version)
