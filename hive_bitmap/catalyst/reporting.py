@@ -49,3 +49,8 @@ def report(scan: Scan, action: str, reason: str, detail: str, more: Mapping[str,
         "detail": detail,
     }
     return json.dumps({**fields, **(more or {})})
+
+
+def report_of_unread(table: str, reason: str, detail: str) -> str:
+    """Return the report of a scan that is left alone and of which nothing but the table is read."""
+    return json.dumps({"table": table, "action": LEFT_ALONE, "reason": reason, "detail": detail})

@@ -86,13 +86,13 @@ public final class Question extends PythonRequest {
     }
 
     /**
-     * Returns the session, the hash of its settings, how many tasks run at once, and an object for each scan, as
+     * Returns the protocol, the session, the hash of its settings, how many tasks run at once, and an object for each scan, as
      * JSON; for the scans' fields see {@code Scan} in hive_bitmap/catalyst/scans.py.
      */
     @Override
     public String text() {
         ObjectNode question = JsonNodeFactory.instance.objectNode();
-        question.put("session", sessionName()).put("settings", settingsHash()).put("cores", cores());
+        question.put("protocol", PROTOCOL).put("session", sessionName()).put("settings", settingsHash()).put("cores", cores());
         ArrayNode all = question.putArray("scans");
         for (Scan scan : scans) {
             ObjectNode one = all.addObject();
