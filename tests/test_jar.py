@@ -1,7 +1,8 @@
-"""Test that the jar in the package is up to date with its sources."""
+"""Test that the jar in the package is up to date with its sources, and Python with the jar."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import zipfile
@@ -10,7 +11,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from hive_bitmap.catalyst.enabling import EXTENSION, JAR
+from hive_bitmap.catalyst.extension_jar import EXTENSION, JAR, PROTOCOL
 from tests.servers import jars
 
 CHECKOUT = Path(__file__).parents[1]
@@ -26,6 +27,11 @@ def test_the_jar_is_what_its_sources_give() -> None:
     command = [sys.executable, str(CHECKOUT / "scripts" / "jar.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"make jar, and commit it: {done.stdout}{done.stderr[-2000:]}"
+
+
+def test_java_and_python_have_one_protocol() -> None:
+    source = (JAR.parent / "java/hive_bitmap/catalyst/python/PythonRequest.java").read_text()
+    assert re.findall(r"int PROTOCOL = (\d+);", source) == [str(PROTOCOL)]
 
 
 def test_the_extension_is_in_it() -> None:

@@ -36,7 +36,7 @@ def batches(rows: pa.Table) -> Iterator[tuple[str, bytes]]:
 
 def satisfying_keys(
     spark: SparkSession,
-    inquiry: Any,
+    request: Any,
     scan: int,
     condition: Condition,
     leaf: SparkLeaf,
@@ -45,7 +45,7 @@ def satisfying_keys(
 ) -> pa.Array | None:
     """Return the keys for which Spark evaluates an expression of the query to TRUE; None if it cannot evaluate it.
 
-    `inquiry` is the `Inquiry` of the JVM whose scan number `scan` has the condition with this leaf.
+    `request` is the `PythonRequest` of the JVM whose scan number `scan` has the condition with this leaf.
     """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
@@ -59,7 +59,7 @@ def satisfying_keys(
         if column.type.startswith(("char", "varchar")):
             schema[column.name].metadata = {CHAR_TYPE_KEY: column.type}
         [batch] = _messages(rows, schema)
-        satisfied = inquiry.satisfying(scan, condition.expressions[leaf], schema.json(), batch)
+        satisfied = request.satisfying(scan, condition.expressions[leaf], schema.json(), batch)
         return at_places(keys, DataFrame(satisfied, spark))
     except (PySparkException, Py4JJavaError, pa.ArrowException) as e:
         log.info("Spark cannot evaluate %s over the keys, so all rows may match: %s", leaf.text, str(e).splitlines()[0])

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hive_bitmap.catalyst import ranges
 from hive_bitmap.catalyst.arrow_batches import satisfying_keys
 from hive_bitmap.catalyst.conditions import Condition, condition
 from hive_bitmap.catalyst.index_answers import Answer, is_countable_together
 from hive_bitmap.catalyst.listing import ScanListing
-from hive_bitmap.catalyst.reporting import ReadFigures, label, read_figures, report
+from hive_bitmap.catalyst.ranges import file_choices
+from hive_bitmap.catalyst.reporting import ANSWERED, LEFT_ALONE, NARROWED, ReadFigures, label, read_figures, report
 from hive_bitmap.catalyst.scans import ListingSummary, Scan, why_too_small, worthwhile_runtime_filters
 from hive_bitmap.errors import HiveBitmapError
 from hive_bitmap.explaining.plan import BLOCKS, FILES, FULL_SCAN, INDEX_ONLY, Plan
@@ -74,7 +74,7 @@ class Decision:
         listing = None if self._listed is None else self._caches.listing(self._question, self._scan, self._listed)
         resolved = self._resolved(found, listing)
         if isinstance(found.predicate, Constant) and found.predicate.value is not True:
-            said = report(self._scan, "narrowed", "", "no row satisfies the condition", _NOTHING_READ)
+            said = report(self._scan, NARROWED, "", "no row satisfies the condition", _NOTHING_READ)
             self._question.empty(self._scan.number, said)
             return
         snapshot = None
@@ -91,7 +91,7 @@ class Decision:
 
     def _leave_as_too_small(self, why: str) -> None:
         self._question.tooSmall(self._scan.number)
-        self._question.leave(self._scan.number, report(self._scan, "left alone", "too_small", why))
+        self._question.leave(self._scan.number, report(self._scan, LEFT_ALONE, "too_small", why))
 
     def _condition(self) -> Condition:
         """Return the condition on the scan AND the runtime filters that are worth their job, which is run here."""
@@ -134,7 +134,7 @@ class Decision:
         """Decide the scan if the index answers its aggregation or the store of its files fails; return whether so."""
         plan, number = prepared.plan, self._scan.number
         if plan.code == "store":  # narrowing the scan would ask the same store again, and wait as long
-            self._question.leave(number, self._report("left alone", "store", plan))
+            self._question.leave(number, self._report(LEFT_ALONE, "store", plan))
             return True
         if plan.strategy != INDEX_ONLY:
             self._log_unanswered(plan.reason)
@@ -144,7 +144,7 @@ class Decision:
             return False
         answer = Answer(request, self._base, found, listing, self._scan.averaged, self._scan.cores)
         used = [use.name for use in plan.indexes if use.used] or ["its indexes"]
-        said = self._report("answered", "", plan)
+        said = self._report(ANSWERED, "", plan)
         by = f"{self._base.full_name} by {', '.join(used)}"
         self._question.answer(number, self._caches.keep_answer(answer), by, said)
         return True
@@ -159,12 +159,12 @@ class Decision:
         plan, number = prepared.plan, self._scan.number
         if prepared.reading is None or plan.strategy in (FULL_SCAN, INDEX_ONLY):
             code = plan.code or ("not_fresh" if _is_nothing_fresh(plan) else "not_selective")
-            self._question.leave(number, self._report("left alone", code, plan))
+            self._question.leave(number, self._report(LEFT_ALONE, code, plan))
         elif resolved.native and plan.strategy in (BLOCKS, FILES) and listing is not None:
-            chosen = ranges.choices(prepared.reading.results, listing.files, whole_files=plan.strategy == FILES)
+            chosen = file_choices(prepared.reading.results, listing.files, whole_files=plan.strategy == FILES)
             figures = read_figures(plan)
-            said = self._report("narrowed", "", plan, figures)
-            self._question.select(number, chosen, label(plan.strategy, figures), _java_ints(self._spark, figures), said)
+            said = self._report(NARROWED, "", plan, figures)
+            self._question.select(number, chosen, label(plan.strategy, figures), *figures, said)
         else:
             self._read_by_tasks(request, prepared)
 
@@ -172,14 +172,13 @@ class Decision:
         plan, number = prepared.plan, self._scan.number
         frame = superset_rows(self._spark, request, prepared)
         if frame is None:
-            self._question.leave(number, self._report("left alone", "not_selective", plan))
+            self._question.leave(number, self._report(LEFT_ALONE, "not_selective", plan))
             return
         share = (plan.rows_selected or 0) / max(plan.rows_total or 0, 1)
         size = int((plan.bytes_total or 0) * share) or plan.bytes_selected or 0
         figures = read_figures(plan)
-        said = self._report("narrowed", "", plan, figures)
-        text, java_figures = label(plan.strategy, figures), _java_ints(self._spark, figures)
-        self._question.rows(number, frame._jdf, size, text, java_figures, said)
+        said = self._report(NARROWED, "", plan, figures)
+        self._question.rows(number, frame._jdf, size, label(plan.strategy, figures), *figures, said)
 
     def _report(self, action: str, reason: str, plan: Plan, figures: ReadFigures | None = None) -> str:
         """Return the report of a scan that has a plan; `figures` are its `read_figures`, if they are known already."""
@@ -195,12 +194,3 @@ class Decision:
 
 def _is_nothing_fresh(plan: Plan) -> bool:
     return bool(plan.files.num_rows) and all(plan.files["scanned"].to_pylist())
-
-
-def _java_ints(spark: SparkSession, values: Sequence[int]) -> Any:
-    """Return the values as an `int[]` of the JVM."""
-    gateway: Any = spark.sparkContext._gateway
-    array = gateway.new_array(gateway.jvm.int, len(values))
-    for at, value in enumerate(values):
-        array[at] = value
-    return array

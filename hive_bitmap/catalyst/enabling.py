@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any
 from cachetools import LRUCache
 
 from hive_bitmap.catalyst import index_statements
+from hive_bitmap.catalyst.extension_jar import EXTENSION, JAR
 from hive_bitmap.catalyst.planning import Planning
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.index import catalog
 from hive_bitmap.metastore import jvm_reader
-from hive_bitmap.packages import file_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-JAR = file_of("hive_bitmap.catalyst", "hive-bitmap.jar")
-EXTENSION = "hive_bitmap.catalyst.BitmapExtension"
 SESSIONS_KEPT = 256  # a server has many sessions, and does not tell when one ends
 _BRIDGE = "hive_bitmap.catalyst.Bridge"
 

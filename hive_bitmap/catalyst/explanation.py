@@ -14,6 +14,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from hive_bitmap.catalyst.enabling import answers, bridge, enable, is_enabled
+from hive_bitmap.catalyst.reporting import ANSWERED, LEFT_ALONE, NARROWED
 from hive_bitmap.errors import InvalidStatement
 from hive_bitmap.explaining.explain import to_json as plan_json
 from hive_bitmap.explaining.explain import to_text as plan_text
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Arguments = dict[str, Any] | list[Any] | None
-NARROWED, ANSWERED, LEFT_ALONE = "narrowed", "answered", "left alone"
 _EXPLAIN = re.compile(
     r"\s*EXPLAIN\b(?P<analyze>\s+ANALYZE\b)?(?P<mode>\s+(?:EXTENDED|FORMATTED|COST|CODEGEN)\b)?", re.I
 )

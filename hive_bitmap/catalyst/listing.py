@@ -30,7 +30,7 @@ class ScanListing:
 
     @cached_property
     def files(self) -> tuple[FileStatus, ...]:
-        """The files of all partitions; a file's place here is its number in `ranges.choices`."""
+        """The files of all partitions; a file's place here is its number in `ranges.file_choices`."""
         return tuple(file for _, files in self.partitions for file in files)
 
 

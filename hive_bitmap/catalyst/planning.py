@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from threading import Lock
@@ -14,9 +15,10 @@ from cachetools import LRUCache
 
 from hive_bitmap.catalyst.arrow_batches import batches
 from hive_bitmap.catalyst.decisions import Caches, Decision
+from hive_bitmap.catalyst.extension_jar import protocol_mismatch
 from hive_bitmap.catalyst.index_answers import Answer
 from hive_bitmap.catalyst.listing import ScanListing, parse
-from hive_bitmap.catalyst.reporting import report
+from hive_bitmap.catalyst.reporting import LEFT_ALONE, report, report_of_unread
 from hive_bitmap.catalyst.scans import ListingSummary, Scan
 from hive_bitmap.errors import HiveBitmapError, StoreError
 from hive_bitmap.explaining.plan import Plan
@@ -29,6 +31,7 @@ from hive_bitmap.planning.spark_fallback import fallback_reason
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+log = logging.getLogger(__name__)
 K = TypeVar("K")
 T = TypeVar("T")
 TABLES_KEPT, LISTINGS_KEPT, SETTINGS_KEPT, ANSWERS_KEPT, PLANS_KEPT = 1024, 256, 64, 10_000, 64
@@ -49,6 +52,7 @@ class Planning:
         self._settings: LRUCache[tuple[str, int], Mapping[str, str]] = LRUCache(SETTINGS_KEPT)
         self._answers: LRUCache[str, Answer] = LRUCache(ANSWERS_KEPT)
         self._process, self._numbers = uuid4().hex, count()
+        self._mismatch_logged = False
         self.plans: LRUCache[str, Plan] = LRUCache(PLANS_KEPT)
         self._caches = Caches(self._listing, partial(self._keep, self.plans), partial(self._keep, self._answers))
 
@@ -56,9 +60,14 @@ class Planning:
         """Decide on each scan of a question and call its method for the decision.
 
         A scan of which a HiveBitmapError is raised is left alone, with the reason in its report; but if the session is
-        strict, the error is raised, unless it is a StoreError.
+        strict, the error is raised, unless it is a StoreError. If the JVM has the jar of another protocol, all scans
+        are left alone.
         """
         fields = json.loads(question.text())
+        mismatch = protocol_mismatch(fields)
+        if mismatch is not None:
+            self._leave_all(question, fields["scans"], mismatch)
+            return
         conf = self._conf(spark, question, (fields["session"], fields["settings"]))
         strict = settings.read(conf).strict
         for number, scan_fields in enumerate(fields["scans"]):
@@ -66,11 +75,21 @@ class Planning:
             try:
                 self._decide(spark, question, scan, conf)
             except StoreError as e:
-                question.leave(number, report(scan, "left alone", "store", fallback_reason(e)))
+                question.leave(number, report(scan, LEFT_ALONE, "store", fallback_reason(e)))
             except HiveBitmapError as e:
                 if strict:
                     raise
-                question.leave(number, report(scan, "left alone", "error", str(e)))
+                question.leave(number, report(scan, LEFT_ALONE, "error", str(e)))
+
+    def _leave_all(self, question: Any, scans: Sequence[Mapping[str, Any]], why: str) -> None:
+        """Leave alone all scans, whose fields may be those of another protocol, and log the reason once."""
+        with self._lock:
+            logged, self._mismatch_logged = self._mismatch_logged, True
+        if not logged:
+            log.warning("indexes are not used: %s", why)
+        for number, fields in enumerate(scans):
+            table = f"{fields['database']}.{fields['table']}"
+            question.leave(number, report_of_unread(table, "unsupported", why))
 
     def _decide(self, spark: SparkSession, question: Any, scan: Scan, conf: Mapping[str, str]) -> None:
         base = self._base(spark, question, scan)
@@ -79,7 +98,7 @@ class Planning:
             columns = {name for index in indexes for name in index.definition.column_names}
             question.setIndexedColumns(scan.number, "".join(f"{name}\n" for name in columns))
         if not indexes:
-            question.leave(scan.number, report(scan, "left alone", "no_index", "the table has no index"))
+            question.leave(scan.number, report(scan, LEFT_ALONE, "no_index", "the table has no index"))
             return
         Decision(spark, question, scan, base, indexes, conf, self._caches).make()
 
@@ -108,8 +127,8 @@ class Planning:
             kept[id] = value
         return id
 
-    def _conf(self, spark: SparkSession, inquiry: Any, key: tuple[str, int]) -> Mapping[str, str]:
-        return self._cached(self._settings, key, lambda: jvm_reader.settings_of(spark, inquiry.settings()))
+    def _conf(self, spark: SparkSession, request: Any, key: tuple[str, int]) -> Mapping[str, str]:
+        return self._cached(self._settings, key, lambda: jvm_reader.settings_of(spark, request.settings()))
 
     def _base(self, spark: SparkSession, question: Any, scan: Scan) -> Table:
         key = (scan.database, scan.table, scan.version)

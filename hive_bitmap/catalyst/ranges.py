@@ -1,9 +1,10 @@
-"""Write the files and blocks that a plan selects as text for Spark's own reader: a line a file, read by `Native.java`.
+"""Write the files and blocks that a plan selects as text for Spark's own reader, a line for each file.
 
-Blocks are given as byte ranges. Selected blocks that follow each other share a range; it begins at the first byte of
-the first one and ends at the first byte of the next block that is not selected, or at the end of the file. Spark reads
-of a range the Parquet row groups whose middle, and the ORC stripes whose first byte, lies in it; for the former see
-`filterFileMetaDataByMidpoint` in org/apache/parquet/format/converter/ParquetMetadataConverter.java of
+`NarrowedRelations.java` reads it. Blocks are given as byte ranges. Selected blocks that follow each other share a
+range; it begins at the first byte of the first one and ends at the first byte of the next block that is not selected,
+or at the end of the file. Spark reads of a range the Parquet row groups whose middle, and the ORC stripes whose first
+byte, lies in it; for the former see `filterFileMetaDataByMidpoint` in
+org/apache/parquet/format/converter/ParquetMetadataConverter.java of
 https://github.com/apache/parquet-java/tree/apache-parquet-1.15.2/parquet-hadoop/src/main/java.
 """
 
@@ -22,7 +23,7 @@ from hive_bitmap.stores import FileStatus
 Longs = npt.NDArray[np.int64]
 
 
-def choices(results: LookupResults, listed: Sequence[FileStatus], *, whole_files: bool) -> str:
+def file_choices(results: LookupResults, listed: Sequence[FileStatus], *, whole_files: bool) -> str:
     """Return a line for each listed file that the index knows as it is: number, fingerprint and ranges, between tabs.
 
     The number is the file's place in `listed`. A file without a line is read whole. With `whole_files` a file is read

@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 from hive_bitmap.catalyst.scans import Scan
 from hive_bitmap.explaining.plan import Plan
 
+NARROWED, ANSWERED, LEFT_ALONE = "narrowed", "answered", "left alone"  # the last one also in Reports.java
+
 
 class ReadFigures(NamedTuple):
     """How many blocks and files a plan reads, and how many there are; named as in `explanation.Relation`."""
@@ -35,7 +37,10 @@ def label(strategy: str, figures: ReadFigures) -> str:
 
 
 def report(scan: Scan, action: str, reason: str, detail: str, more: Mapping[str, Any] | None = None) -> str:
-    """Return the decision on a scan as a JSON object: the fields of an `explanation.Relation`, with the plan's id."""
+    """Return the decision on a scan as a JSON object: the fields of an `explanation.Relation`, with the plan's id.
+
+    `action` is NARROWED, ANSWERED or LEFT_ALONE; if left alone, `reason` is a key of REASONS.
+    """
     fields = {
         "table": f"{scan.database}.{scan.table}",
         "condition": scan.condition,
@@ -44,3 +49,8 @@ def report(scan: Scan, action: str, reason: str, detail: str, more: Mapping[str,
         "detail": detail,
     }
     return json.dumps({**fields, **(more or {})})
+
+
+def report_of_unread(table: str, reason: str, detail: str) -> str:
+    """Return the report of a scan that is left alone and of which nothing but the table is read."""
+    return json.dumps({"table": table, "action": LEFT_ALONE, "reason": reason, "detail": detail})

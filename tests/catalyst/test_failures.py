@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hive_bitmap
-from hive_bitmap.catalyst import decisions, index_answers, planning, ranges
+from hive_bitmap.catalyst import decisions, index_answers, planning
 from hive_bitmap.index import catalog
 from tests.asking import answer, by_spark, difference, frame, indexed
 
@@ -22,7 +22,7 @@ STEPS = [  # a query, its strategy, and the function that is made to raise while
     (NARROWING, "blocks", decisions, "condition"),
     (NARROWING, "blocks", planning, "parse"),
     (NARROWING, "blocks", decisions, "prepare"),
-    (NARROWING, "blocks", ranges, "choices"),
+    (NARROWING, "blocks", decisions, "file_choices"),
     (NARROWING, "rows", decisions, "superset_rows"),
     (NARROWING, "files", decisions, "read_figures"),
     (NARROWING, "blocks", decisions, "report"),

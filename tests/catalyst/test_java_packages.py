@@ -1,8 +1,9 @@
-"""Rules for the Java sources: each package has a purpose and few classes, and imports only packages before it."""
+"""Rules for the Java sources: a package has a purpose and few classes; neither packages nor classes form cycles."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,12 @@ import hive_bitmap
 JAVA = Path(hive_bitmap.__file__).parent / "catalyst" / "java"
 ROOT = "hive_bitmap.catalyst"
 # A package may import those before it.
-ORDER = [f"{ROOT}.spark", f"{ROOT}.reading", f"{ROOT}.queries", f"{ROOT}.statements", ROOT]
+ORDER = [f"{ROOT}.{name}" for name in ("spark", "reading", "python", "queries", "statements")] + [ROOT]
 MOST_CLASSES = 20
 CLASSES = sorted(path for path in JAVA.rglob("*.java") if path.name != "package-info.java")
 NAMED = re.compile(r"\b(hive_bitmap(?:\.[a-z_]+)+)\.(?:[A-Z]\w*|\*)")
+# Strings and comments name classes without depending on them.
+NO_CODE = re.compile(r'"(?:[^"\\]|\\.)*"|/\*.*?\*/|//[^\n]*', re.S)
 
 
 def package_of(path: Path) -> str:
@@ -25,6 +28,28 @@ def package_of(path: Path) -> str:
 def packages_used(source: str) -> set[str]:
     """Return the packages of hive_bitmap that a source imports from, or names a class of in full."""
     return set(NAMED.findall(source))
+
+
+def uses(sources: Mapping[str, str]) -> dict[str, set[str]]:
+    """Return which of the other classes of a package each of its classes names, given their sources by class."""
+    words = {name: set(re.findall(r"\w+", NO_CODE.sub(" ", source))) for name, source in sources.items()}
+    return {name: (words[name] & set(sources)) - {name} for name in sources}
+
+
+def in_cycles(graph: Mapping[str, set[str]]) -> list[str]:
+    """Return the nodes that depend on themselves through others."""
+
+    def reached(start: str) -> set[str]:
+        found: set[str] = set()
+        waiting = [*graph[start]]
+        while waiting:
+            node = waiting.pop()
+            if node not in found:
+                found.add(node)
+                waiting += graph[node]
+        return found
+
+    return sorted(node for node in graph if node in reached(node))
 
 
 def test_the_packages_are_these_and_small() -> None:
@@ -45,6 +70,23 @@ def test_imports_go_one_way(path: Path) -> None:
     assert source.startswith(f"package {package};")
     later = ORDER[ORDER.index(package) + 1 :]
     assert sorted(packages_used(source) & set(later)) == []
+
+
+@pytest.mark.parametrize("package", ORDER)
+def test_classes_of_a_package_do_not_depend_in_cycles(package: str) -> None:
+    graph = uses({path.stem: path.read_text() for path in CLASSES if package_of(path) == package})
+    assert in_cycles(graph) == []
+
+
+def test_a_cycle_is_found_and_comments_are_none() -> None:
+    sources = {
+        "A": "class A { B b; }",
+        "B": "/** Like {@link D}. */ class B { C c; }",
+        "C": "class C { A a; } // D",
+        "D": 'class D { A a; String s = "\\" D"; }',
+    }
+    assert uses(sources) == {"A": {"B"}, "B": {"C"}, "C": {"A"}, "D": {"A"}}
+    assert in_cycles(uses(sources)) == ["A", "B", "C"]
 
 
 def test_a_class_that_is_named_in_full_is_seen() -> None:

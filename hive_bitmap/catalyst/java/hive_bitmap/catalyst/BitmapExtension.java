@@ -1,6 +1,6 @@
 package hive_bitmap.catalyst;
 
-import hive_bitmap.catalyst.queries.Helper;
+import hive_bitmap.catalyst.python.Helper;
 import hive_bitmap.catalyst.statements.Statements;
 import java.util.Collections;
 import java.util.Set;

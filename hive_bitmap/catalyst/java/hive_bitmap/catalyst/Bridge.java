@@ -1,8 +1,9 @@
 package hive_bitmap.catalyst;
 
-import hive_bitmap.catalyst.queries.IndexedColumns;
-import hive_bitmap.catalyst.queries.Planner;
-import hive_bitmap.catalyst.queries.Reports;
+import hive_bitmap.catalyst.python.Helper;
+import hive_bitmap.catalyst.python.IndexedColumns;
+import hive_bitmap.catalyst.python.PythonCalls;
+import hive_bitmap.catalyst.python.Reports;
 import hive_bitmap.catalyst.statements.Statements;
 import java.util.function.BiFunction;
 import org.apache.spark.sql.classic.Dataset;
@@ -14,16 +15,18 @@ public final class Bridge {
     public void enable(SparkSession session, BiFunction<Object, Object, Object> python) {
         BitmapExtension.inject(session.extensions());
         Statements.install(session);
-        Planner.register(python);
+        PythonCalls.register(python);
+        Helper.stop();
     }
 
     /** Switches the rule off in all sessions. */
     public void disable() {
-        Planner.unregister();
+        PythonCalls.unregister();
+        Helper.stop();
     }
 
     public boolean isEnabled() {
-        return !Planner.isAbsent();
+        return !PythonCalls.isAbsent();
     }
 
     /** Clears the cache of indexed columns. */

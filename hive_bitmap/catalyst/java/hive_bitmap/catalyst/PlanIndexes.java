@@ -3,7 +3,7 @@ package hive_bitmap.catalyst;
 import hive_bitmap.catalyst.queries.IndexAnswer;
 import hive_bitmap.catalyst.queries.IndexAnswerExec;
 import hive_bitmap.catalyst.queries.IndexScan;
-import hive_bitmap.catalyst.queries.Native;
+import hive_bitmap.catalyst.queries.NarrowedRelations;
 import hive_bitmap.catalyst.reading.NarrowedScanExec;
 import hive_bitmap.catalyst.spark.KeyCounts;
 import hive_bitmap.catalyst.spark.KeyCountsExec;
@@ -35,7 +35,7 @@ public final class PlanIndexes extends SparkStrategy {
         LogicalPlan below = plan;
         while (below instanceof Filter || below instanceof Project) below = Scala.list(below.children()).get(0);
         return below instanceof LogicalRelation relation
-                && relation.relation() instanceof HadoopFsRelation files && Native.narrowing(files) != null;
+                && relation.relation() instanceof HadoopFsRelation files && NarrowedRelations.narrowing(files) != null;
     }
 
     /** Wraps the scans in Spark's own physical plans, to show what they read. */
@@ -44,7 +44,7 @@ public final class PlanIndexes extends SparkStrategy {
         for (SparkPlan plan : Scala.list(plans)) {
             found.add((SparkPlan) plan.transformUp(Scala.replacing(one ->
                     one instanceof FileSourceScanExec scan
-                            ? new NarrowedScanExec(scan, Native.narrowing(scan.relation())) : null)));
+                            ? new NarrowedScanExec(scan, NarrowedRelations.narrowing(scan.relation())) : null)));
         }
         return Scala.seq(found);
     }

@@ -1,18 +1,19 @@
 package hive_bitmap.catalyst;
 
+import hive_bitmap.catalyst.python.Helper;
+import hive_bitmap.catalyst.python.IndexedColumns;
+import hive_bitmap.catalyst.python.PythonCalls;
+import hive_bitmap.catalyst.python.Reports;
+import hive_bitmap.catalyst.python.Settings;
 import hive_bitmap.catalyst.queries.Existence;
-import hive_bitmap.catalyst.queries.Helper;
-import hive_bitmap.catalyst.queries.IndexedColumns;
 import hive_bitmap.catalyst.queries.Inference;
 import hive_bitmap.catalyst.queries.Joins;
-import hive_bitmap.catalyst.queries.Planner;
 import hive_bitmap.catalyst.queries.Question;
-import hive_bitmap.catalyst.queries.Reports;
 import hive_bitmap.catalyst.queries.Scan;
-import hive_bitmap.catalyst.queries.Settings;
 import hive_bitmap.catalyst.queries.TooSmall;
 import hive_bitmap.catalyst.spark.Conditions;
 import hive_bitmap.catalyst.spark.Scala;
+import hive_bitmap.catalyst.spark.SideQuery;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.SparkSession;
@@ -40,9 +41,9 @@ public final class UseIndexes extends Rule<LogicalPlan> {
 
     @Override
     public LogicalPlan apply(LogicalPlan plan) {
-        if (Planner.isPlanning()) return plan;
-        boolean absent = Planner.isAbsent();
-        if (absent && (!Helper.isInstalled() || Planner.isOff())) return plan;
+        if (SideQuery.isRunning()) return plan;
+        boolean absent = PythonCalls.isAbsent();
+        if (absent && (!Helper.isInstalled() || PythonCalls.isOff())) return plan;
         Settings settings = Settings.of(SQLConf.get());
         if (!settings.enabled() && !Reports.areWanted() || plan.isStreaming()) return plan;
         if (Reports.areWanted()) reportCached(plan);
@@ -52,10 +53,10 @@ public final class UseIndexes extends Rule<LogicalPlan> {
             scans.removeIf(scan -> !Reports.areWanted() && IndexedColumns.areNone(scan.table));
             if (scans.isEmpty()) return plan;
             Inference.add(plan, scans);
-            for (Joins.RuntimeFilter filter : Joins.runtimeFilters(plan, scans)) filter.scan().runtimeFilters.add(filter);
+            Joins.addRuntimeFilters(plan, scans);
             scans.removeIf(scan -> scan.conjuncts.isEmpty() && scan.aggregate == null && scan.runtimeFilters.isEmpty());
             scans.removeIf(Scan::asksForFiles);
-            scans.removeIf(scan -> !Reports.areWanted() && (!IndexedColumns.mayServe(scan) || TooSmall.contains(scan)));
+            scans.removeIf(scan -> !Reports.areWanted() && (!scan.mayUseIndexes() || TooSmall.contains(scan)));
             if (scans.isEmpty() || asksForFiles(plan)) return plan;
             if (absent) {
                 Helper.want(session);
@@ -63,12 +64,11 @@ public final class UseIndexes extends Rule<LogicalPlan> {
                 return plan;
             }
             Question question = new Question(session, scans);
-            Planner.ask(session, question, settings);
-            Reports.add(question.reports);
+            question.ask(settings);
             return question.replaced(plan);
         } catch (RuntimeException | LinkageError e) {
             if (settings.strict()) throw e;
-            if (Planner.isAbsent() || Planner.isServedByHelper() && Helper.hasDied()) Reports.away();
+            if (Helper.isPythonGone()) Reports.away();
             else Reports.failed(e);
             return plan;
         }
@@ -79,14 +79,14 @@ public final class UseIndexes extends Rule<LogicalPlan> {
         for (LogicalPlan leaf : Scala.list(plan.collectLeaves())) {
             if (!(leaf instanceof InMemoryRelation cached)) continue;
             scala.Option<String> name = cached.cacheBuilder().tableName();
-            Reports.add(List.of(Planner.report(name.isEmpty() ? "" : name.get(), "cached", "its rows are in the session's cache")));
+            Reports.add(List.of(Reports.leftAlone(name.isEmpty() ? "" : name.get(), "cached", "its rows are in the session's cache")));
         }
     }
 
-    /** Whether a query uses InputFileName and the like, which depend on how Spark itself splits files. */
+    /** Whether a query depends on how Spark itself splits files. */
     private static boolean asksForFiles(LogicalPlan plan) {
         return plan.exists(Scala.predicate(node -> Scala.list(node.expressions()).stream().anyMatch(expression ->
-                expression.exists(Scala.predicate(one -> one.getClass().getSimpleName().startsWith("InputFile"))))));
+                expression.exists(Scala.predicate(Conditions::isInputFile)))));
     }
 
     /**

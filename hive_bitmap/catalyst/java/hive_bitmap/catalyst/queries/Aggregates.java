@@ -2,12 +2,16 @@ package hive_bitmap.catalyst.queries;
 
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import hive_bitmap.catalyst.python.PythonCalls;
+import hive_bitmap.catalyst.python.Reports;
+import hive_bitmap.catalyst.python.Settings;
 import hive_bitmap.catalyst.spark.ArrowRows;
 import hive_bitmap.catalyst.spark.Conditions;
+import hive_bitmap.catalyst.spark.Expressions;
 import hive_bitmap.catalyst.spark.KeyCounts;
 import hive_bitmap.catalyst.spark.Scala;
+import hive_bitmap.catalyst.spark.SideQuery;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
@@ -19,7 +23,6 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
-import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.Coalesce;
 import org.apache.spark.sql.catalyst.expressions.DecimalDivideWithOverflowCheck;
@@ -47,14 +50,10 @@ import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
-import org.apache.spark.sql.execution.CommandExecutionMode;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.DecimalType;
-import org.apache.spark.sql.types.Metadata;
 import scala.Option;
-import scala.collection.immutable.Seq$;
-import scala.collection.immutable.Seq;
 
 /**
  * Computes aggregations over one scan from the distinct keys of its rows and how often each key occurs (its weight).
@@ -88,23 +87,6 @@ final class Aggregates {
         } catch (NotFromKeys e) {
             to.put("why", e.getMessage());
         }
-    }
-
-    static IndexAnswer answered(Scan scan, String id, String label) {
-        return new IndexAnswer(Weighted.of(scan), scan.aggregate, id, label);
-    }
-
-    /** Returns the plan that counts the rows of a plan. */
-    static Aggregate countOf(LogicalPlan rows) {
-        List<NamedExpression> results = List.of(alias(countAll(), "count"));
-        return new Aggregate(Scala.seq(List.of()), Scala.seq(results), rows, Option.empty());
-    }
-
-    private static AggregateExpression countAll() {
-        Expression one = new Literal(1, DataTypes.IntegerType);
-        return new AggregateExpression(
-                new Count(Scala.seq(List.of(one))), Complete$.MODULE$, false, Option.empty(),
-                NamedExpression$.MODULE$.newExprId());
     }
 
     /** An aggregation cannot be computed from keys and weights. */
@@ -141,7 +123,7 @@ final class Aggregates {
             for (NamedExpression one : Scala.list(aggregate.aggregateExpressions())) {
                 Expression found = inlined((Expression) one, aliases);
                 results.add(found instanceof NamedExpression named && named.exprId().equals(one.exprId())
-                        ? named : alias(found, one));
+                        ? named : Expressions.alias(found, one));
             }
             return new Weighted(scan, grouping, results);
         }
@@ -151,7 +133,7 @@ final class Aggregates {
             for (Expression one : grouping) addColumns(one, columns, grouped);
             for (NamedExpression one : results) requireKnown((Expression) one);
             List<AggregateExpression> aggregates = new ArrayList<>();
-            for (NamedExpression one : results) addAggregates((Expression) one, aggregates);
+            for (NamedExpression one : results) DriverAggregation.addAggregates((Expression) one, aggregates);
             Map<AggregateExpression, Set<String>> needed = new LinkedHashMap<>();
             for (AggregateExpression one : aggregates) {
                 Set<String> mine = new LinkedHashSet<>(grouped);
@@ -198,11 +180,14 @@ final class Aggregates {
             return function.dataType().equals(DataTypes.FloatType) || function.dataType().equals(DataTypes.DoubleType);
         }
 
-        /** Computes the aggregation from Python's counts of the keys; if it has none, Spark computes it from the table. */
-        List<InternalRow> rows(SparkSession session, IndexAnswer answer) {
-            Counting counting = new Counting(session, scan, answer.id());
+        /**
+         * Computes the aggregation from Python's counts of the keys; if it has none, Spark executes {@code original}, the
+         * aggregation as it is in the query. {@code id} is that of the answer in Python.
+         */
+        List<InternalRow> rows(SparkSession session, String id, LogicalPlan original) {
+            Counting counting = new Counting(session, scan, id);
             List<String> unknown = unknown(session, counting);
-            if (unknown == null) return Planner.withoutRule(() -> Aggregates.executed(session, answer.original()));
+            if (unknown == null) return SideQuery.rows(session, original);
             List<List<InternalRow>> found = new ArrayList<>();
             for (int at = 0; at < parts.size(); at++) {
                 KeyCounts keys = keyed(session, parts.get(at), counting.parts.get(at), unknown);
@@ -216,7 +201,7 @@ final class Aggregates {
         /** Has Python count the keys; returns the files that Spark has to count itself, null if it has to count all. */
         private static List<String> unknown(SparkSession session, Counting counting) {
             try {
-                return Counting.unknown((String) Planner.call(session, counting).get());
+                return Counting.unknown((String) PythonCalls.call(session, counting).get());
             } catch (java.util.concurrent.ExecutionException e) {
                 if (Settings.of(org.apache.spark.sql.internal.SQLConf.get()).strict()) throw new IllegalStateException(e.getCause());
                 Reports.failed(e.getCause());
@@ -235,7 +220,7 @@ final class Aggregates {
             List<Attribute> output = new ArrayList<>();
             List<DataType> found = counts.types();
             for (Attribute key : part.keys) output.add(key.withNullability(true));
-            output.add(weight());
+            output.add(Expressions.attribute(WEIGHT, DataTypes.LongType, false));
             for (int at = 0; at < output.size(); at++) {
                 if (!found.get(at).equals(output.get(at).dataType())) {
                     throw new IllegalStateException("the counts of " + output.get(at).name() + " are not of the column's type");
@@ -243,8 +228,8 @@ final class Aggregates {
             }
             List<InternalRow> rows = new ArrayList<>(counts.rows);
             if (!unknown.isEmpty()) {
-                LogicalPlan rest = countedBySpark(part, Native.restrictedTo(scan, new LinkedHashSet<>(unknown)));
-                rows.addAll(Planner.withoutRule(() -> Aggregates.executed(session, rest)));
+                LogicalPlan rest = countedBySpark(part, NarrowedRelations.restrictedTo(scan, new LinkedHashSet<>(unknown)));
+                rows.addAll(SideQuery.rows(session, rest));
             }
             return new KeyCounts(Scala.seq(output), rows);
         }
@@ -254,7 +239,7 @@ final class Aggregates {
             LogicalPlan rows = relation;
             for (Expression one : scan.conjuncts) rows = new Filter(one, rows);
             List<NamedExpression> results = new ArrayList<>(part.keys);
-            results.add(alias(countAll(), WEIGHT));
+            results.add(Expressions.alias(Expressions.countAll(), WEIGHT));
             return new Aggregate(Scala.seq(part.keys), Scala.seq(results), rows, Option.empty());
         }
 
@@ -268,21 +253,21 @@ final class Aggregates {
                 return new DriverAggregation(input, grouping, aggregates).of(counts.rows());
             }
             List<NamedExpression> results = new ArrayList<>();
-            for (Expression one : grouping) results.add(alias(one, "g" + results.size()));
-            for (Expression one : aggregates) results.add(alias(one, "a" + results.size()));
+            for (Expression one : grouping) results.add(Expressions.alias(one, "g" + results.size()));
+            for (Expression one : aggregates) results.add(Expressions.alias(one, "a" + results.size()));
             LogicalPlan plan = new Aggregate(Scala.seq(grouping), Scala.seq(results), counts, Option.empty());
-            return Planner.withoutRule(() -> Aggregates.executed(session, plan));
+            return SideQuery.rows(session, plan);
         }
 
         private List<Attribute> groupOutput() {
             List<Attribute> found = new ArrayList<>();
-            for (Expression one : grouping) found.add(attribute(one.dataType()));
+            for (Expression one : grouping) found.add(Expressions.attribute("", one.dataType(), true));
             return found;
         }
 
         private static List<Attribute> outputs(Part part) {
             List<Attribute> found = new ArrayList<>();
-            for (AggregateExpression one : part.aggregates) found.add(attribute(one.dataType()));
+            for (AggregateExpression one : part.aggregates) found.add(Expressions.attribute("", one.dataType(), true));
             return found;
         }
 
@@ -325,7 +310,7 @@ final class Aggregates {
             for (NamedExpression one : results) {
                 Expression over = (Expression) ((Expression) one).transformDown(
                         Scala.replacing(node -> node == one && !(node instanceof Attribute) ? null : places.get(node.canonicalized())));
-                wanted.add(over instanceof Alias named ? named : alias(over, one));
+                wanted.add(over instanceof Alias named ? named : Expressions.alias(over, one));
             }
             UnsafeProjection projection = UnsafeProjection.create(
                     Scala.<Expression>seq(wanted.stream().map(one -> ((Alias) one).child()).toList()), Scala.seq(output));
@@ -333,12 +318,6 @@ final class Aggregates {
             for (InternalRow row : rows) found.add(projection.apply(row).copy());
             return found;
         }
-    }
-
-    /** Executes a plan and returns its rows. */
-    static List<InternalRow> executed(SparkSession session, LogicalPlan plan) {
-        return Arrays.asList(((org.apache.spark.sql.classic.SparkSession) session).sessionState()
-                .executePlan(plan, CommandExecutionMode.SKIP()).executedPlan().executeCollect());
     }
 
     /** Rewrites an aggregate over rows to one over keys and weights. */
@@ -402,14 +381,6 @@ final class Aggregates {
                 one -> one instanceof Attribute attribute ? aliases.get(attribute.exprId()) : null));
     }
 
-    static void addAggregates(Expression expression, List<AggregateExpression> found) {
-        if (expression instanceof AggregateExpression one) {
-            if (found.stream().noneMatch(other -> other.canonicalized().equals(one.canonicalized()))) found.add(one);
-            return;
-        }
-        for (Expression child : Scala.list(expression.children())) addAggregates(child, found);
-    }
-
     private static void addColumns(Expression expression, List<Attribute> columns, Set<String> found) {
         for (Attribute used : Scala.list(expression.references().toSeq())) {
             Attribute column = columns.stream().filter(one -> one.exprId().equals(used.exprId())).findFirst()
@@ -421,27 +392,5 @@ final class Aggregates {
     private static void requireKnown(Expression expression) {
         if (!expression.deterministic()) throw new NotFromKeys(Conditions.sql(expression) + " is not deterministic");
         if (Conditions.isOpaque(expression)) throw new NotFromKeys("it holds a subquery or a Python function");
-    }
-
-    private static Attribute weight() {
-        return new AttributeReference(
-                WEIGHT, DataTypes.LongType, false, Metadata.empty(), NamedExpression$.MODULE$.newExprId(), noNames());
-    }
-
-    private static Attribute attribute(DataType type) {
-        return new AttributeReference("", type, true, Metadata.empty(), NamedExpression$.MODULE$.newExprId(), noNames());
-    }
-
-    private static Alias alias(Expression expression, String name) {
-        return new Alias(expression, name, NamedExpression$.MODULE$.newExprId(), noNames(), Option.empty(), noNames());
-    }
-
-    private static Alias alias(Expression expression, NamedExpression like) {
-        return new Alias(expression, like.name(), like.exprId(), like.qualifier(), Option.apply(like.metadata()), noNames());
-    }
-
-    @SuppressWarnings("unchecked")
-    private static Seq<String> noNames() {
-        return (Seq<String>) (Seq<?>) Seq$.MODULE$.empty();
     }
 }

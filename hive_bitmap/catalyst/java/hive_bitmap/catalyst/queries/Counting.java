@@ -4,13 +4,15 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.core.type.TypeReference;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import hive_bitmap.catalyst.python.PythonRequest;
 import hive_bitmap.catalyst.spark.ArrowRows;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 
 /** The request to Python, when an {@link IndexAnswer} is executed, for the counts of the keys of each part. */
-public final class Counting extends Inquiry {
+public final class Counting extends PythonRequest {
     private static final ObjectMapper JSON = new ObjectMapper();
     private final Scan scan;
     private final String answer;
@@ -36,8 +38,8 @@ public final class Counting extends Inquiry {
     }
 
     @Override
-    Scan scan(int only) {
-        return scan;
+    protected Expression expression(int only, int number) {
+        return scan.leaves.get(number);
     }
 
     /** Reads the paths that Python returns, a JSON array, or null. */

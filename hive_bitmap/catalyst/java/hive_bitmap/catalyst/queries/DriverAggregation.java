@@ -33,15 +33,24 @@ final class DriverAggregation {
         this.grouping = grouping;
         this.results = results;
         List<AggregateExpression> found = new ArrayList<>();
-        for (Expression one : results) Aggregates.addAggregates(one, found);
+        for (Expression one : results) addAggregates(one, found);
         for (AggregateExpression one : found) functions.add(new Function(one));
     }
 
     /** Whether all aggregates are declarative: Spark gives them as expressions that can be evaluated row by row. */
     static boolean computes(List<Expression> results) {
         List<AggregateExpression> found = new ArrayList<>();
-        for (Expression one : results) Aggregates.addAggregates(one, found);
+        for (Expression one : results) addAggregates(one, found);
         return found.stream().allMatch(one -> one.aggregateFunction() instanceof DeclarativeAggregate);
+    }
+
+    /** Adds the aggregates of an expression, each once. */
+    static void addAggregates(Expression expression, List<AggregateExpression> found) {
+        if (expression instanceof AggregateExpression one) {
+            if (found.stream().noneMatch(other -> other.canonicalized().equals(one.canonicalized()))) found.add(one);
+            return;
+        }
+        for (Expression child : Scala.list(expression.children())) addAggregates(child, found);
     }
 
     /** Returns a row for each group: its grouping values, then the results. Without grouping it is always one row. */

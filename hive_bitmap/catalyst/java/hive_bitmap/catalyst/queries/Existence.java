@@ -1,7 +1,7 @@
 package hive_bitmap.catalyst.queries;
 
+import hive_bitmap.catalyst.spark.Expressions;
 import hive_bitmap.catalyst.spark.Scala;
-import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -34,7 +34,7 @@ public record Existence(LogicalPlan plan, Project constants, LogicalPlan rows, A
         for (NamedExpression one : Scala.list(constants.projectList())) {
             if (!(one instanceof Alias alias) || !alias.child().foldable()) return null;
         }
-        return new Existence(plan, constants, constants.child(), Aggregates.countOf(constants.child()));
+        return new Existence(plan, constants, constants.child(), Expressions.countOf(constants.child()));
     }
 
     private static boolean isOne(Expression limit) {

@@ -1,6 +1,9 @@
 package hive_bitmap.catalyst.queries;
 
 import hive_bitmap.catalyst.spark.Leaf;
+import java.util.List;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Statistics;
 import scala.Option;
@@ -12,7 +15,7 @@ public final class IndexAnswer extends Leaf {
     private final String id;
     private final String label;
 
-    IndexAnswer(Aggregates.Weighted weighted, LogicalPlan original, String id, String label) {
+    private IndexAnswer(Aggregates.Weighted weighted, LogicalPlan original, String id, String label) {
         super(original.output());
         this.weighted = weighted;
         this.original = original;
@@ -20,18 +23,14 @@ public final class IndexAnswer extends Leaf {
         this.label = label;
     }
 
-    Aggregates.Weighted weighted() {
-        return weighted;
+    /** Returns the answer for the aggregation of a scan; under {@code id} Python keeps what it needs to count. */
+    static IndexAnswer of(Scan scan, String id, String label) {
+        return new IndexAnswer(Aggregates.Weighted.of(scan), scan.aggregate, id, label);
     }
 
-    /** Returns the aggregation that is replaced. */
-    LogicalPlan original() {
-        return original;
-    }
-
-    /** Returns the id under which Python keeps what it needs to count. */
-    String id() {
-        return id;
+    /** Computes the rows of the aggregation. */
+    List<InternalRow> rows(SparkSession session) {
+        return weighted.rows(session, id, original);
     }
 
     String label() {

@@ -17,7 +17,7 @@ public final class IndexAnswerExec extends DriverRowsExec {
 
     @Override
     protected List<InternalRow> rows() {
-        return answer.weighted().rows(session(), answer);
+        return answer.rows(session());
     }
 
     @Override

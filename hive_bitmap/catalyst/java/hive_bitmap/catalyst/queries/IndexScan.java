@@ -1,12 +1,12 @@
 package hive_bitmap.catalyst.queries;
 
 import hive_bitmap.catalyst.reading.Narrowing;
+import hive_bitmap.catalyst.spark.Expressions;
 import hive_bitmap.catalyst.spark.Leaf;
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.Row;
-import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -14,7 +14,6 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.Statistics;
 import org.apache.spark.sql.classic.Dataset;
 import scala.Option;
-import scala.collection.immutable.Seq$;
 import scala.collection.immutable.Seq;
 
 /** Replaces a scan by a query that reads its rows through the index. A leaf, so it is not optimized again. */
@@ -41,9 +40,7 @@ public final class IndexScan extends Leaf {
                 throw new IllegalStateException(
                         "column " + column.name() + " is " + found.dataType().sql() + ", not " + column.dataType().sql());
             }
-            aliases.add(new Alias(
-                    found, column.name(), column.exprId(), column.qualifier(), Option.apply(column.metadata()),
-                    (Seq<String>) (Seq<?>) Seq$.MODULE$.empty()));
+            aliases.add(Expressions.alias(found, column));
             output.add(column.withNullability(true));
         }
         return new IndexScan(Scala.seq(output), new Project(Scala.seq(aliases), rows), bytes, narrowing);

@@ -2,7 +2,7 @@ package hive_bitmap.catalyst.queries;
 
 import hive_bitmap.catalyst.spark.Conditions;
 import hive_bitmap.catalyst.spark.Scala;
-import java.util.ArrayList;
+import hive_bitmap.catalyst.spark.SideQuery;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
@@ -49,20 +49,8 @@ public final class Joins {
 
     private Joins() {}
 
-    /**
-     * A possible filter on {@code column} of a scan by the values of {@code key} in {@code small}, a plan that can be
-     * executed first: rows of the scan with other values do not change the result of the query.
-     */
-    public record RuntimeFilter(Scan scan, Attribute column, LogicalPlan small, Attribute key) {}
-
-    /** Returns the possible runtime filters on scans that are much larger than the side that has to be executed. */
-    public static List<RuntimeFilter> runtimeFilters(LogicalPlan plan, List<Scan> scans) {
-        List<RuntimeFilter> found = new ArrayList<>();
-        collect(plan, scans, found);
-        return found;
-    }
-
-    private static void collect(LogicalPlan plan, List<Scan> scans, List<RuntimeFilter> found) {
+    /** Adds the possible runtime filters to the scans that are much larger than the side that has to be executed. */
+    public static void addRuntimeFilters(LogicalPlan plan, List<Scan> scans) {
         if (plan instanceof Join join && join.condition().isDefined()) {
             for (Expression one : Conditions.conjuncts(join.condition().get())) {
                 if (!(one instanceof EqualTo equal)) continue;
@@ -71,22 +59,22 @@ public final class Joins {
                 Attribute ofLeft = swapped ? right : left;
                 Attribute ofRight = swapped ? left : right;
                 if (!join.left().outputSet().contains(ofLeft) || !join.right().outputSet().contains(ofRight)) continue;
-                if (reducesLeft(join.joinType())) add(join.left(), ofLeft, join.right(), ofRight, scans, found);
-                if (reducesRight(join.joinType())) add(join.right(), ofRight, join.left(), ofLeft, scans, found);
+                if (reducesLeft(join.joinType())) add(join.left(), ofLeft, join.right(), ofRight, scans);
+                if (reducesRight(join.joinType())) add(join.right(), ofRight, join.left(), ofLeft, scans);
             }
         }
         if (plan instanceof Filter filter) {
-            for (Expression one : Conditions.conjuncts(filter.condition())) subquery(filter.child(), one, scans, found);
+            for (Expression one : Conditions.conjuncts(filter.condition())) subquery(filter.child(), one, scans);
         }
-        for (LogicalPlan child : Scala.list(plan.children())) collect(child, scans, found);
+        for (LogicalPlan child : Scala.list(plan.children())) addRuntimeFilters(child, scans);
     }
 
     /** Adds the filters of IN and EXISTS subqueries, which Spark has not yet rewritten to joins. */
-    private static void subquery(LogicalPlan child, Expression condition, List<Scan> scans, List<RuntimeFilter> found) {
+    private static void subquery(LogicalPlan child, Expression condition, List<Scan> scans) {
         if (condition instanceof InSubquery in && Scala.list(in.values()).size() == 1 && in.query() instanceof ListQuery query) {
             if (Scala.list(in.values()).get(0) instanceof Attribute tested && Scala.list(query.outerAttrs()).isEmpty()
                     && Scala.list(query.joinCond()).isEmpty()) {
-                add(child, tested, query.plan(), Scala.list(query.plan().output()).get(0), scans, found);
+                add(child, tested, query.plan(), Scala.list(query.plan().output()).get(0), scans);
             }
         } else if (condition instanceof Exists exists) {
             for (Expression one : Scala.list(exists.joinCond())) {
@@ -95,7 +83,7 @@ public final class Joins {
                 boolean swapped = !exists.plan().outputSet().contains(right);
                 Attribute inner = swapped ? left : right;
                 if (exists.plan().outputSet().contains(inner)) {
-                    add(child, swapped ? right : left, exists.plan(), inner, scans, found);
+                    add(child, swapped ? right : left, exists.plan(), inner, scans);
                 }
             }
         }
@@ -113,24 +101,26 @@ public final class Joins {
     }
 
     private static void add(
-            LogicalPlan large, Attribute column, LogicalPlan small, Attribute key, List<Scan> scans, List<RuntimeFilter> found) {
+            LogicalPlan large, Attribute column, LogicalPlan small, Attribute key, List<Scan> scans) {
         if (!isKey(column.dataType()) || !column.dataType().equals(key.dataType())) return;
         if (!isFiltered(small) || !canBeExecutedAlone(small)) return;
         Source source = source(large, column);
-        if (source == null || overlaps(small, source.relation(), found)) return;
+        if (source == null || overlaps(small, source.relation(), scans)) return;
         for (Scan scan : scans) {
             if (scan.relation == source.relation() && scan.files() != null
                     && size(small) <= MAX_BYTES && MIN_SIZE_RATIO * size(small) <= scan.files().location().sizeInBytes()) {
-                found.add(new RuntimeFilter(scan, source.column(), small, key));
+                scan.runtimeFilters.add(new RuntimeFilter(source.column(), small, key));
             }
         }
     }
 
-    /** Whether a new filter, or one of those found, would execute a plan that the other one replaces or narrows. */
-    private static boolean overlaps(LogicalPlan small, LogicalPlan large, List<RuntimeFilter> found) {
-        for (RuntimeFilter other : found) {
-            if (contains(small, other.scan().relation) || contains(other.small(), large)) return true;
-            if (other.small() != small && (contains(small, other.small()) || contains(other.small(), small))) return true;
+    /** Whether a new filter, or one that a scan has, would execute a plan that the other one replaces or narrows. */
+    private static boolean overlaps(LogicalPlan small, LogicalPlan large, List<Scan> scans) {
+        for (Scan scan : scans) {
+            for (RuntimeFilter other : scan.runtimeFilters) {
+                if (contains(small, scan.relation) || contains(other.small(), large)) return true;
+                if (other.small() != small && (contains(small, other.small()) || contains(other.small(), small))) return true;
+            }
         }
         return false;
     }
@@ -227,7 +217,7 @@ public final class Joins {
     static List<InternalRow> read(SparkSession session, LogicalPlan small) {
         Expression limit = new Literal(MAX_ROWS + 1, org.apache.spark.sql.types.DataTypes.IntegerType);
         LogicalPlan limited = new GlobalLimit(limit, new LocalLimit(limit, small));
-        List<InternalRow> rows = Planner.withoutRule(() -> Aggregates.executed(session, limited));
+        List<InternalRow> rows = SideQuery.rows(session, limited);
         return rows.size() > MAX_ROWS ? null : rows;
     }
 

@@ -3,6 +3,11 @@ package hive_bitmap.catalyst.queries;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import hive_bitmap.catalyst.python.IndexedColumns;
+import hive_bitmap.catalyst.python.PythonCalls;
+import hive_bitmap.catalyst.python.PythonRequest;
+import hive_bitmap.catalyst.python.Reports;
+import hive_bitmap.catalyst.python.Settings;
 import hive_bitmap.catalyst.reading.Listing;
 import hive_bitmap.catalyst.reading.Narrowing;
 import hive_bitmap.catalyst.spark.Conditions;
@@ -11,11 +16,18 @@ import java.util.ArrayList;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset;
@@ -24,10 +36,10 @@ import org.apache.spark.sql.classic.Dataset;
  * The request to Python to decide on the scans of a query. Python reads {@link #text} and calls {@link #leave},
  * {@link #select}, {@link #rows}, {@link #empty} or {@link #answer} for each scan; a scan without such a call is left alone.
  */
-public final class Question extends Inquiry {
-    final List<Scan> scans;
-    final Map<LogicalPlan, LogicalPlan> replacements = new IdentityHashMap<>();
-    public final List<String> reports = new ArrayList<>();
+public final class Question extends PythonRequest {
+    private final List<Scan> scans;
+    private final Map<LogicalPlan, LogicalPlan> replacements = new IdentityHashMap<>();
+    private final List<String> reports = new ArrayList<>();
     private final Map<LogicalPlan, List<InternalRow>> smallSides = new IdentityHashMap<>();
     private volatile boolean closed;
 
@@ -37,14 +49,50 @@ public final class Question extends Inquiry {
     }
 
     /**
-     * Returns the session, the hash of its settings, how many tasks run at once, and an object for each scan, as JSON; for
-     * the scans' fields see {@code Scan} in hive_bitmap/catalyst/scans.py.
+     * Has Python answer. Answers after {@code hive_bitmap.planning_seconds} are ignored, unless the session is strict. Throws
+     * IllegalStateException if Python fails.
+     */
+    public void ask(Settings settings) {
+        if (!settings.strict() && settings.planningSeconds() <= 0) {
+            Reports.late(settings.planningSeconds());
+            return;
+        }
+        Future<?> asked;
+        try {
+            asked = PythonCalls.call(session, this);
+        } catch (RejectedExecutionException e) {
+            Reports.late(0);
+            return;
+        }
+        try {
+            if (settings.strict()) asked.get();
+            else asked.get((long) (settings.planningSeconds() * 1e9), TimeUnit.NANOSECONDS);
+        } catch (TimeoutException e) {
+            Reports.late(settings.planningSeconds());
+        } catch (InterruptedException e) {
+            asked.cancel(true);
+            Thread.currentThread().interrupt();
+        } catch (ExecutionException | CancellationException e) {
+            throw new IllegalStateException(e.getCause() == null ? e : e.getCause());
+        } finally {
+            close();
+        }
+        Reports.add(reports);
+    }
+
+    /** Ignores all answers from now on, since they are too late. */
+    private synchronized void close() {
+        closed = true;
+    }
+
+    /**
+     * Returns the protocol, the session, the hash of its settings, how many tasks run at once, and an object for each scan, as
+     * JSON; for the scans' fields see {@code Scan} in hive_bitmap/catalyst/scans.py.
      */
     @Override
     public String text() {
         ObjectNode question = JsonNodeFactory.instance.objectNode();
-        question.put("session", sessionName()).put("settings", settingsHash());
-        question.put("cores", cores());
+        question.put("protocol", PROTOCOL).put("session", sessionName()).put("settings", settingsHash()).put("cores", cores());
         ArrayNode all = question.putArray("scans");
         for (Scan scan : scans) {
             ObjectNode one = all.addObject();
@@ -56,10 +104,10 @@ public final class Question extends Inquiry {
             ArrayNode columns = one.putArray("columns");
             for (Attribute column : scan.columns) columns.add(column.name());
             one.put("indexed_known", IndexedColumns.areKnown(scan.table));
-            one.put("native", Native.reads(scan));
+            one.put("native", NarrowedRelations.reads(scan));
             if (scan.isListedBySpark()) one.put("listing_summary", listingSummary(scans.indexOf(scan)));
             ArrayNode filters = one.putArray("runtime_filters");
-            for (Joins.RuntimeFilter filter : scan.runtimeFilters) filters.add(filter.column().name());
+            for (RuntimeFilter filter : scan.runtimeFilters) filters.add(filter.column().name());
             if (scan.aggregate != null) Aggregates.describe(scan, one.putObject("aggregate"));
         }
         return question.toString();
@@ -76,7 +124,7 @@ public final class Question extends Inquiry {
      */
     public String readFirst(int scan, int filter) {
         Scan one = scans.get(scan);
-        Joins.RuntimeFilter wanted = one.runtimeFilters.get(filter);
+        RuntimeFilter wanted = one.runtimeFilters.get(filter);
         List<InternalRow> rows = smallSides.computeIfAbsent(wanted.small(), small -> Joins.read(session, small));
         if (rows == null) return null;
         one.readFirst.put(wanted.small(), rows);
@@ -110,8 +158,8 @@ public final class Question extends Inquiry {
     }
 
     @Override
-    Scan scan(int number) {
-        return scans.get(number);
+    protected Expression expression(int scan, int number) {
+        return scans.get(scan).leaves.get(number);
     }
 
     /** Leaves a scan as it is. Partitions that were listed for the question are not listed again. */
@@ -119,14 +167,18 @@ public final class Question extends Inquiry {
         if (closed) return;
         reports.add(report);
         Scan one = scans.get(scan);
-        if (one.isListed()) replacements.put(one.relation, Native.listed(one));
+        if (one.isListed()) replacements.put(one.relation, NarrowedRelations.listed(one));
     }
 
-    /** Narrows a scan to files and blocks that Spark's own reader reads; see {@link Native#choices}. */
-    public synchronized void select(int scan, String choices, String label, int[] read, String report) {
+    /**
+     * Narrows a scan to files and blocks that Spark's own reader reads; see {@link NarrowedRelations#choices}. The figures
+     * are those of {@link Narrowing}, each a parameter, since py4j sends an array by a call for each of its items.
+     */
+    public synchronized void select(
+            int scan, String choices, String label, int blocks, int blocksOfAll, int files, int filesOfAll, String report) {
         if (closed) return;
         Scan one = scans.get(scan);
-        put(one, Native.narrowed(one, choices, narrowing(label, read)));
+        put(one, NarrowedRelations.narrowed(one, choices, new Narrowing(label, blocks, blocksOfAll, files, filesOfAll)));
         reports.add(report);
     }
 
@@ -139,10 +191,12 @@ public final class Question extends Inquiry {
     }
 
     /** Replaces a scan by a DataFrame, which must have the columns that the scan needs, in any order. */
-    public synchronized void rows(int scan, Dataset<Row> frame, long bytes, String label, int[] read, String report) {
+    public synchronized void rows(
+            int scan, Dataset<Row> frame, long bytes, String label, int blocks, int blocksOfAll, int files, int filesOfAll,
+            String report) {
         if (closed) return;
         Scan one = scans.get(scan);
-        put(one, IndexScan.of(one, frame, bytes, narrowing(label, read)));
+        put(one, IndexScan.of(one, frame, bytes, new Narrowing(label, blocks, blocksOfAll, files, filesOfAll)));
         reports.add(report);
     }
 
@@ -150,15 +204,10 @@ public final class Question extends Inquiry {
     public synchronized void answer(int scan, String id, String label, String report) {
         if (closed) return;
         Scan one = scans.get(scan);
-        LogicalPlan answer = Aggregates.answered(one, id, label);
+        LogicalPlan answer = IndexAnswer.of(one, id, label);
         if (one.existence == null) replacements.put(one.aggregate, answer);
         else replacements.put(one.existence.plan(), one.existence.from(answer));
         reports.add(report);
-    }
-
-    /** {@code read} has the number of blocks read, of all blocks, of files read, and of all files. */
-    private static Narrowing narrowing(String label, int[] read) {
-        return new Narrowing(label, read[0], read[1], read[2], read[3]);
     }
 
     /** Replaces a scan, and the small sides of its runtime filters by the rows that were read of them. */
@@ -166,11 +215,6 @@ public final class Question extends Inquiry {
         replacements.put(scan.relation, narrowed);
         scan.readFirst.forEach((small, rows) -> replacements.put(
                 small, new LocalRelation(small.output(), Scala.seq(rows), false, scala.Option.empty())));
-    }
-
-    /** Ignores all answers from now on, since they are too late. */
-    synchronized void close() {
-        closed = true;
     }
 
     /** Returns the plan with its scans replaced. Nodes are compared by identity: equal scans may have different filters. */

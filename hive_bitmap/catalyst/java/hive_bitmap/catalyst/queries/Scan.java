@@ -1,5 +1,6 @@
 package hive_bitmap.catalyst.queries;
 
+import hive_bitmap.catalyst.python.IndexedColumns;
 import hive_bitmap.catalyst.reading.Listing;
 import hive_bitmap.catalyst.reading.SelectedFiles;
 import hive_bitmap.catalyst.spark.Conditions;
@@ -8,6 +9,7 @@ import java.util.ArrayList;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.catalog.HiveTableRelation;
@@ -32,7 +34,7 @@ public final class Scan {
     public final Aggregate aggregate;
     /** The expressions that Python asks Spark to evaluate over keys, by their numbers. */
     final List<Expression> leaves = new ArrayList<>();
-    public final List<Joins.RuntimeFilter> runtimeFilters = new ArrayList<>();
+    public final List<RuntimeFilter> runtimeFilters = new ArrayList<>();
     /** The small sides that were executed for runtime filters on this scan, and their rows. */
     final Map<LogicalPlan, List<InternalRow>> readFirst = new IdentityHashMap<>();
     /** The query for any row that {@code aggregate}, a count, stands for; null if the query has the aggregation itself. */
@@ -64,6 +66,13 @@ public final class Scan {
     /** Whether the query needs a hidden column such as {@code _metadata}, which has the file of a row and its place in it. */
     public boolean asksForFiles() {
         return columns.stream().anyMatch(column -> column.metadata().contains("__metadata_col"));
+    }
+
+    /** Whether an index may help: a condition tests a column that may be indexed, or the scan is aggregated. */
+    public boolean mayUseIndexes() {
+        Stream<Attribute> tested = conjuncts.stream().flatMap(one -> Scala.list(one.references().toSeq()).stream());
+        Stream<Attribute> filtered = runtimeFilters.stream().map(RuntimeFilter::column);
+        return aggregate != null || IndexedColumns.mayInclude(table, Stream.concat(tested, filtered));
     }
 
     /** Returns all columns of the relation. */

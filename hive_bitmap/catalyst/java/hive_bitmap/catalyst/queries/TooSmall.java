@@ -1,5 +1,6 @@
 package hive_bitmap.catalyst.queries;
 
+import hive_bitmap.catalyst.python.PythonRequest;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -20,7 +21,7 @@ public final class TooSmall {
             return new Key(
                     scan.columns.stream().map(Attribute::name).toList(),
                     scan.aggregate == null ? 0 : scan.aggregate.canonicalized().hashCode(),
-                    Inquiry.settingsHash(), scan.listing().fingerprint());
+                    PythonRequest.settingsHash(), scan.listing().fingerprint());
         }
     }
 

@@ -1,5 +1,2 @@
-/**
- * The scans and aggregations of a query that may use indexes, the plan nodes that replace them, and the calls to the Python
- * process that decides on them.
- */
+/** The scans and aggregations of a query that may use indexes, the requests to decide on them, and what replaces them. */
 package hive_bitmap.catalyst.queries;

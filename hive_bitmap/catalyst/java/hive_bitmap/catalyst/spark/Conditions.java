@@ -220,8 +220,12 @@ public final class Conditions {
     /** Whether an expression contains a subquery, a Python function or InputFileName and the like. */
     public static boolean isOpaque(Expression expression) {
         return expression.exists(Scala.predicate(one ->
-                one instanceof PlanExpression || one instanceof PythonUDF
-                        || one.getClass().getSimpleName().startsWith("InputFile")));
+                one instanceof PlanExpression || one instanceof PythonUDF || isInputFile(one)));
+    }
+
+    /** Whether an expression is InputFileName, InputFileBlockStart or InputFileBlockLength, which depend on Spark's splits. */
+    public static boolean isInputFile(Expression expression) {
+        return expression.getClass().getSimpleName().startsWith("InputFile");
     }
 
     private String name(Attribute used) {

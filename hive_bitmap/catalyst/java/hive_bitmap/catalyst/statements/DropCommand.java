@@ -1,7 +1,7 @@
 package hive_bitmap.catalyst.statements;
 
-import hive_bitmap.catalyst.queries.Helper;
-import hive_bitmap.catalyst.queries.Planner;
+import hive_bitmap.catalyst.python.Helper;
+import hive_bitmap.catalyst.python.PythonCalls;
 import hive_bitmap.catalyst.spark.Leaf;
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.List;
@@ -34,8 +34,8 @@ final class DropCommand extends PythonCommand {
 
     @Override
     public Seq<Row> run(SparkSession session) {
-        if (!Planner.isAbsent() || Helper.isInstalled() && mayHaveIndexes((org.apache.spark.sql.classic.SparkSession) session)) {
-            Statements.dropIndexes(session, text);
+        if (!PythonCalls.isAbsent() || Helper.isInstalled() && mayHaveIndexes((org.apache.spark.sql.classic.SparkSession) session)) {
+            Statement.dropIndexes(session, text);
         }
         Dataset.ofRows((org.apache.spark.sql.classic.SparkSession) session, original);
         return Scala.seq(List.of());

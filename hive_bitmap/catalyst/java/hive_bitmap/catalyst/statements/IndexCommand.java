@@ -34,7 +34,7 @@ final class IndexCommand extends PythonCommand {
     @Override
     public Seq<Row> run(SparkSession session) {
         List<Row> rows = new ArrayList<>();
-        for (JsonNode row : Statements.run(session, text)) {
+        for (JsonNode row : Statement.run(session, text)) {
             Object[] values = new Object[row.size()];
             for (int at = 0; at < values.length; at++) values[at] = row.get(at).isNull() ? null : row.get(at).asText();
             rows.add(RowFactory.create(values));

@@ -1,14 +1,30 @@
 package hive_bitmap.catalyst.statements;
 
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import hive_bitmap.catalyst.python.Helper;
+import hive_bitmap.catalyst.python.IndexedColumns;
+import hive_bitmap.catalyst.python.PythonCalls;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
+import org.apache.spark.sql.SparkSession;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
 /** A request to Python about an SQL text that may be an index statement. */
 public final class Statement {
+    private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
+    private static final ObjectMapper JSON = new ObjectMapper();
+    private static final long SECONDS_TO_START = 60;
+
     /** To name the columns of the statement's result; to execute it; to drop the indexes of what the statement drops. */
-    enum Kind { PARSE, RUN, DROP }
+    private enum Kind { PARSE, RUN, DROP }
 
     private final Kind kind;
     private final String text;
 
-    Statement(Kind kind, String text) {
+    private Statement(Kind kind, String text) {
         this.kind = kind;
         this.text = text;
     }
@@ -19,5 +35,53 @@ public final class Statement {
 
     public String text() {
         return text;
+    }
+
+    /** Returns the column names of the result of an index statement; null if the text is another one. */
+    static JsonNode columns(SparkSession session, String text) {
+        return new Statement(Kind.PARSE, text).answer(session).get("columns");
+    }
+
+    /** Executes an index statement and returns the rows of its result, each a list of strings. */
+    static JsonNode run(SparkSession session, String text) {
+        try {
+            return new Statement(Kind.RUN, text).answer(session).get("rows");
+        } finally {
+            IndexedColumns.clear();
+        }
+    }
+
+    /** Drops the indexes of what a statement drops. If Python cannot be started they stay; {@code SHOW INDEX} shows them. */
+    static void dropIndexes(SparkSession session, String text) {
+        String problem = PythonCalls.isAbsent() ? Helper.awaited(session, SECONDS_TO_START) : null;
+        if (problem != null) {
+            LOG.warn("{}: its indexes are not dropped along; {}", text, problem);
+            return;
+        }
+        new Statement(Kind.DROP, text).answer(session);
+    }
+
+    private JsonNode answer(SparkSession session) {
+        if (PythonCalls.isAbsent()) {
+            String problem = Helper.awaited(session, SECONDS_TO_START);
+            if (problem != null) throw new IndexStatementException(problem);
+        }
+        Future<Object> answer = PythonCalls.callStatement(session, this);
+        try {
+            JsonNode found = JSON.readTree((String) answer.get());
+            if (found.has("error")) throw new IndexStatementException(found.get("error").asText());
+            return found;
+        } catch (InterruptedException e) {
+            answer.cancel(true);
+            Thread.currentThread().interrupt();
+            throw new IndexStatementException("interrupted", e);
+        } catch (ExecutionException e) {
+            String why = Helper.isPythonGone()
+                    ? "the Python process of hive_bitmap ended while it did this statement: look at SHOW INDEX, then try again"
+                    : "the Python process of hive_bitmap failed, its log says how: " + e.getCause();
+            throw new IndexStatementException(why, e.getCause());
+        } catch (JsonProcessingException e) {
+            throw new IllegalStateException(e);
+        }
     }
 }

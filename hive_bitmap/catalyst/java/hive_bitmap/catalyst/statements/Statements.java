@@ -1,11 +1,9 @@
 package hive_bitmap.catalyst.statements;
 
-import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
-import hive_bitmap.catalyst.queries.Helper;
-import hive_bitmap.catalyst.queries.IndexedColumns;
-import hive_bitmap.catalyst.queries.Planner;
+import hive_bitmap.catalyst.python.Helper;
+import hive_bitmap.catalyst.python.PythonCalls;
+import hive_bitmap.catalyst.spark.SideQuery;
 import java.lang.reflect.Field;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
@@ -14,8 +12,6 @@ import java.lang.reflect.Proxy;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
-import java.util.concurrent.ExecutionException;
-import java.util.concurrent.Future;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -30,11 +26,9 @@ import org.slf4j.LoggerFactory;
  */
 public final class Statements implements InvocationHandler {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
-    private static final ObjectMapper JSON = new ObjectMapper();
     private static final int MAX_WORDS = 3;
     /** Marks a DROP that Python executes itself; the same as in hive_bitmap/metastore/metastore.py. */
     private static final String OURS = "/* hive_bitmap */";
-    private static final long SECONDS_TO_START = 60;
     private final SparkSession session;
     private final ParserInterface spark;
 
@@ -64,7 +58,7 @@ public final class Statements implements InvocationHandler {
 
     @Override
     public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
-        if (method.getName().startsWith("parsePlan") && arguments[0] instanceof String text && !Planner.isPlanning()
+        if (method.getName().startsWith("parsePlan") && arguments[0] instanceof String text && !SideQuery.isRunning()
                 && !text.startsWith(OURS)) {
             List<String> words = firstWords(text);
             if (isIndexStatement(words) && isEnabled()) {
@@ -87,56 +81,13 @@ public final class Statements implements InvocationHandler {
 
     /** Whether Python answers, or a process can be started that does. */
     private static boolean isEnabled() {
-        return !Planner.isAbsent() || Helper.isInstalled() && !Planner.isOff();
+        return !PythonCalls.isAbsent() || Helper.isInstalled() && !PythonCalls.isOff();
     }
 
     /** Returns the command for an index statement; null if the text is another one, which Spark has to parse. */
     private LogicalPlan parse(String text) {
-        JsonNode answer = ask(session, Statement.Kind.PARSE, text);
-        return answer.isNull() ? null : IndexCommand.of(text, answer.get("columns"));
-    }
-
-    /** Executes an index statement and returns the rows of its result, each a list of strings. */
-    static JsonNode run(SparkSession session, String text) {
-        try {
-            return ask(session, Statement.Kind.RUN, text).get("rows");
-        } finally {
-            IndexedColumns.clear();
-        }
-    }
-
-    /** Drops the indexes of what a statement drops. If Python cannot be started they stay, and {@code SHOW INDEX} shows them. */
-    static void dropIndexes(SparkSession session, String text) {
-        String problem = Planner.isAbsent() ? Helper.awaited(session, SECONDS_TO_START) : null;
-        if (problem != null) {
-            LOG.warn("{}: its indexes are not dropped along; {}", text, problem);
-            return;
-        }
-        ask(session, Statement.Kind.DROP, text);
-    }
-
-    private static JsonNode ask(SparkSession session, Statement.Kind kind, String text) {
-        if (Planner.isAbsent()) {
-            String problem = Helper.awaited(session, SECONDS_TO_START);
-            if (problem != null) throw new IndexStatementException(problem);
-        }
-        Future<Object> answer = Planner.callStatement(session, new Statement(kind, text));
-        try {
-            JsonNode found = JSON.readTree((String) answer.get());
-            if (found.has("error")) throw new IndexStatementException(found.get("error").asText());
-            return found;
-        } catch (InterruptedException e) {
-            answer.cancel(true);
-            Thread.currentThread().interrupt();
-            throw new IndexStatementException("interrupted", e);
-        } catch (ExecutionException e) {
-            String why = Planner.isAbsent() || Planner.isServedByHelper() && Helper.hasDied()
-                    ? "the Python process of hive_bitmap ended while it did this statement: look at SHOW INDEX, then try again"
-                    : "the Python process of hive_bitmap failed, its log says how: " + e.getCause();
-            throw new IndexStatementException(why, e.getCause());
-        } catch (JsonProcessingException e) {
-            throw new IllegalStateException(e);
-        }
+        JsonNode columns = Statement.columns(session, text);
+        return columns == null ? null : IndexCommand.of(text, columns);
     }
 
     static boolean isIndexStatement(List<String> words) {

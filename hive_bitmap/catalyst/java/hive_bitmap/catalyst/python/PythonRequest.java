@@ -1,4 +1,4 @@
-package hive_bitmap.catalyst.queries;
+package hive_bitmap.catalyst.python;
 
 import hive_bitmap.catalyst.spark.ArrowRows;
 import hive_bitmap.catalyst.spark.Conditions;
@@ -16,10 +16,17 @@ import org.apache.spark.sql.types.BooleanType;
 import scala.Option;
 
 /** A request to Python about a query, with the methods that Python calls to answer it. */
-public abstract class Inquiry {
-    final SparkSession session;
+public abstract class PythonRequest {
+    /**
+     * The version of what this jar and Python send to each other, the same as in hive_bitmap/catalyst/extension_jar.py.
+     * Raise both with each change that the other side does not understand. In a {@code Question} of any version, Python looks
+     * for {@code protocol} and for the {@code database} and {@code table} of each of {@code scans}, and calls {@code leave}.
+     */
+    public static final int PROTOCOL = 1;
 
-    Inquiry(SparkSession session) {
+    protected final SparkSession session;
+
+    protected PythonRequest(SparkSession session) {
         this.session = session;
     }
 
@@ -29,7 +36,8 @@ public abstract class Inquiry {
     /** Returns the content of the request as JSON. */
     public abstract String text();
 
-    abstract Scan scan(int number);
+    /** Returns an expression that the request's JSON gives to Python by its number in a scan. */
+    protected abstract Expression expression(int scan, int number);
 
     /** Returns the session's settings, without those that have their default. */
     public scala.collection.immutable.Map<String, String> settings() {
@@ -37,28 +45,28 @@ public abstract class Inquiry {
     }
 
     /** Returns a hash of the settings, under which Python caches them. */
-    static int settingsHash() {
+    public static int settingsHash() {
         return SQLConf.get().getAllConfs().hashCode();
     }
 
     /** Returns how many tasks run at once. */
-    String cores() {
+    protected String cores() {
         return SQLConf.get().getConfString(
                 "spark.sql.leafNodeDefaultParallelism", Integer.toString(session.sparkContext().defaultParallelism()));
     }
 
-    String sessionName() {
+    protected String sessionName() {
         return ((org.apache.spark.sql.classic.SparkSession) session).sessionUUID();
     }
 
     /**
      * Returns the rows of an Arrow batch for which an expression of a scan is TRUE.
      *
-     * @param expression its number in the scan's {@code leaves}
+     * @param number the number of the expression
      * @param schema Spark's schema of the batch as JSON; one column has the name and type of the tested column
      */
-    public Dataset<Row> satisfying(int scan, int expression, String schema, byte[] batch) {
-        Expression condition = scan(scan).leaves.get(expression);
+    public Dataset<Row> satisfying(int scan, int number, String schema, byte[] batch) {
+        Expression condition = expression(scan, number);
         Attribute tested = Scala.list(condition.references().toSeq()).get(0);
         ArrowRows keys = new ArrowRows(schema).add(batch);
         List<Attribute> columns = keys.columns();

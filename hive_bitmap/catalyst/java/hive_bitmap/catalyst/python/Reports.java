@@ -1,5 +1,6 @@
-package hive_bitmap.catalyst.queries;
+package hive_bitmap.catalyst.python;
 
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import java.util.ArrayList;
 import java.util.List;
 import org.slf4j.Logger;
@@ -8,6 +9,7 @@ import org.slf4j.LoggerFactory;
 /** Collects the decision on each scan, a JSON object, if this thread is explaining a query. */
 public final class Reports {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
+    private static final String LEFT_ALONE = "left alone"; // as in hive_bitmap/catalyst/reporting.py
     private static final ThreadLocal<List<String>> WANTED = new ThreadLocal<>();
 
     private Reports() {}
@@ -23,19 +25,25 @@ public final class Reports {
 
     public static void failed(Throwable error) {
         LOG.warn("indexes are not used, the query is Spark's own: {}", error.toString());
-        if (areWanted()) WANTED.get().add(Planner.report("error", error.toString()));
+        if (areWanted()) WANTED.get().add(leftAlone("", "error", error.toString()));
     }
 
     public static void away() {
         String detail = "the Python process that decides is starting or has ended";
         LOG.debug("indexes are not used, the query is Spark's own: {}", detail);
-        if (areWanted()) WANTED.get().add(Planner.report("away", detail));
+        if (areWanted()) WANTED.get().add(leftAlone("", "away", detail));
     }
 
-    static void late(double seconds) {
+    public static void late(double seconds) {
         String detail = "planning took longer than " + seconds + " s";
         LOG.warn("indexes are not used, the query is Spark's own: {}", detail);
-        if (areWanted()) WANTED.get().add(Planner.report("late", detail));
+        if (areWanted()) WANTED.get().add(leftAlone("", "late", detail));
+    }
+
+    /** Returns the report of a scan of a table that is left alone; of the whole query if {@code table} is "". */
+    public static String leftAlone(String table, String reason, String detail) {
+        return JsonNodeFactory.instance.objectNode()
+                .put("table", table).put("action", LEFT_ALONE).put("reason", reason).put("detail", detail).toString();
     }
 
     /** Plans a DataFrame again and returns the reports of all its scans. */

@@ -1,4 +1,4 @@
-package hive_bitmap.catalyst.queries;
+package hive_bitmap.catalyst.python;
 
 import org.apache.spark.sql.internal.SQLConf;
 

@@ -1,4 +1,4 @@
-package hive_bitmap.catalyst.queries;
+package hive_bitmap.catalyst.python;
 
 import java.io.BufferedReader;
 import java.io.File;
@@ -23,7 +23,7 @@ import py4j.ClientServer;
 
 /**
  * The Python process of a server, {@code python -m hive_bitmap.catalyst.helper}, for a JVM in which no Python has called
- * {@link Planner#register}. It is started by the first query that could use an index, or the first index statement,
+ * {@link PythonCalls#register}. It is started by the first query that could use an index, or the first index statement,
  * connects by py4j over the loopback interface, and is started again if it dies. While it does not run, plans are Spark's
  * own. It ends with the JVM, whose end closes its standard input.
  */
@@ -73,12 +73,17 @@ public final class Helper {
     }
 
     /** Ends the process, since another Python answers, or indexes are switched off. */
-    static void stop() {
+    public static void stop() {
         INSTANCE.end();
     }
 
+    /** Whether no Python answers, also if the process that answered has just ended. */
+    public static boolean isPythonGone() {
+        return PythonCalls.isAbsent() || PythonCalls.isServedByHelper() && hasDied();
+    }
+
     /** Whether the process has ended. Waits a moment, since a process that lost its connections may be about to end. */
-    public static boolean hasDied() {
+    private static boolean hasDied() {
         Process current;
         synchronized (INSTANCE) {
             if (!INSTANCE.installed) return false;
@@ -145,7 +150,7 @@ public final class Helper {
     private synchronized void end() {
         wanted = false;
         ready = false;
-        Planner.attach(null);
+        PythonCalls.attach(null);
         if (process != null) process.destroy();
     }
 
@@ -209,7 +214,7 @@ public final class Helper {
             synchronized (this) {
                 process = null;
                 ready = false;
-                Planner.attach(null);
+                PythonCalls.attach(null);
             }
             if (server != null) server.shutdown();
         }
@@ -235,7 +240,7 @@ public final class Helper {
 
     private synchronized void attached(int number, BiFunction<Object, Object, Object> answers) {
         if (number != starts || process == null || !wanted) return;
-        Planner.attach(answers);
+        PythonCalls.attach(answers);
         ready = true;
         problem = null;
         LOG.info("the Python process of hive_bitmap is ready: {}", process.pid());

@@ -19,9 +19,9 @@ import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import scala.Option;
 
-/** Narrowed scans that Spark's own Parquet and ORC readers execute. */
-public final class Native {
-    private Native() {}
+/** Relations that replace a scan: the same table, restricted to some files or blocks, for Spark's own readers. */
+public final class NarrowedRelations {
+    private NarrowedRelations() {}
 
     /** Whether Spark reads a scan by its own Parquet or ORC reader, which can be restricted to byte ranges. */
     static boolean reads(Scan scan) {

@@ -1,0 +1,14 @@
+package hive_bitmap.catalyst.queries;
+
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+
+/**
+ * A possible filter on a scan: rows whose {@code column} has none of the values of {@code key} do not change the result of
+ * the query.
+ *
+ * @param column a column of the scan
+ * @param small the small side of a join, a plan that can be executed before the query
+ * @param key a column of {@code small}
+ */
+public record RuntimeFilter(Attribute column, LogicalPlan small, Attribute key) {}

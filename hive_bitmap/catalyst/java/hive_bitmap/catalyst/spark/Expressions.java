@@ -1,0 +1,57 @@
+package hive_bitmap.catalyst.spark;
+
+import java.util.List;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Complete$;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Count;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.Metadata;
+import scala.Option;
+import scala.collection.immutable.Seq;
+
+/** Constructors of Spark's expressions with the arguments that Scala fills in by default. */
+public final class Expressions {
+    private Expressions() {}
+
+    /** Returns a new attribute, with an expression id of its own. */
+    public static AttributeReference attribute(String name, DataType type, boolean nullable) {
+        return new AttributeReference(name, type, nullable, Metadata.empty(), NamedExpression$.MODULE$.newExprId(), noNames());
+    }
+
+    /** Returns an expression under a name, with an expression id of its own. */
+    public static Alias alias(Expression expression, String name) {
+        return new Alias(expression, name, NamedExpression$.MODULE$.newExprId(), noNames(), Option.empty(), noNames());
+    }
+
+    /** Returns an expression under the name and the expression id of another one. */
+    public static Alias alias(Expression expression, NamedExpression like) {
+        return new Alias(expression, like.name(), like.exprId(), like.qualifier(), Option.apply(like.metadata()), noNames());
+    }
+
+    /** Returns {@code count(1)}. */
+    public static AggregateExpression countAll() {
+        Expression one = new Literal(1, DataTypes.IntegerType);
+        return new AggregateExpression(
+                new Count(Scala.seq(List.of(one))), Complete$.MODULE$, false, Option.empty(),
+                NamedExpression$.MODULE$.newExprId());
+    }
+
+    /** Returns the plan that counts the rows of a plan. */
+    public static Aggregate countOf(LogicalPlan rows) {
+        List<NamedExpression> results = List.of(alias(countAll(), "count"));
+        return new Aggregate(Scala.seq(List.of()), Scala.seq(results), rows, Option.empty());
+    }
+
+    private static Seq<String> noNames() {
+        return Scala.seq(List.<String>of());
+    }
+}
