@@ -35,7 +35,7 @@ class Proxy:
     seen: list[Request] = field(default_factory=list)
     bytes_sent: int = 0  # of bodies that went to clients
     most_at_once: int = 0  # requests of ours that were delayed at the same time
-    _waiting: int = 0
+    _waiting: list[Request] = field(default_factory=list)  # the ones of ours that are delayed now
     _upstream: int = 0
 
     def ours(self) -> list[Request]:
@@ -44,6 +44,7 @@ class Proxy:
     def reset(self) -> None:
         self.delay, self.fate, self.bytes_sent = 0.0, lambda request: PASS, 0
         self.most_at_once = 0
+        self._waiting = []  # a client of an earlier test may have given up on a request that still waits here
         self.seen.clear()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -83,12 +84,11 @@ class Proxy:
 
     async def _delayed(self, request: Request) -> None:
         """Counted here alone, where no client can have its answer yet: a slot of its own is surely taken."""
-        self._waiting += request.ours
-        self.most_at_once = max(self.most_at_once, self._waiting)
-        try:
-            await asyncio.sleep(self.delay)
-        finally:
-            self._waiting -= request.ours
+        waiting = self._waiting if request.ours else []
+        waiting.append(request)
+        self.most_at_once = max(self.most_at_once, len(self._waiting))
+        await asyncio.sleep(self.delay)
+        waiting.remove(request)
 
     async def _forward(self, message: bytes, request: Request, fate: str, writer: asyncio.StreamWriter) -> bool:
         upstream, sink = await asyncio.open_connection("127.0.0.1", self._upstream)
