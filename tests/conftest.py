@@ -10,7 +10,7 @@ import contextlib
 import os
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
@@ -93,8 +93,23 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         environment.setenv("SPARK_SUBMIT_OPTS", f"{os.environ['SPARK_SUBMIT_OPTS']} {_SHARED}")
         running = session(warehouse, app_name="hive_bitmap tests", master="local[2]", conf=conf)
     hive_bitmap.disable(running)
+    _import_classes(running)
     yield running
     running.stop()
+
+
+def _import_classes(spark: SparkSession) -> None:
+    """Give py4j the packages of the classes that PySpark names without, which it else looks for in each of 280 jars."""
+    from py4j.java_gateway import java_import
+
+    gateway: Any = spark.sparkContext._gateway
+    for name in (
+        "org.apache.spark.api.python.PythonUtils",
+        "org.apache.spark.api.python.SimplePythonFunction",
+        "org.apache.spark.sql.api.python.PythonSQLUtils",
+        "org.apache.spark.sql.functions",
+    ):
+        java_import(gateway.jvm, name)
 
 
 @pytest.fixture(autouse=True)

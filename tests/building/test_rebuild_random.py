@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.random
-USUAL = 3  # random tables; more of them with --long
+USUAL = 1  # random tables; more of them with --long
 STEPS = 4
 ACCIDENTS = (making.harm_listing, making.harm_listing, making.harm_file, making.harm_partitions)
 

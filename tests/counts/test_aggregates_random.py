@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.random
-USUAL = 2  # random tables; more of them with --long
+USUAL = 1  # random tables; more of them with --long
 
 
 def test_counts_by_key_are_sparks_whatever_happened(

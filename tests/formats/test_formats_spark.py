@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 from unittest import mock
 from zoneinfo import ZoneInfo
 
@@ -41,6 +42,20 @@ def zone(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
     yield request.param
     spark.conf.set("spark.sql.session.timeZone", session_zone)
     zones.setDefault(before)
+    _forget_zones(spark)
+
+
+def _forget_zones(spark: SparkSession) -> None:
+    """Clear what the threads of tasks keep: they outlive the test, and Hive's dates keep a thread's first zone.
+
+    https://github.com/apache/hive/blob/rel/storage-release-2.8.1/storage-api/src/java/org/apache/hadoop/hive/serde2/io/DateWritable.java
+    """
+    threads: Any = spark._jvm.java.lang.Thread
+    kept = threads.getAllStackTraces().keySet().iterator().next().getClass().getDeclaredField("threadLocals")
+    kept.setAccessible(True)
+    for thread in threads.getAllStackTraces().keySet():
+        if thread.getName().startswith("Executor task"):
+            kept.set(thread, None)
 
 
 def shown(spark: SparkSession, query: str, columns: Sequence[KeyColumn]) -> pa.Table:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.random
 PUSHDOWN = ("spark.sql.parquet.filterPushdown", "spark.sql.orc.filterPushdown")
-USUAL = 3  # random tables; more of them with --long
+USUAL = 1  # random tables; more of them with --long
 PREDICATES = 3
 
 
