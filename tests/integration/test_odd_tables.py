@@ -298,13 +298,14 @@ def test_time_zones_of_sessions(spark: SparkSession, database: str, tmp_path: Pa
     spark.sql(f"CREATE TABLE t (ts timestamp, id bigint) USING parquet LOCATION '{tmp_path}/t'")
     spark.sql("CREATE TABLE o (ts timestamp, id bigint) USING orc")
     spark.sql("INSERT INTO o SELECT * FROM t")
+    predicates = ["ts = '2020-01-01 00:00:00'", "ts = TIMESTAMP'2020-07-01 12:00:00'", "hour(ts) = 0"]
+    predicates += ["ts >= DATE'2020-01-01'", "CAST(ts AS STRING) LIKE '2020-07%'"]
+    predicates += ["ts < current_timestamp()", "ts IS NULL", "ts = TIMESTAMP'2020-01-01T05:00:00Z'"]
     for table in "to":
         hive_bitmap.build(spark, table, ["ts"])
         for zone in ("America/New_York", "UTC", "Asia/Tokyo"):
             with settings(spark, session_timeZone=zone):
-                agree(spark, table, "ts = '2020-01-01 00:00:00'", "ts = TIMESTAMP'2020-07-01 12:00:00'", "hour(ts) = 0")
-                agree(spark, table, "ts >= DATE'2020-01-01'", "CAST(ts AS STRING) LIKE '2020-07%'")
-                agree(spark, table, "ts < current_timestamp()", "ts IS NULL", "ts = TIMESTAMP'2020-01-01T05:00:00Z'")
+                agree(spark, table, *predicates)
 
 
 def test_a_dialect_without_ansi(spark: SparkSession, database: str) -> None:

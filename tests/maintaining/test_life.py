@@ -76,7 +76,7 @@ class Life:
     def crash(self) -> None:
         """A rebuild that fails in its tasks, at its manifests, or when the metastore is told."""
         module, name = self.rng.choice([(build_job, "run"), (partition_change, "finish"), (alter_table, "switch")])
-        if self.index is not None:
+        if self.index is not None and self._paths():  # else there is nothing to do that could fail
             with (
                 patch.object(module, name, side_effect=OSError("no more")),
                 pytest.raises(BuildFailed, match="no more"),
