@@ -50,10 +50,10 @@ def _forget_zones(spark: SparkSession) -> None:
 
     https://github.com/apache/hive/blob/rel/storage-release-2.8.1/storage-api/src/java/org/apache/hadoop/hive/serde2/io/DateWritable.java
     """
-    threads: Any = spark._jvm.java.lang.Thread
-    kept = threads.getAllStackTraces().keySet().iterator().next().getClass().getDeclaredField("threadLocals")
+    jvm: Any = spark._jvm
+    kept = jvm.java.lang.Class.forName("java.lang.Thread").getDeclaredField("threadLocals")
     kept.setAccessible(True)
-    for thread in threads.getAllStackTraces().keySet():
+    for thread in jvm.java.lang.Thread.getAllStackTraces().keySet():
         if thread.getName().startswith("Executor task"):
             kept.set(thread, None)
 
