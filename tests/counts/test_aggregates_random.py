@@ -38,7 +38,7 @@ def test_counts_by_key_are_sparks_whatever_happened(
     finally:
         for name in ("parquet", "orc"):
             spark.conf.unset(f"spark.sql.{name}.filterPushdown")
-    assert sum(answered) >= USUAL
+    assert sum(answered) >= len(seeds)
 
 
 def check_seed(spark: SparkSession, database: str, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> int:
