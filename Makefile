@@ -18,7 +18,7 @@ export PYSPARK_DRIVER_PYTHON = $(PYSPARK_PYTHON)
 unexport SPARK_HOME SPARK_CONF_DIR SPARK_REMOTE HADOOP_CONF_DIR HIVE_CONF_DIR PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL = help
-.PHONY: help install demo test check bench bench-hive bench-functions bench-stores hive servers soak stores jar compat test-docker docs dist clean
+.PHONY: help install demo test check bench bench-hive bench-functions bench-stores hive servers soak stores jar compat answers format test-docker docs dist clean
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | awk -F@ '{ printf "%-23s %s\n", $$1, $$2 }'
@@ -51,9 +51,14 @@ demo: $(INSTALLED) ## index a year of flights from New York, 12 times, and ask a
 test: $(INSTALLED) ## run the tests that need no servers; T="tests/planning -k name" runs some of all
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(or $(T),$(WORKERS) -m "not servers and not hive and not stores")
 
-check: $(INSTALLED) ## lint, and check the types
+check: $(INSTALLED) ## lint, check the format, and check the types
 	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+
+format: $(INSTALLED) ## format the Python code
+	@$(BIN)/ruff check --fix --quiet .
+	@$(BIN)/ruff format .
 
 bench: $(INSTALLED) ## measure side by side with Spark and DuckDB; ROWS=1e6 for a smaller table
 	@$(WITH_JAVA) $(BIN)/python -m bench --rows $(ROWS)

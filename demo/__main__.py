@@ -84,9 +84,7 @@ def _ask_all(console: Console, spark: SparkSession) -> list[Outcome]:
     for question in QUESTIONS:
         with console.status(f"[dim]running: {question.text}"):
             outcomes.append(ask(spark, question))
-        console.print(
-            Text.assemble("? ", (question.text, "bold"), "\n  ", (question.sql, "dim"))
-        )
+        console.print(Text.assemble("? ", (question.text, "bold"), "\n  ", (question.sql, "dim")))
     console.print()
     tables.show(console, outcomes_table(outcomes))
     console.print(Text(NOTES, "dim"))

@@ -54,9 +54,7 @@ INDEXED = ["carrier", "origin", "dest", "tailnum", "dep_time"]
 QUESTIONS = [
     Question("United from Newark to Anchorage", "flights", "carrier = 'UA' AND origin = 'EWR' AND dest = 'ANC'"),
     Question("Where was N14228, all these years?", "flights", "tailnum = 'N14228'"),
-    Question(
-        "Envoy's cancelled flights to Chicago", "flights", "carrier = 'MQ' AND dest = 'ORD' AND dep_time IS NULL"
-    ),
+    Question("Envoy's cancelled flights to Chicago", "flights", "carrier = 'MQ' AND dest = 'ORD' AND dep_time IS NULL"),
     Question("Departures between midnight and three", "flights_by_month", "dep_time BETWEEN 1 AND 300"),
     Question(
         "JetBlue to Boston, cancelled in February",

@@ -66,7 +66,11 @@ def test_files_of_a_package_that_came_as_a_zip_are_files(tmp_path: Path) -> None
     )
     path = os.pathsep.join([str(tmp_path / "sent.zip"), sysconfig.get_path("purelib")])
     done = subprocess.run(
-        [sys.executable, "-S", "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path,
+        [sys.executable, "-S", "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": path},
     )
     assert done.stdout.split() == [str((package / "catalyst" / "hive-bitmap.jar").stat().st_size)], done.stderr

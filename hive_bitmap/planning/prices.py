@@ -80,9 +80,7 @@ def _ranges(file: npt.NDArray[np.int32], selected: npt.NDArray[np.bool_]) -> int
     return int(starts.sum())
 
 
-def too_small(
-    format: str, bytes_total: int, cores: int, *, native: bool, files: int = 0, store: Speed = LOCAL
-) -> bool:
+def too_small(format: str, bytes_total: int, cores: int, *, native: bool, files: int = 0, store: Speed = LOCAL) -> bool:
     """Whether Spark reads everything in less time than reading through an index takes to start.
 
     For `native` reads, in which Spark's own reader gets the blocks, starting means looking them up.

@@ -52,9 +52,7 @@ def files(
 
 
 @pytest.mark.parametrize("strategy", ["", *FORCED])
-def test_files_that_changed_before_the_query(
-    spark: SparkSession, files: tuple[str, list[Path]], strategy: str
-) -> None:
+def test_files_that_changed_before_the_query(spark: SparkSession, files: tuple[str, list[Path]], strategy: str) -> None:
     name, paths = files
     write(paths[1], 11)
     paths[2].unlink()

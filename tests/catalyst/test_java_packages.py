@@ -90,7 +90,7 @@ def test_a_cycle_is_found_and_comments_are_none() -> None:
 
 
 def test_a_class_that_is_named_in_full_is_seen() -> None:
-    assert packages_used('import hive_bitmap.catalyst.spark.Scala; new hive_bitmap.catalyst.Bridge();') == {
+    assert packages_used("import hive_bitmap.catalyst.spark.Scala; new hive_bitmap.catalyst.Bridge();") == {
         f"{ROOT}.spark",
         ROOT,
     }

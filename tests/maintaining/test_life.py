@@ -151,9 +151,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("seed", range(1 + metafunc.config.getoption("--long")))
 
 
-def test_a_life(
-    spark: SparkSession, database: str, tmp_path: Path, seed: int, pytestconfig: pytest.Config
-) -> None:
+def test_a_life(spark: SparkSession, database: str, tmp_path: Path, seed: int, pytestconfig: pytest.Config) -> None:
     rng = random.Random(seed)
     life, story = Life(spark, tmp_path, rng), []
     steps, weights = zip(*STEPS_OF_A_LIFE, strict=True)

@@ -177,9 +177,7 @@ def test_a_script_that_is_submitted_brings_the_package_along_and_gets_executors_
     assert found == {"at first": 0, "idle": 0, "rows": 40, "build": 20_000, "count": 40, "plan": "answered"}
 
 
-def test_the_package_may_come_as_an_archive(
-    said: dict[str, Any], folder: Path, master: str, metastore: str
-) -> None:
+def test_the_package_may_come_as_an_archive(said: dict[str, Any], folder: Path, master: str, metastore: str) -> None:
     """`--archives`, which is `spark.archives`: executors run the Python that is in it."""
     assert said["on_hdfs: build"]
     conf = {"spark.master": master, "spark.pyspark.python": "./environment/bin/python"}

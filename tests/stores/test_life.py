@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.stores
 PREDICATES = [
-    "k = 3", "k = 99", "k <> 3 AND id % 7 = 0", "k IN (1, 2) OR p = 'b c'", "k IS NULL", "p = 'ü+%' AND k > 1",
+    "k = 3",
+    "k = 99",
+    "k <> 3 AND id % 7 = 0",
+    "k IN (1, 2) OR p = 'b c'",
+    "k IS NULL",
+    "p = 'ü+%' AND k > 1",
 ]
 
 

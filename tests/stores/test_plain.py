@@ -152,9 +152,7 @@ def test_files_of_which_nothing_is_needed_cost_one_listing(spark: SparkSession, 
 
 @pytest.mark.parametrize("shared_home", ["s3"], indirect=True)
 @pytest.mark.parametrize("fate", [proxy.BUSY, proxy.FORBIDDEN, proxy.CUT])
-def test_a_store_that_fails_us_leaves_sparks_own_plan(
-    spark: SparkSession, same_table: None, s3: S3, fate: str
-) -> None:
+def test_a_store_that_fails_us_leaves_sparks_own_plan(spark: SparkSession, same_table: None, s3: S3, fate: str) -> None:
     truth = {query: alone(spark, query) for query in (FETCH, COUNT)}
     spark.conf.set("hive_bitmap.strategy", "blocks")  # else so small a table is not looked into
     spark.sql("REFRESH TABLE t")
