@@ -142,7 +142,7 @@ class Decision:
         if not is_countable_together(prepared, self._scan.key_sets):
             self._log_unanswered("its keys cannot be counted together")
             return False
-        answer = Answer(request, self._base, found, listing, self._scan.averaged, self._scan.cores)
+        answer = Answer(request, self._base, found, listing, self._scan.cores)
         used = [use.name for use in plan.indexes if use.used] or ["its indexes"]
         said = self._report(ANSWERED, "", plan)
         by = f"{self._base.full_name} by {', '.join(used)}"
