@@ -76,6 +76,9 @@ def plan_rebuild(
     """
     base, indexes = catalog.table_and_indexes(spark, table)
     wanted = [catalog.named(base, indexes, name) for name in dict.fromkeys(map(str.lower, names))] if names else indexes
+    for index in [] if names else [index for index in indexes if not index.trusted]:
+        log.warning("not rebuilt: %s", index.problem)
+        wanted = [other for other in wanted if other is not index]
     if not wanted:
         raise NotFound(f"table {base.full_name} has no index to rebuild")
     partitions = base_files.partitions(spark, base)

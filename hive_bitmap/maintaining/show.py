@@ -116,11 +116,18 @@ def show(spark: SparkSession, table: str, *, keys: bool = False) -> list[IndexSt
         except Unsupported as e:
             indexes = [replace(index, problem=index.problem or str(e)) for index in indexes]
     shown = [_status(spark, base, index, found) for index in indexes]
-    return [_with_keys(spark, status, index) for status, index in zip(shown, indexes, strict=True)] if keys else shown
+    if not keys:
+        return shown
+    return [
+        _with_keys(spark, status, index) if index.trusted else status
+        for status, index in zip(shown, indexes, strict=True)
+    ]
 
 
 def _status(spark: SparkSession, base: Table | None, index: Index, found: list[Source]) -> IndexStatus:
-    where = index.definition.where
+    if not index.trusted:
+        return IndexStatus(index.definition, (), index.problem)
+    where = "" if index.problem else index.definition.where
     flags = covered(spark, base, where, [source.values for source in found]) if base and where else [True] * len(found)
     folders = catalog.published_generations(spark, index)
     wanted = {source.values: source for source, covers in zip(found, flags, strict=True) if covers}

@@ -11,6 +11,7 @@ __all__ = [
     "file_listing",
     "jvm_reader",
     "metastore",
+    "security_settings",
     "serde",
     "session_settings",
     "session_stores",
