@@ -24,7 +24,7 @@ from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.definition import BUCKET, Definition, check_name, schema_crc
 from hive_bitmap.index.fingerprint import COARSE_RESOLUTION, Fingerprint
 from hive_bitmap.index.manifest import Manifest
-from hive_bitmap.index.shard import CARDINALITY, write
+from hive_bitmap.index.shard import CARDINALITY, let_read, write
 from hive_bitmap.index.table_schema import shard_name
 from hive_bitmap.metastore import metastore, serde
 from hive_bitmap.metastore.base_files import Source, require_one_listing, sources
@@ -172,7 +172,9 @@ def _copy(copy: Copy) -> int:
     """Inside a task: write the rows of a shard; return how many there are."""
     rows = _rows(copy)
     if rows.num_rows:
-        write(f"{copy.folder}/{shard_name()}", rows, copy.definition)
+        path = f"{copy.folder}/{shard_name()}"
+        write(path, rows, copy.definition)
+        let_read(path, [copy.path])
     return rows.num_rows
 
 

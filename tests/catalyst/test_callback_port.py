@@ -22,7 +22,7 @@ QUERY = "SELECT count(*) FROM fact WHERE k = 3"
 NOBODY = 65534
 # Calls the object of each number that py4j may have given to the one that answers.
 STRANGER = """
-import os, socket, sys
+import encodings.idna, os, socket  # the other user may not be able to read the modules of this Python
 if os.getuid() == 0:
     os.setgid({nobody})
     os.setuid({nobody})
