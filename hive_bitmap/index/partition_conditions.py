@@ -18,7 +18,7 @@ from hive_bitmap.predicates.spark_conditions import require_characters
 from hive_bitmap.predicates.tokens import Token, tokenize
 
 COMPARISONS = ("=", "==", "<=>", "<>", "!=", "<", "<=", ">", ">=")
-MOST_DEPTH = 50
+MOST_DEPTH, MOST_STORED_DEPTH = 50, 150  # parentheses inside one another; conditions grow where they are cut
 SUPPORTED = (
     "Only partition columns are supported, compared with literals (=, <>, <, <=, >, >=, IN, BETWEEN, IS NULL), joined "
     "by AND, OR and NOT, e.g. partition=1 or partition=2/partition in (1,2)"
@@ -49,6 +49,7 @@ class Grammar:
 
     tokens: Tokens
     columns: dict[str, None] = field(default_factory=dict)
+    most_depth: int = MOST_DEPTH
 
     def column(self) -> str:
         raise NotImplementedError
@@ -58,8 +59,8 @@ class Grammar:
 
     def conditions(self, depth: int = 0) -> list[str]:
         """Read a condition; return the conditions of which it is the disjunction."""
-        if depth > MOST_DEPTH:
-            raise self.tokens.error(f"WHERE is nested deeper than {MOST_DEPTH} parentheses")
+        if depth > self.most_depth:
+            raise self.tokens.error(f"WHERE is nested deeper than {self.most_depth} parentheses")
         found = [self._conjunction(depth)]
         while self.tokens.accept("OR"):
             found.append(self._conjunction(depth))
@@ -220,7 +221,7 @@ def parse(text: str, columns: Sequence[Column]) -> list[str]:
     ['`p` = 1', '(`P` IN (2, 3) AND NOT `p` IS NULL)']
     """
     require_characters(text)
-    grammar = _Spark(_Text(text))
+    grammar = _Spark(_Text(text), most_depth=MOST_STORED_DEPTH)
     found = grammar.conditions()
     grammar.require_end()
     known = {column.name.lower() for column in columns}
@@ -240,4 +241,5 @@ def without(one: str, other: str, columns: Sequence[Column]) -> str:
     """Return the condition that is true where the first is and the second is not."""
     kept = parse(one, columns)
     left = kept[0] if len(kept) == 1 else f"({' OR '.join(kept)})"
-    return f"{left} AND ({' OR '.join(parse(other, columns))}) IS NOT TRUE"
+    cut = f"{left} AND ({' OR '.join(parse(other, columns))}) IS NOT TRUE"
+    return " OR ".join(parse(cut, columns))  # raises where it would be too deep to be read again

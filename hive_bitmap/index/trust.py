@@ -6,6 +6,7 @@ a folder that the administrator trusts. Where the metastore knows no owners, bot
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from hive_bitmap.index.definition import Definition
@@ -13,9 +14,7 @@ from hive_bitmap.metastore.security_settings import TRUSTED_OWNERS, TRUSTED_ROOT
 from hive_bitmap.metastore.table_info import Table, hadoop_path
 
 
-def why_untrusted(
-    base: Table, table: Table, definition: Definition, settings: Callable[[], Mapping[str, str]]
-) -> str:
+def why_untrusted(base: Table, table: Table, definition: Definition, settings: Callable[[], Mapping[str, str]]) -> str:
     """Return why an index, whose index table is `table`, is not believed; empty if it is.
 
     `settings` returns those of the session, with those of its server in force; it is called only if the owners differ.
@@ -38,8 +37,9 @@ def why_untrusted(
 def _is_below(root: str, trusted: str) -> bool:
     """Whether a root lies in a trusted folder, by its name alone.
 
-    >>> _is_below("file:/trusted/i", "/trusted"), _is_below("file:/trusted/../x", "/trusted"), _is_below("/t2", "/t")
-    (True, False, False)
+    >>> _is_below("hdfs://n/trusted/i", "hdfs://n/trusted/"), _is_below("file:/trusted/../x", "/trusted")
+    (True, False)
     """
     home, folder = (hadoop_path(path if ":" in path.partition("/")[0] else f"file:{path}") for path in (trusted, root))
-    return f"{folder}/".startswith(f"{home}/") and not {"", ".", ".."} & set(folder.partition(":")[2].split("/")[1:])
+    names = re.sub("^[^:]*:(//[^/]*)?/", "", folder).split("/")
+    return f"{folder}/".startswith(f"{home}/") and not {"", ".", ".."} & set(names)

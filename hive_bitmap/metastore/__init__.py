@@ -11,6 +11,7 @@ __all__ = [
     "file_listing",
     "jvm_reader",
     "metastore",
+    "permission",
     "security_settings",
     "serde",
     "session_settings",

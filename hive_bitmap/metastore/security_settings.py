@@ -29,8 +29,8 @@ def enforced(server: Mapping[str, str], session: Mapping[str, str]) -> dict[str,
     {'hive_bitmap.trusted_owners': 'ops'}
     """
     found = dict(session)
-    if server.get(ENGINE_READS_ONLY, "").strip().lower() == "true":
-        found[ENGINE_READS_ONLY] = "true"
+    if (said := server.get(ENGINE_READS_ONLY, "false")).strip().lower() != "false":
+        found[ENGINE_READS_ONLY] = said
     for name in (TRUSTED_OWNERS, TRUSTED_ROOTS):
         if name in server:
             asked = items(session, name) if name in session else items(server, name)

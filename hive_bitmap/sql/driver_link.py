@@ -31,9 +31,7 @@ def serve(answer: Callable[..., Any]) -> tuple[Address, bytes]:
     secret = secrets.token_bytes(32)
     listener = socket.create_server(("127.0.0.1", 0), backlog=MOST_UNPROVEN)
     waiting = _Waiting()
-    Thread(
-        target=_accept, args=(listener, secret, answer, waiting), name="hive_bitmap planning", daemon=True
-    ).start()
+    Thread(target=_accept, args=(listener, secret, answer, waiting), name="hive_bitmap planning", daemon=True).start()
     host, port = listener.getsockname()
     return (host, port), secret
 

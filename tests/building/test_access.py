@@ -92,19 +92,22 @@ def test_kept_and_compacted_shards_stay_private(spark: SparkSession, table: tupl
     assert modes(index_files(spark, name)) == {0o600}
 
 
-@pytest.mark.skipif(not hasattr(os, "setxattr"), reason="access control lists of Linux")
-def test_access_control_lists_are_those_of_the_base_files(spark: SparkSession, table: tuple[str, list[Path]]) -> None:
-    """Those that a folder hands on to new files are not kept."""
-    name, files = table
-    for path in files:
-        os.setxattr(path, ACL, NAMED)
-    hive_bitmap.build(spark, name, ["k"])
-    assert {os.getxattr(path, ACL) for path in index_files(spark, name)} == {NAMED}
-    hive_bitmap.drop(spark, name, "k")
-    os.removexattr(files[0], ACL)
-    hive_bitmap.build(spark, name, ["k"])  # the list of one of two files is of use to nobody
-    assert modes(index_files(spark, name)) == {0o600}
-    assert all(ACL not in os.listxattr(path) for path in index_files(spark, name))
+if hasattr(os, "setxattr"):  # access control lists of Linux
+
+    def test_access_control_lists_are_those_of_the_base_files(
+        spark: SparkSession, table: tuple[str, list[Path]]
+    ) -> None:
+        """Those that a folder hands on to new files are not kept."""
+        name, files = table
+        for path in files:
+            os.setxattr(path, ACL, NAMED)
+        hive_bitmap.build(spark, name, ["k"])
+        assert {os.getxattr(path, ACL) for path in index_files(spark, name)} == {NAMED}
+        hive_bitmap.drop(spark, name, "k")
+        os.removexattr(files[0], ACL)
+        hive_bitmap.build(spark, name, ["k"])  # the list of one of two files is of use to nobody
+        assert modes(index_files(spark, name)) == {0o600}
+        assert all(ACL not in os.listxattr(path) for path in index_files(spark, name))
 
 
 def test_a_group_that_cannot_be_given_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

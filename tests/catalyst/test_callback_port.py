@@ -88,7 +88,11 @@ import hive_bitmap
 
 folder = Path(sys.argv[1])
 conf = {"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.ui.enabled": "false", "spark.driver.memory": "1g"}
-builder = SparkSession.builder.master("local[2]").config(map=conf)
+conf["spark.hadoop.javax.jdo.option.ConnectionURL"] = f"jdbc:derby:;databaseName={folder}/derby;create=true"
+conf["spark.hadoop.datanucleus.schema.autoCreateAll"] = "true"
+conf["spark.hadoop.hive.metastore.schema.verification"] = "false"
+conf["spark.driver.extraJavaOptions"] = f"-Dderby.stream.error.file={folder}/derby.log"
+builder = SparkSession.builder.master("local[2]").config(map=conf).enableHiveSupport()
 spark = builder.config("spark.sql.shuffle.partitions", "1").getOrCreate()
 seen = []
 spark.range(10).write.parquet(str(folder / "in"), mode="append")
