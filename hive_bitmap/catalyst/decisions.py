@@ -182,14 +182,15 @@ class Decision:
 
     def _report(self, action: str, reason: str, plan: Plan, figures: ReadFigures | None = None) -> str:
         """Return the report of a scan that has a plan; `figures` are its `read_figures`, if they are known already."""
+        told = plan.without_figures if self._settings.engine_reads_only else plan
         details: dict[str, Any] = {
-            "strategy": plan.strategy,
-            "costs": dict(plan.costs),
-            "plan": self._caches.keep_plan(plan),
+            "strategy": told.strategy,
+            "costs": dict(told.costs),
+            "plan": self._caches.keep_plan(told),
         }
         if plan.looked_up:
             details |= (figures or read_figures(plan))._asdict()
-        return report(self._scan, action, reason, plan.reason, details)
+        return report(self._scan, action, reason, told.reason, details)
 
 
 def _is_nothing_fresh(plan: Plan) -> bool:

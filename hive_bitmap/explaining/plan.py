@@ -49,6 +49,8 @@ BLOCKS_SCHEMA = pa.schema(
     ]
 )
 
+_REASON_WITHOUT_FIGURES = "the cheapest way; figures are not told, for hive_bitmap.engine_reads_only is true"
+
 
 @dataclass(frozen=True)
 class IndexUse:
@@ -98,6 +100,12 @@ class Plan:
         from hive_bitmap.explaining.explain import to_text
 
         return to_text(self)
+
+    @property
+    def without_figures(self) -> Plan:
+        """The plan for somebody who must not learn how many rows there are: what is done, and no figures."""
+        reason = self.reason if self.code not in ("", "not_selective") else _REASON_WITHOUT_FIGURES
+        return Plan(self.table, self.predicate, self.strategy, reason, self.indexes, code=self.code)
 
     @property
     def looked_up(self) -> bool:

@@ -32,7 +32,7 @@ def of_shard(source: pa.NativeFile) -> list[int]:
 
 def write(folder: str, sums: Mapping[str, Sequence[int]]) -> None:
     """Write the checksums of a generation's files, by file name."""
-    with stores.open_output(f"{folder}/{FOLDER}/{NAME}") as sink:
+    with stores.open_output(f"{folder}/{FOLDER}/{NAME}", private=True) as sink:
         sink.write(json.dumps({name: list(values) for name, values in sums.items()}).encode())
 
 

@@ -138,7 +138,7 @@ def write(folder: str, files: Sequence[pa.Table], shards: pa.Table, sums: Mappin
     """Write the manifest of a generation, all of whose shards have been written.
 
     `files` are tables of schema FILES, in any order, `shards` has schema SHARDS, `sums` are the checksums of shards and
-    cardinalities by file name. Raise OSError or StoreError.
+    cardinalities by file name. Who may read all shards may read the manifest. Raise OSError or StoreError.
     """
     stores.make_folder(f"{folder}/{FOLDER}")
     ordered = pa.concat_tables([FILES.empty_table(), *files]).sort_by("path")
@@ -149,12 +149,19 @@ def write(folder: str, files: Sequence[pa.Table], shards: pa.Table, sums: Mappin
     }
     sums = {**sums, **{name: [zlib.crc32(content)] for name, content in contents.items()}}
 
+    access = stores.access_of([f"{folder}/{shard}" for shard in shards["shard"].to_pylist()], folder)
+
     def put(name: str) -> None:
-        with stores.open_output(f"{folder}/{FOLDER}/{name}") as sink:
+        with stores.open_output(f"{folder}/{FOLDER}/{name}", private=True) as sink:
             sink.write(contents[name])
+        stores.set_access(f"{folder}/{FOLDER}/{name}", access)
+
+    def put_sums() -> None:
+        checksums.write(folder, sums)
+        stores.set_access(f"{folder}/{FOLDER}/{checksums.NAME}", access)
 
     *others, last = [partial(put, name) for name in contents]
-    map_parallel(lambda write: write(), [partial(checksums.write, folder, sums), *others], stores.parallel(folder))
+    map_parallel(lambda write: write(), [put_sums, *others], stores.parallel(folder))
     last()  # `generation.usage` takes its existence to mean that the manifest is complete
 
 

@@ -75,7 +75,7 @@ def compact(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
 def write(path: str, rows: pa.Table, definition: Definition) -> Written:
     """Write sorted rows as the shard `path`, and their column CARDINALITY, if they have it, in a file of its own.
 
-    Raise OSError or StoreError.
+    Both files are private, until `let_read`. Raise OSError or StoreError.
     """
     beside = cardinalities_path(path)
     counted = CARDINALITY.name in rows.column_names
@@ -89,13 +89,21 @@ def write(path: str, rows: pa.Table, definition: Definition) -> Written:
     return Written(found[0][0], found[1][0] if counted else 0, sums)
 
 
+def let_read(path: str, counterparts: Sequence[str]) -> None:
+    """Let those read the shard `path`, and its cardinalities, who may read all of the files that it was made of."""
+    beside = cardinalities_path(path)
+    access = stores.access_of(counterparts, path.rpartition("/")[0])
+    for file in (path, beside) if stores.exists(beside) else (path,):
+        stores.set_access(file, access)
+
+
 def _write_cardinalities(path: str, rows: pa.Table) -> tuple[int, list[int]]:
     """Write a file of cardinalities; return its size in bytes and its checksum."""
     sink = pa.BufferOutputStream()
     pq.write_table(rows.select([CARDINALITY.name]), sink, compression="zstd", store_schema=False)
     content = sink.getvalue()
     stores.make_folder(path.rpartition("/")[0])
-    with stores.open_output(path) as file:
+    with stores.open_output(path, private=True) as file:
         file.write(content)
     return content.size, [zlib.crc32(content)]
 
@@ -109,10 +117,10 @@ def _write_shard(path: str, rows: pa.Table, definition: Definition) -> tuple[int
         memory = pa.BufferOutputStream()
         _write(memory, rows, definition)
         content = memory.getvalue()
-        with stores.open_output(path) as sink:
+        with stores.open_output(path, private=True) as sink:
             sink.write(content)
         return content.size, checksums.of_shard(pa.BufferReader(content))
-    with stores.open_output(path) as sink:
+    with stores.open_output(path, private=True) as sink:
         _write(sink, rows, definition)
     with stores.open_input(path) as source:
         return source.size(), checksums.of_shard(source)

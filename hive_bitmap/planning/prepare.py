@@ -16,7 +16,7 @@ from hive_bitmap.explaining.plan import BLOCKS, FILES, FULL_SCAN, INDEX_ONLY, ST
 from hive_bitmap.formats.key_values import KeyColumn
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.table_schema import key_columns
-from hive_bitmap.metastore import file_listing, metastore, serde
+from hive_bitmap.metastore import file_listing, metastore, permission, serde
 from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.planning import settings
 from hive_bitmap.planning import snapshot as snapshots
@@ -76,6 +76,12 @@ class Prepared:
     plan: Plan
     reading: Reading | None = None
     snapshot: Snapshot | None = None
+
+    @property
+    def told(self) -> Plan:
+        """The plan as the user may see it: where only Spark may read the table, without figures."""
+        secret = self.reading is not None and settings.read(self.reading.resolved.settings).engine_reads_only
+        return self.plan.without_figures if secret else self.plan
 
 
 def prepare(
@@ -171,6 +177,9 @@ class _Preparation:
             return _Unserved(code, f"no index has a column that the predicate tests{unusable}")
         if not self._resolved.planned and _ASKS_FOR_FILES.search(self._request.predicate or ""):
             return _Unserved("unsupported", _FILES_ASKED_FOR)
+        needed = [column.name for column in self._needed]
+        if not self._resolved.planned and (why := permission.why_not_as_it_is(self._spark, self._base, needed)):
+            return _Unserved("unsupported", why)
         if not self._resolved.planned and metastore.is_cached(self._spark, self._base.sql_name):
             return _Unserved("cached", "its rows are in the session's cache")
         doubt = file_listing.why_unsupported(self._resolved.settings, self._base)
@@ -199,7 +208,8 @@ class _Preparation:
             reading, inputs = self._look_up(sample)
             plan = make_plan(replace(inputs, scale=size / max(sample.bytes, 1)), uses, reading.results)
             if plan.strategy == FULL_SCAN:
-                why_not = f"in {len(sample.partitions)} of {len(snapshot.partitions)} partitions {plan.reason}"
+                told = plan.without_figures if self._settings.engine_reads_only else plan
+                why_not = f"in {len(sample.partitions)} of {len(snapshot.partitions)} partitions {told.reason}"
                 return self._full_scan(why_not, "not_selective", uses, snapshot)
         reading, inputs = self._look_up(snapshot)
         return Prepared(make_plan(inputs, uses, reading.results), reading, snapshot)
