@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from weakref import ReferenceType
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,14 +32,15 @@ if TYPE_CHECKING:
 class Answer:
     """An aggregation that the index answers, with all that is needed to count its keys when the plan is executed.
 
-    `listing` is None if Spark does not tell the files of the scan; `averaged` are the integer columns whose average
-    the query computes.
+    `listing` is None if Spark does not tell the files of the scan. It refers to what the cache of listings keeps: many
+    answers share one, and if it was evicted, Spark aggregates the table. `averaged` are the integer columns whose
+    average the query computes.
     """
 
     request: Request
     base: Table
     condition: Condition
-    listing: ScanListing | None
+    listing: ReferenceType[ScanListing] | None
     averaged: tuple[str, ...]
     cores: int
 
@@ -56,7 +58,8 @@ class Answer:
         return found
 
     def _known(self, spark: SparkSession, counting: Any, settings: Mapping[str, str]) -> KnownCounts | None:
-        listing = None if self.listing is None else as_now(self.listing)
+        planned = None if self.listing is None else self.listing()
+        listing = None if planned is None else as_now(planned)
         if self.listing is not None and listing is None:
             return None
         resolved = ResolvedTable(
