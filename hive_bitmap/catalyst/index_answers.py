@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from weakref import ReferenceType
 
 from hive_bitmap.catalyst.arrow_batches import satisfying_keys
 from hive_bitmap.catalyst.conditions import Condition
@@ -28,13 +29,14 @@ if TYPE_CHECKING:
 class Answer:
     """An aggregation that the index answers, with all that is needed to count its keys when the plan is executed.
 
-    `listing` is None if Spark does not tell the files of the scan.
+    `listing` is None if Spark does not tell the files of the scan. It refers to what the cache of listings keeps: many
+    answers share one, and if it was evicted, Spark aggregates the table.
     """
 
     request: Request
     base: Table
     condition: Condition
-    listing: ScanListing | None
+    listing: ReferenceType[ScanListing] | None
     cores: int
 
     def counts(self, spark: SparkSession, counting: Any, settings: Mapping[str, str]) -> KnownCounts | None:
@@ -49,7 +51,8 @@ class Answer:
         return found
 
     def _known(self, spark: SparkSession, counting: Any, settings: Mapping[str, str]) -> KnownCounts | None:
-        listing = None if self.listing is None else as_now(self.listing)
+        planned = None if self.listing is None else self.listing()
+        listing = None if planned is None else as_now(planned)
         if self.listing is not None and listing is None:
             return None
         resolved = ResolvedTable(

@@ -17,6 +17,7 @@ REASONS = {
     "not_understood": "the condition on the indexed columns is not understood",
     "not_fresh": "every file is new or changed since the index was built",
     "not_selective": "a full scan costs no more",
+    "too_large": "the keys of an answer would take more memory than hive_bitmap.answer_bytes",
     "too_small": "Spark reads all of it in less time than planning takes",
     "unsupported": "the table, its layout or a setting of the session is not supported",
     "cached": "the rows are in the session's cache",

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.index import checksums
 from hive_bitmap.index.checksums import FOLDER
 from hive_bitmap.index.fingerprint import Fingerprint
+from hive_bitmap.memory_budget import cached
 from hive_bitmap.parallel import map_parallel
 from hive_bitmap.stores import FileStatus
 
@@ -62,6 +63,9 @@ SHARDS = pa.schema(
 FILES_NAME = "files.parquet"
 SHARDS_NAME = "shards.parquet"  # written last: a generation that has it is complete
 LINES_NAME = "manifest.json.gz"  # the copy as lines of JSON
+
+
+FILE_BYTES = 1000  # memory of the Python values of a file that `Manifest` derives, besides its row of `files`
 
 
 class Freshness(Enum):
@@ -114,6 +118,11 @@ class Manifest:
         """The size of each shard in bytes, by name."""
         return dict(zip(self.shards["shard"].to_pylist(), self.shards["size"].to_pylist(), strict=True))
 
+    @cached_property
+    def entries(self) -> dict[str, int]:
+        """The number of rows of each shard, by name."""
+        return dict(zip(self.shards["shard"].to_pylist(), self.shards["rows"].to_pylist(), strict=True))
+
     def shard_path(self, shard: str) -> str:
         return f"{self.folder}/{shard}"
 
@@ -165,7 +174,11 @@ def write(folder: str, files: Sequence[pa.Table], shards: pa.Table, sums: Mappin
     last()  # `generation.usage` takes its existence to mean that the manifest is complete
 
 
-@lru_cache(maxsize=4096)
+def _bytes(found: Manifest) -> int:
+    return found.files.nbytes + found.shards.nbytes + FILE_BYTES * found.files.num_rows
+
+
+@cached("manifests", _bytes)
 def read(folder: str) -> Manifest:
     """Read the manifest of a generation; it never changes, so it is cached.
 
