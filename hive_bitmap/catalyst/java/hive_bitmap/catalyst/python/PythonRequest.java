@@ -24,6 +24,8 @@ public abstract class PythonRequest {
      */
     public static final int PROTOCOL = 2;
 
+    private static final Versions<scala.collection.immutable.Map<String, String>> SETTINGS = new Versions<>(64);
+
     protected final SparkSession session;
 
     protected PythonRequest(SparkSession session) {
@@ -44,9 +46,9 @@ public abstract class PythonRequest {
         return SQLConf.get().getAllConfs();
     }
 
-    /** Returns a hash of the settings, under which Python caches them. */
-    public static int settingsHash() {
-        return SQLConf.get().getAllConfs().hashCode();
+    /** Returns the version of the settings, under which Python caches them. */
+    public static String settingsVersion() {
+        return SETTINGS.of(SQLConf.get().getAllConfs());
     }
 
     /** Returns how many tasks run at once. */

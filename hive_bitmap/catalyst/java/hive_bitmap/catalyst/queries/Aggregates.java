@@ -141,7 +141,7 @@ final class Aggregates {
          */
         List<InternalRow> rows(SparkSession session, String id) {
             Counting counting = new Counting(session, scan, id);
-            List<String> unknown = counting.ask();
+            List<Integer> unknown = counting.ask();
             if (unknown == null) return null;
             List<List<InternalRow>> found = new ArrayList<>();
             for (int at = 0; at < parts.size(); at++) {
@@ -159,7 +159,7 @@ final class Aggregates {
         }
 
         /** Returns the counts of a part as a leaf with the keys' expression ids; Spark counts the {@code unknown} files. */
-        private KeyCounts keyed(SparkSession session, Part part, ArrowRows counts, List<String> unknown) {
+        private KeyCounts keyed(SparkSession session, Part part, ArrowRows counts, List<Integer> unknown) {
             List<Attribute> output = new ArrayList<>();
             List<DataType> found = counts.types();
             for (Attribute key : part.keys) output.add(key.withNullability(true));

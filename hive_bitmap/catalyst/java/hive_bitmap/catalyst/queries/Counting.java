@@ -33,11 +33,11 @@ public final class Counting extends PythonRequest {
         return "count";
     }
 
-    /** Returns the id of the answer, the session and the hash of its settings, as JSON. */
+    /** Returns the id of the answer, the session and the version of its settings, as JSON. */
     @Override
     public String text() {
         return JsonNodeFactory.instance.objectNode()
-                .put("answer", answer).put("session", sessionName()).put("settings", settingsHash()).toString();
+                .put("answer", answer).put("session", sessionName()).put("settings", settingsVersion()).toString();
     }
 
     @Override
@@ -45,12 +45,15 @@ public final class Counting extends PythonRequest {
         return scan.leaves.get(number);
     }
 
-    /** Has Python count the keys; returns the paths of the files that Spark has to count itself, null if it has to count all. */
-    List<String> ask() {
+    /**
+     * Has Python count the keys; returns the files that Spark has to count itself, as numbers of the scan's listing; null if it
+     * has to count all.
+     */
+    List<Integer> ask() {
         Future<Object> asked = PythonCalls.call(session, this);
         try {
-            String paths = (String) asked.get();
-            return paths == null ? null : JSON.readValue(paths, new TypeReference<List<String>>() {});
+            String numbers = (String) asked.get();
+            return numbers == null ? null : JSON.readValue(numbers, new TypeReference<List<Integer>>() {});
         } catch (InterruptedException e) {
             asked.cancel(true);
             Thread.currentThread().interrupt();
@@ -58,7 +61,7 @@ public final class Counting extends PythonRequest {
         } catch (ExecutionException e) {
             throw new IllegalStateException(e.getCause());
         } catch (JsonProcessingException e) {
-            throw new IllegalStateException("Python did not answer with paths", e);
+            throw new IllegalStateException("Python did not answer with numbers of files", e);
         }
     }
 
