@@ -1,4 +1,6 @@
--- One call a line of what is on the allowlist (Allowlist.java), over the columns of test_allowlist.py.
+-- Calls of all that is on the allowlist (Allowlist.java), over the columns of allowlist_table.py, one a line. The headings
+-- are those of the table in docs/guide/queries.md.
+-- comparisons and conditions:
 i IN (1, 2, 3) OR i IS NULL AND NOT (i = 5)
 i IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13)
 i <=> 3
@@ -20,6 +22,7 @@ isnull(s || 'x')
 isnotnull(s || 'x')
 greatest(i, 3)
 least(i, 3)
+-- numbers:
 i + 1
 i - 1
 i * 3
@@ -103,6 +106,7 @@ tanh(i)
 asinh(i)
 acosh(abs(i) + 1)
 atanh(i / 20)
+-- strings:
 concat(s, 'x')
 s || s
 concat_ws('-', s, 'x')
@@ -171,6 +175,7 @@ split(s, ',')
 split_part(s, ',', 2)
 get_json_object(s, '$.a')
 json_array_length(s)
+-- hashes and encodings:
 md5(s)
 sha(s)
 sha1(s)
@@ -186,6 +191,7 @@ decode(i, 1, 'one', 'other')
 url_encode(s)
 url_decode(url_encode(s))
 luhn_check(s)
+-- arrays:
 array_contains(split(s, ','), 'b')
 array_position(split(s, ','), 'b')
 array_join(split(s, ','), '+')
@@ -200,6 +206,7 @@ cardinality(split(s, ','))
 try_element_at(split(s, ','), 2)
 element_at(split(s, ','), 1)
 get(split(s, ','), 1)
+-- dates and times:
 year(dt)
 quarter(dt)
 month(dt)
@@ -250,6 +257,7 @@ to_unix_timestamp(ts)
 from_utc_timestamp(ts, 'Asia/Tokyo')
 to_utc_timestamp(ts, 'Asia/Tokyo')
 convert_timezone('America/New_York', 'Asia/Tokyo', n)
+-- casts:
 CAST(i AS STRING)
 CAST(i AS DOUBLE)
 CAST(m AS INT)

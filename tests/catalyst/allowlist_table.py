@@ -16,8 +16,8 @@ JAVA = Path(hive_bitmap.__file__).parent / "catalyst" / "java" / "hive_bitmap" /
 COLUMNS = ("i", "l", "s", "m", "dt", "ts", "n", "b", "bin", "d", "f", "c")
 EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 TEXTS = (
-    "'Spark SQL'", "'a,b,c'", "'10'", "'-4'", "'2024-03-31'", "''", "' x '", "'Ünï'", "'{\"a\": 1}'", "'[1, 2]'", "'abc'",
-    "'ABC'", "'a'", "'79927398713'", "'2024-02-29 23:59:59'", "'a%b_'", "NULL",
+    "'Spark SQL'", "'a,b,c'", "'10'", "'-4'", "'2024-03-31'", "''", "' x '", "'Ünï'", "'{\"a\": 1}'", "'[1, 2]'",
+    "'abc'", "'ABC'", "'a'", "'79927398713'", "'2024-02-29 23:59:59'", "'a%b_'", "NULL",
 )  # fmt: skip
 _ROWS = """
 SELECT /*+ REPARTITION(2) */

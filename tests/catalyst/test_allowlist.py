@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _LINES = (Path(__file__).parent / "allowed_calls.sql").read_text().splitlines()
 CALLS = [line for line in _LINES if not line.startswith("--")]
+GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "queries.md"
 AT_ONCE = 15
 
 
@@ -40,7 +41,7 @@ def text_of(call: str) -> str:
 
 
 def answered(calls: Sequence[str]) -> list[str]:
-    """Queries that the index answers: one groups by calls of one column, one counts the rows by a hash of their values."""
+    """Queries that the index answers: groups by calls of one column, and a count of rows by a hash of their values."""
     names = ", ".join(f"{text_of(call)} AS v{number}" for number, call in enumerate(calls))
     return [
         f"SELECT to_json(struct(*)) FROM (SELECT {names}, count(*) AS n FROM t GROUP BY ALL)",
@@ -78,3 +79,11 @@ def test_each_entry_is_in_a_call(table: SparkSession) -> None:
     with under(table, OFF):
         asked = {name for call in CALLS for name in allowlist_table.names_in(table.sql(answered([call])[0]))}
     assert (allowlist_table.listed("EXPRESSIONS") | allowlist_table.listed("CALLS")) - asked == set()
+
+
+def test_the_guide_has_the_functions_of_the_calls() -> None:
+    _, _, section = GUIDE.read_text().partition("### Functions over keys")
+    table = re.findall(r"^\| ([a-z ]+) \| .* \| ([a-z0-9_ ]+) \|$", section.partition("\n## ")[0], re.M)
+    told = {name for group, names in table if group != "group" for name in names.split()}
+    assert [group for group, _ in table][1:] == [line[3:-1] for line in _LINES if line.endswith(":")]
+    assert told == {name for call in CALLS for name in re.findall(r"(\w+)\(", call.lower())}

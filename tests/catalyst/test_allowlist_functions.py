@@ -1,8 +1,8 @@
 """Every function of Spark over indexed columns: what the index answers and narrows is what Spark answers.
 
-The calls are the examples in Spark's own documentation of a function, with a column in place of each literal in turn. The
-literals are among the column's values. Most calls are not on the allowlist; the campaign is for those that are, and for
-those that nobody thought of. `--long N` asks them all, otherwise a sample; `--seed S` takes another sample.
+The calls are the examples in Spark's own documentation of a function, with a column in place of each literal in turn.
+The literals are among the column's values. Most calls are not on the allowlist; the campaign is for those that are, and
+for those that nobody thought of. `--long N` asks them all, otherwise a sample; `--seed S` takes another sample.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def test_functions_over_keys_are_those_over_rows(
 
 
 def differing(spark: SparkSession, calls: list[str]) -> list[str]:
-    """Those of the queries of some calls that the index answers otherwise; at once, or each if one of them is an error."""
+    """The queries of some calls that the index answers otherwise: asked together, each by itself if that differs."""
     queries = [query for call in calls for query in queries_of(call)]
     together = " UNION ALL ".join(queries)
     wanted = outcome(spark, together, None)

@@ -182,7 +182,8 @@ def test_char_types_that_are_kept_as_such(t: SparkSession) -> None:
 
 def test_groups_of_float_partitions(t: SparkSession) -> None:
     t.sql("CREATE TABLE p (k INT, d DOUBLE) USING parquet PARTITIONED BY (d)")
-    t.sql("INSERT INTO p SELECT CAST(id % 5 AS INT), element_at(array(-0.0D, 0.0D, 1.5D), CAST(id % 3 AS INT) + 1) FROM range(90)")
+    value = "element_at(array(-0.0D, 0.0D, 1.5D), CAST(id % 3 AS INT) + 1)"
+    t.sql(f"INSERT INTO p SELECT CAST(id % 5 AS INT), {value} FROM range(90)")
     hive_bitmap.build(t, "p", ["k"])
     for query in (
         "SELECT d, count(*) FROM p GROUP BY d",

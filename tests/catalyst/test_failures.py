@@ -92,7 +92,9 @@ def no_batches(rows: pa.Table) -> Iterator[tuple[str, bytes]]:
     yield from ()
 
 
-@pytest.mark.parametrize("sent", [of_another_type, of_another_width, no_batch, no_batches], ids=lambda one: one.__name__)
+@pytest.mark.parametrize(
+    "sent", [of_another_type, of_another_width, no_batch, no_batches], ids=lambda one: one.__name__
+)
 def test_counts_that_the_jvm_cannot_use_leave_the_aggregation_to_spark(
     few: SparkSession, monkeypatch: pytest.MonkeyPatch, sent: Any
 ) -> None:

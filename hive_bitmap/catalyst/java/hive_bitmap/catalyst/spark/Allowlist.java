@@ -84,10 +84,10 @@ public final class Allowlist {
 
     /** Returns why an expression must not be evaluated over keys, given how to tell it of its children; null if it may be. */
     public static String refusal(Expression expression, Function<Expression, String> refusalOfChild) {
-        if (!expression.deterministic()) return Conditions.sql(expression) + " is not deterministic";
+        if (!expression.deterministic()) return Expressions.sql(expression) + " is not deterministic";
         String name = listed(expression);
-        if (name == null) return Conditions.sql(expression) + " is not known to be the same for a key as for its rows";
-        if (isCollated(expression.dataType())) return Conditions.sql(expression) + " has a collation";
+        if (name == null) return Expressions.sql(expression) + " is not known to be the same for a key as for its rows";
+        if (isCollated(expression.dataType())) return Expressions.sql(expression) + " has a collation";
         List<Expression> children = Scala.list(expression.children());
         if (name.equals(PADDING) && children.get(0) instanceof AttributeReference) return null; // keys of CHAR are padded
         return children.stream().map(refusalOfChild).filter(Objects::nonNull).findFirst().orElse(null);
@@ -102,7 +102,7 @@ public final class Allowlist {
     public static String refusalAsKey(Expression expression) {
         String why = refusalAsArgument(expression);
         if (why != null || isFloat(expression) || isExact(expression.dataType())) return why;
-        return "equal values of " + Conditions.sql(expression) + ", a " + expression.dataType().sql() + ", may differ";
+        return "equal values of " + Expressions.sql(expression) + ", a " + expression.dataType().sql() + ", may differ";
     }
 
     private static String refusal(AttributeReference column) {
