@@ -12,6 +12,7 @@ import hive_bitmap.catalyst.python.Versions;
 import hive_bitmap.catalyst.reading.Listing;
 import hive_bitmap.catalyst.reading.Narrowing;
 import hive_bitmap.catalyst.spark.Conditions;
+import hive_bitmap.catalyst.spark.Expressions;
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.ArrayList;
 import java.util.IdentityHashMap;
@@ -101,7 +102,7 @@ public final class Question extends PythonRequest {
             ObjectNode one = all.addObject();
             one.put("database", scan.table.database()).put("table", scan.table.identifier().table());
             one.put("version", TABLES.of(scan.table));
-            one.put("condition", String.join(" AND ", scan.conjuncts.stream().map(Conditions::sql).toList()));
+            one.put("condition", String.join(" AND ", scan.conjuncts.stream().map(Expressions::sql).toList()));
             scan.leaves.clear();
             one.set("tree", new Conditions(scan.all(), scan.leaves).tree(scan.conjuncts));
             ArrayNode columns = one.putArray("columns");
