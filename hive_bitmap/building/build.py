@@ -89,7 +89,7 @@ def build(
 
     An item is a column name, or a sequence of column names for a composite key. `name`, `index_table` and `location`
     can only be given for a single item. With `deferred` the indexes are registered but cover no files until they are
-    rebuilt. `where`, SQL over the partition columns, limits them to the partitions for which it is true. With
+    rebuilt. `where`, a condition on the partition columns, limits them to the partitions for which it is true. With
     `if_not_exists` an item is skipped if an index of its name exists. `properties` are user-defined names and values,
     which are stored and shown. Raise NotFound, AlreadyExists, Unsupported, InvalidProperty or InvalidPredicate before
     anything is written, and BuildFailed if the job or the publishing fails.
