@@ -169,7 +169,17 @@ def _run(
         _delete_unfinished(needed)
         raise
     publish(spark, base, [_switch(planned, number, created) for number in range(len(planned.scopes))])
+    if needed or created:
+        _warn_of_untrusted(spark, planned)
     return [_report(planned, number, contents, changed, started) for number in range(len(planned.scopes))]
+
+
+def _warn_of_untrusted(spark: SparkSession, planned: BuildPlan) -> None:
+    """Log which of the indexes that were built queries will not use, because this user does not own the table."""
+    built = {scope.definition.name for scope in planned.scopes}
+    for index in catalog.indexes_on(spark, planned.base):
+        if not index.trusted and index.definition.name in built:
+            log.warning("built, but not used by queries: %s", index.problem)
 
 
 def _delete_unfinished(changes: Sequence[Change]) -> None:

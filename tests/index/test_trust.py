@@ -143,6 +143,16 @@ def test_in_the_rule_the_setting_holds_too(spark: SparkSession, forge: Forge) ->
         assert spark.sql(QUERY).first() == (200,)
 
 
+def test_who_builds_an_index_on_a_table_of_others_is_told(
+    spark: SparkSession, forge: Forge, caplog: pytest.LogCaptureFixture
+) -> None:
+    give(spark, "v", "alice")
+    with caplog.at_level(logging.WARNING):
+        hive_bitmap.build(spark, "v", ["k"], name="mine")
+    assert "built, but not used by queries: index mine is not believed" in caplog.text
+    assert "index k is not believed" not in caplog.text
+
+
 def test_a_base_table_given_away_takes_its_indexes_out_of_use(spark: SparkSession, forge: Forge) -> None:
     give(spark, "v", "alice")
     assert "to alice: let the owner" in hive_bitmap.show(spark, "v")[0].problem
