@@ -105,7 +105,7 @@ def test_blocks_are_those_that_hold_rows(server: Server, made: Lake) -> None:
 def test_an_index_that_another_user_made_is_not_believed_unless_a_setting_names_him(
     server: Server, running: HiveServer, made: Lake
 ) -> None:
-    """Hive tells who made a table; of Spark's Thrift Server all tables are its own."""
+    """Spark's Thrift Server tells who made a table; of these servers of Hive all tables are their own."""
     base = describe(server, f"{made.database}.t")
     [(table, definition)] = [(one, found) for one, found, _ in indexes(server, base) if found.name == "k"]
     forged = replace(definition, name="m", index_table=index_table_name(made.database, "t", "m"))
@@ -117,8 +117,9 @@ def test_an_index_that_another_user_made_is_not_believed_unless_a_setting_names_
         create_table(Server(connection), base, forged, {(): table.location})
     try:
         told = why()
-        assert (told.pop("m") != "") is not server.is_spark and set(told.values()) == {""}
-        if not server.is_spark:
+        assert describe(server, forged.sql_name).owner == ("mallory" if server.is_spark else base.owner) != ""
+        assert (told.pop("m") != "") is server.is_spark and set(told.values()) == {""}
+        if server.is_spark:
             assert "belongs to mallory and table" in why()["m"]
             assert [one.problem != "" for one in show(server, base.full_name) if one.definition.name == "m"] == [True]
         server.all(f"SET {TRUSTED_OWNERS}=etl,mallory")
