@@ -88,7 +88,7 @@ public final class Authorizer extends AbstractFunction1<SparkSessionExtensions, 
                     NamedExpression masked = new Alias(
                             number(0), "k", key.exprId(), key.qualifier(), scala.Option.empty(), seq(List.<String>of()));
                     List<NamedExpression> shown = new ArrayList<>(CollectionConverters.asJava(node.output()));
-                    shown.replaceAll(one -> one == key ? masked : one);
+                    shown.replaceAll(one -> one.exprId().equals(key.exprId()) ? masked : one);
                     return new Project(seq(shown), node);
                 }
             });
