@@ -151,7 +151,7 @@ class Decision:
             self._log_unanswered("its listing is larger than a half of hive_bitmap.stores.memory")
             return False
         kept = None if listing is None else ref(listing)
-        answer = Answer(request, self._base, found, kept, self._scan.averaged, self._scan.cores)
+        answer = Answer(request, self._base, found, kept, self._scan.cores)
         used = [use.name for use in plan.indexes if use.used] or ["its indexes"]
         said = self._report(ANSWERED, "", plan)
         by = f"{self._base.full_name} by {', '.join(used)}"

@@ -22,7 +22,7 @@ public abstract class PythonRequest {
      * Raise both with each change that the other side does not understand. In a {@code Question} of any version, Python looks
      * for {@code protocol} and for the {@code database} and {@code table} of each of {@code scans}, and calls {@code leave}.
      */
-    public static final int PROTOCOL = 1;
+    public static final int PROTOCOL = 2;
 
     protected final SparkSession session;
 
@@ -35,6 +35,14 @@ public abstract class PythonRequest {
 
     /** Returns the content of the request as JSON. */
     public abstract String text();
+
+    /** Whether the answer is not waited for any longer. */
+    public boolean isLate() {
+        return false;
+    }
+
+    /** Called when Python has answered, unless it failed. */
+    protected void answered() {}
 
     /** Returns an expression that the request's JSON gives to Python by its number in a scan. */
     protected abstract Expression expression(int scan, int number);

@@ -4,12 +4,18 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.core.type.TypeReference;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import hive_bitmap.catalyst.python.PythonCalls;
 import hive_bitmap.catalyst.python.PythonRequest;
+import hive_bitmap.catalyst.python.Settings;
+import hive_bitmap.catalyst.spark.AnswerSize;
 import hive_bitmap.catalyst.spark.ArrowRows;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.internal.SQLConf;
 
 /** The request to Python, when an {@link IndexAnswer} is executed, for the counts of the keys of each part. */
 public final class Counting extends PythonRequest {
@@ -17,6 +23,7 @@ public final class Counting extends PythonRequest {
     private final Scan scan;
     private final String answer;
     final List<ArrowRows> parts = new ArrayList<>();
+    private final AnswerSize size = new AnswerSize(Settings.of(SQLConf.get()).resultBytes()); // Python's own limit is lower
 
     /** {@code answer} is the id of the answer in Python. */
     Counting(SparkSession session, Scan scan, String answer) {
@@ -42,19 +49,27 @@ public final class Counting extends PythonRequest {
         return scan.leaves.get(number);
     }
 
-    /** Reads the paths that Python returns, a JSON array, or null. */
-    static List<String> unknown(String paths) {
-        if (paths == null) return null;
+    /** Has Python count the keys; returns the paths of the files that Spark has to count itself, null if it has to count all. */
+    List<String> ask() {
+        Future<Object> asked = PythonCalls.call(session, this);
         try {
-            return JSON.readValue(paths, new TypeReference<List<String>>() {});
+            String paths = (String) asked.get();
+            return paths == null ? null : JSON.readValue(paths, new TypeReference<List<String>>() {});
+        } catch (InterruptedException e) {
+            asked.cancel(true);
+            Thread.currentThread().interrupt();
+            throw new IllegalStateException("interrupted", e);
+        } catch (ExecutionException e) {
+            throw new IllegalStateException(e.getCause());
         } catch (JsonProcessingException e) {
-            throw new IllegalStateException("Python did not answer with paths: " + paths, e);
+            throw new IllegalStateException("Python did not answer with paths", e);
         }
     }
 
     /** Takes a batch of keys and weights of a part; the first batch of each part comes in the order of the parts. */
     public void add(int part, String schema, byte[] batch) {
         if (part == parts.size()) parts.add(new ArrowRows(schema));
+        size.addBytes(batch.length);
         parts.get(part).add(batch);
     }
 }
