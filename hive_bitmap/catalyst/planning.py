@@ -60,8 +60,16 @@ class Planning:
 
         A scan of which a HiveBitmapError is raised is left alone, with the reason in its report; but if the session is
         strict, the error is raised, unless it is a StoreError. If the JVM has the jar of another protocol, all scans
-        are left alone.
+        are left alone. Nothing is raised if the question is not waited for any longer, since its jobs were cancelled then.
         """
+        try:
+            self._answer(spark, question)
+        except Exception:
+            if not question.isLate():
+                raise
+            log.info("planning was late, and its jobs were cancelled")
+
+    def _answer(self, spark: SparkSession, question: Any) -> None:
         fields = json.loads(question.text())
         mismatch = protocol_mismatch(fields)
         if mismatch is not None:

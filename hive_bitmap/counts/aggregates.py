@@ -25,7 +25,7 @@ from hive_bitmap.formats.key_values import KeyColumn, arrow_type
 from hive_bitmap.metastore.table_info import quote
 from hive_bitmap.parallel import map_parallel
 from hive_bitmap.planning import settings
-from hive_bitmap.planning.answer_size import TooLarge, remember_too_large
+from hive_bitmap.planning.answer_size import TooLarge, nbytes, remember_too_large
 from hive_bitmap.planning.count_budget import index_bytes
 from hive_bitmap.planning.planner import needs_file
 from hive_bitmap.planning.prepare import DRIVER_INDEX_BYTES, Prepared, Reading, prepare
@@ -136,18 +136,24 @@ def count_prepared(spark: SparkSession, request: Request, prepared: Prepared) ->
 
 def counts_by_key(spark: SparkSession, request: Request, prepared: Prepared) -> pa.Table | None:
     """Return the keys of a prepared request with their COUNT, those that occur; None if Spark has to count."""
-    return _unless_store_fails(lambda: _counts_by_key(spark, request, prepared))
+    return _unless_left_to_spark(request, prepared, lambda: _counts_by_key(spark, request, prepared))
 
 
 def known_counts(spark: SparkSession, request: Request, prepared: Prepared) -> KnownCounts | None:
     """Return what the index knows of each grouping set of a prepared request; None if Spark has to count all."""
-    return _unless_store_fails(lambda: _known_by_set(spark, request, prepared))
+    return _unless_left_to_spark(request, prepared, lambda: _known_by_set(spark, request, prepared))
 
 
-def _unless_store_fails(compute: Callable[[], T | None]) -> T | None:
-    """Return the result of a function; None if a store fails, so that the query is left to Spark."""
+def _unless_left_to_spark(request: Request, prepared: Prepared, compute: Callable[[], T | None]) -> T | None:
+    """Return the result of a function; None if a store fails, or the keys take too much memory, which is remembered."""
     try:
         return compute()
+    except TooLarge as e:
+        log.info("%s is counted by Spark: %s", request.table, e)
+        if prepared.reading is not None:
+            key_sets = [_data_keys(prepared.reading, keys) for keys in request.grouping_sets or [request.keys]]
+            remember_too_large(prepared.reading.results.lookups, key_sets, _limit(prepared.reading))
+        return None
     except Exception as e:  # may be py4j's, for a task in which a store failed
         if (failed := store_error_of(e)) is None:
             raise
@@ -155,9 +161,19 @@ def _unless_store_fails(compute: Callable[[], T | None]) -> T | None:
         return None
 
 
+def _limit(reading: Reading) -> int:
+    return settings.read(reading.resolved.settings).answer_bytes
+
+
+def _data_keys(reading: Reading, keys: Sequence[str]) -> list[str]:
+    """Return the names, in lower case, of those keys that are no partition columns."""
+    wanted = {key.lower() for key in keys}
+    return [column.name.lower() for column in reading.resolved.base.columns if column.name.lower() in wanted]
+
+
 def _counts_by_key(spark: SparkSession, request: Request, prepared: Prepared) -> pa.Table | None:
     reading = prepared.reading
-    found = None if reading is None else _known_counts(spark, request, prepared.plan, reading)
+    found = None if reading is None else _known_counts(spark, request, prepared.plan, reading, _limit(reading))
     if reading is None or found is None:
         return None
     tables = [found.counts]
@@ -176,10 +192,16 @@ def _known_by_set(spark: SparkSession, request: Request, prepared: Prepared) -> 
     if reading is None:
         return None
     sets, results = request.grouping_sets, reading.results
-    found = [_known_counts(spark, replace(request, keys=keys), prepared.plan, reading) for keys in sets]
-    counted = [one for one in found if one is not None]
+    counted: list[_Counted] = []
+    left = _limit(reading)
+    for keys in sets:
+        found = _known_counts(spark, replace(request, keys=keys), prepared.plan, reading, left)
+        if found is None:
+            return None
+        counted.append(found)
+        left -= nbytes(found.counts) if keys else 0
     unknown = [one.unknown(results) for one in counted]
-    if len(counted) < len(found) or len(set(unknown)) > 1 or (len(counted) > 1 and unknown[0]):
+    if len(set(unknown)) > 1 or (len(counted) > 1 and unknown[0]):
         return None  # these files would be read once for each set, and may change in between
     fingerprints = [
         fingerprint
@@ -193,30 +215,11 @@ def _known_by_set(spark: SparkSession, request: Request, prepared: Prepared) -> 
     return KnownCounts(tuple(one.counts for one in counted), unknown[0])
 
 
-def _known_counts(spark: SparkSession, request: Request, plan: Plan, reading: Reading) -> _Counted | None:
+def _known_counts(spark: SparkSession, request: Request, plan: Plan, reading: Reading, limit: int) -> _Counted | None:
     """Return what the index knows, and tasks that read the rest; None if Spark has to count all.
 
-    That the keys take too much memory is remembered for the next plan.
+    Raises TooLarge if the keys take more than `limit` bytes.
     """
-    limit = settings.read(reading.resolved.settings).answer_bytes
-    try:
-        return _counted_by_index(spark, request, plan, reading, limit)
-    except TooLarge as e:
-        log.info("the keys %s of %s are counted by Spark: %s", request.keys, request.table, e)
-        remember_too_large(reading.results.lookups, _data_keys(reading, request.keys), limit)
-        return None
-
-
-def _data_keys(reading: Reading, keys: Sequence[str]) -> list[str]:
-    """Return the names, in lower case, of those keys that are no partition columns."""
-    wanted = {key.lower() for key in keys}
-    return [column.name.lower() for column in reading.resolved.base.columns if column.name.lower() in wanted]
-
-
-def _counted_by_index(
-    spark: SparkSession, request: Request, plan: Plan, reading: Reading, limit: int
-) -> _Counted | None:
-    """Do so; raise TooLarge for keys of more than `limit` bytes."""
     if plan.strategy != INDEX_ONLY:
         return None
     schema = _schema(reading, request.keys)

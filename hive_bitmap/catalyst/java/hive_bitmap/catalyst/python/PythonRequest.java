@@ -38,6 +38,14 @@ public abstract class PythonRequest {
     /** Returns the content of the request as JSON. */
     public abstract String text();
 
+    /** Whether the answer is not waited for any longer. */
+    public boolean isLate() {
+        return false;
+    }
+
+    /** Called when Python has answered, unless it failed. */
+    protected void answered() {}
+
     /** Returns an expression that the request's JSON gives to Python by its number in a scan. */
     protected abstract Expression expression(int scan, int number);
 

@@ -6,6 +6,8 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import hive_bitmap.catalyst.python.PythonCalls;
 import hive_bitmap.catalyst.python.PythonRequest;
+import hive_bitmap.catalyst.python.Settings;
+import hive_bitmap.catalyst.spark.AnswerSize;
 import hive_bitmap.catalyst.spark.ArrowRows;
 import java.util.ArrayList;
 import java.util.List;
@@ -13,6 +15,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.internal.SQLConf;
 
 /** The request to Python, when an {@link IndexAnswer} is executed, for the counts of the keys of each part. */
 public final class Counting extends PythonRequest {
@@ -20,6 +23,7 @@ public final class Counting extends PythonRequest {
     private final Scan scan;
     private final String answer;
     final List<ArrowRows> parts = new ArrayList<>();
+    private final AnswerSize size = new AnswerSize(Settings.of(SQLConf.get()).resultBytes()); // Python's own limit is lower
 
     /** {@code answer} is the id of the answer in Python. */
     Counting(SparkSession session, Scan scan, String answer) {
@@ -68,6 +72,7 @@ public final class Counting extends PythonRequest {
     /** Takes a batch of keys and weights of a part; the first batch of each part comes in the order of the parts. */
     public void add(int part, String schema, byte[] batch) {
         if (part == parts.size()) parts.add(new ArrowRows(schema));
+        size.addBytes(batch.length);
         parts.get(part).add(batch);
     }
 }

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import hive_bitmap.catalyst.python.IndexedColumns;
+import hive_bitmap.catalyst.python.LatePlans;
 import hive_bitmap.catalyst.python.PythonCalls;
 import hive_bitmap.catalyst.python.PythonRequest;
 import hive_bitmap.catalyst.python.Reports;
@@ -20,7 +21,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.ExecutionException;
-import java.util.concurrent.Future;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -46,6 +46,7 @@ public final class Question extends PythonRequest {
     private final List<String> reports = new ArrayList<>();
     private final Map<LogicalPlan, List<InternalRow>> smallSides = new IdentityHashMap<>();
     private volatile boolean closed;
+    private volatile boolean cut; // Python has ended early, because the call was late
 
     public Question(SparkSession session, List<Scan> scans) {
         super(session);
@@ -58,23 +59,32 @@ public final class Question extends PythonRequest {
      */
     public void ask(Settings settings) {
         if (!settings.strict() && settings.planningSeconds() <= 0) {
-            Reports.late(settings.planningSeconds());
+            Reports.late(settings.planningSeconds(), 0);
             return;
         }
-        Future<?> asked;
+        double wait = settings.strict() ? 0 : LatePlans.wait(shape());
+        if (wait > 0) {
+            Reports.late(settings.planningSeconds(), wait);
+            return;
+        }
+        PythonCalls.Planning asked;
         try {
-            asked = PythonCalls.call(session, this);
+            asked = PythonCalls.plan(session, this);
         } catch (RejectedExecutionException e) {
-            Reports.late(0);
+            Reports.late(0, 0);
             return;
         }
         try {
-            if (settings.strict()) asked.get();
-            else asked.get((long) (settings.planningSeconds() * 1e9), TimeUnit.NANOSECONDS);
+            if (settings.strict()) asked.result().get();
+            else asked.result().get((long) (settings.planningSeconds() * 1e9), TimeUnit.NANOSECONDS);
         } catch (TimeoutException e) {
-            Reports.late(settings.planningSeconds());
+            Reports.late(settings.planningSeconds(), LatePlans.add(shape()));
+            close();
+            asked.cancelJobs();
         } catch (InterruptedException e) {
-            asked.cancel(true);
+            close();
+            asked.cancelJobs();
+            asked.result().cancel(true);
             Thread.currentThread().interrupt();
         } catch (ExecutionException | CancellationException e) {
             throw new IllegalStateException(e.getCause() == null ? e : e.getCause());
@@ -87,6 +97,23 @@ public final class Question extends PythonRequest {
     /** Ignores all answers from now on, since they are too late. */
     private synchronized void close() {
         closed = true;
+    }
+
+    /** Whether answers are ignored. Called by Python when Spark fails, as it does when the jobs of a late call are cancelled. */
+    @Override
+    public boolean isLate() {
+        cut |= closed;
+        return closed;
+    }
+
+    /** Called when Python has answered, in time or not. */
+    @Override
+    protected void answered() {
+        if (closed && !cut) LatePlans.ended(shape());
+    }
+
+    private List<Shape> shape() {
+        return scans.stream().map(Shape::of).toList();
     }
 
     /**
@@ -128,11 +155,16 @@ public final class Question extends PythonRequest {
      */
     public String readFirst(int scan, int filter) {
         Scan one = scans.get(scan);
+        requireInTime();
         RuntimeFilter wanted = one.runtimeFilters.get(filter);
         List<InternalRow> rows = smallSides.computeIfAbsent(wanted.small(), small -> Joins.read(session, small));
         if (rows == null) return null;
         one.readFirst.put(wanted.small(), rows);
         return new Conditions(one.all(), one.leaves).tree(List.of(Joins.condition(wanted, rows))).toString();
+    }
+
+    private void requireInTime() {
+        if (isLate()) throw new CancellationException("planning is late, so its answer is not waited for");
     }
 
     /** Caches that a scan is too small for an index to help. */
@@ -163,6 +195,7 @@ public final class Question extends PythonRequest {
 
     @Override
     protected Expression expression(int scan, int number) {
+        requireInTime();
         return scans.get(scan).leaves.get(number);
     }
 
