@@ -13,8 +13,11 @@ import hive_bitmap
 from tests.asking import answer, by_spark, frame, indexed, require_alike, under, used
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
+FACT = (
+    "CREATE TABLE f USING parquet AS SELECT CAST(id % 50 AS INT) k, sha2(CAST(id AS STRING), 256) y FROM range(100000)"
+)
 WAYS = ("", "index only", "blocks")
 COUNTS = (
     "SELECT count(*) FROM {t} WHERE k = 3",
@@ -121,10 +124,7 @@ def test_a_table_is_known_by_all_its_properties(spark: SparkSession, database: s
 
 def test_an_answer_joins_the_small_side_that_was_read(spark: SparkSession, database: str) -> None:
     """Between planning and execution the small side is overwritten: the result is of its old state, not of both."""
-    spark.sql(
-        "CREATE TABLE f USING parquet AS "
-        "SELECT CAST(id % 50 AS INT) k, sha2(CAST(id AS STRING), 256) y FROM range(300000)"
-    )
+    spark.sql(FACT)
     spark.sql("CREATE TABLE d (k INT, flag INT, name STRING) STORED AS TEXTFILE")
     hive_bitmap.build(spark, "f", ["k"])
     text = (
@@ -141,6 +141,23 @@ def test_an_answer_joins_the_small_side_that_was_read(spark: SparkSession, datab
             found = answer(planned)
         assert "IndexAnswer" in plan
         assert sorted(found.rows) == sorted(old.rows)
+
+
+def test_answers_for_two_small_sides_are_two(spark: SparkSession, database: str) -> None:
+    """They aggregate alike, and neither is taken for the other where Spark reuses an exchange."""
+    spark.sql(FACT)
+    for name, keys in (("d1", "(1, 1), (2, 1)"), ("d2", "(7, 1)")):
+        spark.sql(f"CREATE TABLE {name} (k INT, flag INT) USING parquet")
+        spark.sql(f"INSERT INTO {name} VALUES {keys}")
+    hive_bitmap.build(spark, "f", ["k"])
+
+    def union(session: SparkSession) -> DataFrame:
+        counts = session.table("f").groupBy("k").count()
+        first, second = (counts.join(session.table(name).where("flag = 1"), "k") for name in ("d1", "d2"))
+        return first.union(second)
+
+    with under(spark, {"spark.sql.autoBroadcastJoinThreshold": "-1"}):
+        assert len(require_alike(spark, union, "index only", "blocks").rows) == 3
 
 
 def test_a_planned_query_that_is_not_answered_after_all_reads_the_files_of_its_plan(
