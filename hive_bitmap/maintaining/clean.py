@@ -66,7 +66,7 @@ def clean(
     than by hive_bitmap, and whose folder is therefore not found otherwise. Raise NotFound for a folder that does not
     exist, and for a table that does not exist and left nothing behind.
     """
-    database, name = metastore.split_name(spark, table) if table else (spark.catalog.currentDatabase().lower(), None)
+    database, name = metastore.split_name(spark, table) if table else (metastore.current_database(spark), None)
     tables = catalog.tables_of_database(spark, database)
     indexes = catalog.among(tables, name)
     found = [*_of_indexes(indexes), *_of_dropped(spark, database, name, tables, location)]

@@ -56,7 +56,7 @@ def drop_table(spark: SparkSession, table: str) -> None:
     for index in indexes:
         publish.drop(spark, base, index)
     if base is not None:
-        spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {base.sql_name}")
+        spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {base.spark_name}")
 
 
 def _drop_partitions(spark: SparkSession, base: Table, index: Index, where: str) -> None:
