@@ -160,7 +160,8 @@ def test_files_of_others_in_a_generation_stay_and_are_told(
     for name in others:
         (folder / name).unlink()
     (folder / "sub").rmdir()
-    generation.retire(f"file:{folder}")
+    [written] = [one for one in [generation.definition_of(f"file:{folder}")] if one]
+    generation.retire(f"file:{folder}", written)
     assert [one.due for one in hive_bitmap.clean(spark, location=str(tmp_path / "root"), grace_seconds=0)] == [True]
     assert not (tmp_path / "root").exists()
 
@@ -191,7 +192,7 @@ def test_a_marker_that_cannot_be_read_is_a_state_with_a_sentence(tmp_path: Path,
     before = content(tmp_path / OLD)
     found = generation.usage(folder)
     assert found.state is State.UNKNOWN and "marker _built_by" in found.problem
-    assert generation.superseded([folder], ()) == [] and generation.definition_of(folder) is None
+    assert generation.superseded([folder], (), definition) == [] and generation.definition_of(folder) is None
     [left] = deletion.delete([folder], definition)
     assert "left alone" in left.why and content(tmp_path / OLD) == before
 
@@ -236,7 +237,7 @@ def test_a_build_that_was_killed_as_it_began_goes(tmp_path: Path) -> None:
         if name:
             (folder / name).write_text('{"host"')
     paths = [f"file:{folder}" for folder in folders]
-    assert generation.superseded(paths, ()) == paths
+    assert generation.superseded(paths, (), definition) == paths
     assert deletion.delete(paths, definition) == [] and content(tmp_path) == []
     young = f"file:{tmp_path}/{generation.new_name()}"
     os.mkdir(local_path(young))
