@@ -26,9 +26,10 @@ from hive_bitmap.stores.options import Options, current
 from hive_bitmap.stores.paths import absolute, canonical, is_local, local_path, normal, parts, with_parents
 from hive_bitmap.stores.ranged import Ranged
 from hive_bitmap.stores.speed import LOCAL, Speed
-from hive_bitmap.stores.store import TAIL_BYTES, FileStatus, Listing, Store
+from hive_bitmap.stores.store import BEGUN, TAIL_BYTES, FileStatus, Listing, Store
 
 __all__ = [
+    "BEGUN",
     "FileStatus",
     "Listing",
     "Speed",
