@@ -159,7 +159,7 @@ def delete_files(folder: str, names: Sequence[str], root: str) -> None:
 
 
 def remove_folder(path: str, root: str) -> None:
-    """Remove a folder if it is empty; it is no error if it is not, or is gone. No link below `root` is followed."""
+    """Remove a folder if it is empty and this user may, else do nothing. No link below `root` is followed."""
     _store(path).remove_folder(path, root)
 
 
