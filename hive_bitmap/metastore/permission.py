@@ -49,7 +49,7 @@ def why_not_as_it_is(spark: SparkSession, base: Table, columns: Sequence[str]) -
     if jvm_reader.available(spark) and not _has_rules_of_others(spark):
         return ""
     try:
-        frame = spark.table(base.sql_name)
+        frame = spark.table(base.spark_name)
         shown = frame.select(*map(quote, columns)) if columns else frame
         added = _added(shown) if jvm_reader.available(spark) else _added_by_text(shown)
     except PySparkException as e:
