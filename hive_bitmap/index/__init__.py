@@ -16,4 +16,5 @@ __all__ = [
     "schema_drift",
     "shard",
     "table_schema",
+    "unreadable",
 ]
