@@ -22,4 +22,5 @@ __all__ = [
     "shard",
     "table_schema",
     "trust",
+    "unreadable",
 ]
