@@ -16,7 +16,6 @@ import pyarrow as pa
 from hive_bitmap.stores.paths import local_path, parent
 from hive_bitmap.stores.store import BEGUN, FileStatus, Listing, status_and_tail
 
-
 # Why a folder is not removed: it is not empty, a mount, or one whose parent this user must not change.
 _STAYS = (errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY, errno.EACCES, errno.EPERM, errno.EROFS)
 
