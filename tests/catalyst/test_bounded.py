@@ -12,13 +12,14 @@ import pytest
 import hive_bitmap
 from hive_bitmap.catalyst.enabling import answers
 from hive_bitmap.memory_budget import BUDGET
+from hive_bitmap.planning import settings
 from tests.asking import Answer, answer, by_spark, difference, frame, indexed, require_alike, told
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MANY = 20_000  # keys: some 2.9 MB of an answer
-BY_KEY = "SELECT u, count(*) AS n, max(t) AS t FROM crowd GROUP BY u"
+BY_KEY = "SELECT u, count(*) AS n, min(u) AS m FROM crowd GROUP BY u"
 NESTED = f"SELECT max(n), count(*), sum(hash(u)) FROM ({BY_KEY})"
 SLOW = "levenshtein(concat(t, repeat(t, 60)), repeat('0123456789abcdef', 60)) < 5"
 
@@ -71,14 +72,11 @@ def test_few_groups_of_many_keys_are_answered(crowd: SparkSession) -> None:
     require_alike(crowd, few, "index only", answer_bytes="1m")
 
 
-def test_no_message_of_spark_is_larger_than_it_may_be(crowd: SparkSession) -> None:
-    with indexed(crowd, "index only", answer_bytes="1g"):
-        crowd.conf.set("spark.rpc.message.maxSize", "4")
-        try:
-            [relation] = hive_bitmap.explain(BY_KEY, crowd).relations
-        finally:
-            crowd.conf.unset("spark.rpc.message.maxSize")
-    assert relation.reason == "too_large"
+def test_no_message_of_spark_is_larger_than_it_may_be() -> None:
+    small = {"hive_bitmap.answer_bytes": "1g", "spark.rpc.message.maxSize": "4"}
+    assert settings.read(small).answer_bytes == 2 << 20
+    assert settings.read({"hive_bitmap.answer_bytes": "1 MB"}).answer_bytes == 1 << 20
+    assert settings.read({}).answer_bytes == settings.ANSWER_BYTES
 
 
 def underestimated(monkeypatch: pytest.MonkeyPatch) -> None:
