@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from hive_bitmap import stores
 from hive_bitmap.columns import Column, find
-from hive_bitmap.counts.tally import COUNT, Counts, merge_counts, tally
+from hive_bitmap.counts.tally import COUNT, Counts, merge_counts, require_small, tally
 from hive_bitmap.errors import CorruptBitmap, CorruptIndex
 from hive_bitmap.explaining.plan import INDEX_ONLY, Plan
 from hive_bitmap.formats.key_values import KeyColumn, arrow_type
@@ -318,15 +318,14 @@ def _tally(lookup: Lookup, matching_keys: MatchingKeys, keys: Sequence[str], lim
     unit = lookup.unit
     rows = np.bincount(unit.file, unit.rows, len(unit.paths))
     piece = np.cumsum(rows) // PIECE_ROWS
-    counts: Counts | None = None
+    tables: list[pa.Table] = []
     try:
         for files in (np.flatnonzero(piece == number).tolist() for number in np.unique(piece)):
             found = tally(restrict(lookup, files).unit, lookup.predicate, matching_keys, keys, limit)
             if found is None:
                 return _NotCounted.TOO_MANY_KEYS
-            counts = counts or Counts(found.slice(0, 0), limit)
-            counts.add(found)
-        return _NotCounted.TOO_MANY_KEYS if counts is None else counts.total()
+            tables = [require_small(merge_counts([*tables, found]), limit) if tables else found]
+        return tables[0]
     except (CorruptIndex, CorruptBitmap) as e:
         unreadable.log_whole(log, "an index", e)
         return _NotCounted.DAMAGED

@@ -124,13 +124,14 @@ def bitmaps(path: str, size: int, group: int, encoding: str) -> CachedBitmaps:
         return cached((path, group, encoding), lambda: _read_bitmaps(path, size, group, encoding))
 
 
-def distinct(path: str, size: int, key: pa.Field) -> pa.Array:
-    """Return the distinct values of one key column of a shard, cast to the type of `key`, NULL included.
+def distinct(path: str, size: int, key: pa.Field) -> Iterator[pa.Array]:
+    """Yield the distinct values of one key column in each row group of a shard, cast to its type, NULL included.
 
     Raise CorruptIndex.
     """
     with _reading(path), _open(path, size) as file:
-        return pc.unique(file.read(columns=[key.name])[key.name].cast(key.type))
+        for group in range(file.num_row_groups):
+            yield pc.unique(file.read_row_group(group, [key.name])[key.name].cast(key.type))
 
 
 def open_checked(source: pa.NativeFile, metadata: pq.FileMetaData, sums: Sequence[int] | None) -> pq.ParquetFile:
