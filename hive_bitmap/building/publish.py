@@ -69,7 +69,8 @@ def publish(spark: SparkSession, base: Table, switches: Sequence[Switch]) -> Non
 
 def doomed(spark: SparkSession, index: Index, indexes: Iterable[Index]) -> Doomed:
     """Return what has to be known of an index to drop it; `indexes` are all of its table or database."""
-    refusal = roots.rival(index.definition, [other.definition for other in indexes])
+    rivals = [other.definition for other in indexes if other.trusted or not index.trusted]
+    refusal = roots.rival(index.definition, rivals)
     live = frozenset(_referenced(spark, index.definition))
     return Doomed(index.definition, live, refusal)
 
