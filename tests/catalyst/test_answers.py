@@ -37,15 +37,14 @@ OF_THE_ROWS = [
     "SELECT count(*) FROM t GROUP BY plus(k)",
     "SELECT max(j) FROM t GROUP BY plus(k)",
     "SELECT count(*) FROM t GROUP BY rand(1) > 2",
-    "SELECT count(*) FROM t GROUP BY k > (SELECT max(j) FROM t)",
+    "SELECT count(*) FROM t GROUP BY k > (SELECT max(id) FROM range(3))",
     "SELECT count(*) FROM t GROUP BY k, j IN (SELECT k FROM t WHERE k < 2)",
     "SELECT k, j IN (SELECT k FROM t WHERE k < 2) AS x, count(*) FROM t GROUP BY k, j IN (SELECT k FROM t WHERE k < 2)",
-    "SELECT count(*) FROM t GROUP BY k, EXISTS (SELECT 1 FROM t WHERE k > 8)",
+    "SELECT count(*) FROM t GROUP BY k, EXISTS (SELECT 1 FROM range(5) WHERE id > 8)",
     "SELECT count(*) FROM (SELECT count(*) FROM t GROUP BY uuid())",
     "SELECT count(*) FROM t GROUP BY monotonically_increasing_id() < 10",
     "SELECT count(plus(k)), sum(plus(k)), min(plus(k)) FROM t",
     "SELECT count(*) FILTER (WHERE plus(k) > 3) FROM t",
-    "SELECT count(*) FILTER (WHERE rand(1) > 2) FROM t",
     "SELECT k, count(*) + rand(1) > -1 FROM t GROUP BY k",
     # what tells 0.0 from -0.0
     "SELECT count(*) FROM t WHERE CAST(d AS STRING) = '-0.0'",
@@ -118,8 +117,7 @@ def t(spark: SparkSession, shared_database: str) -> Iterator[SparkSession]:
 @pytest.mark.parametrize("query", OF_THE_ROWS)
 def test_only_the_rows_answer(t: SparkSession, query: str) -> None:
     require_alike(t, query, "", "index only", "blocks")
-    if "(SELECT max(j)" not in query:
-        assert ("t", "answered") not in told(t, query, "index only")
+    assert ("t", "answered") not in told(t, query, "index only")
 
 
 @pytest.mark.parametrize("query", ANSWERED)
@@ -175,6 +173,7 @@ def test_char_types_that_are_kept_as_such(t: SparkSession) -> None:
         with under(t, {setting: "true"}):
             for query in queries:
                 require_alike(t, query, "", "index only", "blocks")
+        t.catalog.refreshTable("c")  # Spark keeps the relation with the types that it had under the setting
     for query in queries[:4]:
         assert told(t, query, "index only") == [("c", "answered")]
         require_alike(t, query, "index only")
