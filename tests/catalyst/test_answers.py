@@ -169,20 +169,20 @@ def test_char_types_that_are_kept_as_such(t: SparkSession) -> None:
         "SELECT id FROM c WHERE v > 'v1' AND ch <> 'c1'",
         "SELECT count(*) FROM c WHERE upper(v) = 'V1'",
     )
-    for setting in ("spark.sql.preserveCharVarcharTypeInfo", "spark.sql.legacy.charVarcharAsString"):
-        with under(t, {setting: "true"}):
-            for query in queries:
-                require_alike(t, query, "", "index only", "blocks")
-        t.catalog.refreshTable("c")  # Spark keeps the relation with the types that it had under the setting
     for query in queries[:4]:
         assert told(t, query, "index only") == [("c", "answered")]
         require_alike(t, query, "index only")
+    # the other one last: Spark keeps the relation with the types that it had under the setting
+    for setting in ("spark.sql.legacy.charVarcharAsString", "spark.sql.preserveCharVarcharTypeInfo"):
+        with under(t, {setting: "true"}):
+            for query in queries:
+                require_alike(t, query, "", "index only", "blocks")
 
 
 def test_groups_of_float_partitions(t: SparkSession) -> None:
     t.sql("CREATE TABLE p (k INT, d DOUBLE) USING parquet PARTITIONED BY (d)")
-    value = "element_at(array(-0.0D, 0.0D, 1.5D), CAST(id % 3 AS INT) + 1)"
-    t.sql(f"INSERT INTO p SELECT CAST(id % 5 AS INT), {value} FROM range(90)")
+    for value in ("-0.0D", "0.0D", "1.5D"):
+        t.sql(f"INSERT INTO p SELECT CAST(id % 5 AS INT), {value} FROM range(30)")
     hive_bitmap.build(t, "p", ["k"])
     for query in (
         "SELECT d, count(*) FROM p GROUP BY d",
