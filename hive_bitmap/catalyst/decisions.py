@@ -82,6 +82,8 @@ class Decision:
             self._question.empty(self._scan.number, said)
             return
         snapshot = None
+        if self._scan.unanswered is not None:
+            self._log_unanswered(self._scan.unanswered)
         if self._scan.key_sets:
             request, prepared = self._prepare_counts(resolved)
             if prepared is not None:
