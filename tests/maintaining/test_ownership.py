@@ -333,7 +333,7 @@ class TestLocation:
         hive_bitmap.clean(spark, flat, grace_seconds=0)
         hive_bitmap.drop(spark, flat, "k")
         assert live(spark, other) == theirs and hive_bitmap.show(spark, other)[0].fresh == 2
-        with pytest.raises(Unsupported, match="left alone, as its marker .*: drop index k, and create it anew"):
+        with pytest.raises(Unsupported, match=r"left alone, as its marker .*: drop index k, and create it anew"):
             hive_bitmap.rebuild(spark, other)
         require_right(spark, other)
 
