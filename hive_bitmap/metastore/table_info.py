@@ -129,7 +129,7 @@ def hadoop_path(uri: str) -> str:
     'file:/w/a b'
     """
     path = re.sub(r"^file:/+", "file:/", unquote(uri))
-    return path.rstrip("/") or path
+    return path if path.endswith(":/") else path.rstrip("/") or path
 
 
 def index_table_name(database: str, table: str, index: str) -> str:

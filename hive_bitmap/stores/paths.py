@@ -74,9 +74,12 @@ def canonical(path: str) -> str:
 
     >>> canonical("s3n://b/x") == canonical("s3a://b/x"), canonical("hdfs://NN:8020/x") == canonical("hdfs://nn/x")
     (True, True)
+    >>> canonical("s3a://b"), canonical("file:")
+    ('s3a://b/', 'file:/')
     """
-    scheme, authority, inner = parts(path)
-    if is_local(path):
+    found = _PATH.fullmatch(path)
+    scheme, authority, inner = parts(f"{path}/" if found is not None and not found["path"] else path)
+    if scheme in ("", "file"):
         return f"file:{os.path.realpath(inner)}"
     host = authority.lower().removesuffix(":8020") if scheme == "hdfs" else authority.lower()
     return normal(f"{_ALIASES.get(scheme, scheme)}://{host}{inner}")

@@ -34,13 +34,14 @@ def run(request: pytest.FixtureRequest) -> Run:
 
 
 def test_indexes_stay_if_spark_refuses(spark: SparkSession, database: str, tmp_path: Path, run: Run) -> None:
-    """It knows no catalog `hive`, which here names the session's own, and never drops the database `default`."""
+    """It knows no catalog `hive`, as openLooKeng names the session's own, and never drops the database `default`."""
     flat = flat_table(spark, tmp_path / "t")
     hive_bitmap.build(spark, flat, ["k"])
     before = live(spark, flat)
-    for text in (f"DROP TABLE hive.{database}.flat", f"DROP DATABASE hive.{database} CASCADE"):
-        with pytest.raises(PySparkException):
-            run(spark, text)
+    if run is in_plain_spark:
+        for text in (f"DROP TABLE hive.{database}.flat", f"DROP DATABASE hive.{database} CASCADE"):
+            with pytest.raises(PySparkException):
+                run(spark, text)
     spark.catalog.setCurrentDatabase("default")
     default = flat_table(spark, tmp_path / "d")
     try:
@@ -60,8 +61,6 @@ def test_a_table_goes_with_its_indexes(spark: SparkSession, database: str, tmp_p
     hive_bitmap.build(spark, flat, ["k", "id"])
     hive_bitmap.build(spark, flat, [["k", "id"]], index_table="other", location=str(tmp_path / "root"))
     run(spark, "CREATE VIEW v AS SELECT * FROM flat")
-    with pytest.raises(PySparkException):
-        run(spark, "DROP TABLE v")
     run(spark, "DROP VIEW v")
     run(spark, "DROP TABLE IF EXISTS nope")
     assert len(hive_bitmap.show(spark, flat)) == 3
@@ -101,7 +100,7 @@ def test_indexes_that_cannot_be_dropped_do_not_fail_the_statement(
     with caplog.at_level(logging.WARNING, logger="hive_bitmap"):
         run(spark, "DROP TABLE flat")
     assert not spark.catalog.tableExists("flat") and root.read_text() == "a file"
-    assert f"table {database}.flat is dropped, but not its index k" in caplog.text
+    assert "index k is dropped, but folder" in caplog.text and "Not a directory" in caplog.text
     root.unlink()
     shutil.move(tmp_path / "away", root)
     reports = hive_bitmap.clean(spark, grace_seconds=0)
