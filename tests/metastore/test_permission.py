@@ -41,7 +41,7 @@ def attempt(act):
     except NotPermitted as e:
         return "NotPermitted: " + str(e)
     except Exception as e:
-        return type(e).__name__ + ": " + str(e)[:1000]
+        return type(e).__name__ + ": " + str(e)
 
 def forget():
     for name in ("authorizer.filter", "authorizer.mask", "authorizer.deny"):
