@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hive_bitmap.catalyst.explanation import relations_of
 from hive_bitmap.errors import HiveBitmapError
-from tests.asking import OFF, STRICT, Answer, answer, difference, under
+from tests.asking import OFF, STRICT, Answer, answer, depends_on_order, difference, under
 from tests.sparksql.inputs import Input
 from tests.sparksql.tables import Tables
 
@@ -108,7 +107,7 @@ class Run:
             self.done["comparisons"] += 1
             self.done.update(f"relations {action}" for action in acted)
             wrong = found if isinstance(found, str) else difference(found, wanted)
-            if wrong and self._by_order(session, tables, text, wanted):
+            if wrong and depends_on_order(session, text, tables.served(), wanted):
                 self.done["skipped: depends on the order of rows"] += 1
                 return
             if wrong:
@@ -127,18 +126,6 @@ class Run:
             self.done["skipped: nondeterministic"] += 1
             return None
         return wanted
-
-    def _by_order(self, session: SparkSession, tables: Tables, text: str, wanted: Answer) -> bool:
-        """Whether plain Spark has other rows, or an error, for tables whose rows are in reverse."""
-        names = tables.shadow()
-        try:
-            with under(session, OFF):
-                return Counter(answer(session.sql(text)).rows) != Counter(wanted.rows)
-        except _refusals():
-            return True
-        finally:
-            for name in names:
-                session.sql(f"DROP VIEW `{name}`")
 
 
 def _answered(session: SparkSession, text: str, first: bool) -> tuple[Answer | str | None, list[str]]:

@@ -119,10 +119,7 @@ class Tables:
             self.done["tables indexed"] += 1
             self.done["columns indexed"] += len(columns)
 
-    def shadow(self) -> list[str]:
-        """Put a view before each table that has the same rows in reverse; return their names."""
-        names = [name for name in self._names() if catalog.table_and_indexes(self.spark, f"{self.database}.`{name}`")[1]]
-        for name in names:
-            rows = f"SELECT * FROM {self.database}.`{name}` ORDER BY monotonically_increasing_id() DESC"
-            self.spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW `{name}` AS {rows}")
-        return names
+    def served(self) -> dict[str, str]:
+        """The tables that have indexes: their names, and the same behind the database."""
+        names = {name: f"{self.database}.`{name}`" for name in self._names()}
+        return {name: table for name, table in names.items() if catalog.table_and_indexes(self.spark, table)[1]}
