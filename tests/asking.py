@@ -133,7 +133,7 @@ def require_alike_always(
 
 
 def depends_on_order(spark: SparkSession, query: Query, tables: Mapping[str, str], wanted: Answer) -> bool:
-    """Whether plain Spark has other rows, or an error, where the rows of these tables (by view name) come in reverse."""
+    """Whether plain Spark has other rows, or an error, if the rows of these tables (by view name) come in reverse."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 

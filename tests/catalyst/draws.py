@@ -1,7 +1,7 @@
 """Random choices that can be made again, and made simpler: what is drawn from them shrinks without knowing how.
 
-The simplest option stands first wherever there is a choice. So a script of choices with a piece cut out, or set to zero,
-draws something smaller.
+The simplest option stands first wherever there is a choice. So a script of choices with a piece cut out, or set to
+zero, draws something smaller.
 """
 
 from __future__ import annotations

@@ -55,7 +55,8 @@ def make(spark: SparkSession, rng: random.Random, folder: Path) -> None:
         _create(spark, "t", types, "", "parquet")
         _create(spark, "p", types, "pk STRING, pn INT", "parquet")
         _create(spark, "o", {name: kind for name, kind in types.items() if name != "z"}, "pd DATE", "orc")
-        spark.sql("CREATE TABLE u USING parquet AS SELECT CAST(id % 5 AS INT) AS k, concat('a', id % 3) AS g FROM range(9)")
+        few = "SELECT CAST(id % 5 AS INT) AS k, concat('a', id % 3) AS g FROM range(9)"
+        spark.sql(f"CREATE TABLE u USING parquet AS {few}")
         _grow(spark, rng, folder)
         encoding = rng.choice(["gap", "plain", "ewah", "roaring"])
         for name in INDEXED:
@@ -101,6 +102,5 @@ def _views(spark: SparkSession) -> None:
     with under(spark, {"spark.sql.ansi.enabled": "false"}):
         spark.sql("CREATE VIEW legacy AS SELECT i, sum(l) AS total, max(m) AS most FROM t GROUP BY i")
         spark.sql("CREATE VIEW folded AS SELECT i, s COLLATE UTF8_LCASE AS e, s FROM p WHERE i IS NOT NULL")
-        spark.sql(
-            "CREATE VIEW tried AS SELECT j, CAST(s AS DOUBLE) AS part, concat('x', d) AS shown FROM t WHERE CAST(s AS INT) IS NULL"
-        )
+        shown = "j, CAST(s AS DOUBLE) AS part, concat('x', d) AS shown"
+        spark.sql(f"CREATE VIEW tried AS SELECT {shown} FROM t WHERE CAST(s AS INT) IS NULL")

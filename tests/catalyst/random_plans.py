@@ -16,47 +16,63 @@ from tests.catalyst.plan_tables import TABLES
 Columns = Mapping[str, str]
 KINDS = ("int", "text", "long", "dec", "float", "date", "ts", "bool", "ctext")
 LITERALS = {
-    "int": "3|0|1|NULL|2147483647|CAST(3 AS TINYINT)", "long": "1L|0L|9223372036854775807L|NULL",
-    "text": "'a'|'A1'|''|'a '|NULL|'3'", "ctext": "'a1' COLLATE UTF8_LCASE", "bool": "true|false|NULL",
-    "dec": "0.0000000001|1.5|0|99999999999999999999.5|NULL", "float": "0.0D|-0.0D|0.1D|0.1F|double('NaN')|float('inf')",
-    "date": "DATE'2024-02-29'|DATE'1970-01-01'|NULL", "ts": "TIMESTAMP'2024-03-10 10:30:00Z'|TIMESTAMP_NTZ'2024-03-10 02:30:00'",
+    "int": "3|0|1|NULL|2147483647|CAST(3 AS TINYINT)",
+    "long": "1L|0L|9223372036854775807L|NULL",
+    "text": "'a'|'A1'|''|'a '|NULL|'3'",
+    "ctext": "'a1' COLLATE UTF8_LCASE",
+    "bool": "true|false|NULL",
+    "dec": "0.0000000001|1.5|0|99999999999999999999.5|NULL",
+    "float": "0.0D|-0.0D|0.1D|0.1F|double('NaN')|float('inf')",
+    "date": "DATE'2024-02-29'|DATE'1970-01-01'|NULL",
+    "ts": "TIMESTAMP'2024-03-10 10:30:00Z'|TIMESTAMP_NTZ'2024-03-10 02:30:00'",
 }  # fmt: skip
 EXPRESSIONS = {
     "int": "{int} + 1|{int} % 3|-{int}|abs({int})|length({text})|year({date})|hour({ts})|CAST({bool} AS INT)"
-    "|try_cast({text} AS INT)|CAST({text} AS INT)|hash({float})|hash({any}, {any})|coalesce({int}, 0)|nullif({int}, 3)"
-    "|if({bool}, {int}, {int})|plus({int})|{int} div 2|ascii({text})|CAST({dec} AS INT)|datediff({date}, DATE'2024-01-01')"
-    "|CAST(monotonically_increasing_id() < 0 AS INT)|CAST(floor(rand(1)) AS INT)|(SELECT max(k) FROM u)|try_add({int}, {int})"
-    "|(SELECT CAST(count(*) AS INT) FROM u q WHERE q.k = {int})|dayofweek({date})|try_mod({int}, {int})|least({int}, {int})",
-    "long": "{long} + 0|CAST({int} AS BIGINT)|try_add({long}, {long})|{int} * 2L|try_multiply({long}, {int})|xxhash64({any})"
-    "|-{long}|abs({long})|unix_micros({ts})|{long} + {int}|{long} div 3|bigint({dec})|monotonically_increasing_id() * 0",
-    "text": "upper({text})|lower({text})|concat({text}, 'x')|CAST({int} AS STRING)|CAST({float} AS STRING)|trim({text})"
-    "|CAST({ts} AS STRING)|CAST({date} AS STRING)|substr({text}, 1, 1)|coalesce({text}, 'none')|CAST({dec} AS STRING)"
-    "|concat('', {float})|rpad({text}, 3, ' ')|if({bool}, {text}, NULL)|substr(uuid(), 1, 0)|loud({text})|date_format({ts}, 'HH')"
-    "|CAST({bool} AS STRING)|hex({text})|typeof({any})|regexp_replace({text}, 'a', 'b')|to_json(struct({any} AS one))",
+    "|try_cast({text} AS INT)|CAST({text} AS INT)|hash({float})|hash({any}, {any})|coalesce({int}, 0)"
+    "|nullif({int}, 3)|if({bool}, {int}, {int})|plus({int})|{int} div 2|ascii({text})|CAST({dec} AS INT)"
+    "|datediff({date}, DATE'2024-01-01')|CAST(monotonically_increasing_id() < 0 AS INT)|CAST(floor(rand(1)) AS INT)"
+    "|(SELECT max(k) FROM u)|try_add({int}, {int})|(SELECT CAST(count(*) AS INT) FROM u q WHERE q.k = {int})"
+    "|dayofweek({date})|try_mod({int}, {int})|least({int}, {int})",
+    "long": "{long} + 0|CAST({int} AS BIGINT)|try_add({long}, {long})|{int} * 2L|try_multiply({long}, {int})"
+    "|xxhash64({any})|-{long}|abs({long})|unix_micros({ts})|{long} + {int}|{long} div 3|bigint({dec})"
+    "|monotonically_increasing_id() * 0",
+    "text": "upper({text})|lower({text})|concat({text}, 'x')|CAST({int} AS STRING)|CAST({float} AS STRING)"
+    "|trim({text})|CAST({ts} AS STRING)|CAST({date} AS STRING)|substr({text}, 1, 1)|coalesce({text}, 'none')"
+    "|CAST({dec} AS STRING)|concat('', {float})|rpad({text}, 3, ' ')|if({bool}, {text}, NULL)|substr(uuid(), 1, 0)"
+    "|loud({text})|date_format({ts}, 'HH')|CAST({bool} AS STRING)|hex({text})|typeof({any})"
+    "|regexp_replace({text}, 'a', 'b')|to_json(struct({any} AS one))",
     "ctext": "{text} COLLATE UTF8_LCASE|{text} COLLATE UNICODE_CI|lower({ctext})|concat({ctext}, {ctext})",
     "bool": "{int} = {int}|{int} > 1|{text} = 'a'|{text} LIKE 'a%'|NOT {bool}|{bool} AND {bool}|{bool} OR {bool}"
-    "|{int} IN (1, 3, NULL)|{any} IS NULL|{text} < {text}|{float} = 0|{float} > 0.1|{dec} > 0|{date} >= DATE'2024-01-01'"
-    "|{ctext} = 'A1'|rand(1) < -1|rand(1) >= 0|uuid() = 'x'|{ts} < TIMESTAMP'2024-03-10 10:30:00Z'|isnan({float})"
-    "|{int} IN (SELECT k FROM u)|{int} NOT IN (SELECT j FROM t WHERE j IS NOT NULL)|{text} <=> {text}|{int} BETWEEN 0 AND 3"
-    "|EXISTS (SELECT 1 FROM u q WHERE q.k = {int} AND q.k > 1)|{int} > (SELECT min(k) FROM u)|CAST({float} AS STRING) LIKE '-%'"
-    "|monotonically_increasing_id() < 0|plus({int}) = 4|{int} = (SELECT count(*) FROM p WHERE pk = 'a' AND i = 7)|{float} <=> {float}"
-    "|EXISTS (SELECT 1 FROM p WHERE i = 3 AND rand(1) < -1)|{long} = 9223372036854775807|CAST({text} AS INT) = 3|atan2({float}, -1D) < 0",
-    "dec": "{dec} + 1|{dec} * 2|CAST({int} AS DECIMAL(10,2))|-{dec}|round({dec}, 2)|try_divide({dec}, 3)|{dec} + {dec}"
-    "|CAST({dec} AS DECIMAL(38,18))|abs({dec})|{dec} * {dec}|try_add({dec}, {dec})|CAST({text} AS DECIMAL(5,2))|{dec} / 7",
-    "float": "-{float}|abs({float})|{float} * 2|CAST({int} AS DOUBLE)|{float} + 0|try_divide({int}, 2)|CAST({text} AS DOUBLE)"
-    "|nanvl({float}, 1)|if({bool}, {float}, -0.0D)|sqrt({float})|CAST({float} AS FLOAT)|rand(1) * 0|coalesce({float}, 0)|sign({float})",
+    "|{int} IN (1, 3, NULL)|{any} IS NULL|{text} < {text}|{float} = 0|{float} > 0.1|{dec} > 0"
+    "|{date} >= DATE'2024-01-01'|{ctext} = 'A1'|rand(1) < -1|rand(1) >= 0|uuid() = 'x'"
+    "|{ts} < TIMESTAMP'2024-03-10 10:30:00Z'|isnan({float})|{int} IN (SELECT k FROM u)"
+    "|{int} NOT IN (SELECT j FROM t WHERE j IS NOT NULL)|{text} <=> {text}|{int} BETWEEN 0 AND 3"
+    "|EXISTS (SELECT 1 FROM u q WHERE q.k = {int} AND q.k > 1)|{int} > (SELECT min(k) FROM u)"
+    "|CAST({float} AS STRING) LIKE '-%'|monotonically_increasing_id() < 0|plus({int}) = 4"
+    "|{int} = (SELECT count(*) FROM p WHERE pk = 'a' AND i = 7)|{float} <=> {float}"
+    "|EXISTS (SELECT 1 FROM p WHERE i = 3 AND rand(1) < -1)|{long} = 9223372036854775807|CAST({text} AS INT) = 3"
+    "|atan2({float}, -1D) < 0",
+    "dec": "{dec} + 1|{dec} * 2|CAST({int} AS DECIMAL(10,2))|-{dec}|round({dec}, 2)|try_divide({dec}, 3)"
+    "|{dec} + {dec}|CAST({dec} AS DECIMAL(38,18))|abs({dec})|{dec} * {dec}|try_add({dec}, {dec})"
+    "|CAST({text} AS DECIMAL(5,2))|{dec} / 7",
+    "float": "-{float}|abs({float})|{float} * 2|CAST({int} AS DOUBLE)|{float} + 0|try_divide({int}, 2)"
+    "|CAST({text} AS DOUBLE)|nanvl({float}, 1)|if({bool}, {float}, -0.0D)|sqrt({float})|CAST({float} AS FLOAT)"
+    "|rand(1) * 0|coalesce({float}, 0)|sign({float})",
     "date": "date_add({date}, 1)|CAST({ts} AS DATE)|last_day({date})|trunc({date}, 'YEAR')|try_cast({text} AS DATE)",
     "ts": "CAST({date} AS TIMESTAMP)|date_trunc('DAY', {ts})|{ts} + INTERVAL 1 HOUR|CAST({ts} AS TIMESTAMP_NTZ)"
     "|from_utc_timestamp({ts}, 'Asia/Kolkata')|CAST({ts} AS TIMESTAMP)",
 }  # fmt: skip
 AGGREGATES = {
     "int": "min({int})|max({int})|bit_or({int})|min(year({date}))|any_value(1)",
-    "long": "count(*)|count({any})|count(DISTINCT {any})|sum({int})|sum({long})|try_sum({long})|count_if({bool})|max({long})"
-    "|count(DISTINCT {any}, {any})|approx_count_distinct({int})|sum(DISTINCT {int})|count(1)|bit_xor({long})|sum({int} * 2)",
+    "long": "count(*)|count({any})|count(DISTINCT {any})|sum({int})|sum({long})|try_sum({long})|count_if({bool})"
+    "|max({long})|count(DISTINCT {any}, {any})|approx_count_distinct({int})|sum(DISTINCT {int})|count(1)"
+    "|bit_xor({long})|sum({int} * 2)",
     "text": "min({text})|max({text})|array_join(sort_array(collect_set({text})), ',')|max(CAST({float} AS STRING))",
     "dec": "sum({dec})|avg({dec})|try_sum({dec})|try_avg({dec})|max({dec})|min({dec})|sum(DISTINCT {dec})",
     "float": "avg({int})|min({float}) + 0|max({float}) + 0|percentile({int}, 0.5)|try_avg({int})|median({int})",
-    "date": "min({date})|max({date})", "ts": "min({ts})|max({ts})", "bool": "bool_or({bool})|every({bool})|max({bool})",
+    "date": "min({date})|max({date})",
+    "ts": "min({ts})|max({ts})",
+    "bool": "bool_or({bool})|every({bool})|max({bool})",
 }  # fmt: skip
 WINDOWS = (
     "count(*) OVER (PARTITION BY {0})|rank() OVER (ORDER BY {0})|dense_rank() OVER (PARTITION BY {0} ORDER BY {1})"
@@ -109,7 +125,8 @@ def _source(draw: Draw, depth: int) -> Query:
     text, columns = _relation(draw, depth)
     if draw.chance(20):
         other, more = _relation(draw, depth - 1)
-        kind = draw.of([kind for kind in ("int", "text", "date", "float") if {kind} <= {*columns.values()} & {*more.values()}] or ["int"])
+        both = {*columns.values()} & {*more.values()}
+        kind = draw.of([kind for kind in ("int", "text", "date", "float") if kind in both] or ["int"])
         join = draw.of(JOINS)
         on = f"{_column(draw, columns, kind)} = {_column(draw, more, kind)}"
         if draw.chance(25):
@@ -171,7 +188,8 @@ def _grouped(draw: Draw, depth: int) -> Query:
         sets = f"GROUPING SETS (({listed}), ({keys[0][0]}), ())"
         text += f" GROUP BY {draw.of([listed, listed, listed, f'ROLLUP ({listed})', f'CUBE ({listed})', sets])}"
     if draw.chance(20):
-        text += f" HAVING {_aggregate(draw, source.columns, 'long')[0]} {draw.of(['>', '=', '<>'])} {draw.of([1, 0, 3])}"
+        counted, _ = _aggregate(draw, source.columns, "long")
+        text += f" HAVING {counted} {draw.of(['>', '=', '<>'])} {draw.of([1, 0, 3])}"
     return Query(text, _kinds(items))
 
 
@@ -183,7 +201,8 @@ def _key(draw: Draw, columns: Columns) -> tuple[str, str]:
 def _united(draw: Draw, depth: int) -> Query:
     first, second = _plain(draw, depth - 1), _source(draw, depth - 1)
     kinds = {name: kind if kind not in ("ctext", "float") else "text" for name, kind in first.columns.items()}
-    left = ", ".join(name if kind == first.columns[name] else f"CAST({name} AS STRING) AS {name}" for name, kind in kinds.items())
+    cast = {name: name if kind == first.columns[name] else f"CAST({name} AS STRING)" for name, kind in kinds.items()}
+    left = ", ".join(f"{text} AS {name}" for name, text in cast.items())
     right = _listed([(_value(draw, second.columns, kind, 1), kind) for kind in kinds.values()])
     word = draw.of(["UNION ALL", "UNION", "EXCEPT", "INTERSECT", "EXCEPT ALL", "INTERSECT ALL"])
     return Query(f"SELECT {left} FROM ({first.text}) {word} SELECT {right} FROM {second.text}", kinds)

@@ -118,7 +118,8 @@ class Campaign:
         return differs, acted
 
     def _tell(self, number: int, query: Drawn, script: list[int], way: str, differs: str) -> None:
-        story = f"seed {self._seed}, query {number}, {way or 'by cost'}: {differs}\n{query.text}\n{dict(query.settings)}"
+        name = f"seed {self._seed}, query {number}, {way or 'by cost'}"
+        story = f"{name}: {differs}\n{query.text}\n{dict(query.settings)}"
         log.error(story)
         if len(self.wrong) < SHRUNK:
             small = drawn(Draw(script=shrunk(script, lambda tried: self._fails(tried, way), TRIES)))

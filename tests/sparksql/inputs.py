@@ -1,7 +1,7 @@
 """Spark's own SQL test inputs, parsed as its SQLQueryTestHelper does: statements, settings and their alternatives.
 
-They lie in the `tests` jar of spark-sql, which is fetched once. The version is the newest that is published: a text is a
-text, and what the Spark of the day refuses of it is counted.
+They lie in the `tests` jar of spark-sql, which is fetched once. The version is the same for every PySpark, the newest
+that is published: a text is a text, and what the Spark of the day refuses of it is counted.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def archive() -> Path:
 
 
 def names(jar: Path) -> list[str]:
-    """The names of all files of statements, sorted."""
+    """The names of all files of statements, sorted; without those of scripts, which are one statement of many."""
     with zipfile.ZipFile(jar) as entries:
         found = (name.removeprefix(INPUTS) for name in entries.namelist() if name.startswith(INPUTS))
-        return sorted(name for name in found if name.endswith(".sql"))
+        return sorted(name for name in found if name.endswith(".sql") and not name.startswith("scripting/"))
 
 
 def read(jar: Path, name: str) -> Input:
@@ -65,9 +65,9 @@ def text_of(jar: Path, entry: str) -> str:
 def parse(name: str, text: Callable[[str], str]) -> Input:
     r"""Parse a file, and those that it imports; `text` has the text of a file by its name.
 
-    >>> files = {"a.sql": "--SET a = 1, b=2\n--IMPORT b.sql\nSELECT ';\\;' -- no; comment\n;\n-- end", "b.sql": "SELECT 1;"}
-    >>> parse("a.sql", files.get)
-    Input(name='a.sql', settings={'a': '1', 'b': '2'}, dimensions=[], statements=['SELECT 1', "SELECT '", ...])
+    >>> files = {"a.sql": "--SET a = 1, b=2\n--IMPORT b.sql\nSELECT '\\;'\n;\n-- end", "b.sql": "SELECT 1;"}
+    >>> parse("a.sql", files.__getitem__)
+    Input(name='a.sql', settings={'a': '1', 'b': '2'}, dimensions=[], statements=['SELECT 1', "SELECT '\\;'"])
     """
     comments, code = _divided(text(name))
     for comment in comments:

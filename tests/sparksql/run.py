@@ -16,7 +16,7 @@ from tests.sparksql.inputs import Input
 from tests.sparksql.tables import Tables
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 WAYS = ("", "index only", "rows", "blocks", "files")
 _QUERY = re.compile(r"(?:/\*.*?\*/|[\s(])*(SELECT|WITH|VALUES|FROM|TABLE|MAP|REDUCE)\b", re.IGNORECASE | re.DOTALL)

@@ -82,8 +82,9 @@ class Tables:
         from pyspark.errors import PySparkException
 
         table = f"{self.database}.`{name}`"
+        form = self.rng.choice(["parquet", "parquet", "orc"])
         try:
-            self.spark.sql(f"CREATE TABLE {table} USING {self.rng.choice(['parquet', 'parquet', 'orc'])} AS TABLE {name}")
+            self.spark.sql(f"CREATE TABLE {table} USING {form} AS TABLE {name}")
         except PySparkException:
             self.spark.sql(f"DROP TABLE IF EXISTS {table}")
             self.done["views that stay views"] += 1
