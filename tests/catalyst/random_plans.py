@@ -109,7 +109,7 @@ class Query:
 
 def drawn(draw: Draw) -> Drawn:
     """A query, and settings."""
-    query = _query(draw, draw.of([1, 2, 1, 2, 3]))
+    query = _query(draw, draw.of([1, 1, 2, 1, 2, 3]))
     return Drawn(query.text, {name: draw.of(options) for name, options in SETTINGS.items()})
 
 
@@ -133,7 +133,7 @@ def _source(draw: Draw, depth: int) -> Query:
             on += f" AND {_value(draw, {**columns, **more}, 'bool', 1)}"
         text = f"{text} {join} {other} ON {on}"
         columns = columns if "SEMI" in join or "ANTI" in join else {**columns, **more}
-    conditions = [_value(draw, columns, "bool", draw.of([1, 1, 2])) for _ in range(draw.of([0, 1, 1, 2]))]
+    conditions = [_value(draw, columns, "bool", draw.of([1, 1, 2])) for _ in range(draw.of([0, 0, 1, 1, 2]))]
     return Query(text + (f" WHERE {' AND '.join(f'({one})' for one in conditions)}" if conditions else ""), columns)
 
 

@@ -49,7 +49,7 @@ class Tables:
     rng: random.Random
     done: Counter[str] = field(default_factory=Counter)
     made: set[str] = field(default_factory=set)  # from views
-    _indexed: set[str] = field(default_factory=set)
+    _indexed: dict[str, bool] = field(default_factory=dict)  # whether what has been looked at has indexes
 
     def make_sparks_own(self, jar: Path, folder: Path, text: str) -> None:
         """Make those of the tables of Spark's suite that a text names."""
@@ -70,7 +70,7 @@ class Tables:
         name = (view[1] if view else dropped[2] if dropped else "").strip("`").lower()
         if view or name in self.made:
             self.spark.sql(f"DROP TABLE IF EXISTS {self.database}.`{name}`")
-            self._indexed.discard(name)
+            self._indexed.pop(name, None)
         if dropped and name in self.made:
             self.made.discard(name)
             return
@@ -98,27 +98,30 @@ class Tables:
         for name in self._names():
             table = f"{self.database}.`{name}`"
             if name not in self._indexed:
-                self._build(table)
-                self._indexed.add(name)
-            elif self.rng.random() < 0.3:
+                self._indexed[name] = self._is_built(table)
+            elif self._indexed[name] and self.rng.random() < 0.3:
                 hive_bitmap.rebuild(self.spark, table)
 
     def _names(self) -> list[str]:
         listed = self.spark.sql(f"SHOW TABLES IN {self.database}").collect()
         return sorted(row.tableName for row in listed if not row.isTemporary and not row.tableName.endswith("__"))
 
-    def _build(self, table: str) -> None:
-        described = self.spark.sql(f"DESCRIBE {table}").collect()
-        types = {row.col_name: row.data_type for row in described if row.col_name and not row.col_name.startswith("#")}
-        columns = [name for name, kind in types.items() if is_simple(KeyColumn(name, kind))]
+    def _is_built(self, table: str) -> bool:
+        """Index all columns of a table that can be keys; whether that worked."""
+        held = [column for column in self.spark.catalog.listColumns(table) if not column.isPartition]
+        columns = [column.name for column in held if is_simple(KeyColumn(column.name, column.dataType))]
         encoding = self.rng.choice(["gap", "plain", "ewah", "roaring"])
+        if not columns:
+            self.done["tables not indexed: no column can be a key"] += 1
+            return False
         try:
             hive_bitmap.build(self.spark, table, columns, encoding=encoding)
         except HiveBitmapError as e:
             self.done[f"tables not indexed: {type(e).__name__}"] += 1
-        else:
-            self.done["tables indexed"] += 1
-            self.done["columns indexed"] += len(columns)
+            return False
+        self.done["tables indexed"] += 1
+        self.done["columns indexed"] += len(columns)
+        return True
 
     def served(self) -> dict[str, str]:
         """The tables that have indexes: their names, and the same behind the database."""
