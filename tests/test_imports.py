@@ -20,7 +20,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "hive_bitmap"
 # A room, or a top-level module, may import itself and the lines above it, but not others of its own line.
 LAYERS = [
-    {"errors"},
+    {"errors", "memory_budget"},
     {"columns", "java", "packages", "parallel", "session_cache", "versions", "stores"},
     {"bitmaps", "formats", "predicates"},
     {"metastore"},

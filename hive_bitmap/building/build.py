@@ -29,7 +29,7 @@ from hive_bitmap.index import catalog, generation
 from hive_bitmap.index.definition import Definition, define
 from hive_bitmap.index.manifest import FILES, SHARDS
 from hive_bitmap.metastore import base_files as sources
-from hive_bitmap.metastore import metastore
+from hive_bitmap.metastore import metastore, permission
 from hive_bitmap.metastore.base_files import Spec
 from hive_bitmap.metastore.file_listing import format_of
 from hive_bitmap.parallel import map_parallel
@@ -118,6 +118,8 @@ def build(
     catalog.require_distinct(definitions)
     if not definitions:
         return []
+    keys = sorted({name for definition in definitions for name in definition.column_names})
+    permission.require_reading(spark, base, keys, "CREATE INDEX")
     planned = plan_creation(spark, base, definitions)
     if deferred:
         empty = tuple(replace(change, refresh=from_scratch(())) for change in planned.changes)

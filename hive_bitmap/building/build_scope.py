@@ -16,7 +16,7 @@ from hive_bitmap.index import catalog, checksums, generation, manifest
 from hive_bitmap.index.coverage import covered
 from hive_bitmap.index.definition import Definition, schema_crc
 from hive_bitmap.index.manifest import Manifest
-from hive_bitmap.metastore import base_files, metastore, serde, table_info
+from hive_bitmap.metastore import base_files, metastore, permission, serde, table_info
 from hive_bitmap.metastore.base_files import Source, Spec
 from hive_bitmap.metastore.table_info import Table, Values
 from hive_bitmap.parallel import map_parallel
@@ -72,19 +72,25 @@ def plan_rebuild(
 ) -> BuildPlan:
     """Plan the rebuild of existing indexes, all of them or those named.
 
-    Raise NotFound, and Unsupported if indexed columns have changed.
+    Raise NotFound, NotPermitted, and Unsupported if indexed columns have changed.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
     wanted = [catalog.named(base, indexes, name) for name in dict.fromkeys(map(str.lower, names))] if names else indexes
+    for index in [] if names else [index for index in indexes if not index.trusted]:
+        log.warning("not rebuilt: %s", index.problem)
+        wanted = [other for other in wanted if other is not index]
     if not wanted:
         raise NotFound(f"table {base.full_name} has no index to rebuild")
+    for index in wanted:
+        catalog.require_same_table(base, index)
+    keys = sorted({name for index in wanted for name in index.definition.column_names})
+    permission.require_reading(spark, base, keys, "a rebuild")
     partitions = base_files.partitions(spark, base)
     states = [catalog.published_generations(spark, index) for index in wanted]
     known = dict.fromkeys([one.values for one in partitions] + [values for state in states for values in state])
     chosen = set(base_files.matching(base, partition, list(known)))
     scopes = []
     for index, state in zip(wanted, states, strict=True):
-        catalog.require_same_table(base, index)
         definition = index.definition if partition else index.definition.renewed()
         published = {values: folder for values, folder in state.items() if values in chosen}
         scopes.append(Scope(definition, published, full=full or definition != index.definition))

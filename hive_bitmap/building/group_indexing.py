@@ -186,7 +186,11 @@ def _write_shard(group: Group, index: int, indexed: Sequence[IndexedFile]) -> Sh
     if definition.type == "COMPACT":
         rows = shard.compact(rows, definition.column_names)
     name = shard_name() if parts else None
-    written = shard.write(f"{group.folders[index]}/{name}", rows, definition) if name else shard.NOTHING
+    written = shard.NOTHING
+    if name:
+        path = f"{group.folders[index]}/{name}"
+        written = shard.write(path, rows, definition)
+        shard.let_read(path, [file.fingerprint.path for file in indexed])
     files = pa.Table.from_pylist([_manifest_row(group, file, index, name) for file in indexed], schema=FILES)
     base_rows = sum(int(file.blocks.rows.sum()) for file in indexed)
     return ShardReport(group.partition, index, files, name, written, rows.num_rows, base_rows)

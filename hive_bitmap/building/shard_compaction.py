@@ -99,7 +99,9 @@ def _write(item: Compaction, waiting: Mapping[str, pa.Table]) -> ShardReport:
         order = [(name, "ascending") for name in (BUCKET.name, OFFSET.name) if name in rows.column_names]
         rows = shard.sort(rows.sort_by(order), definition.column_names)  # the second sort is stable
     name = shard_name()
-    written = shard.write(f"{item.group.folders[0]}/{name}", rows, definition)
+    path = f"{item.group.folders[0]}/{name}"
+    written = shard.write(path, rows, definition)
+    shard.let_read(path, list(waiting))
     files = _files_of(item, list(waiting))
     names = pa.repeat(pa.scalar(name, pa.string()), files.num_rows)
     files = files.set_column(files.schema.get_field_index("shard"), FILES.field("shard"), names)

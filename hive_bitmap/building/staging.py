@@ -115,7 +115,7 @@ def _stage(spark: SparkSession, base: Table, wanted: Sequence[Source], columns: 
         for f in prints.values()
     ]
     table = pa.Table.from_pylist([dict(zip(STAGED.names, row, strict=True)) for row in listed], STAGED)
-    with stores.open_output(f"{folder}/{LIST}") as sink:
+    with stores.open_output(f"{folder}/{LIST}", private=True) as sink:
         pq.write_table(table, sink)
 
 
@@ -158,7 +158,7 @@ def _write(batches: Iterable[pa.RecordBatch], folder: str) -> Iterator[pa.Record
         name = f"{uuid4().hex}.parquet"
         first = next(some)[1]
         with (
-            stores.open_output(f"{folder}/{name}") as sink,
+            stores.open_output(f"{folder}/{name}", private=True) as sink,
             pq.ParquetWriter(sink, first.schema, compression="lz4") as writer,
         ):
             for batch in chain([first], (values for _, values in some)):

@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
+from hive_bitmap.catalyst import weights
 from hive_bitmap.catalyst.arrow_batches import satisfying_keys
 from hive_bitmap.catalyst.conditions import Condition, condition
 from hive_bitmap.catalyst.index_answers import Answer, is_countable_together
@@ -22,6 +24,7 @@ from hive_bitmap.catalyst.scans import ListingSummary, Scan, why_too_small, wort
 from hive_bitmap.errors import HiveBitmapError
 from hive_bitmap.explaining.plan import BLOCKS, FILES, FULL_SCAN, INDEX_ONLY, Plan
 from hive_bitmap.index.catalog import Index
+from hive_bitmap.memory_budget import BUDGET
 from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.planning import settings
 from hive_bitmap.planning.prepare import Prepared, prepare
@@ -63,6 +66,7 @@ class Decision:
         self._base, self._indexes, self._conf = base, tuple(indexes), conf
         self._settings = settings.read(conf)
         self._listed = ListingSummary.of(question, scan)
+        self._too_large = ""  # why the keys of an answer would take too much memory
 
     def make(self) -> None:
         """Decide, and call that one of the question's `leave`, `select`, `rows`, `empty` and `answer`."""
@@ -137,12 +141,17 @@ class Decision:
             self._question.leave(number, self._report(LEFT_ALONE, "store", plan))
             return True
         if plan.strategy != INDEX_ONLY:
+            self._too_large = plan.reason if plan.code == "too_large" else ""
             self._log_unanswered(plan.reason)
             return False
         if not is_countable_together(prepared, self._scan.key_sets):
             self._log_unanswered("its keys cannot be counted together")
             return False
-        answer = Answer(request, self._base, found, listing, self._scan.averaged, self._scan.cores)
+        if listing is not None and not BUDGET.fits(weights.of_listing(listing)):
+            self._log_unanswered("its listing is larger than a half of hive_bitmap.stores.memory")
+            return False
+        kept = None if listing is None else ref(listing)
+        answer = Answer(request, self._base, found, kept, self._scan.cores)
         used = [use.name for use in plan.indexes if use.used] or ["its indexes"]
         said = self._report(ANSWERED, "", plan)
         by = f"{self._base.full_name} by {', '.join(used)}"
@@ -159,6 +168,8 @@ class Decision:
         plan, number = prepared.plan, self._scan.number
         if prepared.reading is None or plan.strategy in (FULL_SCAN, INDEX_ONLY):
             code = plan.code or ("not_fresh" if _is_nothing_fresh(plan) else "not_selective")
+            if self._too_large:
+                plan, code = replace(plan, reason=f"{self._too_large}; {plan.reason}"), "too_large"
             self._question.leave(number, self._report(LEFT_ALONE, code, plan))
         elif resolved.native and plan.strategy in (BLOCKS, FILES) and listing is not None:
             chosen = file_choices(prepared.reading.results, listing.files, whole_files=plan.strategy == FILES)
@@ -182,14 +193,15 @@ class Decision:
 
     def _report(self, action: str, reason: str, plan: Plan, figures: ReadFigures | None = None) -> str:
         """Return the report of a scan that has a plan; `figures` are its `read_figures`, if they are known already."""
+        told = plan.without_figures if self._settings.engine_reads_only else plan
         details: dict[str, Any] = {
-            "strategy": plan.strategy,
-            "costs": dict(plan.costs),
-            "plan": self._caches.keep_plan(plan),
+            "strategy": told.strategy,
+            "costs": dict(told.costs),
+            "plan": self._caches.keep_plan(told),
         }
         if plan.looked_up:
             details |= (figures or read_figures(plan))._asdict()
-        return report(self._scan, action, reason, plan.reason, details)
+        return report(self._scan, action, reason, told.reason, details)
 
 
 def _is_nothing_fresh(plan: Plan) -> bool:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from cachetools import LRUCache
 
-from hive_bitmap.catalyst import index_statements
-from hive_bitmap.catalyst.extension_jar import EXTENSION, JAR
+from hive_bitmap.catalyst import callback_port, index_statements
+from hive_bitmap.catalyst.extension_jar import EXTENSION
+from hive_bitmap.catalyst.jvm_bridge import bridge
 from hive_bitmap.catalyst.planning import Planning
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.index import catalog
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SESSIONS_KEPT = 256  # a server has many sessions, and does not tell when one ends
-_BRIDGE = "hive_bitmap.catalyst.Bridge"
 
 
 class Answers:
@@ -72,11 +72,8 @@ def enable(spark: SparkSession) -> None:
             "a Spark Connect client plans nothing: start the server with the jar that `hive-bitmap jar` names, "
             f"--conf spark.sql.extensions={EXTENSION}"
         )
-    from pyspark.java_gateway import ensure_callback_server_started
-
-    context = spark.sparkContext
-    ensure_callback_server_started(context._gateway)
-    bridge(spark).enable(spark._jsparkSession, _answers(context))
+    callback_port.open_port(spark)
+    bridge(spark).enable(spark._jsparkSession, _answers(spark.sparkContext))
     catalog.on_change(_forget_indexed_columns)
     spark.conf.unset("hive_bitmap.enabled")
 
@@ -109,21 +106,3 @@ def _answers(context: SparkContext) -> Answers:
 def answers(spark: SparkSession) -> Answers:
     """Return the object of this process that answers the JVM of a session."""
     return _answers(spark.sparkContext)
-
-
-@lru_cache(maxsize=8)
-def bridge(spark: SparkSession) -> Any:
-    """Return the JVM's `Bridge`. The jar is added to driver and executors unless the session has it already."""
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-
-    jvm: Any = spark._jvm
-    loader = spark._jsparkSession.sharedState().jarClassLoader()
-    try:
-        bridge_class = loader.loadClass(_BRIDGE)
-    except Py4JJavaError:
-        loader.addURL(jvm.java.io.File(str(JAR)).toURI().toURL())
-        spark.sparkContext._jsc.addJar(str(JAR))
-        bridge_class = loader.loadClass(_BRIDGE)
-    gateway: Any = spark.sparkContext._gateway
-    classes, objects = gateway.new_array(jvm.java.lang.Class, 0), gateway.new_array(jvm.java.lang.Object, 0)
-    return bridge_class.getConstructor(classes).newInstance(objects)

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from hive_bitmap.catalyst.enabling import answers, bridge, enable, is_enabled
+from hive_bitmap.catalyst.enabling import answers, enable, is_enabled
+from hive_bitmap.catalyst.jvm_bridge import bridge
 from hive_bitmap.catalyst.reporting import ANSWERED, LEFT_ALONE, NARROWED
 from hive_bitmap.errors import InvalidStatement
 from hive_bitmap.explaining.explain import to_json as plan_json

@@ -28,9 +28,10 @@ def main() -> int:
 
 def _attach() -> None:
     from pyspark import SparkConf, SparkContext, __version__
-    from pyspark.java_gateway import ensure_callback_server_started, launch_gateway
+    from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
+    from hive_bitmap.catalyst import callback_port
     from hive_bitmap.catalyst.enabling import Answers
 
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
@@ -45,8 +46,7 @@ def _attach() -> None:
         )
     spark_context = SparkContext(gateway=gateway, jsc=context, conf=SparkConf(_jconf=context.getConf()))
     # PySpark makes the first session of a process the default of the JVM, so let it be the server's own
-    SparkSession(spark_context)
-    ensure_callback_server_started(gateway)
+    callback_port.open_port(SparkSession(spark_context))
     attachment.attach(Answers(spark_context))
 
 

@@ -6,15 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
-import pyarrow.compute as pc
+from weakref import ReferenceType
 
 from hive_bitmap.catalyst.arrow_batches import satisfying_keys
 from hive_bitmap.catalyst.conditions import Condition
 from hive_bitmap.catalyst.listing import ScanListing, as_now
 from hive_bitmap.counts.aggregates import KnownCounts, known_counts
-from hive_bitmap.counts.tally import COUNT, is_countable
+from hive_bitmap.counts.tally import is_countable
 from hive_bitmap.errors import StoreError
 from hive_bitmap.index import catalog
 from hive_bitmap.metastore.table_info import Table
@@ -31,15 +29,14 @@ if TYPE_CHECKING:
 class Answer:
     """An aggregation that the index answers, with all that is needed to count its keys when the plan is executed.
 
-    `listing` is None if Spark does not tell the files of the scan; `averaged` are the integer columns whose average
-    the query computes.
+    `listing` is None if Spark does not tell the files of the scan. It refers to what the cache of listings keeps: many
+    answers share one, and if it was evicted, Spark aggregates the table.
     """
 
     request: Request
     base: Table
     condition: Condition
-    listing: ScanListing | None
-    averaged: tuple[str, ...]
+    listing: ReferenceType[ScanListing] | None
     cores: int
 
     def counts(self, spark: SparkSession, counting: Any, settings: Mapping[str, str]) -> KnownCounts | None:
@@ -49,14 +46,13 @@ class Answer:
         except StoreError as e:
             fallback_reason(e)
             return None
-        if found is None or not _are_sums_exact(found.tables, self.averaged):
-            return None
-        if found.unknown and self.listing is None:
+        if found is not None and found.unknown and self.listing is None:
             return None  # without a listing, Spark cannot be told to read only the files that the index does not know
         return found
 
     def _known(self, spark: SparkSession, counting: Any, settings: Mapping[str, str]) -> KnownCounts | None:
-        listing = None if self.listing is None else as_now(self.listing)
+        planned = None if self.listing is None else self.listing()
+        listing = None if planned is None else as_now(planned)
         if self.listing is not None and listing is None:
             return None
         resolved = ResolvedTable(
@@ -86,16 +82,3 @@ def is_countable_together(prepared: Prepared, key_sets: Sequence[Sequence[str]])
     stored = {column.name.lower() for column in prepared.reading.resolved.base.columns}  # unlike partition columns
     stored_keys = [[key.lower() for key in keys if key.lower() in stored] for keys in key_sets]
     return all(is_countable(lookup.unit, keys) for lookup in results.lookups for keys in stored_keys)
-
-
-def _are_sums_exact(tables: Sequence[pa.Table], averaged: Sequence[str]) -> bool:
-    """Whether a double holds each sum of these integer columns exactly: Spark adds up in doubles for an average."""
-    for table in tables:
-        rows = int(pc.sum(table[COUNT]).as_py() or 0)
-        for name in averaged:
-            if name in table.column_names:
-                bounds = pc.min_max(table[name]).as_py()
-                largest = max((abs(bound) for bound in bounds.values() if bound is not None), default=0)
-                if largest * rows >= 1 << 53:
-                    return False
-    return True

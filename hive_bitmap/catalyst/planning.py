@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
-from cachetools import LRUCache
-
+from hive_bitmap.catalyst import weights
 from hive_bitmap.catalyst.arrow_batches import batches
 from hive_bitmap.catalyst.decisions import Caches, Decision
 from hive_bitmap.catalyst.extension_jar import protocol_mismatch
@@ -23,6 +23,7 @@ from hive_bitmap.catalyst.scans import ListingSummary, Scan
 from hive_bitmap.errors import HiveBitmapError, StoreError
 from hive_bitmap.explaining.plan import Plan
 from hive_bitmap.index import catalog
+from hive_bitmap.memory_budget import Cache
 from hive_bitmap.metastore import jvm_reader, metastore
 from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.planning import settings
@@ -32,9 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
-K = TypeVar("K")
 T = TypeVar("T")
-TABLES_KEPT, LISTINGS_KEPT, SETTINGS_KEPT, ANSWERS_KEPT, PLANS_KEPT = 1024, 256, 64, 10_000, 64
 
 
 class Planning:
@@ -47,14 +46,14 @@ class Planning:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._tables: LRUCache[tuple[str, ...], Table] = LRUCache(TABLES_KEPT)
-        self._listings: LRUCache[tuple[str, ...], ScanListing] = LRUCache(LISTINGS_KEPT)
-        self._settings: LRUCache[tuple[str, int], Mapping[str, str]] = LRUCache(SETTINGS_KEPT)
-        self._answers: LRUCache[str, Answer] = LRUCache(ANSWERS_KEPT)
+        self._tables: Cache[tuple[str, ...], Table] = Cache("tables", weights.of_table)
+        self._listings: Cache[tuple[str, ...], ScanListing] = Cache("listings", weights.of_listing)
+        self._settings: Cache[tuple[str, int], Mapping[str, str]] = Cache("settings", weights.of_settings)
+        self._answers: Cache[str, Answer] = Cache("answers", weights.of_answer)
         self._process, self._numbers = uuid4().hex, count()
         self._mismatch_logged = False
-        self.plans: LRUCache[str, Plan] = LRUCache(PLANS_KEPT)
-        self._caches = Caches(self._listing, partial(self._keep, self.plans), partial(self._keep, self._answers))
+        self.plans: Cache[str, Plan] = Cache("plans", weights.of_plan)
+        self._caches = Caches(self._listing, self._keep_plan, partial(self._keep, self._answers))
 
     def answer(self, spark: SparkSession, question: Any) -> None:
         """Decide on each scan of a question and call its method for the decision.
@@ -108,8 +107,7 @@ class Planning:
         Returns a JSON array of the paths of the files that Spark has to count itself, None if it has to count all.
         """
         fields = json.loads(counting.text())
-        with self._lock:
-            answer = self._answers.get(fields["answer"])
+        answer = self._answers.get(fields["answer"])
         if answer is None:
             return None
         found = answer.counts(spark, counting, self._conf(spark, counting, (fields["session"], fields["settings"])))
@@ -120,30 +118,23 @@ class Planning:
                 counting.add(number, schema, batch)
         return json.dumps(sorted(found.unknown))
 
-    def _keep(self, kept: LRUCache[str, T], value: T) -> str:
+    def _keep_plan(self, plan: Plan) -> str:
+        """Keep a plan for `explain`, without what its lookups found."""
+        return self._keep(self.plans, replace(plan, candidates=None))
+
+    def _keep(self, kept: Cache[str, T], value: T) -> str:
         """Keep a value and return its id, which is unique across processes: a plan may outlive the one that made it."""
         id = f"{self._process}-{next(self._numbers)}"
-        with self._lock:
-            kept[id] = value
+        kept.put(id, value)
         return id
 
     def _conf(self, spark: SparkSession, request: Any, key: tuple[str, int]) -> Mapping[str, str]:
-        return self._cached(self._settings, key, lambda: jvm_reader.settings_of(spark, request.settings()))
+        return self._settings.of(key, lambda: jvm_reader.settings_of(spark, request.settings()))
 
     def _base(self, spark: SparkSession, question: Any, scan: Scan) -> Table:
         key = (scan.database, scan.table, scan.version)
-        return self._cached(self._tables, key, lambda: metastore.table_of(spark, question.table(scan.number)))
+        return self._tables.of(key, lambda: metastore.table_of(spark, question.table(scan.number)))
 
     def _listing(self, question: Any, scan: Scan, listed: ListingSummary) -> ScanListing:
         key = (scan.database, scan.table, listed.key)
-        return self._cached(self._listings, key, lambda: parse(jvm_reader.text_of(question.listing(scan.number))))
-
-    def _cached(self, cache: LRUCache[K, T], key: K, load: Callable[[], T]) -> T:
-        """Return the cached value, loaded if there is none. Loading waits for the JVM, so it does not hold the lock."""
-        with self._lock:
-            known = cache.get(key)
-        if known is None:
-            known = load()
-            with self._lock:
-                cache[key] = known
-        return known
+        return self._listings.of(key, lambda: parse(jvm_reader.text_of(question.listing(scan.number))))

@@ -23,9 +23,9 @@ class Scan:
 
     `condition` is SQL text for people, `tree` the same condition as the JSON that `conditions.condition` takes.
     `columns` are those that the query needs of the table. `key_sets` are the sets of columns by which rows have to be
-    counted to answer the aggregation above the scan, and `averaged` the integer columns that it averages; both are
-    empty if there is no aggregation, or counts do not answer it. `indexed_known` says whether the JVM already knows
-    which columns of the table are indexed, `native` whether Spark's reader can be told to read certain blocks only.
+    counted to answer the aggregation above the scan, empty if there is none, or counts do not answer it.
+    `indexed_known` says whether the JVM already knows which columns of the table are indexed, `native` whether Spark's
+    reader can be told to read certain blocks only.
     `runtime_filters` are the columns that the keys of a small join side could filter, an item for each such filter.
     `listing_summary` is the text of a `ListingSummary`, None if the question does not hold it.
     """
@@ -40,7 +40,6 @@ class Scan:
     indexed_known: bool
     native: bool
     key_sets: tuple[tuple[str, ...], ...]
-    averaged: tuple[str, ...]
     runtime_filters: tuple[str, ...]
     listing_summary: str | None
     cores: int
@@ -60,7 +59,6 @@ class Scan:
             fields["indexed_known"],
             fields["native"],
             tuple(tuple(keys) for keys in aggregate.get("key_sets", ())),
-            tuple(aggregate.get("averaged", ())),
             tuple(fields["runtime_filters"]),
             fields.get("listing_summary"),
             cores,

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from hive_bitmap.maintaining.show import IndexStatus, PartitionStatus
 
 
-def thousands(value: int) -> str:
-    """Return a number with commas between thousands.
+def thousands(value: int | None) -> str:
+    """Return a number with commas between thousands; one that is not told is a dash.
 
-    >>> thousands(336776)
-    '336,776'
+    >>> thousands(336776), thousands(None)
+    ('336,776', '-')
     """
-    return f"{value:,}"
+    return "-" if value is None else f"{value:,}"
 
 
 INDEX_FIELDS = (

@@ -7,23 +7,25 @@ the rows are counted, not only when the query is planned.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from hive_bitmap import stores
 from hive_bitmap.columns import Column, find
-from hive_bitmap.counts.tally import COUNT, merge_counts, tally
+from hive_bitmap.counts.tally import COUNT, Counts, merge_counts, tally
 from hive_bitmap.errors import CorruptBitmap, CorruptIndex
 from hive_bitmap.explaining.plan import INDEX_ONLY, Plan
 from hive_bitmap.formats.key_values import KeyColumn, arrow_type
 from hive_bitmap.metastore.table_info import quote
 from hive_bitmap.parallel import map_parallel
+from hive_bitmap.planning import settings
+from hive_bitmap.planning.answer_size import TooLarge, remember_too_large
 from hive_bitmap.planning.count_budget import index_bytes
 from hive_bitmap.planning.planner import needs_file
 from hive_bitmap.planning.prepare import DRIVER_INDEX_BYTES, Prepared, Reading, prepare
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
+TASKS_TOGETHER = 8  # lookups whose keys are counted in tasks at a time; this bounds the memory of their results
 PIECE_ROWS = 16 << 20  # base rows whose keys are counted at a time; this bounds the memory of their bitmaps
 
 
@@ -49,13 +52,17 @@ class _NotCounted(Enum):
 
     DAMAGED = "the index is damaged"
     TOO_MANY_KEYS = "two indexes have too many keys each"
+    TOO_LARGE = "the keys take more than hive_bitmap.answer_bytes"
+
+
+_Tallied: TypeAlias = "pa.Table | _NotCounted"
 
 
 @dataclass(frozen=True)
 class _Counted:
     """The counts that the index knows, and the tasks that read the files that it does not count."""
 
-    tables: list[pa.Table]  # the keys and COUNT; the first table has no rows
+    counts: pa.Table  # the keys, each once, and COUNT
     rest: list[ReadTask]
 
 
@@ -142,7 +149,7 @@ def _counts_by_key(spark: SparkSession, request: Request, prepared: Prepared) ->
     found = None if reading is None else _known_counts(spark, request, prepared.plan, reading)
     if reading is None or found is None:
         return None
-    tables, tasks = list(found.tables), found.rest
+    tables, tasks = [found.counts], found.rest
     rest = task_rows(spark, request, reading, tasks)
     if rest is not None:
         matching = filtered(rest, request, reading, rest.columns)
@@ -172,20 +179,42 @@ def _known_by_set(spark: SparkSession, request: Request, prepared: Prepared) -> 
     # Files of a remote store are those that it listed when counting began; asking again takes a request for each file.
     if not all(one.confirmed() for one in fingerprints if stores.is_local(one.path)):
         return None  # a file changed while it was counted
-    return KnownCounts(tuple(merge_counts(one.tables) for one in counted), unknown[0])
+    return KnownCounts(tuple(one.counts for one in counted), unknown[0])
 
 
 def _known_counts(spark: SparkSession, request: Request, plan: Plan, reading: Reading) -> _Counted | None:
-    """Return what the index knows, and tasks that read the rest; None if Spark has to count all."""
+    """Return what the index knows, and tasks that read the rest; None if Spark has to count all.
+
+    That the keys take too much memory is remembered for the next plan.
+    """
+    limit = settings.read(reading.resolved.settings).answer_bytes
+    try:
+        return _counted_by_index(spark, request, plan, reading, limit)
+    except TooLarge as e:
+        log.info("the keys %s of %s are counted by Spark: %s", request.keys, request.table, e)
+        remember_too_large(reading.results.lookups, _data_keys(reading, request.keys), limit)
+        return None
+
+
+def _data_keys(reading: Reading, keys: Sequence[str]) -> list[str]:
+    """Return the names, in lower case, of those keys that are no partition columns."""
+    wanted = {key.lower() for key in keys}
+    return [column.name.lower() for column in reading.resolved.base.columns if column.name.lower() in wanted]
+
+
+def _counted_by_index(
+    spark: SparkSession, request: Request, plan: Plan, reading: Reading, limit: int
+) -> _Counted | None:
+    """Do so; raise TooLarge for keys of more than `limit` bytes."""
     if plan.strategy != INDEX_ONLY:
         return None
     schema = _schema(reading, request.keys)
     if schema is None:
         return None
     lookups: list[Lookup] = []
-    tables, tasks = [schema.empty_table()], [task(reading, None, [file]) for file in reading.results.whole_files]
-    keys = {key.lower() for key in request.keys}
-    data = [column.name.lower() for column in reading.resolved.base.columns if column.name.lower() in keys]
+    counts = Counts(schema.empty_table(), limit)
+    tasks = [task(reading, None, [file]) for file in reading.results.whole_files]
+    data = _data_keys(reading, request.keys)
     for lookup, found in reading.results.pairs():
         confirmed, needed = _confirmed(lookup), needs_file(found, lookup)
         known = found.exact & confirmed
@@ -194,15 +223,21 @@ def _known_counts(spark: SparkSession, request: Request, plan: Plan, reading: Re
             lookups += _restricted(lookup, known & needed)
         else:
             rows = int(found.counts[known[lookup.unit.file]].sum())
-            tables += [_complete(pa.table({COUNT: [rows]}), reading, lookup, schema)] if rows else []
-    for lookup, counted in zip(lookups, _tally_all(spark, lookups, reading.matching_keys, data), strict=True):
-        if counted is _NotCounted.TOO_MANY_KEYS:
-            return None
-        if counted is _NotCounted.DAMAGED:
-            tasks.append(task(reading, lookup, ()))
-        else:
-            tables.append(_complete(counted, reading, lookup, schema))
-    return _Counted(tables, tasks)
+            if rows:
+                counts.add(_complete(pa.table({COUNT: [rows]}), reading, lookup, schema))
+    of_lookup = partial(_tally, matching_keys=reading.matching_keys, keys=data, limit=limit)
+    tallied = _tally_all(spark, lookups, of_lookup, data)
+    for lookup, counted in zip(lookups, tallied, strict=True):
+        match counted:
+            case _NotCounted.TOO_MANY_KEYS:
+                return None
+            case _NotCounted.TOO_LARGE:
+                raise TooLarge(_NotCounted.TOO_LARGE.value)
+            case _NotCounted.DAMAGED:
+                tasks.append(task(reading, lookup, ()))
+            case _:
+                counts.add(_complete(counted, reading, lookup, schema))
+    return _Counted(counts.total(), tasks)
 
 
 def by_spark(frame: DataFrame, columns: Sequence[str]) -> pa.Table:
@@ -252,26 +287,34 @@ def _complete(keys: pa.Table, reading: Reading, lookup: Lookup, schema: pa.Schem
 
 
 def _tally_all(
-    spark: SparkSession, lookups: Sequence[Lookup], matching_keys: MatchingKeys, keys: Sequence[str]
-) -> list[pa.Table | _NotCounted]:
-    """Count the keys of each lookup: in the driver if little of the index has to be read, otherwise in tasks."""
+    spark: SparkSession, lookups: Sequence[Lookup], count: Callable[[Lookup], _Tallied], keys: Sequence[str]
+) -> Iterator[_Tallied]:
+    """Count the keys of each lookup: in the driver if little of the index has to be read, otherwise in tasks.
+
+    Few tasks at a time, for each returns as many keys as the limit allows.
+    """
     if not lookups or index_bytes(lookups, keys) <= DRIVER_INDEX_BYTES:
-        return [_tally(lookup, matching_keys, keys) for lookup in lookups]
-    return in_tasks(spark, lookups, partial(_tally, matching_keys=matching_keys, keys=keys))
+        yield from map(count, lookups)
+        return
+    for first in range(0, len(lookups), TASKS_TOGETHER):
+        yield from in_tasks(spark, lookups[first : first + TASKS_TOGETHER], count)
 
 
-def _tally(lookup: Lookup, matching_keys: MatchingKeys, keys: Sequence[str]) -> pa.Table | _NotCounted:
+def _tally(lookup: Lookup, matching_keys: MatchingKeys, keys: Sequence[str], limit: int) -> pa.Table | _NotCounted:
     unit = lookup.unit
     rows = np.bincount(unit.file, unit.rows, len(unit.paths))
     piece = np.cumsum(rows) // PIECE_ROWS
-    tables = []
-    for files in (np.flatnonzero(piece == number).tolist() for number in np.unique(piece)):
-        try:
-            found = tally(restrict(lookup, files).unit, lookup.predicate, matching_keys, keys)
-        except (CorruptIndex, CorruptBitmap) as e:
-            log.warning("an index is damaged, its files are read whole until it is rebuilt in full: %s", e)
-            return _NotCounted.DAMAGED
-        if found is None:
-            return _NotCounted.TOO_MANY_KEYS
-        tables.append(found)
-    return tables[0] if len(tables) == 1 else merge_counts(tables)
+    counts: Counts | None = None
+    try:
+        for files in (np.flatnonzero(piece == number).tolist() for number in np.unique(piece)):
+            found = tally(restrict(lookup, files).unit, lookup.predicate, matching_keys, keys, limit)
+            if found is None:
+                return _NotCounted.TOO_MANY_KEYS
+            counts = counts or Counts(found.slice(0, 0), limit)
+            counts.add(found)
+        return _NotCounted.TOO_MANY_KEYS if counts is None else counts.total()
+    except (CorruptIndex, CorruptBitmap) as e:
+        log.warning("an index is damaged, its files are read whole until it is rebuilt in full: %s", e)
+        return _NotCounted.DAMAGED
+    except TooLarge:
+        return _NotCounted.TOO_LARGE

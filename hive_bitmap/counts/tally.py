@@ -23,6 +23,8 @@ import pyarrow as pa
 from hive_bitmap.bitmaps import selection
 from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.index import lookup
+from hive_bitmap.planning.answer_size import TooLarge, nbytes
+from hive_bitmap.planning.settings import ANSWER_BYTES
 from hive_bitmap.predicates.nodes import TRUE, And, Constant, Or, Predicate, columns_of
 from hive_bitmap.selecting.key_matches import MatchingKeys, key_matches, may_hold
 from hive_bitmap.selecting.lookup_units import BlockNumbers, Flags, Longs, LookupUnit
@@ -57,20 +59,50 @@ class _Part:
     bits: Bits
 
 
-def tally(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys, keys: Sequence[str]) -> pa.Table | None:
+class Counts:
+    """Tables of keys and COUNT that are added up, of `limit` bytes at most (`answer_size.nbytes`)."""
+
+    def __init__(self, nothing: pa.Table, limit: int) -> None:
+        self._tables, self._limit, self._pending = [nothing], limit, 0
+
+    def add(self, counts: pa.Table) -> None:
+        """Add the counts of more rows. Raises TooLarge if there are more keys than the limit allows."""
+        self._tables.append(counts)
+        self._pending += nbytes(counts)
+        if self._pending > self._limit:
+            self._tables = [self.total()]
+            self._pending = 0
+
+    def total(self) -> pa.Table:
+        """Return the sum of all counts, each key once. Raises TooLarge."""
+        return require_small(merge_counts(self._tables), self._limit)
+
+
+def require_small(counts: pa.Table, limit: int) -> pa.Table:
+    """Return these counts; raise TooLarge if they take more bytes than the limit allows."""
+    if nbytes(counts) > limit and len(counts.schema) > 1:
+        raise TooLarge("its keys take more than hive_bitmap.answer_bytes")
+    return counts
+
+
+def tally(
+    unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys, keys: Sequence[str], limit: int = ANSWER_BYTES
+) -> pa.Table | None:
     """Count the rows of the unit for which the predicate is TRUE, by key; only keys that occur are in the result.
 
     The columns of the result are `keys` (lower-case names), in the Arrow types of the index, and COUNT (int64). The
     indexes of the keys must know every file of the unit, and the predicate must be exact in every file. Returns None if
-    the keys are in more than two indexes, or in two that both have more than MOST_PARTS keys. Raises CorruptIndex or
-    CorruptBitmap if an index is damaged.
+    the keys are in more than two indexes, or in two that both have more than MOST_PARTS keys. Raises TooLarge for more
+    keys than fit in `limit` bytes, and CorruptIndex or CorruptBitmap if an index is damaged.
     """
     columns = (*keys, *(column.lower() for column in columns_of(predicate)))
     nothing = pa.schema([*(unit.parts[key].key.with_name(key) for key in keys), (COUNT, pa.int64())]).empty_table()
     if len({unit.parts[column].index for column in columns}) == 1:
-        sums = partial(_sums, unit, predicate, matching_keys, nothing.schema)
+        sums = partial(_sums, unit, predicate, matching_keys, nothing.schema, limit)
         shards = unit.parts[keys[0]].shards
-        return lookup.cached((shards, unit.paths, tuple(nothing.schema)), sums) if predicate == TRUE else sums()
+        if predicate != TRUE:
+            return sums()
+        return require_small(lookup.cached((shards, unit.paths, tuple(nothing.schema)), sums), limit)
     groups = _by_index(unit, keys)
     if len(groups) == 2:
         groups.sort(key=lambda group: not _has_few_keys(unit, group))
@@ -81,7 +113,10 @@ def tally(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys, k
         raise CorruptIndex("; ".join(dict.fromkeys(selected.damaged.values())))
     bits = selection.everything(selected.layout) if selected.bits is None else selected.bits
     parts = [_Part(_NO_KEY, bits)] if len(groups) == 1 else _parts(selected, bits, groups[0])
-    return merge_counts([nothing, *_by_overlap(selected, parts, groups[-1])])
+    counts = Counts(nothing, limit)
+    for some in _by_overlap(selected, parts, groups[-1]):
+        counts.add(some)
+    return counts.total()
 
 
 def is_countable(unit: LookupUnit, keys: Sequence[str]) -> bool:
@@ -120,15 +155,17 @@ def merge_counts(tables: Sequence[pa.Table]) -> pa.Table:
     return pa.Table.from_arrays(viewed, schema=schema)
 
 
-def _sums(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys, schema: pa.Schema) -> pa.Table:
+def _sums(
+    unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys, schema: pa.Schema, limit: int
+) -> pa.Table:
     """Count by cardinalities alone; the result has this schema."""
-    tables, in_blocks = [schema.empty_table()], np.zeros(len(unit.rows), np.int64)
+    counts, in_blocks = Counts(schema.empty_table(), limit), np.zeros(len(unit.rows), np.int64)
     for rows in _rows(unit, schema.names[:-1], predicate, matching_keys):
         in_blocks += np.bincount(rows.block, rows.cardinality, len(in_blocks)).astype(np.int64)
-        tables.append(_summed(rows, np.where(rows.true, rows.cardinality, 0)))
+        counts.add(_summed(rows, np.where(rows.true, rows.cardinality, 0)))
     if (in_blocks > unit.rows).any() or (predicate == TRUE and (in_blocks != unit.rows).any()):
         raise CorruptIndex(_INCONSISTENT)
-    return merge_counts(tables)
+    return counts.total()
 
 
 def _by_overlap(selected: Selection, parts: Sequence[_Part], keys: Sequence[str]) -> Iterator[pa.Table]:

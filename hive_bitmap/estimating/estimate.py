@@ -22,7 +22,7 @@ from hive_bitmap.errors import InvalidProperty
 from hive_bitmap.estimating.extrapolate import BaseTable, build_seconds, index_bytes, usefulness
 from hive_bitmap.estimating.sampling import FooterItem, Sample, SampleItem, choose_blocks, measure, read_footer
 from hive_bitmap.index.definition import Definition, define
-from hive_bitmap.metastore import metastore
+from hive_bitmap.metastore import metastore, permission
 from hive_bitmap.metastore.base_files import Source, sources
 from hive_bitmap.metastore.file_listing import format_of
 from hive_bitmap.tasks.distribution import in_tasks, parallelism
@@ -90,6 +90,8 @@ def estimate(
     read_options = ReadOptions(format_of(base), base.columns, metastore.time_zone(spark))
     items = [[item] if isinstance(item, str) else list(item) for item in columns]
     definitions = [define(base, item, type=type, encoding=encoding, compression=compression) for item in items]
+    keys = sorted({name for definition in definitions for name in definition.column_names})
+    permission.require_reading(spark, base, keys, "an estimate")
     found = sources(spark, base)
     with staging.in_scratch(spark, base, found, definitions) as staged:
         return _estimates(spark, found, definitions, replace(read_options, staging=staged), sample)

@@ -17,6 +17,7 @@ REASONS = {
     "not_understood": "the condition on the indexed columns is not understood",
     "not_fresh": "every file is new or changed since the index was built",
     "not_selective": "a full scan costs no more",
+    "too_large": "the keys of an answer would take more memory than hive_bitmap.answer_bytes",
     "too_small": "Spark reads all of it in less time than planning takes",
     "unsupported": "the table, its layout or a setting of the session is not supported",
     "cached": "the rows are in the session's cache",
@@ -48,6 +49,8 @@ BLOCKS_SCHEMA = pa.schema(
         ("selected", pa.int64()),  # the number of rows that may match
     ]
 )
+
+_REASON_WITHOUT_FIGURES = "the cheapest way; figures are not told, for hive_bitmap.engine_reads_only is true"
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,12 @@ class Plan:
         from hive_bitmap.explaining.explain import to_text
 
         return to_text(self)
+
+    @property
+    def without_figures(self) -> Plan:
+        """The plan for somebody who must not learn how many rows there are: what is done, and no figures."""
+        reason = self.reason if self.code not in ("", "not_selective") else _REASON_WITHOUT_FIGURES
+        return Plan(self.table, self.predicate, self.strategy, reason, self.indexes, code=self.code)
 
     @property
     def looked_up(self) -> bool:

@@ -24,9 +24,9 @@ from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.definition import BUCKET, Definition, check_name, schema_crc
 from hive_bitmap.index.fingerprint import COARSE_RESOLUTION, Fingerprint
 from hive_bitmap.index.manifest import Manifest
-from hive_bitmap.index.shard import CARDINALITY, write
+from hive_bitmap.index.shard import CARDINALITY, let_read, write
 from hive_bitmap.index.table_schema import shard_name
-from hive_bitmap.metastore import metastore, serde
+from hive_bitmap.metastore import metastore, permission, serde
 from hive_bitmap.metastore.base_files import Source, require_one_listing, sources
 from hive_bitmap.metastore.file_listing import format_of
 from hive_bitmap.metastore.table_info import NULL_PARTITION, Table, hadoop_path
@@ -64,6 +64,7 @@ def export(spark: SparkSession, table: str, index: str, root: str, name: str | N
     base, indexes = catalog.table_and_indexes(spark, table)
     found = catalog.named(base, indexes, index)
     _require_readable(base, found)
+    permission.require_reading(spark, base, found.definition.column_names, "an export")
     definition, called = found.definition, check_name(name or f"hive_{found.definition.name}")
     home = hadoop_path(root if ":" in root.partition("/")[0] else "file:" + stores.absolute(root))
     home = f"{home}/{generation.new_name()}"
@@ -172,7 +173,9 @@ def _copy(copy: Copy) -> int:
     """Inside a task: write the rows of a shard; return how many there are."""
     rows = _rows(copy)
     if rows.num_rows:
-        write(f"{copy.folder}/{shard_name()}", rows, copy.definition)
+        path = f"{copy.folder}/{shard_name()}"
+        write(path, rows, copy.definition)
+        let_read(path, [copy.path])
     return rows.num_rows
 
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from urllib.parse import unquote
 
 import sqlglot
@@ -17,6 +18,8 @@ from hive_bitmap.hiveserver.connection import Server
 from hive_bitmap.index.catalog import POINTER
 from hive_bitmap.index.definition import Definition, from_table
 from hive_bitmap.index.schema_drift import problem
+from hive_bitmap.index.trust import why_untrusted
+from hive_bitmap.metastore.security_settings import TRUSTED_OWNERS, TRUSTED_ROOTS
 from hive_bitmap.metastore.table_info import NULL_PARTITION, Partition, Table, constant, literal, quote
 
 KINDS = {"MANAGED_TABLE": "MANAGED", "EXTERNAL_TABLE": "EXTERNAL", "MANAGED": "MANAGED", "EXTERNAL": "EXTERNAL"}
@@ -72,8 +75,20 @@ def indexes(server: Server, base: Table) -> list[tuple[Table, Definition, str]]:
         table = describe(server, f"{quote(base.database)}.{quote(name)}")
         definition = from_table(table)
         if definition is not None and definition.table == base.name:
-            found.append((table, definition, why_unusable(base, table, definition)))
+            why = why_untrusted(base, table, definition, partial(_trust_settings, server))
+            found.append((table, definition, why or why_unusable(base, table, definition)))
     return sorted(found, key=lambda one: one[1].name)
+
+
+def _trust_settings(server: Server) -> dict[str, str]:
+    """Return the settings of the server that say whom an index is believed."""
+    found = {}
+    for name in (TRUSTED_OWNERS, TRUSTED_ROOTS):
+        said = "=".join(map(str, server.all(f"SET {name}")[0]))
+        value = said.removeprefix(f"{name}=")
+        if value not in (said, "<undefined>"):
+            found[name] = value
+    return found
 
 
 def partitions(server: Server, table: Table) -> list[tuple[str | None, ...]]:
@@ -144,6 +159,7 @@ def _table(database: str, name: str, sections: dict[str, dict[str, str]]) -> Tab
         details.get("SerDe Library") or details.get("Serde Library", ""),
         properties,
         sections["options"],
+        owner=details.get("Owner", ""),
     )
 
 

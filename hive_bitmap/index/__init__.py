@@ -13,7 +13,9 @@ __all__ = [
     "generation",
     "lookup",
     "manifest",
+    "partition_conditions",
     "schema_drift",
     "shard",
     "table_schema",
+    "trust",
 ]

@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 
 from hive_bitmap import stores
 from hive_bitmap.errors import AlreadyExists, InvalidProperty, NotFound, Unsupported
-from hive_bitmap.index import generation, schema_drift
+from hive_bitmap.index import generation, schema_drift, trust
 from hive_bitmap.index.definition import PREFIX, VERSION, Definition, from_table, to_properties
-from hive_bitmap.metastore import alter_table, metastore, session_stores
+from hive_bitmap.metastore import alter_table, metastore, session_settings, session_stores
 from hive_bitmap.metastore.table_info import Table, Values, hadoop_path, index_table_name
 from hive_bitmap.parallel import map_parallel
 from hive_bitmap.session_cache import TtlCache
@@ -42,12 +42,14 @@ _listeners: dict[Callable[[], None], None] = {}  # called when indexes change; a
 class Index:
     """An existing index: its definition, and its index table as the metastore describes it now.
 
-    `problem` says why queries cannot use the index and how to repair it; it is empty if they can.
+    `problem` says why queries cannot use the index and how to repair it; it is empty if they can. An index that is not
+    `trusted` is not rebuilt either, for its root may be a place of others.
     """
 
     definition: Definition
     table: Table
     problem: str = ""
+    trusted: bool = True
 
     @property
     def why_not(self) -> str:
@@ -108,10 +110,17 @@ def _with_pointed(spark: SparkSession, base: Table, found: _IndexTables) -> list
     pointed = base.properties.get(POINTER, "").split(",")
     others = [name for name in pointed if name and name not in found.names]
     more = _indexes(metastore.describe_many(spark, base.database, others)) if others else []
+    judged = (_judged(spark, base, index) for index in [*found.indexes, *more])
     return [
         replace(index, problem=index.problem or schema_drift.problem(base, index.table, index.definition))
-        for index in _distinct([*found.indexes, *more], base.name)
+        for index in _distinct(judged, base.name)
     ]
+
+
+def _judged(spark: SparkSession, base: Table, index: Index) -> Index:
+    """Return the index with the problem that it is not to be believed, if so."""
+    why = trust.why_untrusted(base, index.table, index.definition, lambda: session_settings.settings(spark))
+    return replace(index, problem=why, trusted=False) if why else index
 
 
 def find_even_if_dropped(spark: SparkSession, name: str) -> tuple[Table | None, list[Index]]:
@@ -135,7 +144,13 @@ def indexes_of_database(spark: SparkSession, database: str) -> list[Index]:
 
     An unknown database has none.
     """
-    return among(tables_of_database(spark, database))
+    tables = tables_of_database(spark, database)
+    bases = {table.name: table for table in tables}
+    judged = (
+        _judged(spark, bases[index.definition.table], index) if index.definition.table in bases else index
+        for index in _indexes(tables)
+    )
+    return _distinct(judged, None)
 
 
 def tables_of_database(spark: SparkSession, database: str) -> list[Table]:
@@ -172,9 +187,8 @@ def require_distinct(definitions: Sequence[Definition]) -> None:
 
 
 def require_same_table(base: Table, index: Index) -> None:
-    """Raise Unsupported if an indexed column or the partition columns have changed since the index was created."""
-    problem = schema_drift.problem(base, index.table, index.definition)
-    if problem:
+    """Raise Unsupported for an index that is not trusted, or whose columns or partition columns have changed since."""
+    if problem := index.problem if not index.trusted else schema_drift.problem(base, index.table, index.definition):
         raise Unsupported(problem)
 
 
@@ -297,7 +311,7 @@ def point_to(spark: SparkSession, base: Table, added: set[str], removed: set[str
 def among(tables: Iterable[Table], base: str | None = None) -> list[Index]:
     """Return the indexes among these tables, of one base table or of all, sorted by base table and index name.
 
-    If two tables claim to be the same index, the first by table name counts.
+    If two tables claim to be the same index, the first by table name counts; one that is trusted before any other.
     """
     return _distinct(_indexes(tables), base)
 
@@ -308,7 +322,7 @@ def _indexes(tables: Iterable[Table]) -> list[Index]:
 
 def _distinct(indexes: Iterable[Index], base: str | None) -> list[Index]:
     found: dict[tuple[str, str], Index] = {}
-    for index in sorted(indexes, key=lambda index: index.table.name):
+    for index in sorted(indexes, key=lambda index: (not index.trusted, index.table.name)):
         if base in (None, index.definition.table):
             found.setdefault((index.definition.table, index.definition.name), index)
     return [found[key] for key in sorted(found)]

@@ -12,12 +12,12 @@ import json
 import zlib
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hive_bitmap import stores
+from hive_bitmap.memory_budget import cached
 
 FOLDER = "_manifest"
 NAME = "checksums"
@@ -32,7 +32,7 @@ def of_shard(source: pa.NativeFile) -> list[int]:
 
 def write(folder: str, sums: Mapping[str, Sequence[int]]) -> None:
     """Write the checksums of a generation's files, by file name."""
-    with stores.open_output(f"{folder}/{FOLDER}/{NAME}") as sink:
+    with stores.open_output(f"{folder}/{FOLDER}/{NAME}", private=True) as sink:
         sink.write(json.dumps({name: list(values) for name, values in sums.items()}).encode())
 
 
@@ -44,7 +44,11 @@ def read(folder: str) -> Mapping[str, Sequence[int]]:
         return {}
 
 
-@lru_cache(maxsize=256)
+def _bytes(found: Mapping[str, Sequence[int]]) -> int:
+    return sum(200 + len(name) + 40 * len(sums) for name, sums in found.items())  # an int and its place are 40 bytes
+
+
+@cached("checksums", _bytes)
 def of_generation(folder: str) -> Mapping[str, Sequence[int]]:
     """Return the checksums of a generation, which never change. Raise FileNotFoundError, or OSError if not JSON."""
     try:

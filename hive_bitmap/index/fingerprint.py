@@ -39,8 +39,11 @@ class Fingerprint:
         return bool(self.etag) and stores.has_tags(self.path)
 
     def matches(self, status: FileStatus) -> bool:
-        """Return whether a listing shows the same file; where either side has no etag, size and time decide."""
-        same_tag = self.etag == status.etag or not self.etag or not status.etag
+        """Return whether a listing shows the same file; size and time decide if the listing has no etags.
+
+        A fingerprint without an etag matches no file that has one: it was not taken of that file.
+        """
+        same_tag = self.etag == status.etag or not status.etag
         return self.size == status.size and self.mtime_ms == status.mtime_ms and same_tag
 
     def confirmed(self) -> bool:

@@ -1,6 +1,6 @@
 """Lookup of keys in a shard: first keys, blocks and cardinalities of whole row groups, then only the bitmaps needed.
 
-A shard never changes, so what is read of it is cached, up to KEPT_BYTES in a process.
+A shard never changes, so what is read of it is cached (`memory_budget`).
 """
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
-from threading import Lock
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,7 +16,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from cachetools import LRUCache
 
 from hive_bitmap import stores
 from hive_bitmap.bitmaps import ENCODINGS
@@ -26,13 +24,15 @@ from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.index import checksums
 from hive_bitmap.index.definition import BUCKET, OFFSET, OFFSETS
 from hive_bitmap.index.shard import CARDINALITY, cardinalities_path
+from hive_bitmap.memory_budget import Cache
+from hive_bitmap.memory_budget import cached as kept
 
-KEPT_BYTES = 256 << 20
+STATISTICS_BYTES = 250  # of the statistics of a row group, besides their values
+METADATA_SHARE = 4  # memory that a parsed footer takes for each of its bytes
 Flags = npt.NDArray[np.bool_]
 Longs = npt.NDArray[np.int64]
 Sized = TypeVar("Sized", pa.Table, CachedBitmaps)
-_cache: LRUCache[tuple[Any, ...], Any] = LRUCache(KEPT_BYTES, lambda rows: rows.nbytes + 1024)
-_lock = Lock()
+_cache: Cache[tuple[Any, ...], Any] = Cache("shards", lambda rows: rows.nbytes)
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,17 @@ def share(path: str, size: int, key: pa.Field, wanted: Callable[[KeyStats], bool
         return sum(groups) / max(len(groups), 1)
 
 
+def key_range(path: str, size: int, key: str) -> tuple[Any, Any]:
+    """Return the smallest and the largest value of a key column of a shard, None if not known. Raise CorruptIndex."""
+    with _reading(path):
+        found = _statistics(path, size, key)
+        lows, highs = (
+            [value for value in values if value is not None]
+            for values in zip(*((s.low, s.high) for s in found), strict=True)
+        )
+        return (min(lows), max(highs)) if lows and highs else (None, None)
+
+
 def bitmaps(path: str, size: int, group: int, encoding: str) -> CachedBitmaps:
     """Return the bitmaps of one row group of a shard, in row order. Raise CorruptIndex or CorruptBitmap."""
     with _reading(path):
@@ -150,13 +161,7 @@ def cached(key: tuple[Any, ...], make: Callable[[], Sized]) -> Sized:
 
     The value must depend on shards only, and `key` must contain their paths: shards never change, so it stays valid.
     """
-    with _lock:
-        value: Sized | None = _cache.get(key)
-    if value is None:
-        value = make()
-        with _lock:
-            if value.nbytes < _cache.maxsize // 4:
-                _cache[key] = value
+    value: Sized = _cache.of(key, make)
     return value
 
 
@@ -164,8 +169,7 @@ def clear_caches() -> None:
     """Empty all caches of this module."""
     _metadata.cache_clear()
     _statistics.cache_clear()
-    with _lock:
-        _cache.clear()
+    _cache.clear()
 
 
 @contextmanager
@@ -235,7 +239,11 @@ def _read_bitmaps(path: str, size: int, group: int, encoding: str) -> CachedBitm
     return ENCODINGS[encoding].to_cached([_array(rows[name]) for name in names])
 
 
-@lru_cache(maxsize=4096)
+def _footer_bytes(footer: pq.FileMetaData) -> int:
+    return METADATA_SHARE * int(footer.serialized_size)
+
+
+@kept("footers of shards", _footer_bytes)
 def _metadata(path: str, size: int) -> pq.FileMetaData:
     with stores.open_immutable(path, size) as source:
         if source.size() != size:
@@ -255,7 +263,12 @@ def _sums(path: str) -> Sequence[int] | None:
     return checksums.read(folder).get(name)
 
 
-@lru_cache(maxsize=4096)
+def _statistics_bytes(found: tuple[KeyStats, ...]) -> int:
+    texts = (value for stats in found for value in (stats.low, stats.high) if isinstance(value, (str, bytes)))
+    return STATISTICS_BYTES * len(found) + sum(map(len, texts))
+
+
+@kept("statistics of shards", _statistics_bytes)
 def _statistics(path: str, size: int, key: str) -> tuple[KeyStats, ...]:
     """Return the statistics of one key column in each row group of a shard."""
     metadata = _metadata(path, size)

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.index import checksums
 from hive_bitmap.index.checksums import FOLDER
 from hive_bitmap.index.fingerprint import Fingerprint
+from hive_bitmap.memory_budget import cached
 from hive_bitmap.parallel import map_parallel
 from hive_bitmap.stores import FileStatus
 
@@ -62,6 +63,9 @@ SHARDS = pa.schema(
 FILES_NAME = "files.parquet"
 SHARDS_NAME = "shards.parquet"  # written last: a generation that has it is complete
 LINES_NAME = "manifest.json.gz"  # the copy as lines of JSON
+
+
+FILE_BYTES = 1000  # memory of the Python values of a file that `Manifest` derives, besides its row of `files`
 
 
 class Freshness(Enum):
@@ -114,6 +118,11 @@ class Manifest:
         """The size of each shard in bytes, by name."""
         return dict(zip(self.shards["shard"].to_pylist(), self.shards["size"].to_pylist(), strict=True))
 
+    @cached_property
+    def entries(self) -> dict[str, int]:
+        """The number of rows of each shard, by name."""
+        return dict(zip(self.shards["shard"].to_pylist(), self.shards["rows"].to_pylist(), strict=True))
+
     def shard_path(self, shard: str) -> str:
         return f"{self.folder}/{shard}"
 
@@ -138,7 +147,7 @@ def write(folder: str, files: Sequence[pa.Table], shards: pa.Table, sums: Mappin
     """Write the manifest of a generation, all of whose shards have been written.
 
     `files` are tables of schema FILES, in any order, `shards` has schema SHARDS, `sums` are the checksums of shards and
-    cardinalities by file name. Raise OSError or StoreError.
+    cardinalities by file name. Who may read all shards may read the manifest. Raise OSError or StoreError.
     """
     stores.make_folder(f"{folder}/{FOLDER}")
     ordered = pa.concat_tables([FILES.empty_table(), *files]).sort_by("path")
@@ -149,16 +158,27 @@ def write(folder: str, files: Sequence[pa.Table], shards: pa.Table, sums: Mappin
     }
     sums = {**sums, **{name: [zlib.crc32(content)] for name, content in contents.items()}}
 
+    access = stores.access_of([f"{folder}/{shard}" for shard in shards["shard"].to_pylist()], folder)
+
     def put(name: str) -> None:
-        with stores.open_output(f"{folder}/{FOLDER}/{name}") as sink:
+        with stores.open_output(f"{folder}/{FOLDER}/{name}", private=True) as sink:
             sink.write(contents[name])
+        stores.set_access(f"{folder}/{FOLDER}/{name}", access)
+
+    def put_sums() -> None:
+        checksums.write(folder, sums)
+        stores.set_access(f"{folder}/{FOLDER}/{checksums.NAME}", access)
 
     *others, last = [partial(put, name) for name in contents]
-    map_parallel(lambda write: write(), [partial(checksums.write, folder, sums), *others], stores.parallel(folder))
+    map_parallel(lambda write: write(), [put_sums, *others], stores.parallel(folder))
     last()  # `generation.usage` takes its existence to mean that the manifest is complete
 
 
-@lru_cache(maxsize=4096)
+def _bytes(found: Manifest) -> int:
+    return found.files.nbytes + found.shards.nbytes + FILE_BYTES * found.files.num_rows
+
+
+@cached("manifests", _bytes)
 def read(folder: str) -> Manifest:
     """Read the manifest of a generation; it never changes, so it is cached.
 

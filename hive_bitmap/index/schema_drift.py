@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hive_bitmap.errors import InvalidPredicate
 from hive_bitmap.index import generation
 from hive_bitmap.index.definition import Definition
+from hive_bitmap.index.partition_conditions import parse
 from hive_bitmap.metastore.table_info import Table
 
 
@@ -22,6 +24,16 @@ def problem(base: Table, table: Table, definition: Definition) -> str:
     if before != now:
         by = ", ".join(name for name, _ in now) or "nothing"
         return f"table {base.full_name} is partitioned by {by} now: drop the index and create it anew"
+    return _problem_of_where(base, definition)
+
+
+def _problem_of_where(base: Table, definition: Definition) -> str:
+    """Return why the WHERE of an index, which others may have written, is no condition on the partition columns."""
+    try:
+        if definition.where:
+            parse(definition.where, base.partition_columns)
+    except InvalidPredicate as e:
+        return f"the WHERE of index {definition.name} is not accepted ({e}): drop the index and create it anew"
     return ""
 
 

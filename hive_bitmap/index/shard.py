@@ -1,8 +1,8 @@
 """Shards: the Parquet files of an index table, with rows sorted by key, then base file, then offset.
 
 A key or a range of keys is found through the statistics of the row groups, which are small because they are limited by
-the bytes of their bitmaps. Float keys have no statistics, as Parquet's leave NaN out. For counts, a Parquet file of one
-column in `_manifest` holds the cardinality of each bitmap of a shard.
+the bytes of their bitmaps and of their keys. Float keys have no statistics, as Parquet's leave NaN out. For counts, a
+Parquet file of one column in `_manifest` holds the cardinality of each bitmap of a shard.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from hive_bitmap.index.definition import BUCKET, OFFSET, OFFSETS, Definition
 from hive_bitmap.parallel import map_parallel
 
 ROW_GROUP_BYTES = 1 << 20  # bitmaps of a row group before compression: a lookup decodes at least one row group
+ROW_GROUP_KEY_BYTES = 4 << 20  # distinct keys of a row group: long ones are as slow to decode as bitmaps
 ROW_GROUP_ROWS = 128 << 10
 CARDINALITY = pa.field("_cardinality", pa.int32())  # a column of rows in memory only, stored in a file of its own
 ROW_BYTES = 24  # rough size of a row without its bitmap
@@ -75,7 +76,7 @@ def compact(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
 def write(path: str, rows: pa.Table, definition: Definition) -> Written:
     """Write sorted rows as the shard `path`, and their column CARDINALITY, if they have it, in a file of its own.
 
-    Raise OSError or StoreError.
+    Both files are private, until `let_read`. Raise OSError or StoreError.
     """
     beside = cardinalities_path(path)
     counted = CARDINALITY.name in rows.column_names
@@ -89,13 +90,21 @@ def write(path: str, rows: pa.Table, definition: Definition) -> Written:
     return Written(found[0][0], found[1][0] if counted else 0, sums)
 
 
+def let_read(path: str, counterparts: Sequence[str]) -> None:
+    """Let those read the shard `path`, and its cardinalities, who may read all of the files that it was made of."""
+    beside = cardinalities_path(path)
+    access = stores.access_of(counterparts, path.rpartition("/")[0])
+    for file in (path, beside) if stores.exists(beside) else (path,):
+        stores.set_access(file, access)
+
+
 def _write_cardinalities(path: str, rows: pa.Table) -> tuple[int, list[int]]:
     """Write a file of cardinalities; return its size in bytes and its checksum."""
     sink = pa.BufferOutputStream()
     pq.write_table(rows.select([CARDINALITY.name]), sink, compression="zstd", store_schema=False)
     content = sink.getvalue()
     stores.make_folder(path.rpartition("/")[0])
-    with stores.open_output(path) as file:
+    with stores.open_output(path, private=True) as file:
         file.write(content)
     return content.size, [zlib.crc32(content)]
 
@@ -109,10 +118,10 @@ def _write_shard(path: str, rows: pa.Table, definition: Definition) -> tuple[int
         memory = pa.BufferOutputStream()
         _write(memory, rows, definition)
         content = memory.getvalue()
-        with stores.open_output(path) as sink:
+        with stores.open_output(path, private=True) as sink:
             sink.write(content)
         return content.size, checksums.of_shard(pa.BufferReader(content))
-    with stores.open_output(path) as sink:
+    with stores.open_output(path, private=True) as sink:
         _write(sink, rows, definition)
     with stores.open_input(path) as source:
         return source.size(), checksums.of_shard(source)
@@ -120,7 +129,9 @@ def _write_shard(path: str, rows: pa.Table, definition: Definition) -> tuple[int
 
 def _write(sink: pa.NativeFile, rows: pa.Table, definition: Definition) -> None:
     with pq.ParquetWriter(sink, rows.schema, **_writer_options(definition)) as writer:
-        for start, end in _row_groups(rows, {field.name for field in definition.bitmap_fields}):
+        for start, end in _row_groups(
+            rows, definition.column_names, {field.name for field in definition.bitmap_fields}
+        ):
             writer.write_table(rows.slice(start, end - start), row_group_size=max(end - start, 1))
 
 
@@ -157,10 +168,10 @@ def _writer_options(definition: Definition) -> dict[str, Any]:
     }
 
 
-def _row_groups(rows: pa.Table, bitmaps: Collection[str]) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of row groups of about ROW_GROUP_BYTES, or of ROW_GROUP_ROWS rows.
+def _row_groups(rows: pa.Table, keys: Collection[str], bitmaps: Collection[str]) -> Iterator[tuple[int, int]]:
+    """Yield (start, end) of row groups: about ROW_GROUP_BYTES, ROW_GROUP_KEY_BYTES or ROW_GROUP_ROWS, at most.
 
-    `bitmaps` are the names of the columns that hold bitmaps.
+    `keys` are the names of the key columns, by which the rows are sorted, `bitmaps` those of the columns with bitmaps.
     """
     if rows.num_rows == 0:
         return
@@ -173,6 +184,20 @@ def _row_groups(rows: pa.Table, bitmaps: Collection[str]) -> Iterator[tuple[int,
                 rows.schema.field(name).type.value_type.bit_width // 8
             )
     group = np.cumsum(weight) // ROW_GROUP_BYTES
+    for name in keys:
+        group = np.maximum(group, np.cumsum(_new_bytes(rows[name])) // ROW_GROUP_KEY_BYTES)
     group = np.maximum(group, np.arange(rows.num_rows) // ROW_GROUP_ROWS)
     starts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
     yield from zip(starts.tolist(), [*starts[1:].tolist(), rows.num_rows], strict=True)
+
+
+def _new_bytes(keys: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """Return the bytes of each text or binary value that is not that of the row before it, else 0."""
+    if not (pa.types.is_string(keys.type) or pa.types.is_binary(keys.type)):
+        return np.zeros(len(keys), np.int64)
+    lengths = pc.fill_null(pc.binary_length(keys), 0).to_numpy().astype(np.int64)
+    if int(lengths.sum()) <= ROW_GROUP_KEY_BYTES:
+        return lengths
+    same = pc.fill_null(pc.equal(keys[1:], keys[:-1]), False).to_numpy(zero_copy_only=False).astype(bool)
+    lengths[1:][same] = 0
+    return lengths

@@ -13,8 +13,9 @@ from hive_bitmap.errors import AlreadyExists, InvalidProperty, Unsupported
 from hive_bitmap.index import catalog
 from hive_bitmap.index.coverage import covered
 from hive_bitmap.index.definition import COMPRESSIONS, Definition, check_name, one_of, own_property
+from hive_bitmap.index.partition_conditions import either
+from hive_bitmap.metastore import permission
 from hive_bitmap.metastore.table_info import index_table_name
-from hive_bitmap.predicates.spark_conditions import bracketed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,7 +71,8 @@ def extend(
     if not before.where:
         raise Unsupported(f"index {before.name} on table {base.full_name} covers all partitions already")
     covered(spark, base, where, [])  # raises InvalidPredicate
-    catalog.alter(spark, index, replace(before, where=f"{bracketed(before.where)} OR {bracketed(where)}"))
+    permission.require_reading(spark, base, before.column_names, "an extended index")
+    catalog.alter(spark, index, replace(before, where=either(before.where, where, base.partition_columns)))
     return rebuild(spark, table, [name], progress=progress)
 
 

@@ -10,9 +10,9 @@ from hive_bitmap.errors import NotFound, Unsupported
 from hive_bitmap.index import catalog
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.coverage import covered
+from hive_bitmap.index.partition_conditions import without
 from hive_bitmap.metastore import metastore
 from hive_bitmap.metastore.table_info import Table
-from hive_bitmap.predicates.spark_conditions import bracketed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,6 +75,6 @@ def _drop_partitions(spark: SparkSession, base: Table, index: Index, where: str)
     if len(dropped) == sum(before):
         publish.drop(spark, base, index)
         return
-    left = f"{bracketed(definition.where)} AND {bracketed(where)} IS NOT TRUE"
+    left = without(definition.where, where, base.partition_columns)
     catalog.alter(spark, index, replace(definition, where=left))
     publish.publish(spark, base, [publish.Switch(definition, {}, dropped)])

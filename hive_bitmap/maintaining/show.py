@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.coverage import covered
 from hive_bitmap.index.definition import Definition, schema_crc
 from hive_bitmap.index.manifest import Freshness, Manifest
-from hive_bitmap.metastore import base_files, metastore, serde, table_info
+from hive_bitmap.metastore import base_files, metastore, permission, serde, table_info
 from hive_bitmap.metastore.base_files import Source
 from hive_bitmap.metastore.file_listing import format_of, is_visible
 from hive_bitmap.metastore.table_info import Table, Values, quote
@@ -32,7 +32,7 @@ class PartitionStatus:
     Of the base files, `fresh` ones are as they were indexed, `stale` ones have changed since, `unindexed` ones are not
     in the index, and `gone` ones are in the index but do not exist any more. `built` is when the last build began, in
     seconds since 1970. `problem` says what is wrong with the generation; queries read the affected files whole. `keys`
-    is the number of distinct keys, if requested.
+    is the number of distinct keys, if requested. Numbers of rows are None where only Spark may read the table.
     """
 
     name: str
@@ -42,8 +42,8 @@ class PartitionStatus:
     unindexed: int
     gone: int
     stale_bytes: int
-    base_rows: int
-    index_rows: int
+    base_rows: int | None
+    index_rows: int | None
     index_bytes: int
     built: float | None
     problem: str = ""
@@ -84,12 +84,12 @@ class IndexStatus:
         return sum(partition.stale_bytes for partition in self.partitions)
 
     @property
-    def base_rows(self) -> int:
-        return sum(partition.base_rows for partition in self.partitions)
+    def base_rows(self) -> int | None:
+        return _sum([partition.base_rows for partition in self.partitions])
 
     @property
-    def index_rows(self) -> int:
-        return sum(partition.index_rows for partition in self.partitions)
+    def index_rows(self) -> int | None:
+        return _sum([partition.index_rows for partition in self.partitions])
 
     @property
     def index_bytes(self) -> int:
@@ -105,8 +105,9 @@ def show(spark: SparkSession, table: str, *, keys: bool = False) -> list[IndexSt
     """Return the state of the indexes of a table, by name; if the table was dropped, `problem` says so.
 
     With `keys` the distinct keys are counted too, by a Spark job over each index table. Raise NotFound for an unknown
-    table.
+    table, and NotPermitted for `keys` where only Spark may read the table.
     """
+    secret = permission.only_spark_reads(spark)
     base, indexes = catalog.find_even_if_dropped(spark, table)
     found: list[Source] = []
     if base is not None and indexes:
@@ -115,12 +116,24 @@ def show(spark: SparkSession, table: str, *, keys: bool = False) -> list[IndexSt
             found = base_files.sources(spark, base)
         except Unsupported as e:
             indexes = [replace(index, problem=index.problem or str(e)) for index in indexes]
+    if keys and base is not None:
+        names = sorted({name for index in indexes for name in index.definition.column_names})
+        permission.require_reading(spark, base, names, "a count of keys")
     shown = [_status(spark, base, index, found) for index in indexes]
-    return [_with_keys(spark, status, index) for status, index in zip(shown, indexes, strict=True)] if keys else shown
+    if secret:
+        shown = [replace(one, partitions=tuple(map(_without_rows, one.partitions))) for one in shown]
+    if not keys:
+        return shown
+    return [
+        _with_keys(spark, status, index) if index.trusted else status
+        for status, index in zip(shown, indexes, strict=True)
+    ]
 
 
 def _status(spark: SparkSession, base: Table | None, index: Index, found: list[Source]) -> IndexStatus:
-    where = index.definition.where
+    if not index.trusted:
+        return IndexStatus(index.definition, (), index.problem)
+    where = "" if index.problem else index.definition.where
     flags = covered(spark, base, where, [source.values for source in found]) if base and where else [True] * len(found)
     folders = catalog.published_generations(spark, index)
     wanted = {source.values: source for source, covers in zip(found, flags, strict=True) if covers}
@@ -130,6 +143,16 @@ def _status(spark: SparkSession, base: Table | None, index: Index, found: list[S
     crc = schema_crc(base.columns, metastore.time_zone(spark), reading) if base and reading else None
     partitions = map_parallel(lambda one: _partition(names, index, one, folders.get(one.values), crc), wanted.values())
     return IndexStatus(index.definition, tuple(partitions), index.problem or _first_problem(partitions))
+
+
+def _without_rows(status: PartitionStatus) -> PartitionStatus:
+    return replace(status, base_rows=None, index_rows=None)
+
+
+def _sum(numbers: Sequence[int | None]) -> int | None:
+    """Return the sum of numbers; None if one of them is not told."""
+    known = [number for number in numbers if number is not None]
+    return sum(known) if len(known) == len(numbers) else None
 
 
 def _partition(names: list[str], index: Index, source: Source, folder: str | None, crc: int | None) -> PartitionStatus:

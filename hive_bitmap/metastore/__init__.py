@@ -11,6 +11,8 @@ __all__ = [
     "file_listing",
     "jvm_reader",
     "metastore",
+    "permission",
+    "security_settings",
     "serde",
     "session_settings",
     "session_stores",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
 from hive_bitmap.errors import ServerError, StoreError
+from hive_bitmap.metastore import security_settings
 from hive_bitmap.metastore.table_info import (
     NULL_PARTITION,
     Partition,
@@ -28,6 +29,7 @@ from hive_bitmap.metastore.table_info import (
 from hive_bitmap.stores.options import HDFS_USER, PREFIX
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 PIECE = 8000  # characters of a text that are transferred in one call
 CREDENTIAL_FILES = "security.credential.provider.path"
@@ -81,7 +83,7 @@ def text_of(text: Any) -> str:
 
 def settings_of(spark: SparkSession, found: Any) -> dict[str, str]:
     """Return the settings in a Scala map."""
-    return with_startup_settings(_bridge(spark).json(found))
+    return _enforced(spark, _bridge(spark).json(found))
 
 
 def names_like(spark: SparkSession, database: str, pattern: str) -> list[str]:
@@ -124,7 +126,17 @@ def set_locations(
 def settings(spark: SparkSession) -> dict[str, str]:
     """Return the session's settings that are not at their defaults."""
     bridge = _bridge(spark)
-    return with_startup_settings(bridge.json(bridge.conf.getAll()))
+    return _enforced(spark, bridge.json(bridge.conf.getAll()))
+
+
+def _enforced(spark: SparkSession, session: Mapping[str, str]) -> dict[str, str]:
+    return security_settings.enforced(_server_settings(spark.sparkContext), with_startup_settings(session))
+
+
+@lru_cache(maxsize=8)
+def _server_settings(context: SparkContext) -> dict[str, str]:
+    """Return the `hive_bitmap` settings in the configuration of the server, which no session can change."""
+    return with_startup_settings(dict(context.getConf().getAll()))
 
 
 def hadoop(spark: SparkSession, prefixes: Sequence[str]) -> dict[str, str]:
@@ -286,6 +298,7 @@ def _table(info: dict[str, Any]) -> Table:
         storage["properties"],
         json.dumps(info["schema"]),
         info["provider"] != "hive" and bool(partition_names) and not info["tracksPartitionsInCatalog"],
+        info["owner"] or "",
     )
 
 

@@ -74,6 +74,7 @@ class SqlReader:
             info.get("storage_properties", {}),
             declared,
             info.get("provider", "hive") != "hive" and bool(partition_names) and "partition_provider" not in info,
+            info.get("owner", ""),
         )
 
     @staticmethod

@@ -25,7 +25,7 @@ class Table:
     """A table or view. Paths are Hadoop path strings; `kind` is MANAGED, EXTERNAL, VIEW or TEMPORARY.
 
     `declared` is the schema as JSON, including comments. `by_folders` says that Spark finds the partitions by listing
-    folders instead of in the metastore.
+    folders instead of in the metastore. `owner` is the metastore's; empty if it knows none.
     """
 
     database: str
@@ -41,6 +41,7 @@ class Table:
     options: Mapping[str, str] = field(default_factory=dict)
     declared: str = ""
     by_folders: bool = False
+    owner: str = ""
 
     @property
     def full_name(self) -> str:

@@ -5,6 +5,7 @@ strategies. No row of the base table is read here.
 """
 
 __all__ = [
+    "answer_size",
     "count_budget",
     "planner",
     "prepare",

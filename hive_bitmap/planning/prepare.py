@@ -16,10 +16,12 @@ from hive_bitmap.explaining.plan import BLOCKS, FILES, FULL_SCAN, INDEX_ONLY, ST
 from hive_bitmap.formats.key_values import KeyColumn
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.table_schema import key_columns
-from hive_bitmap.metastore import file_listing, metastore, serde
+from hive_bitmap.memory_budget import BUDGET
+from hive_bitmap.metastore import file_listing, metastore, permission, serde
 from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.planning import settings
 from hive_bitmap.planning import snapshot as snapshots
+from hive_bitmap.planning.answer_size import TooLarge, require_small
 from hive_bitmap.planning.count_budget import bytes_to_look_up, index_bytes, over_budget
 from hive_bitmap.planning.engine_only import engine_skips, why_unreadable
 from hive_bitmap.planning.planner import PlanInputs, explain_indexes, full_scan, make_plan
@@ -42,6 +44,7 @@ from hive_bitmap.selecting.candidates import (
 )
 from hive_bitmap.selecting.key_matches import MatchingKeys
 from hive_bitmap.selecting.select import LookupResult
+from hive_bitmap.stores.options import memory_bytes
 from hive_bitmap.tasks.distribution import in_tasks
 
 if TYPE_CHECKING:
@@ -77,6 +80,12 @@ class Prepared:
     reading: Reading | None = None
     snapshot: Snapshot | None = None
 
+    @property
+    def told(self) -> Plan:
+        """The plan as the user may see it: where only Spark may read the table, without figures."""
+        secret = self.reading is not None and settings.read(self.reading.resolved.settings).engine_reads_only
+        return self.plan.without_figures if secret else self.plan
+
 
 def prepare(
     spark: SparkSession, request: Request, resolved: ResolvedTable | None = None, known: Snapshot | None = None
@@ -111,6 +120,7 @@ class _Preparation:
     def __init__(self, spark: SparkSession, request: Request, resolved: ResolvedTable) -> None:
         self._spark, self._request, self._resolved, self._base = spark, request, resolved, resolved.base
         self._settings = settings.read(resolved.settings)
+        BUDGET.resize(memory_bytes(resolved.settings))
         self._format = file_listing.format_of(self._base)
         self._keys = _data_keys(request.keys, self._base)
         self._chosen = self._choose()
@@ -148,7 +158,8 @@ class _Preparation:
             prepared = self._by_cost(snapshot, uses, must_pay=self._request.must_pay and wanted is None)
             self._require_readable(prepared)
         except (Unsupported, StoreError) as e:
-            return replace(_left(self._request, self._base.full_name, e, "not_selective", uses), snapshot=snapshot)
+            code = "too_large" if isinstance(e, TooLarge) else "not_selective"
+            return replace(_left(self._request, self._base.full_name, e, code, uses), snapshot=snapshot)
         if self._request.strategy is not None or wanted in prepared.plan.costs:
             return replace(prepared, plan=_forced(prepared.plan, str(wanted)))
         return prepared
@@ -171,6 +182,9 @@ class _Preparation:
             return _Unserved(code, f"no index has a column that the predicate tests{unusable}")
         if not self._resolved.planned and _ASKS_FOR_FILES.search(self._request.predicate or ""):
             return _Unserved("unsupported", _FILES_ASKED_FOR)
+        needed = [column.name for column in self._needed]
+        if not self._resolved.planned and (why := permission.why_not_as_it_is(self._spark, self._base, needed)):
+            return _Unserved("unsupported", why)
         if not self._resolved.planned and metastore.is_cached(self._spark, self._base.sql_name):
             return _Unserved("cached", "its rows are in the session's cache")
         doubt = file_listing.why_unsupported(self._resolved.settings, self._base)
@@ -199,9 +213,12 @@ class _Preparation:
             reading, inputs = self._look_up(sample)
             plan = make_plan(replace(inputs, scale=size / max(sample.bytes, 1)), uses, reading.results)
             if plan.strategy == FULL_SCAN:
-                why_not = f"in {len(sample.partitions)} of {len(snapshot.partitions)} partitions {plan.reason}"
+                told = plan.without_figures if self._settings.engine_reads_only else plan
+                why_not = f"in {len(sample.partitions)} of {len(snapshot.partitions)} partitions {told.reason}"
                 return self._full_scan(why_not, "not_selective", uses, snapshot)
         reading, inputs = self._look_up(snapshot)
+        for keys in self._key_sets():
+            require_small(reading.results, keys, self._settings.answer_bytes)
         return Prepared(make_plan(inputs, uses, reading.results), reading, snapshot)
 
     def _full_scan(
@@ -251,7 +268,11 @@ class _Preparation:
 
     def _counted(self) -> list[list[str]]:
         """The sets of keys by which rows are counted, if counting has to be quicker than Spark."""
-        if not self._request.count or self._request.strategy is not None:
+        return [] if self._request.strategy is not None else self._key_sets()
+
+    def _key_sets(self) -> list[list[str]]:
+        """The sets of keys by which rows are counted; none if rows are read."""
+        if not self._request.count:
             return []
         return [_data_keys(one, self._base) for one in self._request.grouping_sets or [self._request.keys]]
 

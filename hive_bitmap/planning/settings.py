@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -10,6 +11,10 @@ from hive_bitmap.explaining.plan import STRATEGIES
 from hive_bitmap.planning.planner import DIRECT_STRATEGY
 
 PREFIX = "hive_bitmap."
+ANSWER_BYTES = 16 << 20
+RPC_SHARE = 2  # all rows of an answer are sent to a task in at most a half of the largest message of Spark
+RPC_MEGABYTES = 128  # of a message by default
+_UNITS = {"": 0, "b": 0, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30}
 
 
 @dataclass(frozen=True)
@@ -18,13 +23,15 @@ class Settings:
 
     With `engine_reads_only`, only Spark reads base files and nothing is answered from the index alone, so that the row
     filters and masks of a policy engine stay in force. `strategy` is taken wherever it is possible. With `strict`, an
-    error of ours in a query is raised instead of leaving the query to Spark.
+    error of ours in a query is raised instead of leaving the query to Spark. An answer from the index alone takes at
+    most `answer_bytes` of the driver's memory for its keys.
     """
 
     enabled: bool = True
     engine_reads_only: bool = False
     strategy: str | None = None
     strict: bool = False
+    answer_bytes: int = ANSWER_BYTES
 
     def strategy_for(self, format: str) -> str | None:
         """The forced strategy for files of a format: our own tasks read `rows` of Parquet, `blocks` of ORC."""
@@ -43,6 +50,7 @@ def read(conf: Mapping[str, str]) -> Settings:
         _flag(conf, "engine_reads_only", False),
         _strategy(conf.get(PREFIX + "strategy")),
         _flag(conf, "strict", False),
+        _answer_bytes(conf),
     )
 
 
@@ -51,6 +59,17 @@ def _flag(conf: Mapping[str, str], name: str, default: bool) -> bool:
     if said not in ("true", "false"):
         raise InvalidProperty(f"{PREFIX}{name} is {said!r}; it takes true or false")
     return said == "true"
+
+
+def _answer_bytes(conf: Mapping[str, str]) -> int:
+    """Return the setting, in Spark's notation of bytes, but no more than Spark sends to a task in one message."""
+    said = conf.get(PREFIX + "answer_bytes", str(ANSWER_BYTES)).strip().lower()
+    found = re.fullmatch(r"(\d{1,18})\s*([kmg]?b?)", said)
+    if found is None:
+        raise InvalidProperty(f"{PREFIX}answer_bytes is {said!r}; it takes bytes, such as 16777216 or 16m")
+    message = conf.get("spark.rpc.message.maxSize", "").strip()
+    megabytes = int(message) if message.isdigit() else RPC_MEGABYTES
+    return min(int(found[1]) << _UNITS[found[2]], (megabytes << 20) // RPC_SHARE)
 
 
 def _strategy(said: str | None) -> str | None:

@@ -12,7 +12,7 @@ from hive_bitmap import stores
 from hive_bitmap.errors import Undecodable, Unsupported
 from hive_bitmap.explaining.plan import Plan
 from hive_bitmap.formats import FORMATS, LAYOUTS
-from hive_bitmap.metastore import file_listing, metastore
+from hive_bitmap.metastore import file_listing, metastore, permission
 from hive_bitmap.metastore.base_files import require_one_listing, sources
 from hive_bitmap.planning.prepare import prepare
 from hive_bitmap.planning.request import Request, analysed
@@ -43,6 +43,7 @@ def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: 
     analysed(spark, Request(table, predicate))
     prepared = prepare(spark, request)
     base = metastore.describe(spark, table)
+    permission.require_reading(spark, base, (), "the list of blocks")
     format = file_listing.format_of(base)
     folders = sources(spark, base)
     for folder in folders:

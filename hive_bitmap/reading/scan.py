@@ -54,7 +54,7 @@ def plan(
     """
     request = _request(table, predicate, columns, count, strategy)
     analysed(spark, request)
-    return prepare(spark, request).plan
+    return prepare(spark, request).told
 
 
 def scan(

@@ -294,6 +294,7 @@ def _part(
         definition.encoding if definition.type == "BITMAP" else "",
         tuple((manifest.shard_path(name), manifest.sizes[name]) for name in shards),
         np.array([number for number, position in enumerate(files) if position in fresh], np.int64),
+        sum(manifest.entries[name] for name in shards),
     )
 
 
@@ -326,7 +327,7 @@ def restrict(lookup: Lookup, files: Sequence[int]) -> Lookup:
     parts = {}
     for column, part in lookup.unit.parts.items():
         kept = number[part.files]
-        parts[column] = IndexPart(part.index, part.key, part.encoding, part.shards, kept[kept >= 0])
+        parts[column] = replace(part, files=kept[kept >= 0])
     unit = LookupUnit(
         tuple(lookup.unit.paths[file] for file in files),
         number[lookup.unit.file[blocks]],

@@ -25,6 +25,7 @@ class IndexPart:
     encoding: str  # of its bitmaps, a key of ENCODINGS; empty for COMPACT
     shards: tuple[tuple[str, int], ...]  # path and size in bytes
     files: Longs  # positions in `LookupUnit.paths` of the files that the index knows
+    entries: int = 0  # rows of the shards, each one a key in a block
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,10 @@ import pyarrow as pa
 
 from hive_bitmap.errors import StoreError, Unsupported
 from hive_bitmap.stores import clouds, disk_cache, hdfs, libhdfs, memory_cache, s3, speed
+from hive_bitmap.stores.access import Access, strictest
 from hive_bitmap.stores.local import Local
 from hive_bitmap.stores.options import Options, current
-from hive_bitmap.stores.paths import absolute, is_local, local_path, parts
+from hive_bitmap.stores.paths import absolute, is_local, local_path, parent, parts
 from hive_bitmap.stores.ranged import Ranged
 from hive_bitmap.stores.speed import LOCAL, Speed
 from hive_bitmap.stores.store import TAIL_BYTES, FileStatus, Listing, Store
@@ -34,6 +35,7 @@ __all__ = [
     "Speed",
     "StoreError",
     "absolute",
+    "access_of",
     "copy_permissions",
     "delete_file",
     "delete_folder",
@@ -55,6 +57,7 @@ __all__ = [
     "read_immutable",
     "remove_empty_folders",
     "requests",
+    "set_access",
     "speed",
     "speed_of",
     "status",
@@ -128,9 +131,12 @@ def read_immutable(path: str) -> bytes:
     return content
 
 
-def open_output(path: str) -> Any:
-    """Open a file for writing, which replaces one of the same name."""
-    return _store(path).open_output(path)
+def open_output(path: str, *, private: bool = False) -> Any:
+    """Open a file for writing, which replaces one of the same name.
+
+    A `private` one can be read by its owner only, until `set_access` says otherwise.
+    """
+    return _store(path).open_output(path, private=private)
 
 
 def make_folder(path: str) -> None:
@@ -153,12 +159,12 @@ def delete_folder(path: str, last: Sequence[str] = ()) -> None:
 
 def link_or_copy(source: str, target: str) -> None:
     """Make `target` a hard link to `source` or a copy of it, without moving data through this process if possible."""
-    same = parts(source)[:2] == parts(target)[:2] or (is_local(source) and is_local(target))
-    if same and _store(source).copy(source, target):
+    if _is_same_store(source, target) and _store(source).copy(source, target):
         return
-    with open_input(source) as reader, open_output(target) as writer:
+    with open_input(source) as reader, open_output(target, private=True) as writer:
         while chunk := reader.read(_CHUNK_BYTES):
             writer.write(chunk)
+    set_access(target, access_of([source], parent(target)))
 
 
 def copy_permissions(source: str, target: str) -> None:
@@ -166,8 +172,39 @@ def copy_permissions(source: str, target: str) -> None:
 
     Does nothing if the folders are in different stores.
     """
-    if parts(source)[:2] == parts(target)[:2] or (is_local(source) and is_local(target)):
-        _store(target).copy_permissions(source, target)
+    if _is_same_store(source, target) and (access := _store(source).access(source)) is not None:
+        _store(target).set_access(target, access)
+
+
+def access_of(files: Sequence[str], folder: str) -> Access | None:
+    """Return the access of a file in `folder` that nobody may read who may not read all of `files`.
+
+    Files that are gone do not count. If none is left, or they are in another store, the access is that of the folder.
+    None means that the store of the folder has no permissions.
+    """
+    near = (path for path in files if _is_same_store(path, folder))
+    known = [access for access in map(_access, near) if access is not None]
+    if known:
+        return strictest(known)
+    of_folder = _access(folder)
+    return of_folder and of_folder.of_file
+
+
+def set_access(path: str, access: Access | None) -> None:
+    """Let those read a file, as far as this user is allowed to grant it; None leaves it as it is."""
+    if access is not None:
+        _store(path).set_access(path, access)
+
+
+def _access(path: str) -> Access | None:
+    try:
+        return _store(path).access(path)
+    except FileNotFoundError:
+        return None
+
+
+def _is_same_store(one: str, other: str) -> bool:
+    return parts(one)[:2] == parts(other)[:2] or (is_local(one) and is_local(other))
 
 
 def remove_empty_folders(path: str, root: str) -> None:

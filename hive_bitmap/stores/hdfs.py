@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from hive_bitmap.errors import StoreError
 from hive_bitmap.stores import requests, speed
+from hive_bitmap.stores.access import OWNER, Access
 from hive_bitmap.stores.failures import failed, not_installed, retried
 from hive_bitmap.stores.options import HDFS_USER, Options
 from hive_bitmap.stores.paths import parent, parts
@@ -106,11 +107,11 @@ class Hdfs:
             raise OSError(f"{path} has {len(reader)} bytes, not {start + size}")
         return self._read(path, reader, start, size)
 
-    def open_output(self, path: str) -> Any:
+    def open_output(self, path: str, *, private: bool = False) -> Any:
         from hdfs_native import WriteOptions
 
-        mode = self._mode(parent(path))
-        options = WriteOptions(overwrite=True, create_parent=True, permission=mode & 0o666)
+        mode = OWNER if private else self._mode(parent(path)) & 0o666
+        options = WriteOptions(overwrite=True, create_parent=True, permission=mode)
         sink = self._request(requests.WRITE, path, lambda: self._client.create(_inner(path), options))
         return _Writer(self, path, sink)
 
@@ -134,17 +135,24 @@ class Hdfs:
         """Return False: HDFS has no links."""
         return False
 
-    def copy_permissions(self, source: str, target: str) -> None:
-        """Copy mode, access control list and, if this user is allowed to, the group."""
-        wanted = self._info(source)
-        inner = _inner(target)
-        self._request(requests.OTHER, target, lambda: self._client.set_permission(inner, wanted.permission & 0o1777))
-        acl = self._acl(source)
-        if acl is not None and acl.entries:
-            self._request(requests.OTHER, target, lambda: self._client.set_acl(inner, _all_entries(acl)))
-        if self._info(target).group != wanted.group:
-            with contextlib.suppress(StoreError):  # this user is not in that group
-                self._request(requests.OTHER, target, lambda: self._client.set_owner(inner, group=wanted.group))
+    def access(self, path: str) -> Access:
+        found, acl = self._info(path), self._acl(path)
+        entries = () if acl is None else tuple((e.type, e.scope, e.permissions, e.name) for e in acl.entries)
+        return Access(found.permission & 0o1777, found.group, entries)
+
+    def set_access(self, path: str, access: Access) -> None:
+        """Set group, access control list and mode, in the order in which nobody can read too early."""
+        inner = _inner(path)
+        if self._info(path).group != access.group:
+            try:
+                self._request(requests.OTHER, path, lambda: self._client.set_owner(inner, group=access.group))
+            except StoreError:  # this user is not in that group
+                access = access.without_group
+        if access.acl:
+            self._request(requests.OTHER, path, lambda: self._client.set_acl(inner, _all_entries(access)))
+        elif (inherited := self._acl(path)) is not None and inherited.entries:
+            self._request(requests.OTHER, path, lambda: self._client.remove_acl(inner))
+        self._request(requests.OTHER, path, lambda: self._client.set_permission(inner, access.mode))
         self._mode.cache_clear()
 
     def remove_empty_folders(self, path: str, root: str) -> None:
@@ -231,20 +239,20 @@ def _is_transient(error: Exception) -> bool:
     return not isinstance(error, FileNotFoundError) and any(part in text for part in _TRANSIENT)
 
 
-def _all_entries(acl: Any) -> list[Any]:
+def _all_entries(access: Access) -> list[Any]:
     """Return all entries of an ACL, including the three that the mode stands for, which the name node leaves out."""
     from hdfs_native import AclEntry
 
-    mode = acl.permission
+    mode, entries = access.mode, [AclEntry(*entry) for entry in access.acl]
     basic = [
         AclEntry("user", "access", _action(mode >> 6)),
         AclEntry("group", "access", _action(mode >> 3)),
         AclEntry("other", "access", _action(mode)),
     ]
-    named = {(one.type, one.scope, one.name) for one in acl.entries}
-    if any(one.scope == "access" and one.name for one in acl.entries):  # then the group bits of the mode are the mask
+    named = {(one.type, one.scope, one.name) for one in entries}
+    if any(one.scope == "access" and one.name for one in entries):  # then the group bits of the mode are the mask
         basic = [one for one in basic if (one.type, one.scope, None) not in named]
-    return [*acl.entries, *(one for one in basic if (one.type, one.scope, one.name) not in named)]
+    return [*entries, *(one for one in basic if (one.type, one.scope, one.name) not in named)]
 
 
 def _action(bits: int) -> Any:

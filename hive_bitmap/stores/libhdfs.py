@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from hive_bitmap.stores import requests
+from hive_bitmap.stores.access import Access
 from hive_bitmap.stores.failures import failed
 from hive_bitmap.stores.options import Options
 from hive_bitmap.stores.paths import parts
@@ -63,7 +64,7 @@ class LibHdfs:
             content: bytes = file.read_at(size, start)
             return content
 
-    def open_output(self, path: str) -> pa.NativeFile:
+    def open_output(self, path: str, *, private: bool = False) -> pa.NativeFile:
         with _request(requests.WRITE, path):
             return self._client.open_output_stream(parts(path).path)
 
@@ -85,8 +86,11 @@ class LibHdfs:
         """Return False: HDFS has no links."""
         return False
 
-    def copy_permissions(self, source: str, target: str) -> None:
-        """Do nothing: pyarrow cannot read or set permissions."""
+    def access(self, path: str) -> None:
+        """Return None: pyarrow cannot read or set permissions."""
+
+    def set_access(self, path: str, access: Access) -> None:
+        """Do nothing, as above."""
 
     def remove_empty_folders(self, path: str, root: str) -> None:
         remove_while_empty(self, path, root, self._delete_folder)

@@ -11,8 +11,11 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from hive_bitmap.stores.access import Access
 from hive_bitmap.stores.paths import local_path
 from hive_bitmap.stores.store import FileStatus, Listing, in_order, status_and_tail
+
+_ACLS = ("system.posix_acl_access", "system.posix_acl_default")  # attributes of Linux; folders have the second, too
 
 
 class Local:
@@ -53,7 +56,11 @@ class Local:
             content: bytes = file.read_at(size, start)
             return content
 
-    def open_output(self, path: str) -> pa.NativeFile:
+    def open_output(self, path: str, *, private: bool = False) -> pa.NativeFile:
+        if private:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(local_path(path))  # whoever has it open, or linked it, does not see what is written now
+            os.close(os.open(local_path(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, stat.S_IRUSR | stat.S_IWUSR))
         return pa.OSFile(local_path(path), "wb")
 
     def make_folder(self, path: str) -> None:
@@ -79,16 +86,32 @@ class Local:
         except OSError as error:
             if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP):
                 raise
+            self.open_output(target, private=True).close()
             shutil.copyfile(local_path(source), local_path(target))
+            self.set_access(target, self.access(source))
         return True
 
-    def copy_permissions(self, source: str, target: str) -> None:
-        """Copy the mode and, if this user is allowed to, the group."""
-        wanted = os.stat(local_path(source))
-        os.chmod(local_path(target), stat.S_IMODE(wanted.st_mode))
-        if os.stat(local_path(target)).st_gid != wanted.st_gid:
-            with contextlib.suppress(PermissionError):
-                os.chown(local_path(target), -1, wanted.st_gid)
+    def access(self, path: str) -> Access:
+        found = os.stat(local_path(path))
+        acls = [(name, _attribute(path, name)) for name in _ACLS]
+        return Access(stat.S_IMODE(found.st_mode), found.st_gid, tuple(acl for acl in acls if acl[1]))
+
+    def set_access(self, path: str, access: Access) -> None:
+        """Set group, access control lists (of Linux) and mode, in the order in which nobody can read too early."""
+        name, is_folder = local_path(path), os.path.isdir(local_path(path))
+        os.chmod(name, stat.S_IMODE(os.stat(name).st_mode) & stat.S_IRWXU)
+        if os.stat(name).st_gid != access.group:
+            try:
+                os.chown(name, -1, int(access.group))
+            except PermissionError:  # this user is not in that group
+                access = access.without_group
+        wanted = dict(access.acl)
+        for attribute in _ACLS if is_folder else _ACLS[:1]:
+            if attribute in wanted:
+                os.setxattr(name, attribute, wanted[attribute])
+            elif _attribute(path, attribute):
+                os.removexattr(name, attribute)
+        os.chmod(name, access.mode)
 
     def remove_empty_folders(self, path: str, root: str) -> None:
         while path.startswith(root):
@@ -101,6 +124,18 @@ class Local:
                     return
                 raise
             path = path.rpartition("/")[0]
+
+
+def _attribute(path: str, name: str) -> bytes:
+    """Return an extended attribute of a file; empty if it has none, or if the system has no such attributes."""
+    if not hasattr(os, "getxattr"):
+        return b""
+    try:
+        return os.getxattr(local_path(path), name)
+    except OSError as error:
+        if error.errno not in (errno.ENODATA, errno.EOPNOTSUPP):
+            raise
+        return b""
 
 
 def _status(path: str, found: os.stat_result) -> FileStatus:

@@ -5,38 +5,21 @@ Files are read in blocks of BLOCK bytes, so that a small shard, or adjacent part
 
 from __future__ import annotations
 
-from threading import Lock
-
-from cachetools import LRUCache
-
+from hive_bitmap.memory_budget import BUDGET, Cache
 from hive_bitmap.stores import disk_cache
 from hive_bitmap.stores.options import Options, current
 from hive_bitmap.stores.store import Store
 
 BLOCK = 4 << 20
-
-
-class _MemoryCache:
-    def __init__(self) -> None:
-        self.lock = Lock()
-        self.blocks: LRUCache[tuple[str, int], bytes] = LRUCache(1, len)
-
-    def resize(self, size: int) -> None:
-        """Set the capacity in bytes; a change empties the cache."""
-        if self.blocks.maxsize != size:
-            self.blocks = LRUCache(size, len)
-
-
-_memory = _MemoryCache()
+_blocks: Cache[tuple[str, int], bytes] = Cache("index files of stores", len)
 
 
 def read(store: Store, path: str, size: int, start: int, length: int) -> bytes:
     """Return a range of a file of `size` bytes that never changes; read adjacent blocks that are not cached at once."""
     options = current()
     first, last = start // BLOCK, (start + length - 1) // BLOCK
-    with _memory.lock:
-        _memory.resize(options.number("memory") << 20)
-        found = {block: _memory.blocks.get((path, block)) for block in range(first, last + 1)}
+    BUDGET.resize(options.number("memory") << 20)
+    found = {block: _blocks.get((path, block)) for block in range(first, last + 1)}
     for block in [block for block, content in found.items() if content is None]:
         found[block] = _on_disk(options, path, size, block)
     missing = [block for block, content in found.items() if content is None]
@@ -45,7 +28,7 @@ def read(store: Store, path: str, size: int, start: int, length: int) -> bytes:
         for block in range(run_first, run_last + 1):
             at = (block - run_first) * BLOCK
             found[block] = content[at : at + BLOCK]
-            _add((path, block), content[at : at + BLOCK])
+            _blocks.put((path, block), content[at : at + BLOCK])
             disk_cache.put(options, _name(path, size, block), content[at : at + BLOCK])
     joined = b"".join(content for content in found.values() if content is not None)
     return joined[start - first * BLOCK :][:length]
@@ -55,7 +38,7 @@ def _on_disk(options: Options, path: str, size: int, block: int) -> bytes | None
     content = disk_cache.get(options, _name(path, size, block))
     if content is None or len(content) != min(BLOCK, size - block * BLOCK):
         return None
-    _add((path, block), content)
+    _blocks.put((path, block), content)
     return content
 
 
@@ -65,14 +48,7 @@ def _name(path: str, size: int, block: int) -> str:
 
 def forget() -> None:
     """Empty the cache in memory."""
-    with _memory.lock:
-        _memory.blocks.clear()
-
-
-def _add(where: tuple[str, int], content: bytes) -> None:
-    with _memory.lock:
-        if len(content) <= _memory.blocks.maxsize // 4:
-            _memory.blocks[where] = content
+    _blocks.clear()
 
 
 def _runs(blocks: list[int]) -> list[tuple[int, int]]:

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from hive_bitmap.errors import FileChanged, StoreError
 from hive_bitmap.stores import requests, speed
+from hive_bitmap.stores.access import Access
 from hive_bitmap.stores.failures import failed, not_installed
 from hive_bitmap.stores.options import Options
 from hive_bitmap.stores.paths import parts
@@ -96,7 +97,7 @@ class Objects:
     def read_range(self, path: str, start: int, size: int) -> bytes:
         return self._range(path, start, size, "")
 
-    def open_output(self, path: str) -> Any:
+    def open_output(self, path: str, *, private: bool = False) -> Any:
         return _Upload(lambda file, size: self._put(path, file, size))
 
     def make_folder(self, path: str) -> None:
@@ -135,8 +136,11 @@ class Objects:
             obstore.copy(self._client, _key(source), _key(target))
         return True
 
-    def copy_permissions(self, source: str, target: str) -> None:
-        """Do nothing: permissions are those of the whole bucket."""
+    def access(self, path: str) -> None:
+        """Return None: permissions are those of the whole bucket."""
+
+    def set_access(self, path: str, access: Access) -> None:
+        """Do nothing, as above."""
 
     def remove_empty_folders(self, path: str, root: str) -> None:
         """Do nothing: an empty folder does not exist."""

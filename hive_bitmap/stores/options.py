@@ -22,7 +22,7 @@ OWN = {  # name: (default, description)
     "parallel": (64, "requests of a process that wait for a store at the same time"),
     "attempts": (4, "how often a request is made that fails for a reason that may pass"),
     "timeout": (30, "seconds until a store that says nothing has failed"),
-    "memory": (128, "MB of index files of stores that are kept in memory"),
+    "memory": (384, "MB that all caches of a process take together"),
     "cache_size": (1024, "MB of them that are kept in the cache folder"),
 }
 CACHE_FOLDER = "cache_folder"  # local folder in which index files of remote stores are cached; by default they are not
@@ -96,6 +96,12 @@ class Options:
 
     def __getstate__(self) -> dict[str, object]:
         return {"items": self.items}  # without the cached hash, since hashes of strings differ between processes
+
+
+def memory_bytes(settings: Mapping[str, str]) -> int:
+    """Return the bytes that all caches may take, by the settings of a session; raise InvalidProperty."""
+    name = f"{PREFIX}memory"
+    return Options.of({name: settings[name]} if name in settings else {}).number("memory") << 20
 
 
 def flag(value: str, default: bool) -> bool:

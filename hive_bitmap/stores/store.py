@@ -8,6 +8,7 @@ from typing import IO, Any, Protocol
 
 import pyarrow as pa
 
+from hive_bitmap.stores.access import Access
 from hive_bitmap.stores.paths import is_local, parent
 
 TAIL_BYTES = 65_536
@@ -64,8 +65,11 @@ class Store(Protocol):
     def read_range(self, path: str, start: int, size: int) -> bytes:
         """Return a range of a file, which must have so many bytes."""
 
-    def open_output(self, path: str) -> pa.NativeFile | IO[bytes]:
-        """Open a file for writing, which replaces one of the same name; it is complete when it is closed."""
+    def open_output(self, path: str, *, private: bool = False) -> pa.NativeFile | IO[bytes]:
+        """Open a file for writing, which replaces one of the same name; it is complete when it is closed.
+
+        From the beginning a `private` one can be read by its owner only, if the store has permissions.
+        """
 
     def make_folder(self, path: str) -> None:
         """Make a folder and its parents, unless they exist."""
@@ -79,8 +83,14 @@ class Store(Protocol):
     def copy(self, source: str, target: str) -> bool:
         """Copy a file inside the store, not through this process; return False if that cannot be done."""
 
-    def copy_permissions(self, source: str, target: str) -> None:
-        """Give a folder the permissions of another one, if the store has them and as far as this user is allowed to."""
+    def access(self, path: str) -> Access | None:
+        """Return who may read a file or folder; None if the store has no permissions, or cannot tell them."""
+
+    def set_access(self, path: str, access: Access) -> None:
+        """Let those read a file or folder, of a store that has permissions.
+
+        If this user may not give it the group, no group reads it.
+        """
 
     def remove_empty_folders(self, path: str, root: str) -> None:
         """Remove a folder and its parents up to and including `root`, as long as they are empty."""

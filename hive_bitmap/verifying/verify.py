@@ -24,7 +24,7 @@ from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.definition import Definition, schema_crc
 from hive_bitmap.index.manifest import Freshness, Manifest
 from hive_bitmap.index.shard import cardinalities_path
-from hive_bitmap.metastore import metastore, serde
+from hive_bitmap.metastore import metastore, permission, serde
 from hive_bitmap.metastore.base_files import Source, sources
 from hive_bitmap.metastore.file_listing import format_of, is_visible
 from hive_bitmap.metastore.table_info import Table
@@ -88,6 +88,9 @@ def verify(spark: SparkSession, table: str, names: Sequence[str] = ()) -> list[V
     checksums.of_generation.cache_clear()
     base, indexes = catalog.table_and_indexes(spark, table)
     chosen = [catalog.named(base, indexes, name) for name in sorted({name.lower() for name in names})] or indexes
+    keys = sorted({name for index in chosen for name in index.definition.column_names if not index.problem})
+    if keys:
+        permission.require_reading(spark, base, keys, "verify")
     found = sources(spark, base) if chosen else []
     tallies = [_tally(spark, base, number, index, found) for number, index in enumerate(chosen)]
     items = [item for tally in tallies for item in tally.items]

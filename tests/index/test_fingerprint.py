@@ -87,3 +87,12 @@ def test_a_file_from_the_future_is_left_out(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(fingerprint.time, "time", lambda now=time.time: now() - 10)
     with pytest.raises(Undecodable, match="ahead of this machine's clock"):
         fingerprint.take(f"file:{path}")
+
+
+def test_a_fingerprint_without_the_tag_of_its_store_matches_no_file(tmp_path: Path) -> None:
+    """Size, time and the end of a file are known to whoever may read it, and easily written in a manifest."""
+    path = tmp_path / "f"
+    path.write_bytes(OLD)
+    forged = replace(fingerprint.take(f"file:{path}"), etag="")
+    assert not forged.matches(stores.status(f"file:{path}")) and not forged.confirmed()
+    assert forged.matches(replace(stores.status(f"file:{path}"), etag=""))  # a listing that shows no tags

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -127,3 +128,21 @@ def test_only_who_knows_the_secret_is_answered() -> None:
     with pytest.raises(Unsupported, match="does not answer"):
         driver_link.ask(address, b"another", 1, 2)
     assert driver_link.ask(address, secret, "still there") == ("still there",)
+
+
+def test_silent_callers_keep_nobody_waiting() -> None:
+    """Anybody on the machine can connect to the port, and say nothing or speak slowly, as often as he likes."""
+    address, secret = driver_link.serve(lambda *question: question)
+    silent = [socket.create_connection(address) for _ in range(3 * driver_link.MOST_UNPROVEN)]
+    try:
+        for caller in silent[-3:]:
+            caller.sendall(b"\x00")
+        assert driver_link.ask(address, secret, "plan") == ("plan",)
+        for caller in silent[: driver_link.MOST_UNPROVEN]:  # those that wait longest are not kept
+            caller.settimeout(60)
+            while caller.recv(100):
+                pass
+        assert driver_link.ask(address, secret, "again") == ("again",)
+    finally:
+        for caller in silent:
+            caller.close()

@@ -1,5 +1,6 @@
 package hive_bitmap.catalyst;
 
+import hive_bitmap.catalyst.python.CallbackPort;
 import hive_bitmap.catalyst.python.Helper;
 import hive_bitmap.catalyst.python.IndexedColumns;
 import hive_bitmap.catalyst.python.PythonCalls;
@@ -8,6 +9,7 @@ import hive_bitmap.catalyst.statements.Statements;
 import java.util.function.BiFunction;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
+import py4j.GatewayServer;
 
 /** The methods that Python calls. Not static, since py4j looks for static methods in the class loader of its threads only. */
 public final class Bridge {
@@ -17,6 +19,11 @@ public final class Bridge {
         Statements.install(session);
         PythonCalls.register(python);
         Helper.stop();
+    }
+
+    /** Lets this JVM show the token when it calls Python through the server of py4j. */
+    public void authenticate(GatewayServer server, String token) {
+        CallbackPort.authenticate(server, token);
     }
 
     /** Switches the rule off in all sessions. */

@@ -1,5 +1,6 @@
 package hive_bitmap.catalyst;
 
+import hive_bitmap.catalyst.python.Failures;
 import hive_bitmap.catalyst.python.Helper;
 import hive_bitmap.catalyst.python.IndexedColumns;
 import hive_bitmap.catalyst.python.PythonCalls;
@@ -18,7 +19,6 @@ import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.AttributeSet;
-import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -49,7 +49,7 @@ public final class UseIndexes extends Rule<LogicalPlan> {
         if (Reports.areWanted()) reportCached(plan);
         try {
             List<Scan> scans = new ArrayList<>();
-            collect(plan, null, null, scans);
+            collect(plan, null, scans);
             scans.removeIf(scan -> !Reports.areWanted() && IndexedColumns.areNone(scan.table));
             if (scans.isEmpty()) return plan;
             Inference.add(plan, scans);
@@ -66,10 +66,8 @@ public final class UseIndexes extends Rule<LogicalPlan> {
             Question question = new Question(session, scans);
             question.ask(settings);
             return question.replaced(plan);
-        } catch (RuntimeException | LinkageError e) {
-            if (settings.strict()) throw e;
-            if (Helper.isPythonGone()) Reports.away();
-            else Reports.failed(e);
+        } catch (Exception | LinkageError e) {
+            Failures.goOn(e);
             return plan;
         }
     }
@@ -89,31 +87,20 @@ public final class UseIndexes extends Rule<LogicalPlan> {
                 expression.exists(Scala.predicate(Conditions::isInputFile)))));
     }
 
-    /**
-     * Adds the scans below {@code plan} to {@code found}. {@code required} are the columns that are needed of it (null:
-     * all); {@code aggregate} is the aggregation above it if there are only filters and projections in between.
-     */
-    private static void collect(LogicalPlan plan, AttributeSet required, Aggregate aggregate, List<Scan> found) {
-        if (Scan.isIndexable(plan)) {
-            found.add(new Scan(plan, List.of(), required, aggregate));
-        } else if (plan instanceof Filter filter && Scan.isIndexable(filter.child())) {
-            AttributeSet all = required == null ? null : required.$plus$plus(filter.references());
-            List<Expression> conjuncts = Conditions.conjuncts(filter.condition());
-            found.add(new Scan(filter.child(), conjuncts, all, aggregate));
+    /** Adds the scans below {@code plan}. {@code required} are the columns that are needed of it (null: all). */
+    private static void collect(LogicalPlan plan, AttributeSet required, List<Scan> scans) {
+        Existence existence = Existence.of(plan);
+        Scan scan = existence != null ? Scan.below(existence.count())
+                : plan instanceof Aggregate aggregate ? Scan.below(aggregate) : Scan.of(plan, required);
+        if (scan != null) {
+            scan.existence = existence;
+            scans.add(scan);
         } else if (plan instanceof Filter filter) {
-            collect(filter.child(), required == null ? null : required.$plus$plus(filter.references()), aggregate, found);
-        } else if (plan instanceof Project project) {
-            collect(project.child(), project.references(), aggregate, found);
-        } else if (Existence.of(plan) instanceof Existence existence) {
-            int before = found.size();
-            collect(existence.rows(), null, existence.count(), found);
-            for (Scan scan : found.subList(before, found.size())) {
-                if (scan.aggregate == existence.count()) scan.existence = existence;
-            }
-        } else if (plan instanceof Aggregate over) {
-            collect(over.child(), over.references(), over, found);
+            collect(filter.child(), required == null ? null : required.$plus$plus(filter.references()), scans);
+        } else if (plan instanceof Project || plan instanceof Aggregate) {
+            collect(Scala.list(plan.children()).get(0), plan.references(), scans);
         } else {
-            for (LogicalPlan child : Scala.list(plan.children())) collect(child, null, null, found);
+            for (LogicalPlan child : Scala.list(plan.children())) collect(child, null, scans);
         }
     }
 }

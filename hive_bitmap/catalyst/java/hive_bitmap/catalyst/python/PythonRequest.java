@@ -22,7 +22,7 @@ public abstract class PythonRequest {
      * Raise both with each change that the other side does not understand. In a {@code Question} of any version, Python looks
      * for {@code protocol} and for the {@code database} and {@code table} of each of {@code scans}, and calls {@code leave}.
      */
-    public static final int PROTOCOL = 1;
+    public static final int PROTOCOL = 2;
 
     protected final SparkSession session;
 

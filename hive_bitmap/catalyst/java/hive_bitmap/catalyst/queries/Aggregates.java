@@ -2,11 +2,8 @@ package hive_bitmap.catalyst.queries;
 
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import hive_bitmap.catalyst.python.PythonCalls;
-import hive_bitmap.catalyst.python.Reports;
-import hive_bitmap.catalyst.python.Settings;
+import hive_bitmap.catalyst.spark.Allowlist;
 import hive_bitmap.catalyst.spark.ArrowRows;
-import hive_bitmap.catalyst.spark.Conditions;
 import hive_bitmap.catalyst.spark.Expressions;
 import hive_bitmap.catalyst.spark.KeyCounts;
 import hive_bitmap.catalyst.spark.Scala;
@@ -18,61 +15,36 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import org.apache.spark.QueryContext;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
-import org.apache.spark.sql.catalyst.expressions.Cast;
-import org.apache.spark.sql.catalyst.expressions.Coalesce;
-import org.apache.spark.sql.catalyst.expressions.DecimalDivideWithOverflowCheck;
-import org.apache.spark.sql.catalyst.expressions.Divide;
-import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.If;
-import org.apache.spark.sql.catalyst.expressions.IsNull;
-import org.apache.spark.sql.catalyst.expressions.Literal;
-import org.apache.spark.sql.catalyst.expressions.Multiply;
-import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
-import org.apache.spark.sql.catalyst.expressions.Or;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
-import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
-import org.apache.spark.sql.catalyst.expressions.aggregate.Average;
-import org.apache.spark.sql.catalyst.expressions.aggregate.Complete$;
-import org.apache.spark.sql.catalyst.expressions.aggregate.Count;
-import org.apache.spark.sql.catalyst.expressions.aggregate.Max;
-import org.apache.spark.sql.catalyst.expressions.aggregate.Min;
-import org.apache.spark.sql.catalyst.expressions.aggregate.Sum;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.DecimalType;
 import scala.Option;
 
 /**
- * Computes aggregations over one scan from the distinct keys of its rows and how often each key occurs (its weight).
- *
- * <p>{@code count(x)} is the sum of the weights of the keys whose {@code x} is not NULL, {@code sum(x)} that of
- * {@code x * weight}; MIN, MAX and DISTINCT aggregates do not depend on the weights. Aggregates over different columns are
- * computed from different keys, each from those of its own columns and the grouping's; their results are joined by group.
+ * Computes aggregations over one scan from the distinct keys of its rows and how often each key occurs (its weight), if
+ * {@link Allowlist} and {@link KeyAggregates} say that this gives the same. Aggregates over different columns are computed
+ * from different keys, each from those of its own columns and the grouping's; their results are joined by group.
  */
 final class Aggregates {
-    private static final List<DataType> INTEGERS =
-            List.of(DataTypes.ByteType, DataTypes.ShortType, DataTypes.IntegerType, DataTypes.LongType);
-    private static final int MAX_DIGITS = 38;
     private static final String WEIGHT = "hive_bitmap_weight";
 
     private Aggregates() {}
 
     /**
-     * Writes the aggregation of a scan to the question: {@code key_sets}, the sets of columns whose keys have to be counted,
-     * and {@code averaged}, the integer columns that it averages; or {@code why} keys and weights are not enough.
+     * Writes the aggregation of a scan to the question: {@code key_sets}, the sets of columns whose keys have to be counted;
+     * or {@code why} keys and weights are not enough.
      */
     static void describe(Scan scan, ObjectNode to) {
         try {
@@ -82,8 +54,6 @@ final class Aggregates {
                 ArrayNode columns = keySets.addArray();
                 for (Attribute key : part.keys) columns.add(key.name());
             }
-            ArrayNode averaged = to.putArray("averaged");
-            for (String column : weighted.averaged) averaged.add(column);
         } catch (NotFromKeys e) {
             to.put("why", e.getMessage());
         }
@@ -105,7 +75,6 @@ final class Aggregates {
         private final List<Expression> grouping;
         private final List<NamedExpression> results;
         final List<Part> parts;
-        final Set<String> averaged = new LinkedHashSet<>();
 
         private Weighted(Scan scan, List<Expression> grouping, List<NamedExpression> results) {
             this.scan = scan;
@@ -114,13 +83,13 @@ final class Aggregates {
             this.parts = parts(scan.all());
         }
 
+        /** Returns the aggregation of a scan. Throws NotFromKeys if it cannot be computed from keys. */
         static Weighted of(Scan scan) {
-            Aggregate aggregate = scan.aggregate;
-            Map<ExprId, Expression> aliases = aliases(aggregate.child());
+            Map<ExprId, Expression> aliases = aliases(scan.projections);
             List<Expression> grouping = new ArrayList<>();
-            for (Expression one : Scala.list(aggregate.groupingExpressions())) grouping.add(inlined(one, aliases));
+            for (Expression one : Scala.list(scan.aggregate.groupingExpressions())) grouping.add(inlined(one, aliases));
             List<NamedExpression> results = new ArrayList<>();
-            for (NamedExpression one : Scala.list(aggregate.aggregateExpressions())) {
+            for (NamedExpression one : Scala.list(scan.aggregate.aggregateExpressions())) {
                 Expression found = inlined((Expression) one, aliases);
                 results.add(found instanceof NamedExpression named && named.exprId().equals(one.exprId())
                         ? named : Expressions.alias(found, one));
@@ -130,15 +99,18 @@ final class Aggregates {
 
         private List<Part> parts(List<Attribute> columns) {
             Set<String> grouped = new LinkedHashSet<>();
-            for (Expression one : grouping) addColumns(one, columns, grouped);
-            for (NamedExpression one : results) requireKnown((Expression) one);
+            for (Expression one : grouping) {
+                require(Allowlist.refusalAsKey(one));
+                addColumns(one, columns, grouped);
+            }
+            for (NamedExpression one : results) require(resultRefusal((Expression) one));
             List<AggregateExpression> aggregates = new ArrayList<>();
             for (NamedExpression one : results) DriverAggregation.addAggregates((Expression) one, aggregates);
             Map<AggregateExpression, Set<String>> needed = new LinkedHashMap<>();
             for (AggregateExpression one : aggregates) {
                 Set<String> mine = new LinkedHashSet<>(grouped);
                 addColumns(one, columns, mine);
-                requireCounted(one);
+                require(KeyAggregates.refusal(one));
                 needed.put(one, mine);
             }
             List<Set<String>> sets = new ArrayList<>(new LinkedHashSet<>(needed.values()));
@@ -156,63 +128,34 @@ final class Aggregates {
             return found;
         }
 
-        private void requireCounted(AggregateExpression one) {
-            AggregateFunction function = one.aggregateFunction();
-            if (function instanceof Count || (function instanceof Min || function instanceof Max) && !isFloat(function)) return;
-            if (!(function instanceof Sum || function instanceof Average)) {
-                throw new NotFromKeys(function.prettyName() + " needs the rows");
-            }
-            Expression argument = Scala.list(function.children()).get(0);
-            DataType type = argument.dataType();
-            if (!INTEGERS.contains(type) && !(type instanceof DecimalType)) {
-                throw new NotFromKeys("a " + function.prettyName() + " of " + type.sql() + " depends on the order of the rows");
-            }
-            if (function instanceof Average && INTEGERS.contains(type)) {
-                if (!(argument instanceof Attribute column)) throw new NotFromKeys("a mean of an expression needs the rows");
-                averaged.add(column.name());
-            }
-            if (type instanceof DecimalType decimal && decimal.precision() + 18 > MAX_DIGITS) {
-                throw new NotFromKeys("a sum of " + type.sql() + " may be more than is exact");
-            }
-        }
-
-        private static boolean isFloat(AggregateFunction function) {
-            return function.dataType().equals(DataTypes.FloatType) || function.dataType().equals(DataTypes.DoubleType);
+        /** Returns why a result must not be computed from groups and aggregates; null if it may be. */
+        private String resultRefusal(Expression result) {
+            if (result instanceof AggregateExpression) return null;
+            if (grouping.stream().anyMatch(one -> one.canonicalized().equals(result.canonicalized()))) return null;
+            return Allowlist.refusal(result, this::resultRefusal);
         }
 
         /**
-         * Computes the aggregation from Python's counts of the keys; if it has none, Spark executes {@code original}, the
-         * aggregation as it is in the query. {@code id} is that of the answer in Python.
+         * Computes the aggregation from Python's counts of the keys; null if Python has none, or if a sum of them may not be
+         * that of the rows. {@code id} is that of the answer in Python.
          */
-        List<InternalRow> rows(SparkSession session, String id, LogicalPlan original) {
+        List<InternalRow> rows(SparkSession session, String id) {
             Counting counting = new Counting(session, scan, id);
-            List<String> unknown = unknown(session, counting);
-            if (unknown == null) return SideQuery.rows(session, original);
+            List<String> unknown = counting.ask();
+            if (unknown == null) return null;
             List<List<InternalRow>> found = new ArrayList<>();
             for (int at = 0; at < parts.size(); at++) {
-                KeyCounts keys = keyed(session, parts.get(at), counting.parts.get(at), unknown);
-                found.add(aggregated(session, parts.get(at), keys));
+                Part part = parts.get(at);
+                KeyCounts keys = keyed(session, part, counting.parts.get(at), unknown);
+                List<Attribute> input = Scala.list(keys.output());
+                if (!part.aggregates.stream().allMatch(one -> KeyAggregates.isExact(one, input, part.keys.size(), keys.rows()))) {
+                    return null;
+                }
+                found.add(aggregated(session, part, keys));
             }
             List<Attribute> output = new ArrayList<>(groupOutput());
             for (Part part : parts) output.addAll(outputs(part));
             return projected(merged(found), output);
-        }
-
-        /** Has Python count the keys; returns the files that Spark has to count itself, null if it has to count all. */
-        private static List<String> unknown(SparkSession session, Counting counting) {
-            try {
-                return Counting.unknown((String) PythonCalls.call(session, counting).get());
-            } catch (java.util.concurrent.ExecutionException e) {
-                if (Settings.of(org.apache.spark.sql.internal.SQLConf.get()).strict()) throw new IllegalStateException(e.getCause());
-                Reports.failed(e.getCause());
-                return null;
-            } catch (InterruptedException e) {
-                Thread.currentThread().interrupt();
-                throw new IllegalStateException("interrupted", e);
-            } catch (java.util.concurrent.RejectedExecutionException | IllegalStateException e) {
-                Reports.failed(e);
-                return null;
-            }
         }
 
         /** Returns the counts of a part as a leaf with the keys' expression ids; Spark counts the {@code unknown} files. */
@@ -248,8 +191,8 @@ final class Aggregates {
             List<Attribute> input = new ArrayList<>(Scala.list(counts.output()));
             Attribute weight = input.get(part.keys.size());
             List<Expression> aggregates = new ArrayList<>();
-            for (AggregateExpression one : part.aggregates) aggregates.add(weighted(one, weight));
-            if (counts.rows().size() <= DriverAggregation.MAX_ROWS && DriverAggregation.computes(aggregates)) {
+            for (AggregateExpression one : part.aggregates) aggregates.add(KeyAggregates.overKeys(one, weight));
+            if (counts.rows().size() <= DriverAggregation.MAX_ROWS && DriverAggregation.computes(grouping, aggregates)) {
                 return new DriverAggregation(input, grouping, aggregates).of(counts.rows());
             }
             List<NamedExpression> results = new ArrayList<>();
@@ -320,57 +263,16 @@ final class Aggregates {
         }
     }
 
-    /** Rewrites an aggregate over rows to one over keys and weights. */
-    private static Expression weighted(AggregateExpression one, Expression weight) {
-        AggregateFunction function = one.aggregateFunction();
-        if (one.isDistinct() || function instanceof Min || function instanceof Max) return one;
-        Expression rows = aggregate(new Sum(present(Scala.list(function.children()), weight)), one);
-        if (function instanceof Count) return new Coalesce(Scala.seq(List.of(rows, new Literal(0L, DataTypes.LongType))));
-        Expression argument = Scala.list(function.children()).get(0);
-        DataType type = argument.dataType();
-        int scale = type instanceof DecimalType decimal ? decimal.scale() : 0;
-        int precision = type instanceof DecimalType decimal ? decimal.precision() : 19;
-        Expression product = new Multiply(cast(argument, new DecimalType(precision, scale)), cast(weight, new DecimalType(18, 0)));
-        Expression total = aggregate(new Sum(product), one);
-        boolean ansi = org.apache.spark.sql.internal.SQLConf.get().ansiEnabled();
-        if (function instanceof Sum) return cast(total, function.dataType());
-        if (!(type instanceof DecimalType)) return new Divide(cast(total, DataTypes.DoubleType), cast(rows, DataTypes.DoubleType));
-        DecimalType summed = new DecimalType(Math.min(MAX_DIGITS, precision + 10), scale);
-        Expression zero = new Literal(0L, DataTypes.LongType);
-        Expression none = new EqualTo(new Coalesce(Scala.seq(List.of(rows, zero))), zero);
-        Expression mean = new DecimalDivideWithOverflowCheck(
-                cast(total, summed), cast(rows, new DecimalType(20, 0)), (DecimalType) function.dataType(),
-                (QueryContext) null, !ansi);
-        return new If(none, new Literal(null, function.dataType()), mean);
-    }
-
-    /** Returns the expression of a key's weight, which is 0 if one of the arguments is NULL. */
-    private static Expression present(List<Expression> arguments, Expression weight) {
-        Expression missing = null;
-        for (Expression one : arguments) {
-            if (one instanceof Literal literal && literal.value() != null) continue;
-            missing = missing == null ? new IsNull(one) : new Or(missing, new IsNull(one));
-        }
-        return missing == null ? weight : new If(missing, new Literal(0L, DataTypes.LongType), weight);
-    }
-
-    private static AggregateExpression aggregate(AggregateFunction function, AggregateExpression like) {
-        return new AggregateExpression(function, Complete$.MODULE$, false, like.filter(), NamedExpression$.MODULE$.newExprId());
-    }
-
-    private static Expression cast(Expression value, DataType type) {
-        return value.dataType().equals(type) ? value : new Cast(value, type, Option.empty());
-    }
-
     /** Returns the aliases of the projections between an aggregation and its scan, over the scan's own columns. */
-    private static Map<ExprId, Expression> aliases(LogicalPlan plan) {
+    private static Map<ExprId, Expression> aliases(List<Project> projections) {
         Map<ExprId, Expression> found = new HashMap<>();
-        if (plan instanceof Filter filter) return aliases(filter.child());
-        if (!(plan instanceof Project project)) return found;
-        Map<ExprId, Expression> below = aliases(project.child());
-        found.putAll(below);
-        for (NamedExpression one : Scala.list(project.projectList())) {
-            if (one instanceof Alias alias) found.put(alias.exprId(), inlined(alias.child(), below));
+        for (int at = projections.size() - 1; at >= 0; at--) { // the lowest first
+            for (NamedExpression one : Scala.list(projections.get(at).projectList())) {
+                if (!(one instanceof Alias alias)) continue;
+                Expression below = inlined(alias.child(), found);
+                require(Allowlist.refusalAsArgument(below));
+                found.put(alias.exprId(), below);
+            }
         }
         return found;
     }
@@ -389,8 +291,7 @@ final class Aggregates {
         }
     }
 
-    private static void requireKnown(Expression expression) {
-        if (!expression.deterministic()) throw new NotFromKeys(Conditions.sql(expression) + " is not deterministic");
-        if (Conditions.isOpaque(expression)) throw new NotFromKeys("it holds a subquery or a Python function");
+    private static void require(String refusal) {
+        if (refusal != null) throw new NotFromKeys(refusal);
     }
 }

@@ -4,10 +4,13 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.core.type.TypeReference;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import hive_bitmap.catalyst.python.PythonCalls;
 import hive_bitmap.catalyst.python.PythonRequest;
 import hive_bitmap.catalyst.spark.ArrowRows;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 
@@ -42,13 +45,20 @@ public final class Counting extends PythonRequest {
         return scan.leaves.get(number);
     }
 
-    /** Reads the paths that Python returns, a JSON array, or null. */
-    static List<String> unknown(String paths) {
-        if (paths == null) return null;
+    /** Has Python count the keys; returns the paths of the files that Spark has to count itself, null if it has to count all. */
+    List<String> ask() {
+        Future<Object> asked = PythonCalls.call(session, this);
         try {
-            return JSON.readValue(paths, new TypeReference<List<String>>() {});
+            String paths = (String) asked.get();
+            return paths == null ? null : JSON.readValue(paths, new TypeReference<List<String>>() {});
+        } catch (InterruptedException e) {
+            asked.cancel(true);
+            Thread.currentThread().interrupt();
+            throw new IllegalStateException("interrupted", e);
+        } catch (ExecutionException e) {
+            throw new IllegalStateException(e.getCause());
         } catch (JsonProcessingException e) {
-            throw new IllegalStateException("Python did not answer with paths: " + paths, e);
+            throw new IllegalStateException("Python did not answer with paths", e);
         }
     }
 

@@ -1,5 +1,7 @@
 package hive_bitmap.catalyst.queries;
 
+import hive_bitmap.catalyst.spark.Allowlist;
+import hive_bitmap.catalyst.spark.Expressions;
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -7,9 +9,9 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.stream.Stream;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
-import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.JoinedRow;
@@ -17,7 +19,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.DeclarativeAggregate;
 
-/** Aggregates a few rows in the driver by evaluating Spark's own expressions, without a job. */
+/** Aggregates a few rows in the driver by evaluating Spark's own expressions, without a job, which would take longer. */
 final class DriverAggregation {
     static final int MAX_ROWS = 10_000;
 
@@ -37,11 +39,17 @@ final class DriverAggregation {
         for (AggregateExpression one : found) functions.add(new Function(one));
     }
 
-    /** Whether all aggregates are declarative: Spark gives them as expressions that can be evaluated row by row. */
-    static boolean computes(List<Expression> results) {
+    /**
+     * Whether rows can be aggregated here: Spark gives the functions as expressions that can be evaluated row by row, and
+     * groups and DISTINCT values are equal if their bytes are.
+     */
+    static boolean computes(List<Expression> grouping, List<Expression> results) {
         List<AggregateExpression> found = new ArrayList<>();
         for (Expression one : results) addAggregates(one, found);
-        return found.stream().allMatch(one -> one.aggregateFunction() instanceof DeclarativeAggregate);
+        Stream<Expression> distinct = found.stream().filter(AggregateExpression::isDistinct)
+                .flatMap(one -> Scala.list(one.aggregateFunction().children()).stream());
+        return found.stream().allMatch(one -> one.aggregateFunction() instanceof DeclarativeAggregate)
+                && Stream.concat(grouping.stream(), distinct).allMatch(one -> Allowlist.isExact(one.dataType()));
     }
 
     /** Adds the aggregates of an expression, each once. */
@@ -80,18 +88,7 @@ final class DriverAggregation {
             }
             return null;
         }));
-        return bound(over, buffers);
-    }
-
-    private static Expression bound(Expression expression, List<Attribute> to) {
-        return (Expression) expression.transform(Scala.replacing(node -> {
-            for (int at = 0; at < to.size(); at++) {
-                if (node instanceof Attribute used && used.exprId().equals(to.get(at).exprId())) {
-                    return new BoundReference(at, used.dataType(), used.nullable());
-                }
-            }
-            return null;
-        }));
+        return Expressions.bound(over, buffers);
     }
 
     private final class Function {
@@ -109,8 +106,8 @@ final class DriverAggregation {
             buffers.addAll(mine);
             List<Attribute> known = new ArrayList<>(mine);
             known.addAll(input);
-            for (Expression one : Scala.list(function.updateExpressions())) updates.add(bound(one, known));
-            filter = aggregate.filter().isEmpty() ? null : bound(aggregate.filter().get(), input);
+            for (Expression one : Scala.list(function.updateExpressions())) updates.add(Expressions.bound(one, known));
+            filter = aggregate.filter().isEmpty() ? null : Expressions.bound(aggregate.filter().get(), input);
             arguments = aggregate.isDistinct()
                     ? UnsafeProjection.create(function.children(), Scala.seq(input)) : null;
         }

@@ -1,6 +1,8 @@
 package hive_bitmap.catalyst.queries;
 
+import hive_bitmap.catalyst.python.Failures;
 import hive_bitmap.catalyst.spark.Leaf;
+import hive_bitmap.catalyst.spark.SideQuery;
 import java.util.List;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -28,9 +30,15 @@ public final class IndexAnswer extends Leaf {
         return new IndexAnswer(Aggregates.Weighted.of(scan), scan.aggregate, id, label);
     }
 
-    /** Computes the rows of the aggregation. */
+    /** Computes the rows of the aggregation; Spark executes it as it is in the query if the index has no answer, or fails. */
     List<InternalRow> rows(SparkSession session) {
-        return weighted.rows(session, id, original);
+        List<InternalRow> answered = null;
+        try {
+            answered = weighted.rows(session, id);
+        } catch (Exception | LinkageError e) {
+            Failures.goOn(e);
+        }
+        return answered == null ? SideQuery.rows(session, original) : answered;
     }
 
     String label() {

@@ -1,5 +1,6 @@
 package hive_bitmap.catalyst.queries;
 
+import hive_bitmap.catalyst.spark.Allowlist;
 import hive_bitmap.catalyst.spark.Conditions;
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.List;
@@ -10,12 +11,6 @@ import org.apache.spark.sql.catalyst.plans.LeftAnti$;
 import org.apache.spark.sql.catalyst.plans.LeftSemi$;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.types.AtomicType;
-import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.DoubleType;
-import org.apache.spark.sql.types.FloatType;
-import org.apache.spark.sql.types.StringType;
 
 /**
  * Infers conditions that Spark does not: INTERSECT and EXCEPT are semi and anti joins on {@code <=>}, and a condition on a
@@ -40,7 +35,7 @@ public final class Inference {
     }
 
     private static void add(Join join, Attribute left, Attribute right, List<Scan> scans) {
-        if (!join.right().outputSet().contains(right) || !left.dataType().equals(right.dataType()) || !isExact(left.dataType())) return;
+        if (!join.right().outputSet().contains(right) || !left.dataType().equals(right.dataType()) || !Allowlist.isExact(left.dataType())) return;
         Joins.Source source = Joins.source(join.right(), right);
         if (source == null) return;
         for (Scan scan : scans) {
@@ -51,11 +46,5 @@ public final class Inference {
                 }
             }
         }
-    }
-
-    /** Whether equal values of a type are indistinguishable in every expression, unlike 0.0 and -0.0. */
-    private static boolean isExact(DataType type) {
-        boolean collated = type instanceof StringType && !type.equals(DataTypes.StringType);
-        return type instanceof AtomicType && !(type instanceof FloatType || type instanceof DoubleType || collated);
     }
 }

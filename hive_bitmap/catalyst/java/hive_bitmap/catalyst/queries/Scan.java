@@ -17,7 +17,9 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeSet;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
@@ -32,6 +34,8 @@ public final class Scan {
     public final List<Expression> conjuncts;
     final List<Attribute> columns;
     public final Aggregate aggregate;
+    /** The projections between {@code aggregate} and this scan, from top to bottom. */
+    final List<Project> projections;
     /** The expressions that Python asks Spark to evaluate over keys, by their numbers. */
     final List<Expression> leaves = new ArrayList<>();
     public final List<RuntimeFilter> runtimeFilters = new ArrayList<>();
@@ -41,16 +45,46 @@ public final class Scan {
     public Existence existence;
     private Listing listing;
 
-    public Scan(LogicalPlan relation, List<Expression> conjuncts, AttributeSet required, Aggregate aggregate) {
+    private Scan(
+            LogicalPlan relation, List<Expression> conjuncts, AttributeSet required, Aggregate aggregate, List<Project> projections) {
         this.relation = relation;
         this.table = relation instanceof HiveTableRelation hive
                 ? hive.tableMeta() : ((LogicalRelation) relation).catalogTable().get();
         this.conjuncts = new ArrayList<>(conjuncts);
         this.aggregate = aggregate;
+        this.projections = projections;
         this.columns = new ArrayList<>();
         for (Attribute column : Scala.list(relation.output())) {
             if (required == null || required.contains(column)) columns.add(column);
         }
+    }
+
+    /** Returns the scan of a relation, or of a filter right above one, of which a query needs some columns (null: all). */
+    public static Scan of(LogicalPlan plan, AttributeSet required) {
+        return of(plan, required, null, List.of());
+    }
+
+    /**
+     * Returns the scan below an aggregation if there is nothing in between but projections and a filter right above the
+     * relation; null otherwise.
+     */
+    public static Scan below(Aggregate aggregate) {
+        List<Project> projections = new ArrayList<>();
+        AttributeSet required = aggregate.references();
+        LogicalPlan plan = aggregate.child();
+        while (plan instanceof Project project) {
+            projections.add(project);
+            required = project.references();
+            plan = project.child();
+        }
+        return of(plan, required, aggregate, projections);
+    }
+
+    private static Scan of(LogicalPlan plan, AttributeSet required, Aggregate aggregate, List<Project> projections) {
+        if (isIndexable(plan)) return new Scan(plan, List.of(), required, aggregate, projections);
+        if (!(plan instanceof Filter filter) || !isIndexable(filter.child())) return null;
+        AttributeSet all = required == null ? null : required.$plus$plus(filter.references());
+        return new Scan(filter.child(), Conditions.conjuncts(filter.condition()), all, aggregate, projections);
     }
 
     /** Whether a plan is a table of the session's catalog that consists of files and is not narrowed yet. */

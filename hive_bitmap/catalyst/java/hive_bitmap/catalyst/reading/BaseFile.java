@@ -29,7 +29,7 @@ final class BaseFile {
 
     static boolean isUnchanged(FileStatus now, FileChoice indexed, Configuration conf) throws IOException {
         if (now.getLen() != indexed.size() || !sameTime(now, indexed)) return false;
-        String tag = indexed.tag().isEmpty() ? "" : tag(now);
+        String tag = tag(now);
         if (!tag.isEmpty()) return tag.equals(indexed.tag());
         return tailCrc32(now, conf) == indexed.tailCrc32();
     }

@@ -6,7 +6,6 @@ import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
-import org.apache.spark.sql.catalyst.expressions.AttributeSet;
 import org.apache.spark.sql.catalyst.expressions.BinaryComparison;
 import org.apache.spark.sql.catalyst.expressions.EqualNullSafe;
 import org.apache.spark.sql.catalyst.expressions.EqualTo;
@@ -25,7 +24,6 @@ import org.apache.spark.sql.catalyst.expressions.Or;
 import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 import org.apache.spark.sql.catalyst.expressions.PythonUDF;
 import org.apache.spark.sql.catalyst.expressions.StartsWith;
-import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke;
 import org.apache.spark.sql.types.BooleanType;
 import org.apache.spark.sql.types.ByteType;
 import org.apache.spark.sql.types.DataType;
@@ -45,7 +43,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  * ["and", tree..]  ["or", tree..]  ["not", tree]  ["constant", true | false | null]
  * ["compare", column, "=" | "<" | "<=" | ">" | ">=", value]  ["in", column, value..]
  * ["is null", column]  ["prefix", column, text]
- * ["expression", column, number, sql]      Spark has to evaluate it over the distinct keys of the column
+ * ["expression", column, number, sql]      Spark has to evaluate it over the distinct keys; see {@link Allowlist}
  * ["unknown", sql, reason]                 all rows may match
  * </pre>
  *
@@ -55,7 +53,6 @@ import org.apache.spark.unsafe.types.UTF8String;
 public final class Conditions {
     private static final JsonNodeFactory JSON = JsonNodeFactory.instance;
     private static final int MAX_DEPTH = 200;
-    private static final String CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING";
     private static final int YEAR_1 = -719162;
     private static final int YEAR_9999_END = 2932896;
 
@@ -193,28 +190,14 @@ public final class Conditions {
 
     /** Returns a leaf that Spark evaluates over the distinct keys of its only column; "unknown" if it cannot. */
     private ArrayNode expression(Expression condition) {
-        if (!condition.deterministic()) return unknown(condition, "it is not deterministic");
-        if (isOpaque(condition)) return unknown(condition, "it holds a subquery or a Python function");
+        String refusal = Allowlist.refusal(condition);
+        if (refusal != null) return unknown(condition, refusal);
         List<Attribute> used = Scala.list(condition.references().toSeq());
         if (used.size() != 1) return unknown(condition, "it tests " + used.size() + " columns");
         String name = name(used.get(0));
         if (name == null) return unknown(condition, "it tests what is no column of the table");
-        if (isChar(used.get(0)) && !unpadded(condition).isEmpty()) {
-            return unknown(condition, "it compares a CHAR column as the files have it");
-        }
         leaves.add(condition);
         return node("expression").add(name).add(leaves.size() - 1).add(sql(condition));
-    }
-
-    private static boolean isChar(Attribute column) {
-        return column.metadata().contains(CHAR_TYPE) && column.metadata().getString(CHAR_TYPE).startsWith("char(");
-    }
-
-    /** Returns the columns that an expression reads without Spark's read-side padding; keys of an index are padded. */
-    private static AttributeSet unpadded(Expression expression) {
-        return ((Expression) expression.transformDown(Scala.replacing(one ->
-                one instanceof StaticInvoke call && call.functionName().equals("readSidePadding")
-                        ? new Literal(null, StringType$.MODULE$) : null))).references();
     }
 
     /** Whether an expression contains a subquery, a Python function or InputFileName and the like. */
@@ -237,7 +220,7 @@ public final class Conditions {
 
     /** Returns the column's name if an expression is a column of the relation; null for a CHAR, whose keys are padded. */
     private String column(Expression expression) {
-        if (expression instanceof Attribute attribute && !isChar(attribute)) {
+        if (expression instanceof Attribute attribute && !Allowlist.isChar(attribute)) {
             return name(attribute);
         }
         return null;

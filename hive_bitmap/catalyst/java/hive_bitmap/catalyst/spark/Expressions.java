@@ -2,12 +2,16 @@ package hive_bitmap.catalyst.spark;
 
 import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.BoundReference;
+import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Complete$;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Count;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
@@ -35,6 +39,28 @@ public final class Expressions {
     /** Returns an expression under the name and the expression id of another one. */
     public static Alias alias(Expression expression, NamedExpression like) {
         return new Alias(expression, like.name(), like.exprId(), like.qualifier(), Option.apply(like.metadata()), noNames());
+    }
+
+    /** Returns a value as one of another type. */
+    public static Expression cast(Expression value, DataType type) {
+        return value.dataType().equals(type) ? value : new Cast(value, type, Option.empty());
+    }
+
+    /** Returns an expression over the values of a row in place of its columns. */
+    public static Expression bound(Expression expression, List<Attribute> columns) {
+        return (Expression) expression.transform(Scala.replacing(node -> {
+            for (int at = 0; at < columns.size(); at++) {
+                if (node instanceof Attribute used && used.exprId().equals(columns.get(at).exprId())) {
+                    return new BoundReference(at, used.dataType(), used.nullable());
+                }
+            }
+            return null;
+        }));
+    }
+
+    /** Returns an aggregate with the FILTER of another one. */
+    public static AggregateExpression aggregate(AggregateFunction function, AggregateExpression like) {
+        return new AggregateExpression(function, Complete$.MODULE$, false, like.filter(), NamedExpression$.MODULE$.newExprId());
     }
 
     /** Returns {@code count(1)}. */

@@ -1,0 +1,159 @@
+package hive_bitmap.catalyst.spark;
+
+import java.util.Arrays;
+import java.util.List;
+import java.util.Objects;
+import java.util.Set;
+import java.util.function.Function;
+import java.util.stream.Collectors;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.Cast;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.StringType;
+import org.apache.spark.sql.types.StringType$;
+
+/**
+ * What may be computed from the distinct keys of an index in place of the rows: expressions and types of which it is proved
+ * that the result is the same (tests/catalyst/test_allowlist.py asks each of them). What is not listed is left to Spark.
+ *
+ * <p>An expression is listed if it has the same value whenever its arguments have: it is deterministic, has no state, runs no
+ * query and no function of a user. Its modes (ANSI, time zone, collation) are its own. Classes are listed by name, since not
+ * every version of Spark has all of them.
+ */
+public final class Allowlist {
+    private static final String CATALYST = "org.apache.spark.sql.catalyst.";
+    private static final String PACKAGE = CATALYST + "expressions.";
+    private static final Set<String> EXPRESSIONS = names("""
+            Literal Cast Alias KnownNotNull TryEval
+            And Or Not EqualTo EqualNullSafe LessThan LessThanOrEqual GreaterThan GreaterThanOrEqual In InSet
+            IsNull IsNotNull AtLeastNNonNulls If CaseWhen Coalesce Greatest Least
+            Add Subtract Multiply Divide IntegralDivide Remainder Pmod UnaryMinus UnaryPositive Abs Signum
+            BitwiseAnd BitwiseOr BitwiseXor BitwiseNot BitwiseCount BitwiseGet ShiftLeft ShiftRight ShiftRightUnsigned
+            Ceil Floor RoundCeil RoundFloor Round BRound Rint Factorial WidthBucket Bin Conv Hex Unhex
+            Sqrt Cbrt Exp Expm1 Log Log10 Log1p Log2 Logarithm Pow Hypot ToDegrees ToRadians IsNaN NaNvl
+            Sin Cos Tan Cot Sec Csc Asin Acos Atan Atan2 Sinh Cosh Tanh Asinh Acosh Atanh
+            Concat ConcatWs Elt Length OctetLength BitLength Lower Upper InitCap Reverse StringRepeat StringSpace StringReplace
+            StringTranslate StringTrim StringTrimLeft StringTrimRight StringLPad StringRPad Substring SubstringIndex
+            StringInstr StringLocate FindInSet Overlay Ascii Chr SoundEx Levenshtein FormatString FormatNumber Mask
+            StartsWith EndsWith Contains Like LikeAll LikeAny NotLikeAll NotLikeAny RLike
+            RegExpExtract RegExpExtractAll RegExpInStr RegExpReplace StringSplit StringSplitSQL GetJsonObject
+            Md5 Sha1 Sha2 Crc32 Murmur3Hash XxHash64 UnBase64
+            CreateArray Size ElementAt GetArrayItem ArrayContains ArrayPosition ArrayJoin ArrayMin ArrayMax ArrayDistinct
+            SortArray
+            Year Quarter Month DayOfMonth DayOfWeek DayOfYear WeekDay WeekOfYear Hour Minute Second SecondWithFraction
+            DayName MonthName DateAdd DateSub DateDiff AddMonths MonthsBetween LastDay NextDay TruncDate TruncTimestamp
+            MakeDate DateFormatClass GetTimestamp DateFromUnixDate UnixDate UnixSeconds UnixMillis UnixMicros
+            SecondsToTimestamp MillisToTimestamp MicrosToTimestamp FromUnixTime UnixTimestamp ToUnixTimestamp
+            FromUTCTimestamp ToUTCTimestamp ConvertTimezone
+            """);
+    /** Static methods that Spark calls for what has no expression of its own: class and method. */
+    private static final Set<String> CALLS = names("""
+            CharVarcharCodegenUtils.readSidePadding Encode.encode StringDecode.decode Base64.encode UrlCodec$.encode
+            UrlCodec$.decode ExpressionImplUtils.isLuhnNumber JsonExpressionUtils.lengthOfJsonArray
+            """);
+    /** The types of which equal values are the same bytes: a key is the value of all its rows. */
+    private static final Set<DataType> EXACT = Set.of(
+            DataTypes.BooleanType, DataTypes.ByteType, DataTypes.ShortType, DataTypes.IntegerType, DataTypes.LongType,
+            DataTypes.DateType, DataTypes.TimestampType, DataTypes.TimestampNTZType, DataTypes.BinaryType, StringType$.MODULE$);
+    /** The types whose 0.0 and -0.0, and whose NaNs, are one key each. They are counted, grouped and compared, no more. */
+    private static final Set<DataType> FLOATS = Set.of(DataTypes.FloatType, DataTypes.DoubleType);
+    private static final Set<String> FLOAT_TESTS = names("""
+            EqualTo EqualNullSafe LessThan LessThanOrEqual GreaterThan GreaterThanOrEqual In IsNull IsNotNull
+            """);
+    private static final String CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING";
+    private static final String PADDING = "CharVarcharCodegenUtils.readSidePadding";
+
+    private Allowlist() {}
+
+    /** Whether equal values of a type are indistinguishable in every expression, unlike 0.0 and -0.0. */
+    public static boolean isExact(DataType type) {
+        return EXACT.contains(type) || type instanceof DecimalType;
+    }
+
+    /** Returns why an expression must not be evaluated over keys in place of rows; null if it may be. */
+    public static String refusal(Expression expression) {
+        if (isTestOfFloat(expression)) return null;
+        return expression instanceof AttributeReference column ? refusal(column) : refusal(expression, Allowlist::refusal);
+    }
+
+    /** Returns why an expression must not be evaluated over keys, given how to tell it of its children; null if it may be. */
+    public static String refusal(Expression expression, Function<Expression, String> refusalOfChild) {
+        if (!expression.deterministic()) return Conditions.sql(expression) + " is not deterministic";
+        String name = listed(expression);
+        if (name == null) return Conditions.sql(expression) + " is not known to be the same for a key as for its rows";
+        if (isCollated(expression.dataType())) return Conditions.sql(expression) + " has a collation";
+        List<Expression> children = Scala.list(expression.children());
+        if (name.equals(PADDING) && children.get(0) instanceof AttributeReference) return null; // keys of CHAR are padded
+        return children.stream().map(refusalOfChild).filter(Objects::nonNull).findFirst().orElse(null);
+    }
+
+    /** Returns why an expression must not be the argument of an aggregate over keys; null if it may be, as a float column. */
+    public static String refusalAsArgument(Expression expression) {
+        return isFloat(expression) ? null : refusal(expression);
+    }
+
+    /** Returns why rows must not be grouped by an expression over keys; null if they may be. */
+    public static String refusalAsKey(Expression expression) {
+        String why = refusalAsArgument(expression);
+        if (why != null || isFloat(expression) || isExact(expression.dataType())) return why;
+        return "equal values of " + Conditions.sql(expression) + ", a " + expression.dataType().sql() + ", may differ";
+    }
+
+    private static String refusal(AttributeReference column) {
+        if (isChar(column)) return "it tests the CHAR column " + column.name() + " as the files have it";
+        if (isFloat(column)) return "it may tell 0.0 from -0.0, of which an index of " + column.name() + " keeps one";
+        return isExact(column.dataType()) ? null : column.name() + " is a " + column.dataType().sql();
+    }
+
+    /** Returns the name under which an expression is listed; null if it is not. */
+    private static String listed(Expression expression) {
+        if (expression instanceof StaticInvoke call) {
+            String owner = call.staticObject().getName();
+            String name = owner.substring(owner.lastIndexOf('.') + 1) + "." + call.functionName();
+            return owner.startsWith(CATALYST) && CALLS.contains(name) ? name : null;
+        }
+        return nameOf(expression, EXPRESSIONS);
+    }
+
+    private static String nameOf(Expression expression, Set<String> names) {
+        String name = expression.getClass().getName();
+        if (!name.startsWith(PACKAGE)) return null;
+        String simple = name.substring(PACKAGE.length());
+        return names.contains(simple) ? simple : null;
+    }
+
+    /** Whether an expression compares a bare float column with literals, or tests it for NULL. */
+    private static boolean isTestOfFloat(Expression expression) {
+        if (nameOf(expression, FLOAT_TESTS) == null) return false;
+        List<Expression> children = Scala.list(expression.children());
+        return children.stream().filter(Allowlist::isFloatOrWidened).count() == 1
+                && children.stream().allMatch(child -> child instanceof Literal || isFloatOrWidened(child));
+    }
+
+    private static boolean isFloatOrWidened(Expression expression) {
+        return isFloat(expression) || expression instanceof Cast cast && isFloat(cast.child()) && FLOATS.contains(cast.dataType());
+    }
+
+    private static boolean isFloat(Expression expression) {
+        return expression instanceof AttributeReference column && FLOATS.contains(column.dataType());
+    }
+
+    private static boolean isCollated(DataType type) {
+        return type instanceof StringType && !type.equals(StringType$.MODULE$);
+    }
+
+    /** Whether a column is a CHAR, whose keys an index pads as Spark does. */
+    static boolean isChar(Attribute column) {
+        return column.metadata().contains(CHAR_TYPE) && column.metadata().getString(CHAR_TYPE).startsWith("char(");
+    }
+
+    private static Set<String> names(String text) {
+        return Arrays.stream(text.strip().split("\\s+")).collect(Collectors.toUnmodifiableSet());
+    }
+}

@@ -1,0 +1,139 @@
+"""No file of an index is read by whom the base files keep out: modes, groups and access control lists (Linux)."""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import hive_bitmap
+from hive_bitmap import stores
+from hive_bitmap.index import catalog
+from hive_bitmap.stores.access import Access, strictest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ACL = "system.posix_acl_access"
+# Version 2 of Linux: user rw, user 1234 r, group r, mask r, others none; each entry is a tag, permissions, and an id.
+NAMED = struct.pack("<I", 2) + b"".join(
+    struct.pack("<HHI", *entry)
+    for entry in ((1, 6, 2**32 - 1), (2, 4, 1234), (4, 4, 2**32 - 1), (16, 4, 2**32 - 1), (32, 0, 2**32 - 1))
+)
+
+
+@pytest.fixture
+def table(spark: SparkSession, database: str) -> tuple[str, list[Path]]:
+    """A table of two files in a folder that anybody may enter; its name and the files."""
+    spark.sql("CREATE TABLE secret USING parquet AS SELECT id % 5 AS k FROM range(0, 1000, 1, 2)")
+    folder = Path(stores.local_path(spark_location(spark, "secret")))
+    folder.chmod(0o755)
+    files = sorted(folder.glob("*.parquet"))
+    assert len(files) == 2
+    return "secret", files
+
+
+def spark_location(spark: SparkSession, table: str) -> str:
+    return catalog.table_and_indexes(spark, table)[0].location
+
+
+def index_files(spark: SparkSession, table: str) -> list[Path]:
+    """The files of its only index that hold keys, or what is known of them; markers say who built it."""
+    [index] = catalog.table_and_indexes(spark, table)[1]
+    folder = Path(stores.local_path(index.table.location))
+    found = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(("_", "."))]
+    assert any(path.suffix == ".cardinalities" for path in found) and len(found) >= 6, found
+    return found
+
+
+def modes(paths: list[Path]) -> set[int]:
+    return {stat.S_IMODE(path.stat().st_mode) for path in paths}
+
+
+@pytest.mark.parametrize(
+    ("of_base", "of_index"),
+    [((0o600, 0o600), 0o600), ((0o644, 0o640), 0o640), ((0o644, 0o664), 0o644), ((0o400, 0o444), 0o600)],
+)
+def test_files_of_an_index_are_as_private_as_the_most_private_base_file(
+    spark: SparkSession, table: tuple[str, list[Path]], of_base: tuple[int, int], of_index: int
+) -> None:
+    name, files = table
+    for path, mode in zip(files, of_base, strict=True):
+        path.chmod(mode)
+    hive_bitmap.build(spark, name, ["k"])
+    assert modes(index_files(spark, name)) == {of_index}
+    assert hive_bitmap.count(spark, name, "k = 3") == 200
+
+
+def test_a_mode_that_is_taken_away_later_is_followed(spark: SparkSession, table: tuple[str, list[Path]]) -> None:
+    name, files = table
+    hive_bitmap.build(spark, name, ["k"])
+    assert modes(index_files(spark, name)) == {0o644}
+    for path in files:
+        path.chmod(0o600)
+    hive_bitmap.rebuild(spark, name)
+    assert modes(index_files(spark, name)) == {0o600}
+
+
+def test_kept_and_compacted_shards_stay_private(spark: SparkSession, table: tuple[str, list[Path]]) -> None:
+    name, files = table
+    for path in files:
+        path.chmod(0o600)
+    hive_bitmap.build(spark, name, ["k"])
+    spark.sql(f"INSERT INTO {name} SELECT id % 5 FROM range(10)")
+    hive_bitmap.rebuild(spark, name)
+    by_mode = {path.name: stat.S_IMODE(path.stat().st_mode) for path in index_files(spark, name)}
+    assert {mode for path, mode in by_mode.items() if "manifest" in path or path.startswith(("files", "sh"))} == {0o600}
+    hive_bitmap.rebuild(spark, name, compact=True)
+    assert modes(index_files(spark, name)) == {0o600}
+
+
+if hasattr(os, "setxattr"):  # access control lists of Linux
+
+    def test_access_control_lists_are_those_of_the_base_files(
+        spark: SparkSession, table: tuple[str, list[Path]]
+    ) -> None:
+        """Those that a folder hands on to new files are not kept."""
+        name, files = table
+        for path in files:
+            os.setxattr(path, ACL, NAMED)
+        hive_bitmap.build(spark, name, ["k"])
+        assert {os.getxattr(path, ACL) for path in index_files(spark, name)} == {NAMED}
+        hive_bitmap.drop(spark, name, "k")
+        os.removexattr(files[0], ACL)
+        hive_bitmap.build(spark, name, ["k"])  # the list of one of two files is of use to nobody
+        assert modes(index_files(spark, name)) == {0o600}
+        assert all(ACL not in os.listxattr(path) for path in index_files(spark, name))
+
+
+def test_a_group_that_cannot_be_given_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "f"
+    path.touch()
+
+    def refuse(*arguments: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "chown", refuse)
+    stores.set_access(f"file:{path}", Access(0o664, os.getgid() + 1))
+    assert modes([path]) == {0o604}
+
+
+def test_a_private_file_is_private_before_a_byte_is_written(tmp_path: Path) -> None:
+    """Who has an older file of that name open sees nothing of the new one."""
+    (tmp_path / "f").write_bytes(b"old")
+    (tmp_path / "f").chmod(0o666)
+    with (tmp_path / "f").open("rb") as older, stores.open_output(f"file:{tmp_path}/f", private=True) as sink:
+        assert modes([tmp_path / "f"]) == {0o600}
+        sink.write(b"new keys")
+        sink.flush()
+        assert older.read() == b"old"
+
+
+def test_what_two_groups_may_read_no_group_reads() -> None:
+    assert strictest([Access(0o640, 1), Access(0o640, 2)]) == Access(0o600, 1)
+    assert strictest([Access(0o640, 1, ("a",)), Access(0o640, 1)]) == Access(0o600, 1)
+    assert strictest([Access(0o644, 1, ("a",)), Access(0o640, 1, ("a",))]) == Access(0o640, 1, ("a",))

@@ -1,0 +1,194 @@
+"""An index is believed if its table belongs to whom the base table belongs, or to whom the settings name."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import hive_bitmap
+from hive_bitmap.building.publish import create_statement
+from hive_bitmap.building.shard_compaction import shard_rows
+from hive_bitmap.errors import Unsupported
+from hive_bitmap.index import catalog, generation, manifest, shard
+from hive_bitmap.index.catalog import Index
+from hive_bitmap.index.definition import Definition
+from hive_bitmap.index.trust import why_untrusted
+from hive_bitmap.metastore import security_settings
+from hive_bitmap.metastore.table_info import Table
+from tests.asking import indexed, require_alike, under, used
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OWNERS, ROOTS = security_settings.TRUSTED_OWNERS, security_settings.TRUSTED_ROOTS
+QUERY = "SELECT count(*) FROM v WHERE k = 3"
+Forge = Callable[..., Index]
+
+
+def give(spark: SparkSession, name: str, owner: str) -> None:
+    """Give a table to another owner, as his own CREATE TABLE would."""
+    tables: Any = spark._jsparkSession.sharedState().externalCatalog()
+    table = tables.getTable(spark.catalog.currentDatabase(), name)
+    field = table.getClass().getDeclaredField("owner")
+    field.setAccessible(True)
+    field.set(table, owner)
+    tables.alterTable(table)
+    assert tables.getTable(spark.catalog.currentDatabase(), name).owner() == owner
+    catalog.clear_caches()
+
+
+@pytest.fixture
+def forge(spark: SparkSession, database: str, tmp_path: Path) -> Forge:
+    """Return a function that makes an index of the table v in which no row has the key 3, and gives it to mallory."""
+    spark.sql("CREATE TABLE v (k INT) USING parquet")
+    spark.sql("INSERT INTO v SELECT CAST(id % 5 AS INT) FROM range(1000)")
+    hive_bitmap.build(spark, "v", ["k"])
+
+    def forged(name: str = "aaa", index_table: str = "aaa", owner: str = "mallory") -> Index:
+        base, [legitimate] = catalog.table_and_indexes(spark, "v")
+        table = f"{database}__v_{index_table}__"
+        false = replace(legitimate.definition, name=name, index_table=table, root=f"file:{tmp_path}/mallory")
+        published = catalog.published_generations(spark, legitimate)[()]
+        folder = f"{false.root}/{generation.new_name()}"
+        generation.start(folder, published, false)
+        _write_without_three(legitimate.definition, published, folder)
+        spark.sql(create_statement(base, false, folder))
+        give(spark, table, owner)
+        return Index(false, base)
+
+    return forged
+
+
+def _write_without_three(definition: Definition, published: str, folder: str) -> None:
+    stored = manifest.read(published)
+    [(name, size)] = stored.sizes.items()
+    rows = shard_rows(definition, stored.shard_path(name), size)
+    keys = pc.if_else(pc.equal(rows["k"], 3), pa.scalar(99, pa.int32()), rows["k"])
+    rows = rows.set_column(0, rows.schema.field(0), keys).sort_by("k")
+    written = shard.write(f"{folder}/{name}", rows, definition)
+    shards = pa.Table.from_pylist(
+        [{"shard": name, "size": written.size, "rows": rows.num_rows, "cardinality_size": written.cardinality_size}],
+        manifest.SHARDS,
+    )
+    manifest.write(folder, [stored.files], shards, written.sums)
+
+
+def test_an_index_of_another_owner_is_used_for_no_query(spark: SparkSession, forge: Forge) -> None:
+    """It comes first by name, and has the right fingerprints."""
+    forge()
+    require_alike(spark, QUERY, "", "index only", "blocks")
+    require_alike(spark, "SELECT k, count(*) FROM v GROUP BY k", "index only")
+    assert used(spark, QUERY, "index only") == [("v", "answered")]  # by the legitimate one
+    assert hive_bitmap.count(spark, "v", "k = 3") == hive_bitmap.scan(spark, "v", "k = 3").count() == 200
+
+
+def test_it_does_not_stand_in_for_the_legitimate_one_of_its_name(spark: SparkSession, forge: Forge) -> None:
+    forge("k", "a")
+    [status] = hive_bitmap.show(spark, "v")
+    assert not status.problem and status.fresh == 1
+    assert used(spark, QUERY, "index only") == [("v", "answered")]
+
+
+def test_show_and_explain_say_why_and_what_to_do(spark: SparkSession, forge: Forge) -> None:
+    made = forge()
+    status = {one.definition.name: one for one in hive_bitmap.show(spark, "v", keys=True)}["aaa"]
+    assert status.problem == (
+        f"index aaa is not believed, for index table {made.table.database}.{made.definition.index_table} belongs to "
+        f"mallory and table {made.table.full_name} to {made.table.owner}: let the owner of the table create it, or "
+        f"name mallory in {OWNERS} or its folder {made.definition.root} in {ROOTS}"
+    )
+    assert status.partitions == ()  # what others wrote is not even read
+    assert status.problem in [use.reason for use in hive_bitmap.plan(spark, "v", "k = 3").indexes]
+
+
+def test_it_is_not_rebuilt_for_its_folder_may_be_a_place_of_others(
+    spark: SparkSession, forge: Forge, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = forge()
+    spark.sql("INSERT INTO v VALUES (3)")
+    folder = Path(made.definition.root.removeprefix("file:"))
+    before = sorted(folder.rglob("*"))
+    with caplog.at_level(logging.WARNING):
+        assert [report.definition.name for report in hive_bitmap.rebuild(spark, "v")] == ["k"]
+    assert "not rebuilt: index aaa is not believed" in caplog.text
+    with pytest.raises(Unsupported, match="is not believed"):
+        hive_bitmap.rebuild(spark, "v", ["aaa"])
+    assert sorted(folder.rglob("*")) == before
+    [found] = [one for one in hive_bitmap.verify(spark, "v", ["aaa"]) if not one.ok]
+    assert "is not believed" in found.problems[0]
+
+
+@pytest.mark.parametrize("setting", ["owner", "root"])
+def test_an_owner_or_a_root_that_a_setting_names_is_believed(spark: SparkSession, forge: Forge, setting: str) -> None:
+    made = forge()
+    named = {OWNERS: "etl, mallory"} if setting == "owner" else {ROOTS: str(Path(made.definition.root).parent)[5:]}
+    with under(spark, named):
+        assert {one.definition.name: one.problem for one in hive_bitmap.show(spark, "v")} == {"aaa": "", "k": ""}
+    assert sum(bool(one.problem) for one in hive_bitmap.show(spark, "v")) == 1
+
+
+def test_in_the_rule_the_setting_holds_too(spark: SparkSession, forge: Forge) -> None:
+    """The forged answer shows that the index is used."""
+    forge()
+    with indexed(spark, "index only", trusted_owners="mallory"):
+        assert spark.sql(QUERY).first() == (0,)
+    with indexed(spark, "index only", trusted_owners="bob"):
+        assert spark.sql(QUERY).first() == (200,)
+
+
+def test_a_base_table_given_away_takes_its_indexes_out_of_use(spark: SparkSession, forge: Forge) -> None:
+    give(spark, "v", "alice")
+    assert "to alice: let the owner" in hive_bitmap.show(spark, "v")[0].problem
+    require_alike(spark, QUERY, "index only")
+    with under(spark, {OWNERS: "bob"}):
+        assert hive_bitmap.show(spark, "v")[0].problem
+
+
+@pytest.mark.parametrize(
+    ("base", "index", "conf", "believed"),
+    [
+        ("a", "a", {}, True),
+        ("", "", {}, True),  # a metastore without owners
+        ("a", "b", {}, False),
+        ("a", "", {}, False),
+        ("", "b", {}, False),
+        ("", "b", {OWNERS: "b"}, True),
+        ("a", "", {OWNERS: ""}, False),
+        ("a", "", {OWNERS: " , "}, False),
+        ("a", "B", {OWNERS: "b"}, False),
+        ("a", "b", {ROOTS: "file:/w"}, True),
+        ("a", "b", {ROOTS: "/w/"}, True),
+        ("a", "b", {ROOTS: "hdfs://n/x,file:///w/i"}, True),
+        ("a", "b", {ROOTS: "/w/i2,/w/ii"}, False),
+        ("a", "b", {ROOTS: "hdfs://n/w"}, False),
+        ("a", "b", {ROOTS: ""}, False),
+    ],
+)
+def test_whom_an_index_is_believed(base: str, index: str, conf: dict[str, str], believed: bool) -> None:
+    made = Definition("i", "d", "t", (), root="file:/w/i")
+    why = why_untrusted(
+        Table("d", "t", "MANAGED", owner=base), Table("d", "d__t_i__", "EXTERNAL", owner=index), made, lambda: conf
+    )
+    assert (why == "") is believed
+
+
+@pytest.mark.parametrize("root", ["file:/w/../x", "file:/w/./../x", "file:/w//x", "file:/wx", "file:/", "/w/.."])
+def test_a_root_that_leaves_a_trusted_folder_is_not_in_it(root: str) -> None:
+    made = Definition("i", "d", "t", (), root=root)
+    tables = Table("d", "t", "MANAGED", owner="a"), Table("d", "d__t_i__", "EXTERNAL", owner="b")
+    assert why_untrusted(*tables, made, lambda: {ROOTS: "/w"})
+
+
+def test_an_equal_owner_asks_for_no_settings() -> None:
+    def unexpected() -> dict[str, str]:
+        raise AssertionError
+
+    table = Table("d", "t", "MANAGED", owner="a")
+    assert not why_untrusted(table, table, Definition("i", "d", "t", ()), unexpected)
