@@ -42,7 +42,7 @@ EXPRESSIONS = {
     "|loud({text})|date_format({ts}, 'HH')|CAST({bool} AS STRING)|hex({text})|typeof({any})"
     "|regexp_replace({text}, 'a', 'b')|to_json(struct({any} AS one))",
     "ctext": "{text} COLLATE UTF8_LCASE|{text} COLLATE UNICODE_CI|lower({ctext})|concat({ctext}, {ctext})",
-    "bool": "{int} = {int}|{int} > 1|{text} = 'a'|{text} LIKE 'a%'|NOT {bool}|{bool} AND {bool}|{bool} OR {bool}"
+    "bool": "{int} = {int}|{float} < -1|{int} > 1|{text} = 'a'|{text} LIKE 'a%'|NOT {bool}|{bool} AND {bool}|{bool} OR {bool}"
     "|{int} IN (1, 3, NULL)|{any} IS NULL|{text} < {text}|{float} = 0|{float} > 0.1|{dec} > 0"
     "|{date} >= DATE'2024-01-01'|{ctext} = 'A1'|rand(1) < -1|rand(1) >= 0|uuid() = 'x'"
     "|{ts} < TIMESTAMP'2024-03-10 10:30:00Z'|isnan({float})|{int} IN (SELECT k FROM u)"
@@ -57,7 +57,7 @@ EXPRESSIONS = {
     "|CAST({text} AS DECIMAL(5,2))|{dec} / 7",
     "float": "-{float}|abs({float})|{float} * 2|CAST({int} AS DOUBLE)|{float} + 0|try_divide({int}, 2)"
     "|CAST({text} AS DOUBLE)|nanvl({float}, 1)|if({bool}, {float}, -0.0D)|sqrt({float})|CAST({float} AS FLOAT)"
-    "|rand(1) * 0|coalesce({float}, 0)|sign({float})",
+    "|rand(1) * 0|least(rand(1), 0D)|coalesce({float}, 0)|sign({float})",
     "date": "date_add({date}, 1)|CAST({ts} AS DATE)|last_day({date})|trunc({date}, 'YEAR')|try_cast({text} AS DATE)",
     "ts": "CAST({date} AS TIMESTAMP)|date_trunc('DAY', {ts})|{ts} + INTERVAL 1 HOUR|CAST({ts} AS TIMESTAMP_NTZ)"
     "|from_utc_timestamp({ts}, 'Asia/Kolkata')|CAST({ts} AS TIMESTAMP)",

@@ -1,7 +1,7 @@
 """Spark's own SQL test inputs over indexed tables: every answer is plain Spark's, in every way of asking.
 
-A seed shuffles the files, `--long N` takes N times as many more of them. All of them, in every way:
-make test T="tests/sparksql --long 29"
+The files are shuffled by the seed and taken in parts: the first one, with two ways of asking each query, or N more with
+`--long N`, in every way. All of them: make test T="tests/sparksql --long 43"
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.random
 log = logging.getLogger(__name__)
-FILES = 12  # in a part
+FILES = 8  # in a part
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
