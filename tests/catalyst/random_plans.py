@@ -42,7 +42,8 @@ EXPRESSIONS = {
     "|loud({text})|date_format({ts}, 'HH')|CAST({bool} AS STRING)|hex({text})|typeof({any})"
     "|regexp_replace({text}, 'a', 'b')|to_json(struct({any} AS one))",
     "ctext": "{text} COLLATE UTF8_LCASE|{text} COLLATE UNICODE_CI|lower({ctext})|concat({ctext}, {ctext})",
-    "bool": "{int} = {int}|{float} < -1|{int} > 1|{text} = 'a'|{text} LIKE 'a%'|NOT {bool}|{bool} AND {bool}|{bool} OR {bool}"
+    "bool": "{int} = {int}|{float} < -1|{int} > 1|{text} = 'a'|{text} LIKE 'a%'|NOT {bool}|{bool} AND {bool}"
+    "|{bool} OR {bool}"
     "|{int} IN (1, 3, NULL)|{any} IS NULL|{text} < {text}|{float} = 0|{float} > 0.1|{dec} > 0"
     "|{date} >= DATE'2024-01-01'|{ctext} = 'A1'|rand(1) < -1|rand(1) >= 0|uuid() = 'x'"
     "|{ts} < TIMESTAMP'2024-03-10 10:30:00Z'|isnan({float})|{int} IN (SELECT k FROM u)"
