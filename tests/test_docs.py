@@ -26,6 +26,7 @@ from hive_bitmap.explaining.plan import REASONS, STRATEGIES
 from hive_bitmap.index import generation
 from hive_bitmap.index.definition import Definition, schema_crc, to_properties
 from hive_bitmap.index.manifest import FILES, SHARDS
+from hive_bitmap.metastore.security_settings import TRUSTED_OWNERS, TRUSTED_ROOTS
 from hive_bitmap.planning.settings import Settings
 from hive_bitmap.reading.offsets import result_file
 
@@ -209,6 +210,8 @@ def test_the_closed_lists_of_the_guide_are_those_of_the_code() -> None:
     assert set(first_cells("docs/guide/reference.md", "Settings of a session")) == {
         *settings,
         "hive_bitmap.planning_seconds",  # of the optimizer rule, in Java
+        TRUSTED_OWNERS,
+        TRUSTED_ROOTS,
     }
 
 

@@ -89,7 +89,7 @@ def build(
 
     An item is a column name, or a sequence of column names for a composite key. `name`, `index_table` and `location`
     can only be given for a single item. With `deferred` the indexes are registered but cover no files until they are
-    rebuilt. `where`, SQL over the partition columns, limits them to the partitions for which it is true. With
+    rebuilt. `where`, a condition on the partition columns, limits them to the partitions for which it is true. With
     `if_not_exists` an item is skipped if an index of its name exists. `properties` are user-defined names and values,
     which are stored and shown. Raise NotFound, AlreadyExists, Unsupported, InvalidProperty or InvalidPredicate before
     anything is written, and BuildFailed if the job or the publishing fails.
@@ -169,7 +169,17 @@ def _run(
         _delete_unfinished(needed)
         raise
     publish(spark, base, [_switch(planned, number, created) for number in range(len(planned.scopes))])
+    if needed or created:
+        _warn_of_untrusted(spark, planned)
     return [_report(planned, number, contents, changed, started) for number in range(len(planned.scopes))]
+
+
+def _warn_of_untrusted(spark: SparkSession, planned: BuildPlan) -> None:
+    """Log which of the indexes that were built queries will not use, because this user does not own the table."""
+    built = {scope.definition.name for scope in planned.scopes}
+    for index in catalog.indexes_on(spark, planned.base):
+        if not index.trusted and index.definition.name in built:
+            log.warning("built, but not used by queries: %s", index.problem)
 
 
 def _delete_unfinished(changes: Sequence[Change]) -> None:

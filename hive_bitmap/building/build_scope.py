@@ -13,6 +13,7 @@ from hive_bitmap.building.partition_change import Change
 from hive_bitmap.building.refresh import from_scratch, refresh
 from hive_bitmap.errors import CorruptIndex, NotFound
 from hive_bitmap.index import catalog, checksums, generation, manifest
+from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.coverage import covered
 from hive_bitmap.index.definition import Definition, schema_crc
 from hive_bitmap.index.manifest import Manifest
@@ -75,10 +76,7 @@ def plan_rebuild(
     Raise NotFound, NotPermitted, and Unsupported if indexed columns have changed.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
-    wanted = [catalog.named(base, indexes, name) for name in dict.fromkeys(map(str.lower, names))] if names else indexes
-    for index in [] if names else [index for index in indexes if not index.trusted]:
-        log.warning("not rebuilt: %s", index.problem)
-        wanted = [other for other in wanted if other is not index]
+    wanted = [catalog.named(base, indexes, name) for name in dict.fromkeys(map(str.lower, names))] or _trusted(indexes)
     if not wanted:
         raise NotFound(f"table {base.full_name} has no index to rebuild")
     for index in wanted:
@@ -95,6 +93,15 @@ def plan_rebuild(
         published = {values: folder for values, folder in state.items() if values in chosen}
         scopes.append(Scope(definition, published, full=full or definition != index.definition))
     return _plan(spark, base, scopes, [one for one in partitions if one.values in chosen], compact)
+
+
+def _trusted(indexes: Sequence[Index]) -> Sequence[Index]:
+    """Return the indexes that are trusted, and log the others; return all if none is, to be refused."""
+    wanted = [index for index in indexes if index.trusted] or indexes
+    for index in indexes:
+        if index not in wanted:
+            log.warning("not rebuilt: %s", index.problem)
+    return wanted
 
 
 def _plan(

@@ -62,6 +62,8 @@ def satisfying_keys(
         satisfied = request.satisfying(scan, condition.expressions[leaf], schema.json(), batch)
         return at_places(keys, DataFrame(satisfied, spark))
     except (PySparkException, Py4JJavaError, pa.ArrowException) as e:
+        if request.isLate():
+            raise
         log.info("Spark cannot evaluate %s over the keys, so all rows may match: %s", leaf.text, str(e).splitlines()[0])
         return None
 

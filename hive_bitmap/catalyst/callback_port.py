@@ -11,6 +11,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from hive_bitmap.catalyst.jvm_bridge import bridge
+from hive_bitmap.errors import Unsupported
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,7 +20,10 @@ _opening = Lock()
 
 
 def open_port(spark: SparkSession) -> None:
-    """Open the port for the JVM of a session, unless it is open; from now on it takes only callers with the token."""
+    """Open the port for the JVM of a session, unless it is open; from now on it takes only callers with the token.
+
+    Raise Unsupported if the JVM has the jar of another version.
+    """
     from py4j.java_gateway import JavaObject  # type: ignore[import-untyped]
     from pyspark.java_gateway import ensure_callback_server_started
 
@@ -31,4 +35,17 @@ def open_port(spark: SparkSession) -> None:
             parameters.auth_token = secrets.token_hex(32)
         ensure_callback_server_started(gateway)
         if new:
-            jvm.authenticate(JavaObject("GATEWAY_SERVER", gateway._gateway_client), parameters.auth_token)
+            _show_token(jvm, JavaObject("GATEWAY_SERVER", gateway._gateway_client), parameters)
+
+
+def _show_token(jvm: Any, server: Any, parameters: Any) -> None:
+    """Have the JVM show the token. Raise Unsupported for a jar that cannot; the port is then as PySpark opens it."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
+    try:
+        jvm.authenticate(server, parameters.auth_token)
+    except Py4JError as e:
+        parameters.auth_token = None
+        raise Unsupported(
+            "the JVM has the jar of another version of hive_bitmap: start it with the one that `hive-bitmap jar` names"
+        ) from e

@@ -172,7 +172,7 @@ class Decision:
                 plan, code = replace(plan, reason=f"{self._too_large}; {plan.reason}"), "too_large"
             self._question.leave(number, self._report(LEFT_ALONE, code, plan))
         elif resolved.native and plan.strategy in (BLOCKS, FILES) and listing is not None:
-            chosen = file_choices(prepared.reading.results, listing.files, whole_files=plan.strategy == FILES)
+            chosen = file_choices(prepared.reading.results, listing.numbers, whole_files=plan.strategy == FILES)
             figures = read_figures(plan)
             said = self._report(NARROWED, "", plan, figures)
             self._question.select(number, chosen, label(plan.strategy, figures), *figures, said)

@@ -8,6 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType
 
+import pyarrow as pa
+
 from hive_bitmap.catalyst.arrow_batches import satisfying_keys
 from hive_bitmap.catalyst.conditions import Condition
 from hive_bitmap.catalyst.listing import ScanListing, as_now
@@ -39,21 +41,31 @@ class Answer:
     listing: ReferenceType[ScanListing] | None
     cores: int
 
-    def counts(self, spark: SparkSession, counting: Any, settings: Mapping[str, str]) -> KnownCounts | None:
-        """Return the counts for the files as they are now; None if Spark has to aggregate the whole table."""
+    def counts(
+        self, spark: SparkSession, counting: Any, settings: Mapping[str, str]
+    ) -> tuple[tuple[pa.Table, ...], list[int]] | None:
+        """Return the counts of each key set for the files as they are now, and what files Spark has to count itself.
+
+        These are numbers in the scan's listing, in ascending order. None if Spark has to aggregate the whole table.
+        """
+        planned = None if self.listing is None else self.listing()
+        if planned is None and self.listing is not None:
+            return None
         try:
-            found = self._known(spark, counting, settings)
+            found = self._known(spark, counting, settings, planned)
         except StoreError as e:
             fallback_reason(e)
             return None
-        if found is not None and found.unknown and self.listing is None:
+        if found is None or (found.unknown and planned is None):
             return None  # without a listing, Spark cannot be told to read only the files that the index does not know
-        return found
+        numbers = {} if planned is None else planned.numbers
+        return found.tables, sorted(numbers[place] for place in found.unknown)
 
-    def _known(self, spark: SparkSession, counting: Any, settings: Mapping[str, str]) -> KnownCounts | None:
-        planned = None if self.listing is None else self.listing()
+    def _known(
+        self, spark: SparkSession, counting: Any, settings: Mapping[str, str], planned: ScanListing | None
+    ) -> KnownCounts | None:
         listing = None if planned is None else as_now(planned)
-        if self.listing is not None and listing is None:
+        if planned is not None and listing is None:
             return None
         resolved = ResolvedTable(
             self.base,

@@ -39,16 +39,16 @@ T = TypeVar("T")
 class Planning:
     """Answer the questions of all sessions of one JVM.
 
-    Tables, listings and settings are cached under keys that change when they do, which the JVM sends with each
-    question. Plans and answers are kept under ids: `explain` looks up the plans, the JVM asks for the answers when it
-    executes them.
+    Tables, listings and settings are cached under versions, which the JVM sends with each question: those of tables and
+    settings differ if anything in them does, that of a listing is a digest of all that is made of it. Plans and answers
+    are kept under ids: `explain` looks up the plans, the JVM asks for the answers when it executes them.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._tables: Cache[tuple[str, ...], Table] = Cache("tables", weights.of_table)
-        self._listings: Cache[tuple[str, ...], ScanListing] = Cache("listings", weights.of_listing)
-        self._settings: Cache[tuple[str, int], Mapping[str, str]] = Cache("settings", weights.of_settings)
+        self._tables: Cache[str, Table] = Cache("tables", weights.of_table)
+        self._listings: Cache[str, ScanListing] = Cache("listings", weights.of_listing)
+        self._settings: Cache[tuple[str, str], Mapping[str, str]] = Cache("settings", weights.of_settings)
         self._answers: Cache[str, Answer] = Cache("answers", weights.of_answer)
         self._process, self._numbers = uuid4().hex, count()
         self._mismatch_logged = False
@@ -60,8 +60,16 @@ class Planning:
 
         A scan of which a HiveBitmapError is raised is left alone, with the reason in its report; but if the session is
         strict, the error is raised, unless it is a StoreError. If the JVM has the jar of another protocol, all scans
-        are left alone.
+        are left alone. Nothing is raised if the question is not waited for any longer, since its jobs were cancelled then.
         """
+        try:
+            self._answer(spark, question)
+        except Exception:
+            if not question.isLate():
+                raise
+            log.info("planning was late, and its jobs were cancelled")
+
+    def _answer(self, spark: SparkSession, question: Any) -> None:
         fields = json.loads(question.text())
         mismatch = protocol_mismatch(fields)
         if mismatch is not None:
@@ -104,7 +112,8 @@ class Planning:
     def counts(self, spark: SparkSession, counting: Any) -> str | None:
         """Send the counts of an answered aggregation to the JVM, by `counting.add` for each batch of each key set.
 
-        Returns a JSON array of the paths of the files that Spark has to count itself, None if it has to count all.
+        Returns a JSON array with the files that Spark has to count itself, as numbers of the scan's listing; None if it
+        has to count all.
         """
         fields = json.loads(counting.text())
         answer = self._answers.get(fields["answer"])
@@ -113,10 +122,11 @@ class Planning:
         found = answer.counts(spark, counting, self._conf(spark, counting, (fields["session"], fields["settings"])))
         if found is None:
             return None
-        for number, table in enumerate(found.tables):
+        tables, unknown = found
+        for number, table in enumerate(tables):
             for schema, batch in batches(table):
                 counting.add(number, schema, batch)
-        return json.dumps(sorted(found.unknown))
+        return json.dumps(unknown)
 
     def _keep_plan(self, plan: Plan) -> str:
         """Keep a plan for `explain`, without what its lookups found."""
@@ -128,13 +138,11 @@ class Planning:
         kept.put(id, value)
         return id
 
-    def _conf(self, spark: SparkSession, request: Any, key: tuple[str, int]) -> Mapping[str, str]:
+    def _conf(self, spark: SparkSession, request: Any, key: tuple[str, str]) -> Mapping[str, str]:
         return self._settings.of(key, lambda: jvm_reader.settings_of(spark, request.settings()))
 
     def _base(self, spark: SparkSession, question: Any, scan: Scan) -> Table:
-        key = (scan.database, scan.table, scan.version)
-        return self._tables.of(key, lambda: metastore.table_of(spark, question.table(scan.number)))
+        return self._tables.of(scan.version, lambda: metastore.table_of(spark, question.table(scan.number)))
 
     def _listing(self, question: Any, scan: Scan, listed: ListingSummary) -> ScanListing:
-        key = (scan.database, scan.table, listed.key)
-        return self._listings.of(key, lambda: parse(jvm_reader.text_of(question.listing(scan.number))))
+        return self._listings.of(listed.digest, lambda: parse(jvm_reader.text_of(question.listing(scan.number))))

@@ -25,7 +25,7 @@ from hive_bitmap.formats.key_values import KeyColumn, arrow_type
 from hive_bitmap.metastore.table_info import quote
 from hive_bitmap.parallel import map_parallel
 from hive_bitmap.planning import settings
-from hive_bitmap.planning.answer_size import TooLarge, remember_too_large
+from hive_bitmap.planning.answer_size import TooLarge, nbytes, remember_too_large
 from hive_bitmap.planning.count_budget import index_bytes
 from hive_bitmap.planning.planner import needs_file
 from hive_bitmap.planning.prepare import DRIVER_INDEX_BYTES, Prepared, Reading, prepare
@@ -33,7 +33,7 @@ from hive_bitmap.planning.request import Request, analysed
 from hive_bitmap.planning.spark_fallback import fallback_reason
 from hive_bitmap.reading.read_task import ReadTask
 from hive_bitmap.reading.scan import filtered, task, task_rows
-from hive_bitmap.selecting.candidates import Lookup, restrict
+from hive_bitmap.selecting.candidates import Lookup, LookupResults, Place, restrict
 from hive_bitmap.selecting.key_matches import MatchingKeys
 from hive_bitmap.selecting.lookup_units import Flags
 from hive_bitmap.tasks.distribution import in_tasks, store_error_of
@@ -60,10 +60,21 @@ _Tallied: TypeAlias = "pa.Table | _NotCounted"
 
 @dataclass(frozen=True)
 class _Counted:
-    """The counts that the index knows, and the tasks that read the files that it does not count."""
+    """The counts that the index knows, and the lookups of files that have to be read as well as the whole files."""
 
     counts: pa.Table  # the keys, each once, and COUNT
-    rest: list[ReadTask]
+    uncounted: list[Lookup]
+
+    def tasks(self, reading: Reading) -> list[ReadTask]:
+        """The tasks that read the files that the index does not count."""
+        whole = [task(reading, None, [file]) for file in reading.results.whole_files]
+        return whole + [task(reading, lookup, ()) for lookup in self.uncounted]
+
+    def unknown(self, results: LookupResults) -> frozenset[Place]:
+        """The places of these files."""
+        whole = [(file.partition, file.status.path) for file in results.whole_files]
+        read = [(lookup.partition, path) for lookup in self.uncounted for path in lookup.unit.paths]
+        return frozenset(Place(results.partitions[at].number, path) for at, path in (*whole, *read))
 
 
 @dataclass(frozen=True)
@@ -75,7 +86,7 @@ class KnownCounts:
     """
 
     tables: tuple[pa.Table, ...]
-    unknown: frozenset[str]  # paths
+    unknown: frozenset[Place]
 
 
 def count(spark: SparkSession, table: str, predicate: str | None = None, *, strategy: str | None = None) -> int:
@@ -125,18 +136,24 @@ def count_prepared(spark: SparkSession, request: Request, prepared: Prepared) ->
 
 def counts_by_key(spark: SparkSession, request: Request, prepared: Prepared) -> pa.Table | None:
     """Return the keys of a prepared request with their COUNT, those that occur; None if Spark has to count."""
-    return _unless_store_fails(lambda: _counts_by_key(spark, request, prepared))
+    return _unless_left_to_spark(request, prepared, lambda: _counts_by_key(spark, request, prepared))
 
 
 def known_counts(spark: SparkSession, request: Request, prepared: Prepared) -> KnownCounts | None:
     """Return what the index knows of each grouping set of a prepared request; None if Spark has to count all."""
-    return _unless_store_fails(lambda: _known_by_set(spark, request, prepared))
+    return _unless_left_to_spark(request, prepared, lambda: _known_by_set(spark, request, prepared))
 
 
-def _unless_store_fails(compute: Callable[[], T | None]) -> T | None:
-    """Return the result of a function; None if a store fails, so that the query is left to Spark."""
+def _unless_left_to_spark(request: Request, prepared: Prepared, compute: Callable[[], T | None]) -> T | None:
+    """Return the result of a function; None if a store fails, or the keys take too much memory, which is remembered."""
     try:
         return compute()
+    except TooLarge as e:
+        log.info("%s is counted by Spark: %s", request.table, e)
+        if prepared.reading is not None:
+            key_sets = [_data_keys(prepared.reading, keys) for keys in request.grouping_sets or [request.keys]]
+            remember_too_large(prepared.reading.results.lookups, key_sets, _limit(prepared.reading))
+        return None
     except Exception as e:  # may be py4j's, for a task in which a store failed
         if (failed := store_error_of(e)) is None:
             raise
@@ -144,13 +161,23 @@ def _unless_store_fails(compute: Callable[[], T | None]) -> T | None:
         return None
 
 
+def _limit(reading: Reading) -> int:
+    return settings.read(reading.resolved.settings).answer_bytes
+
+
+def _data_keys(reading: Reading, keys: Sequence[str]) -> list[str]:
+    """Return the names, in lower case, of those keys that are no partition columns."""
+    wanted = {key.lower() for key in keys}
+    return [column.name.lower() for column in reading.resolved.base.columns if column.name.lower() in wanted]
+
+
 def _counts_by_key(spark: SparkSession, request: Request, prepared: Prepared) -> pa.Table | None:
     reading = prepared.reading
-    found = None if reading is None else _known_counts(spark, request, prepared.plan, reading)
+    found = None if reading is None else _known_counts(spark, request, prepared.plan, reading, _limit(reading))
     if reading is None or found is None:
         return None
-    tables, tasks = [found.counts], found.rest
-    rest = task_rows(spark, request, reading, tasks)
+    tables = [found.counts]
+    rest = task_rows(spark, request, reading, found.tasks(reading))
     if rest is not None:
         matching = filtered(rest, request, reading, rest.columns)
         if matching is None:
@@ -164,17 +191,23 @@ def _known_by_set(spark: SparkSession, request: Request, prepared: Prepared) -> 
     reading = prepared.reading
     if reading is None:
         return None
-    sets = request.grouping_sets
-    found = [_known_counts(spark, replace(request, keys=keys), prepared.plan, reading) for keys in sets]
-    counted = [one for one in found if one is not None]
-    unknown = [frozenset(path for task in one.rest for path in task.paths) for one in counted]
-    if len(counted) < len(found) or len(set(unknown)) > 1 or (len(counted) > 1 and unknown[0]):
+    sets, results = request.grouping_sets, reading.results
+    counted: list[_Counted] = []
+    left = _limit(reading)
+    for keys in sets:
+        found = _known_counts(spark, replace(request, keys=keys), prepared.plan, reading, left)
+        if found is None:
+            return None
+        counted.append(found)
+        left -= nbytes(found.counts) if keys else 0
+    unknown = [one.unknown(results) for one in counted]
+    if len(set(unknown)) > 1 or (len(counted) > 1 and unknown[0]):
         return None  # these files would be read once for each set, and may change in between
     fingerprints = [
         fingerprint
-        for lookup in reading.results.lookups
+        for lookup in results.lookups
         for fingerprint in lookup.fingerprints
-        if fingerprint.path not in unknown[0]
+        if Place(results.partitions[lookup.partition].number, fingerprint.path) not in unknown[0]
     ]
     # Files of a remote store are those that it listed when counting began; asking again takes a request for each file.
     if not all(one.confirmed() for one in fingerprints if stores.is_local(one.path)):
@@ -182,43 +215,23 @@ def _known_by_set(spark: SparkSession, request: Request, prepared: Prepared) -> 
     return KnownCounts(tuple(one.counts for one in counted), unknown[0])
 
 
-def _known_counts(spark: SparkSession, request: Request, plan: Plan, reading: Reading) -> _Counted | None:
+def _known_counts(spark: SparkSession, request: Request, plan: Plan, reading: Reading, limit: int) -> _Counted | None:
     """Return what the index knows, and tasks that read the rest; None if Spark has to count all.
 
-    That the keys take too much memory is remembered for the next plan.
+    Raises TooLarge if the keys take more than `limit` bytes.
     """
-    limit = settings.read(reading.resolved.settings).answer_bytes
-    try:
-        return _counted_by_index(spark, request, plan, reading, limit)
-    except TooLarge as e:
-        log.info("the keys %s of %s are counted by Spark: %s", request.keys, request.table, e)
-        remember_too_large(reading.results.lookups, _data_keys(reading, request.keys), limit)
-        return None
-
-
-def _data_keys(reading: Reading, keys: Sequence[str]) -> list[str]:
-    """Return the names, in lower case, of those keys that are no partition columns."""
-    wanted = {key.lower() for key in keys}
-    return [column.name.lower() for column in reading.resolved.base.columns if column.name.lower() in wanted]
-
-
-def _counted_by_index(
-    spark: SparkSession, request: Request, plan: Plan, reading: Reading, limit: int
-) -> _Counted | None:
-    """Do so; raise TooLarge for keys of more than `limit` bytes."""
     if plan.strategy != INDEX_ONLY:
         return None
     schema = _schema(reading, request.keys)
     if schema is None:
         return None
     lookups: list[Lookup] = []
-    counts = Counts(schema.empty_table(), limit)
-    tasks = [task(reading, None, [file]) for file in reading.results.whole_files]
+    counts, uncounted = Counts(schema.empty_table(), limit), list[Lookup]()
     data = _data_keys(reading, request.keys)
     for lookup, found in reading.results.pairs():
         confirmed, needed = _confirmed(lookup), needs_file(found, lookup)
         known = found.exact & confirmed
-        tasks += [task(reading, one, ()) for one in _restricted(lookup, ~known & (needed | ~confirmed))]
+        uncounted += _restricted(lookup, ~known & (needed | ~confirmed))
         if data:
             lookups += _restricted(lookup, known & needed)
         else:
@@ -234,10 +247,10 @@ def _counted_by_index(
             case _NotCounted.TOO_LARGE:
                 raise TooLarge(_NotCounted.TOO_LARGE.value)
             case _NotCounted.DAMAGED:
-                tasks.append(task(reading, lookup, ()))
+                uncounted.append(lookup)
             case _:
                 counts.add(_complete(counted, reading, lookup, schema))
-    return _Counted(counts.total(), tasks)
+    return _Counted(counts.total(), uncounted)
 
 
 def by_spark(frame: DataFrame, columns: Sequence[str]) -> pa.Table:

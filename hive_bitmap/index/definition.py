@@ -50,9 +50,9 @@ class Definition:
     """The definition of one index.
 
     `table` is the base table, `index_table` the index table in the same database, `root` the folder of its generations.
-    `where` is SQL over the partition columns: only partitions for which it is true are covered; empty means all. An
-    index that is not `enabled` is kept up to date but not used. `next_encoding`, if not empty, is the encoding that the
-    next rebuild changes to. `properties` are user-defined names and values; they are stored and shown, and have no
+    `where` is a condition on the partition columns: only partitions for which it is true are covered; empty means all.
+    An index that is not `enabled` is kept up to date but not used. `next_encoding`, if not empty, is the encoding that
+    the next rebuild changes to. `properties` are user-defined names and values; they are stored and shown, and have no
     effect.
     """
 

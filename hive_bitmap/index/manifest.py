@@ -170,7 +170,8 @@ def write(folder: str, files: Sequence[pa.Table], shards: pa.Table, sums: Mappin
         stores.set_access(f"{folder}/{FOLDER}/{checksums.NAME}", access)
 
     *others, last = [partial(put, name) for name in contents]
-    map_parallel(lambda write: write(), [put_sums, *others], stores.parallel(folder))
+    first: list[Callable[[], None]] = [put_sums, *others]
+    map_parallel(lambda write: write(), first, stores.parallel(folder))
     last()  # `generation.usage` takes its existence to mean that the manifest is complete
 
 

@@ -92,10 +92,10 @@ def write(path: str, rows: pa.Table, definition: Definition) -> Written:
 
 def let_read(path: str, counterparts: Sequence[str]) -> None:
     """Let those read the shard `path`, and its cardinalities, who may read all of the files that it was made of."""
-    beside = cardinalities_path(path)
-    access = stores.access_of(counterparts, path.rpartition("/")[0])
-    for file in (path, beside) if stores.exists(beside) else (path,):
-        stores.set_access(file, access)
+    access, beside = stores.access_of(counterparts, path.rpartition("/")[0]), cardinalities_path(path)
+    if access is not None:
+        for file in (path, beside) if stores.exists(beside) else (path,):
+            stores.set_access(file, access)
 
 
 def _write_cardinalities(path: str, rows: pa.Table) -> tuple[int, list[int]]:

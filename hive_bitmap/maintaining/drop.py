@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 def drop(spark: SparkSession, table: str, name: str, *, if_exists: bool = False, where: str | None = None) -> bool:
     """Drop an index and delete its generations, and nothing else; return whether it existed.
 
-    `where`, SQL over the partition columns, limits that to the partitions for which it is true; when the last covered
-    partition is dropped, so is the index. The base table may have been dropped before. Raise NotFound for an unknown
-    table or index unless `if_exists`, and if the index covers no partition for which `where` is true. Raise Unsupported
-    for `where` on an index that was created without a WHERE and so covers all partitions.
+    `where`, a condition on the partition columns, limits that to the partitions for which it is true; when the last
+    covered partition is dropped, so is the index. The base table may have been dropped before. Raise NotFound for an
+    unknown table or index unless `if_exists`, and if the index covers no partition for which `where` is true. Raise
+    Unsupported for `where` on an index that was created without a WHERE and so covers all partitions.
     """
     metastore.split_name(spark, table)  # raises an error for a malformed name, also with `if_exists`
     try:

@@ -135,8 +135,10 @@ def _enforced(spark: SparkSession, session: Mapping[str, str]) -> dict[str, str]
 
 @lru_cache(maxsize=8)
 def _server_settings(context: SparkContext) -> dict[str, str]:
-    """Return the `hive_bitmap` settings in the configuration of the server, which no session can change."""
-    return with_startup_settings(dict(context.getConf().getAll()))
+    """Return the settings of `security_settings` in the server's configuration, which no session can change."""
+    conf: Any = context._conf  # `getConf` copies it, with two calls for each setting
+    names = [prefix + name for name in security_settings.NAMES for prefix in ("spark.", "")]
+    return with_startup_settings({name: conf.get(name) for name in names if conf.contains(name)})
 
 
 def hadoop(spark: SparkSession, prefixes: Sequence[str]) -> dict[str, str]:

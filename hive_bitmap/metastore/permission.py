@@ -52,10 +52,10 @@ def why_not_as_it_is(spark: SparkSession, base: Table, columns: Sequence[str]) -
         frame = spark.table(base.sql_name)
         shown = frame.select(*map(quote, columns)) if columns else frame
         added = _added(shown) if jvm_reader.available(spark) else _added_by_text(shown)
-    except Exception as e:
-        if not isinstance(e, PySparkException) and not _is_of_jvm(e):
-            raise
-        return f"Spark refuses to read it ({error_message(e).splitlines()[0]})"
+    except PySparkException as e:
+        return f"Spark refuses to read it ({error_message(e)})"
+    except _error_of_jvm() as e:
+        return f"Spark refuses to read it ({str(e.java_exception.toString()).splitlines()[0]})"
     return f"a rule of Spark's puts {added} above its rows" if added else ""
 
 
@@ -67,10 +67,11 @@ def _has_rules_of_others(spark: SparkSession) -> bool:
     return any(not getattr(extensions, name)(session).isEmpty() for name in _RULES)
 
 
-def _is_of_jvm(error: Exception) -> bool:
+def _error_of_jvm() -> Any:
+    """Return the class of the errors that Spark's rules raise, if they are not errors of Spark's own."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
-    return isinstance(error, Py4JJavaError)
+    return Py4JJavaError
 
 
 def _added(frame: DataFrame) -> str:

@@ -11,6 +11,7 @@ PREFIX = "hive_bitmap."
 ENGINE_READS_ONLY = PREFIX + "engine_reads_only"
 TRUSTED_OWNERS = PREFIX + "trusted_owners"
 TRUSTED_ROOTS = PREFIX + "trusted_roots"
+NAMES = (ENGINE_READS_ONLY, TRUSTED_OWNERS, TRUSTED_ROOTS)
 
 
 def items(settings: Mapping[str, str], name: str) -> tuple[str, ...]:

@@ -31,7 +31,8 @@ class _Sample(NamedTuple):
 
 
 FEW_ROWS = 4096  # so many keys are small enough, whatever they are: counting finds out if they are not
-_Key = tuple[frozenset[str], tuple[str, ...], frozenset[Predicate], int]
+KeySets = Sequence[Sequence[str]]  # names in lower case
+_Key = tuple[frozenset[str], tuple[tuple[str, ...], ...], frozenset[Predicate], int]
 _too_large: Cache[_Key, str] = Cache("answers that were too large", len)
 _samples: Cache[tuple[str, tuple[str, ...]], _Sample] = Cache("samples of keys", lambda sample: 0)
 
@@ -45,28 +46,30 @@ def nbytes(keys: pa.Table) -> int:
     return int(keys.nbytes) + ROW_BYTES * keys.num_rows
 
 
-def require_small(results: LookupResults, keys: Sequence[str], limit: int) -> None:
-    """Raise TooLarge if the rows that were looked up have, by an estimate, too many `keys` (lower-case names)."""
+def require_small(results: LookupResults, key_sets: KeySets, limit: int) -> None:
+    """Raise TooLarge if the rows that were looked up have, by an estimate, too many keys of all these sets together."""
     selected = sum(int(found.counts.sum()) for found in results.results)
-    if not keys or selected <= FEW_ROWS:
+    if not any(key_sets) or selected <= FEW_ROWS:
         return
-    lookups = results.lookups
-    if reason := _too_large.get(_key(lookups, keys, limit)):
+    if reason := _too_large.get(_key(results.lookups, key_sets, limit)):
         raise TooLarge(reason)
-    if (size := _estimate(lookups, keys, selected)) > limit:
+    size = sum(_estimate(results.lookups, keys, selected) for keys in key_sets if keys)
+    if size > limit:
         raise TooLarge(f"its keys take some {size >> 20:,} MB in the driver, more than hive_bitmap.answer_bytes")
 
 
-def remember_too_large(lookups: Sequence[Lookup], keys: Sequence[str], limit: int) -> None:
+def remember_too_large(lookups: Sequence[Lookup], key_sets: KeySets, limit: int) -> None:
     """Have `require_small` refuse these keys from now on, as long as the index stays as it is."""
     reason = f"its keys take more than hive_bitmap.answer_bytes in the driver, {limit:,} bytes here"
-    _too_large.put(_key(lookups, keys, limit), reason)
+    _too_large.put(_key(lookups, key_sets, limit), reason)
 
 
-def _key(lookups: Sequence[Lookup], keys: Sequence[str], limit: int) -> _Key:
-    parts = (lookup.unit.parts[key] for lookup in lookups for key in keys if key in lookup.unit.parts)
+def _key(lookups: Sequence[Lookup], key_sets: KeySets, limit: int) -> _Key:
+    names = {key for keys in key_sets for key in keys}
+    parts = (lookup.unit.parts[key] for lookup in lookups for key in names if key in lookup.unit.parts)
+    sets = tuple(tuple(sorted(keys)) for keys in key_sets)
     predicates = frozenset(lookup.predicate for lookup in lookups)
-    return frozenset(path for part in parts for path, _ in part.shards), tuple(sorted(keys)), predicates, limit
+    return frozenset(path for part in parts for path, _ in part.shards), sets, predicates, limit
 
 
 def _estimate(lookups: Sequence[Lookup], keys: Sequence[str], selected: int) -> int:

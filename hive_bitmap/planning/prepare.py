@@ -217,8 +217,7 @@ class _Preparation:
                 why_not = f"in {len(sample.partitions)} of {len(snapshot.partitions)} partitions {told.reason}"
                 return self._full_scan(why_not, "not_selective", uses, snapshot)
         reading, inputs = self._look_up(snapshot)
-        for keys in self._key_sets():
-            require_small(reading.results, keys, self._settings.answer_bytes)
+        require_small(reading.results, self._key_sets(), self._settings.answer_bytes)
         return Prepared(make_plan(inputs, uses, reading.results), reading, snapshot)
 
     def _full_scan(

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
+from pyspark.errors import ArithmeticException
 
 import hive_bitmap
 from hive_bitmap.catalyst import decisions, index_answers, planning
+from hive_bitmap.catalyst.arrow_batches import batches
 from hive_bitmap.index import catalog
 from tests.asking import answer, by_spark, difference, frame, indexed
 
@@ -71,6 +74,70 @@ def test_a_failure_while_counting_leaves_the_aggregation_to_spark(
         assert not difference(answer(planned), wanted)
     with indexed(few, "index only"), pytest.raises(Exception, match="broken on purpose"):
         answer(frame(few, COUNTING))
+
+
+def of_another_type(rows: pa.Table) -> Iterator[tuple[str, bytes]]:
+    yield from batches(rows.set_column(0, "k", rows["k"].cast(pa.string())))
+
+
+def of_another_width(rows: pa.Table) -> Iterator[tuple[str, bytes]]:
+    yield from batches(rows.select([rows.column_names[-1]]))
+
+
+def no_batch(rows: pa.Table) -> Iterator[tuple[str, bytes]]:
+    yield from ((schema, batch[: len(batch) // 2]) for schema, batch in batches(rows))
+
+
+def no_batches(rows: pa.Table) -> Iterator[tuple[str, bytes]]:
+    yield from ()
+
+
+@pytest.mark.parametrize(
+    "sent", [of_another_type, of_another_width, no_batch, no_batches], ids=lambda one: one.__name__
+)
+def test_counts_that_the_jvm_cannot_use_leave_the_aggregation_to_spark(
+    few: SparkSession, monkeypatch: pytest.MonkeyPatch, sent: Any
+) -> None:
+    wanted = by_spark(few, COUNTING)
+    monkeypatch.setattr(planning, "batches", sent)
+    with indexed(few, "index only", strict="false"):
+        assert not difference(answer(frame(few, COUNTING)), wanted)
+    with indexed(few, "index only"), pytest.raises(Exception, match=r"."):
+        answer(frame(few, COUNTING))
+
+
+@pytest.mark.parametrize("said", ["no JSON", '["file:/nowhere.parquet"]', "{}"])
+def test_files_to_count_that_are_none_leave_the_aggregation_to_spark(
+    few: SparkSession, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    count = planning.Planning.counts
+
+    def counts(self: planning.Planning, spark: SparkSession, counting: Any) -> str:
+        count(self, spark, counting)
+        return said
+
+    wanted = by_spark(few, COUNTING)
+    monkeypatch.setattr(planning.Planning, "counts", counts)
+    with indexed(few, "index only", strict="false"):
+        assert not difference(answer(frame(few, COUNTING)), wanted)
+
+
+def test_a_query_that_was_cancelled_is_not_begun_again(few: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    def counts(self: planning.Planning, spark: SparkSession, counting: Any) -> str:
+        raise TypeError("[SPARK_JOB_CANCELLED] Job 7 cancelled part of cancelled job group")
+
+    monkeypatch.setattr(planning.Planning, "counts", counts)
+    with indexed(few, "index only", strict="false"), pytest.raises(Exception, match="Job 7 cancelled"):
+        answer(frame(few, COUNTING))
+
+
+def test_an_error_of_the_query_itself_is_sparks(few: SparkSession) -> None:
+    query = "SELECT 10 DIV k, count(*) FROM few GROUP BY 1"
+    with pytest.raises(ArithmeticException) as by_itself:
+        by_spark(few, query)
+    with indexed(few, "index only", strict="false"), pytest.raises(ArithmeticException) as with_the_index:
+        answer(frame(few, query))
+    assert str(with_the_index.value) == str(by_itself.value)
 
 
 def test_what_is_late_is_left_to_spark(few: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,9 @@ from hive_bitmap.hiveserver.connection import Server
 from hive_bitmap.hiveserver.index_coverage import show
 from hive_bitmap.hiveserver.register import create_table, register
 from hive_bitmap.hiveserver.server_queries import ask, count, write_offsets
-from hive_bitmap.hiveserver.tables import describe
+from hive_bitmap.hiveserver.tables import describe, indexes
+from hive_bitmap.metastore.security_settings import TRUSTED_OWNERS
+from hive_bitmap.metastore.table_info import index_table_name
 from tests.hiveserver.lake import FILES, INDEXES, PLAIN, ROWS, Lake, lake, write_file
 from tests.servers import ldap
 from tests.servers.hiveserver import HiveServer
@@ -98,6 +100,33 @@ def test_blocks_are_those_that_hold_rows(server: Server, made: Lake) -> None:
         expected = {(path, block): n for path, block, n in held}
         assert found == expected if plan.rows_selected is not None else set(expected) <= set(found)
         assert 0 < len(found) < every
+
+
+def test_an_index_that_another_user_made_is_not_believed_unless_a_setting_names_him(
+    server: Server, running: HiveServer, made: Lake
+) -> None:
+    """Spark's Thrift Server tells who made a table; of these servers of Hive all tables are their own."""
+    base = describe(server, f"{made.database}.t")
+    [(table, definition)] = [(one, found) for one, found, _ in indexes(server, base) if found.name == "k"]
+    forged = replace(definition, name="m", index_table=index_table_name(made.database, "t", "m"))
+
+    def why() -> dict[str, str]:
+        return {found.name: reason for _, found, reason in indexes(server, base)}
+
+    with contextlib.closing(running.connect(username="mallory")) as connection:
+        create_table(Server(connection), base, forged, {(): table.location})
+    try:
+        told = why()
+        assert describe(server, forged.sql_name).owner == ("mallory" if server.is_spark else base.owner) != ""
+        assert (told.pop("m") != "") is server.is_spark and set(told.values()) == {""}
+        if server.is_spark:
+            assert "belongs to mallory and table" in why()["m"]
+            assert [one.problem != "" for one in show(server, base.full_name) if one.definition.name == "m"] == [True]
+        server.all(f"SET {TRUSTED_OWNERS}=etl,mallory")
+        assert set(why().values()) == {""}
+    finally:
+        server.all(f"SET {TRUSTED_OWNERS}=")
+        server.all(f"DROP TABLE {forged.sql_name}")
 
 
 def test_errors_are_told(server: Server, running: HiveServer, made: Lake, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from hive_bitmap import stores
 from hive_bitmap.errors import Undecodable
 from hive_bitmap.index import fingerprint
+from hive_bitmap.stores import local
 
 OLD, NEW = b"a" * 100, b"b" * 100
 
@@ -59,11 +60,13 @@ def test_an_untouched_file_is_the_same(tmp_path: Path) -> None:
     assert taken.matches(stores.status(f"file:{path}")) and taken.confirmed()
 
 
-def test_a_store_without_tags_is_asked_for_the_tail(tmp_path: Path) -> None:
+def test_a_store_without_tags_is_asked_for_the_tail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file with other content passes by size and time, but not by its last bytes."""
     path = tmp_path / "f"
     path.write_bytes(OLD)
     taken = replace(fingerprint.take(f"file:{path}"), etag="")
+    tagged = local._status
+    monkeypatch.setattr(local, "_status", lambda path, found: replace(tagged(path, found), etag=""))
     before = path.stat().st_mtime_ns
     assert taken.confirmed()
     by_rename(path)

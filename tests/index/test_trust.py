@@ -92,7 +92,7 @@ def test_an_index_of_another_owner_is_used_for_no_query(spark: SparkSession, for
 def test_it_does_not_stand_in_for_the_legitimate_one_of_its_name(spark: SparkSession, forge: Forge) -> None:
     forge("k", "a")
     [status] = hive_bitmap.show(spark, "v")
-    assert not status.problem and status.fresh == 1
+    assert not status.problem and status.fresh == 2
     assert used(spark, QUERY, "index only") == [("v", "answered")]
 
 
@@ -141,6 +141,16 @@ def test_in_the_rule_the_setting_holds_too(spark: SparkSession, forge: Forge) ->
         assert spark.sql(QUERY).first() == (0,)
     with indexed(spark, "index only", trusted_owners="bob"):
         assert spark.sql(QUERY).first() == (200,)
+
+
+def test_who_builds_an_index_on_a_table_of_others_is_told(
+    spark: SparkSession, forge: Forge, caplog: pytest.LogCaptureFixture
+) -> None:
+    give(spark, "v", "alice")
+    with caplog.at_level(logging.WARNING):
+        hive_bitmap.build(spark, "v", ["k"], name="mine")
+    assert "built, but not used by queries: index mine is not believed" in caplog.text
+    assert "index k is not believed" not in caplog.text
 
 
 def test_a_base_table_given_away_takes_its_indexes_out_of_use(spark: SparkSession, forge: Forge) -> None:

@@ -40,7 +40,7 @@ def attempt(act):
     except NotPermitted as e:
         return "NotPermitted: " + str(e)
     except Exception as e:
-        return type(e).__name__ + ": " + str(e).splitlines()[0]
+        return type(e).__name__ + ": " + str(e)[:1000]
 
 def forget():
     for name in ("authorizer.filter", "authorizer.mask", "authorizer.deny"):
@@ -89,7 +89,7 @@ forget()
 told["as before"] = hive_bitmap.count(spark, "t", "k = 3")
 told["drop index"] = commands("DROP INDEX k ON t")
 told["drop table"] = commands("DROP TABLE t")
-Path(warehouse, "told.json").write_text(json.dumps(told))
+Path(warehouse, "told.json").write_text(json.dumps(told, default=str))
 """
 REFUSED = ("build", "create", "rebuild", "estimate", "verify", "offsets", "keys")
 

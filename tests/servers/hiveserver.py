@@ -30,13 +30,13 @@ class HiveServer:
     version: str
     seconds: float = SECONDS
 
-    def connect(self, database: str = "default", **configuration: str) -> Any:
+    def connect(self, database: str = "default", *, username: str = "hive", **configuration: str) -> Any:
         """A PyHive connection, its session configured as told (`**{"hive.x": "1"}`)."""
         socket = TSocket.TSocket(self.host, self.port)
         socket.setTimeout(self.seconds * 1000)
 
         def sasl() -> Any:
-            return hive.get_installed_sasl(self.host, "PLAIN", username="hive", password="x")
+            return hive.get_installed_sasl(self.host, "PLAIN", username=username, password="x")
 
         transport = thrift_sasl.TSaslClientTransport(sasl, "PLAIN", socket)
         return hive.connect(thrift_transport=transport, database=database, configuration=configuration)

@@ -124,6 +124,39 @@ def test_a_file_of_hdfs_is_as_private_as_the_folder_above_it(hdfs: str) -> None:
     assert client.get_file_info(f"{root}/index/_manifest/f").permission & 0o007 == 0
 
 
+def test_a_file_of_hdfs_is_read_by_nobody_who_may_not_read_all_its_counterparts(hdfs: str) -> None:
+    from hdfs_native import AclEntry, Client
+
+    client, root = Client(hdfs, {}), f"/{uuid4().hex}"
+    client.mkdirs(f"{root}/table", 0o755, True)
+    client.mkdirs(f"{root}/index", 0o755, True)
+    client.modify_acl_entries(f"{root}/index", [AclEntry("user", "default", "rwx", "eve")])  # new files get it
+    path, base = f"{hdfs}{root}/index/f", [f"{hdfs}{root}/table/{name}" for name in "ab"]
+
+    def shown() -> tuple[str, list[tuple[str | None, str]]]:
+        named = [(one.name, one.permissions) for one in client.get_acl_status(f"{root}/index/f").entries if one.name]
+        return oct(client.get_file_info(f"{root}/index/f").permission & 0o777), named
+
+    with reached({}):
+        for name in base:
+            write(name, b"1")
+        client.set_permission(f"{root}/table/a", 0o644)
+        client.set_permission(f"{root}/table/b", 0o640)
+        with stores.open_output(path, private=True) as sink:
+            assert shown()[0] == "0o600"
+            sink.write(b"keys")
+        assert shown()[0] == "0o600"
+        stores.set_access(path, stores.access_of(base, f"{hdfs}{root}/index"))
+        assert shown() == ("0o640", [])
+        for name in "ab":
+            client.modify_acl_entries(f"{root}/table/{name}", [AclEntry("user", "access", "r--", "bob")])
+        stores.set_access(path, stores.access_of(base, f"{hdfs}{root}/index"))
+        assert shown() == ("0o640", [("bob", "r--")])
+        client.remove_acl(f"{root}/table/a")
+        stores.set_access(path, stores.access_of([*base, f"{hdfs}{root}/gone"], f"{hdfs}{root}/index"))
+        assert shown() == ("0o600", [])
+
+
 def test_whoever_runs_the_driver_owns_what_others_write_for_him(hdfs: str) -> None:
     """In a process of its own, for the user of a process is told once."""
     from hdfs_native import Client

@@ -1,3 +1,4 @@
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import org.apache.spark.sql.SparkSession;
@@ -86,7 +87,9 @@ public final class Authorizer extends AbstractFunction1<SparkSessionExtensions, 
                     }
                     NamedExpression masked = new Alias(
                             number(0), "k", key.exprId(), key.qualifier(), scala.Option.empty(), seq(List.<String>of()));
-                    return new Project(seq(List.of(masked)), node);
+                    List<NamedExpression> shown = new ArrayList<>(CollectionConverters.asJava(node.output()));
+                    shown.replaceAll(one -> one.exprId().equals(key.exprId()) ? masked : one);
+                    return new Project(seq(shown), node);
                 }
             });
         }

@@ -2,6 +2,7 @@ package hive_bitmap.catalyst.python;
 
 import hive_bitmap.catalyst.spark.SideQuery;
 import java.util.Properties;
+import java.util.UUID;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -20,6 +21,9 @@ import org.apache.spark.sql.SparkSession;
 public final class PythonCalls {
     private static final int MAX_CALLS = 16;
     private static final String EXECUTION_ID = "spark.sql.execution.id";
+    private static final String JOB_GROUP = "spark.jobGroup.id";
+    private static final String JOB_DESCRIPTION = "spark.job.description";
+    private static final String INTERRUPT_ON_CANCEL = "spark.job.interruptOnCancel";
     private static final ExecutorService PLANNING_THREADS = new ThreadPoolExecutor(
             0, MAX_CALLS, 60, TimeUnit.SECONDS, new SynchronousQueue<>(), PythonCalls::thread);
     private static final ExecutorService STATEMENT_THREADS = Executors.newCachedThreadPool(PythonCalls::thread);
@@ -34,12 +38,14 @@ public final class PythonCalls {
         off = false;
         python = answers;
         IndexedColumns.clear();
+        LatePlans.clear();
     }
 
     /** Lets the helper process answer if the driver's own Python does not; null if the process has ended. */
     static void attach(BiFunction<Object, Object, Object> answers) {
         helper = answers;
         IndexedColumns.clear();
+        LatePlans.clear();
     }
 
     /** Switches indexes off until {@link #register} is called: plans are Spark's own, and the helper is not started. */
@@ -67,27 +73,58 @@ public final class PythonCalls {
         return own == null ? helper : own;
     }
 
-    /** Calls Python for planning, in a thread whose active session is this one. Rejected if too many calls are running. */
+    /**
+     * A call of Python for planning. Its jobs are a group of their own, so that they can be cancelled without the query's.
+     *
+     * @param result what Python returns
+     */
+    public record Planning(Future<Object> result, SparkContext context, String group) {
+        /**
+         * Cancels the jobs of the call, and those that it would still start. Its thread is not interrupted, since metastores
+         * and stores may take that badly: Python goes on until it needs the next job.
+         */
+        public void cancelJobs() {
+            context.cancelJobGroupAndFutureJobs(group, "hive_bitmap does not wait for them any longer");
+        }
+    }
+
+    /** Calls Python to decide on the scans of a query. Rejected if too many calls are running. */
+    public static Planning plan(SparkSession session, Object request) {
+        String group = "hive_bitmap-planning-" + UUID.randomUUID();
+        Properties properties = properties(session);
+        properties.setProperty(JOB_GROUP, group);
+        properties.setProperty(JOB_DESCRIPTION, "hive_bitmap looks up keys to plan a query");
+        properties.setProperty(INTERRUPT_ON_CANCEL, "true");
+        return new Planning(call(session, request, PLANNING_THREADS, properties), session.sparkContext(), group);
+    }
+
+    /** Calls Python for counting, in a thread whose active session is this one. Rejected if too many calls are running. */
     public static Future<Object> call(SparkSession session, Object request) {
-        return call(session, request, PLANNING_THREADS);
+        return call(session, request, PLANNING_THREADS, properties(session));
     }
 
     /** Calls Python for an index statement. Statements may take long, so they have threads of their own, without a limit. */
     public static Future<Object> callStatement(SparkSession session, Object request) {
-        return call(session, request, STATEMENT_THREADS);
+        return call(session, request, STATEMENT_THREADS, properties(session));
     }
 
-    private static Future<Object> call(SparkSession session, Object request, ExecutorService threads) {
+    private static Properties properties(SparkSession session) {
+        Properties properties = SerializationUtils.clone(session.sparkContext().getLocalProperties());
+        properties.remove(EXECUTION_ID); // what Python runs is a query of its own
+        return properties;
+    }
+
+    private static Future<Object> call(SparkSession session, Object request, ExecutorService threads, Properties properties) {
         BiFunction<Object, Object, Object> answers = answers();
         if (answers == null) throw new IllegalStateException("no Python process answers");
         SparkContext context = session.sparkContext();
-        Properties properties = SerializationUtils.clone(context.getLocalProperties());
-        properties.remove(EXECUTION_ID); // what Python runs is a query of its own
         return threads.submit(() -> {
             SparkSession.setActiveSession(session);
             context.setLocalProperties(properties);
             try {
-                return SideQuery.within(() -> answers.apply(session, request));
+                Object answer = SideQuery.within(() -> answers.apply(session, request));
+                if (request instanceof PythonRequest answered) answered.answered();
+                return answer;
             } finally {
                 SparkSession.clearActiveSession();
                 context.setLocalProperties(new Properties());

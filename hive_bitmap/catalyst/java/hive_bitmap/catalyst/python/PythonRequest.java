@@ -24,6 +24,8 @@ public abstract class PythonRequest {
      */
     public static final int PROTOCOL = 2;
 
+    private static final Versions<scala.collection.immutable.Map<String, String>> SETTINGS = new Versions<>(64);
+
     protected final SparkSession session;
 
     protected PythonRequest(SparkSession session) {
@@ -36,6 +38,14 @@ public abstract class PythonRequest {
     /** Returns the content of the request as JSON. */
     public abstract String text();
 
+    /** Whether the answer is not waited for any longer. */
+    public boolean isLate() {
+        return false;
+    }
+
+    /** Called when Python has answered, unless it failed. */
+    protected void answered() {}
+
     /** Returns an expression that the request's JSON gives to Python by its number in a scan. */
     protected abstract Expression expression(int scan, int number);
 
@@ -44,9 +54,9 @@ public abstract class PythonRequest {
         return SQLConf.get().getAllConfs();
     }
 
-    /** Returns a hash of the settings, under which Python caches them. */
-    public static int settingsHash() {
-        return SQLConf.get().getAllConfs().hashCode();
+    /** Returns the version of the settings, under which Python caches them. */
+    public static String settingsVersion() {
+        return SETTINGS.of(SQLConf.get().getAllConfs());
     }
 
     /** Returns how many tasks run at once. */

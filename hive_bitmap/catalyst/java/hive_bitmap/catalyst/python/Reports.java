@@ -34,8 +34,10 @@ public final class Reports {
         if (areWanted()) WANTED.get().add(leftAlone("", "away", detail));
     }
 
-    public static void late(double seconds) {
-        String detail = "planning took longer than " + seconds + " s";
+    /** Reports that planning took longer than {@code seconds}; it is tried again after {@code wait} seconds. */
+    public static void late(double seconds, double wait) {
+        String again = wait <= 0 ? "" : String.format("; it is tried again in %.0f s, or when a setting is changed", Math.ceil(wait));
+        String detail = "planning took longer than " + seconds + " s" + again;
         LOG.warn("indexes are not used, the query is Spark's own: {}", detail);
         if (areWanted()) WANTED.get().add(leftAlone("", "late", detail));
     }

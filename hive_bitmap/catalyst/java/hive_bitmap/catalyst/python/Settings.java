@@ -1,19 +1,40 @@
 package hive_bitmap.catalyst.python;
 
+import org.apache.spark.network.util.JavaUtils;
 import org.apache.spark.sql.internal.SQLConf;
 
 /**
  * The settings that a session has when a plan is made. A setting that the session does not have is read with the prefix
  * {@code spark.}, for Spark ignores other names in the configuration that it is started with.
  */
-public record Settings(boolean enabled, boolean strict, double planningSeconds) {
+public record Settings(boolean enabled, boolean strict, double planningSeconds, long answerBytes) {
     static final String ENABLED = "hive_bitmap.enabled";
     static final String STRICT = "hive_bitmap.strict";
     static final String PLANNING_SECONDS = "hive_bitmap.planning_seconds";
 
+    private static final String ANSWER_BYTES = "hive_bitmap.answer_bytes";
+    private static final String MESSAGE_MEGABYTES = "spark.rpc.message.maxSize";
+    private static final int RESULT_SHARE = 4;
+
     public static Settings of(SQLConf conf) {
         return new Settings(
-                flag(conf, ENABLED, true), flag(conf, STRICT, false), seconds(value(conf, PLANNING_SECONDS, "1")));
+                flag(conf, ENABLED, true), flag(conf, STRICT, false), seconds(value(conf, PLANNING_SECONDS, "1")),
+                answerBytes(conf));
+    }
+
+    /** The bytes that the result of an answer may take: its rows may be wider than its keys. */
+    public long resultBytes() {
+        return RESULT_SHARE * answerBytes;
+    }
+
+    /** As in hive_bitmap/planning/settings.py: no more than Spark sends to a task, with its result, in one message. */
+    private static long answerBytes(SQLConf conf) {
+        long message = JavaUtils.byteStringAsMb(conf.getConfString(MESSAGE_MEGABYTES, "128") + "m") << 20;
+        try {
+            return Math.min(JavaUtils.byteStringAsBytes(value(conf, ANSWER_BYTES, "16m").trim()), message / (2 * RESULT_SHARE));
+        } catch (IllegalArgumentException e) {
+            return 0; // Python says what is wrong with it
+        }
     }
 
     private static boolean flag(SQLConf conf, String name, boolean byDefault) {

@@ -2,7 +2,9 @@ package hive_bitmap.catalyst.queries;
 
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import hive_bitmap.catalyst.python.Settings;
 import hive_bitmap.catalyst.spark.Allowlist;
+import hive_bitmap.catalyst.spark.AnswerSize;
 import hive_bitmap.catalyst.spark.ArrowRows;
 import hive_bitmap.catalyst.spark.Expressions;
 import hive_bitmap.catalyst.spark.KeyCounts;
@@ -23,6 +25,7 @@ import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
@@ -141,7 +144,7 @@ final class Aggregates {
          */
         List<InternalRow> rows(SparkSession session, String id) {
             Counting counting = new Counting(session, scan, id);
-            List<String> unknown = counting.ask();
+            List<Integer> unknown = counting.ask();
             if (unknown == null) return null;
             List<List<InternalRow>> found = new ArrayList<>();
             for (int at = 0; at < parts.size(); at++) {
@@ -159,7 +162,7 @@ final class Aggregates {
         }
 
         /** Returns the counts of a part as a leaf with the keys' expression ids; Spark counts the {@code unknown} files. */
-        private KeyCounts keyed(SparkSession session, Part part, ArrowRows counts, List<String> unknown) {
+        private KeyCounts keyed(SparkSession session, Part part, ArrowRows counts, List<Integer> unknown) {
             List<Attribute> output = new ArrayList<>();
             List<DataType> found = counts.types();
             for (Attribute key : part.keys) output.add(key.withNullability(true));
@@ -172,7 +175,7 @@ final class Aggregates {
             List<InternalRow> rows = new ArrayList<>(counts.rows);
             if (!unknown.isEmpty()) {
                 LogicalPlan rest = countedBySpark(part, NarrowedRelations.restrictedTo(scan, new LinkedHashSet<>(unknown)));
-                rows.addAll(SideQuery.rows(session, rest));
+                rows.addAll(SideQuery.rows(session, rest, settings().answerBytes()));
             }
             return new KeyCounts(Scala.seq(output), rows);
         }
@@ -200,6 +203,10 @@ final class Aggregates {
             for (Expression one : aggregates) results.add(Expressions.alias(one, "a" + results.size()));
             LogicalPlan plan = new Aggregate(Scala.seq(grouping), Scala.seq(results), counts, Option.empty());
             return SideQuery.rows(session, plan);
+        }
+
+        private static Settings settings() {
+            return Settings.of(org.apache.spark.sql.internal.SQLConf.get());
         }
 
         private List<Attribute> groupOutput() {
@@ -258,7 +265,12 @@ final class Aggregates {
             UnsafeProjection projection = UnsafeProjection.create(
                     Scala.<Expression>seq(wanted.stream().map(one -> ((Alias) one).child()).toList()), Scala.seq(output));
             List<InternalRow> found = new ArrayList<>();
-            for (InternalRow row : rows) found.add(projection.apply(row).copy());
+            AnswerSize size = new AnswerSize(settings().resultBytes());
+            for (InternalRow row : rows) {
+                UnsafeRow result = projection.apply(row).copy();
+                size.add(result);
+                found.add(result);
+            }
             return found;
         }
     }

@@ -6,6 +6,8 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import hive_bitmap.catalyst.python.PythonCalls;
 import hive_bitmap.catalyst.python.PythonRequest;
+import hive_bitmap.catalyst.python.Settings;
+import hive_bitmap.catalyst.spark.AnswerSize;
 import hive_bitmap.catalyst.spark.ArrowRows;
 import java.util.ArrayList;
 import java.util.List;
@@ -13,6 +15,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.internal.SQLConf;
 
 /** The request to Python, when an {@link IndexAnswer} is executed, for the counts of the keys of each part. */
 public final class Counting extends PythonRequest {
@@ -20,6 +23,7 @@ public final class Counting extends PythonRequest {
     private final Scan scan;
     private final String answer;
     final List<ArrowRows> parts = new ArrayList<>();
+    private final AnswerSize size = new AnswerSize(Settings.of(SQLConf.get()).resultBytes()); // Python's own limit is lower
 
     /** {@code answer} is the id of the answer in Python. */
     Counting(SparkSession session, Scan scan, String answer) {
@@ -33,11 +37,11 @@ public final class Counting extends PythonRequest {
         return "count";
     }
 
-    /** Returns the id of the answer, the session and the hash of its settings, as JSON. */
+    /** Returns the id of the answer, the session and the version of its settings, as JSON. */
     @Override
     public String text() {
         return JsonNodeFactory.instance.objectNode()
-                .put("answer", answer).put("session", sessionName()).put("settings", settingsHash()).toString();
+                .put("answer", answer).put("session", sessionName()).put("settings", settingsVersion()).toString();
     }
 
     @Override
@@ -45,12 +49,15 @@ public final class Counting extends PythonRequest {
         return scan.leaves.get(number);
     }
 
-    /** Has Python count the keys; returns the paths of the files that Spark has to count itself, null if it has to count all. */
-    List<String> ask() {
+    /**
+     * Has Python count the keys; returns the files that Spark has to count itself, as numbers of the scan's listing; null if it
+     * has to count all.
+     */
+    List<Integer> ask() {
         Future<Object> asked = PythonCalls.call(session, this);
         try {
-            String paths = (String) asked.get();
-            return paths == null ? null : JSON.readValue(paths, new TypeReference<List<String>>() {});
+            String numbers = (String) asked.get();
+            return numbers == null ? null : JSON.readValue(numbers, new TypeReference<List<Integer>>() {});
         } catch (InterruptedException e) {
             asked.cancel(true);
             Thread.currentThread().interrupt();
@@ -58,13 +65,14 @@ public final class Counting extends PythonRequest {
         } catch (ExecutionException e) {
             throw new IllegalStateException(e.getCause());
         } catch (JsonProcessingException e) {
-            throw new IllegalStateException("Python did not answer with paths", e);
+            throw new IllegalStateException("Python did not answer with numbers of files", e);
         }
     }
 
     /** Takes a batch of keys and weights of a part; the first batch of each part comes in the order of the parts. */
     public void add(int part, String schema, byte[] batch) {
         if (part == parts.size()) parts.add(new ArrowRows(schema));
+        size.addBytes(batch.length);
         parts.get(part).add(batch);
     }
 }

@@ -1,17 +1,23 @@
 package hive_bitmap.catalyst.queries;
 
 import hive_bitmap.catalyst.python.Failures;
+import hive_bitmap.catalyst.spark.AnswerSize;
 import hive_bitmap.catalyst.spark.Leaf;
 import hive_bitmap.catalyst.spark.SideQuery;
 import java.util.List;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Repartition;
 import org.apache.spark.sql.catalyst.plans.logical.Statistics;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import scala.Option;
 
 /** Replaces an aggregation: its result is computed from the index when the plan is executed. */
 public final class IndexAnswer extends Leaf {
+    private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
     private final transient Aggregates.Weighted weighted;
     private final LogicalPlan original;
     private final String id;
@@ -25,20 +31,33 @@ public final class IndexAnswer extends Leaf {
         this.label = label;
     }
 
-    /** Returns the answer for the aggregation of a scan; under {@code id} Python keeps what it needs to count. */
+    /**
+     * Returns the answer for the aggregation of a scan; under {@code id} Python keeps what it needs to count. If Spark has to
+     * aggregate after all, it reads the files that were listed for the question, as other scans of the query do.
+     */
     static IndexAnswer of(Scan scan, String id, String label) {
-        return new IndexAnswer(Aggregates.Weighted.of(scan), scan.aggregate, id, label);
+        LogicalPlan original = scan.isListed() ? NarrowedRelations.overListed(scan, scan.aggregate) : scan.aggregate;
+        return new IndexAnswer(Aggregates.Weighted.of(scan), original, id, label);
     }
 
-    /** Computes the rows of the aggregation; Spark executes it as it is in the query if the index has no answer, or fails. */
+    /** Computes the rows of the aggregation; null if the index has no answer, or fails: Spark then executes {@link #original}. */
     List<InternalRow> rows(SparkSession session) {
-        List<InternalRow> answered = null;
         try {
-            answered = weighted.rows(session, id);
+            return weighted.rows(session, id);
+        } catch (AnswerSize.TooLarge e) {
+            LOG.info("{}: Spark aggregates the table, {}", label, e.getMessage());
         } catch (Exception | LinkageError e) {
             Failures.goOn(e);
         }
-        return answered == null ? SideQuery.rows(session, original) : answered;
+        return null;
+    }
+
+    /**
+     * Returns the physical plan of the aggregation as it is in the query, of one partition if {@code single}. Its rows stay in
+     * the tasks, for there may be many.
+     */
+    SparkPlan original(SparkSession session, boolean single) {
+        return SideQuery.plan(session, single ? new Repartition(1, true, original) : original);
     }
 
     String label() {

@@ -4,6 +4,7 @@ import hive_bitmap.catalyst.spark.DriverRowsExec;
 import java.util.List;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.execution.SparkPlan;
 import scala.collection.immutable.Seq;
 
 /** The physical plan of {@link IndexAnswer}: asks Python for the counts; if it has none, Spark aggregates the table. */
@@ -18,6 +19,11 @@ public final class IndexAnswerExec extends DriverRowsExec {
     @Override
     protected List<InternalRow> rows() {
         return answer.rows(session());
+    }
+
+    @Override
+    protected SparkPlan instead(boolean single) {
+        return answer.original(session(), single);
     }
 
     @Override

@@ -179,6 +179,7 @@ public final class Joins {
      */
     static Source source(LogicalPlan plan, Attribute column) {
         if (Scan.isIndexable(plan)) return plan.outputSet().contains(column) ? new Source(plan, column) : null;
+        if (!Scala.list(plan.expressions()).stream().allMatch(Expression::deterministic)) return null; // it may number the rows
         if (plan instanceof Filter filter) return source(filter.child(), column);
         if (plan instanceof Project project) {
             Attribute below = below(Scala.list(project.projectList()), column);

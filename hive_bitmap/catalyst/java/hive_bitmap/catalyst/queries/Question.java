@@ -4,13 +4,16 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import hive_bitmap.catalyst.python.IndexedColumns;
+import hive_bitmap.catalyst.python.LatePlans;
 import hive_bitmap.catalyst.python.PythonCalls;
 import hive_bitmap.catalyst.python.PythonRequest;
 import hive_bitmap.catalyst.python.Reports;
 import hive_bitmap.catalyst.python.Settings;
+import hive_bitmap.catalyst.python.Versions;
 import hive_bitmap.catalyst.reading.Listing;
 import hive_bitmap.catalyst.reading.Narrowing;
 import hive_bitmap.catalyst.spark.Conditions;
+import hive_bitmap.catalyst.spark.Expressions;
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.ArrayList;
 import java.util.IdentityHashMap;
@@ -18,7 +21,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.ExecutionException;
-import java.util.concurrent.Future;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -37,11 +39,14 @@ import org.apache.spark.sql.classic.Dataset;
  * {@link #select}, {@link #rows}, {@link #empty} or {@link #answer} for each scan; a scan without such a call is left alone.
  */
 public final class Question extends PythonRequest {
+    private static final Versions<CatalogTable> TABLES = new Versions<>(1024);
+
     private final List<Scan> scans;
     private final Map<LogicalPlan, LogicalPlan> replacements = new IdentityHashMap<>();
     private final List<String> reports = new ArrayList<>();
     private final Map<LogicalPlan, List<InternalRow>> smallSides = new IdentityHashMap<>();
     private volatile boolean closed;
+    private volatile boolean cut; // Python has ended early, because the call was late
 
     public Question(SparkSession session, List<Scan> scans) {
         super(session);
@@ -54,23 +59,32 @@ public final class Question extends PythonRequest {
      */
     public void ask(Settings settings) {
         if (!settings.strict() && settings.planningSeconds() <= 0) {
-            Reports.late(settings.planningSeconds());
+            Reports.late(settings.planningSeconds(), 0);
             return;
         }
-        Future<?> asked;
+        double wait = settings.strict() ? 0 : LatePlans.wait(shape());
+        if (wait > 0) {
+            Reports.late(settings.planningSeconds(), wait);
+            return;
+        }
+        PythonCalls.Planning asked;
         try {
-            asked = PythonCalls.call(session, this);
+            asked = PythonCalls.plan(session, this);
         } catch (RejectedExecutionException e) {
-            Reports.late(0);
+            Reports.late(0, 0);
             return;
         }
         try {
-            if (settings.strict()) asked.get();
-            else asked.get((long) (settings.planningSeconds() * 1e9), TimeUnit.NANOSECONDS);
+            if (settings.strict()) asked.result().get();
+            else asked.result().get((long) (settings.planningSeconds() * 1e9), TimeUnit.NANOSECONDS);
         } catch (TimeoutException e) {
-            Reports.late(settings.planningSeconds());
+            Reports.late(settings.planningSeconds(), LatePlans.add(shape()));
+            close();
+            asked.cancelJobs();
         } catch (InterruptedException e) {
-            asked.cancel(true);
+            close();
+            asked.cancelJobs();
+            asked.result().cancel(true);
             Thread.currentThread().interrupt();
         } catch (ExecutionException | CancellationException e) {
             throw new IllegalStateException(e.getCause() == null ? e : e.getCause());
@@ -85,20 +99,37 @@ public final class Question extends PythonRequest {
         closed = true;
     }
 
+    /** Whether answers are ignored. Called by Python when Spark fails, as it does when the jobs of a late call are cancelled. */
+    @Override
+    public boolean isLate() {
+        cut |= closed;
+        return closed;
+    }
+
+    /** Called when Python has answered, in time or not. */
+    @Override
+    protected void answered() {
+        if (closed && !cut) LatePlans.ended(shape());
+    }
+
+    private List<Shape> shape() {
+        return scans.stream().map(Shape::of).toList();
+    }
+
     /**
-     * Returns the protocol, the session, the hash of its settings, how many tasks run at once, and an object for each scan, as
+     * Returns the protocol, the session, the version of its settings, how many tasks run at once, and an object for each scan, as
      * JSON; for the scans' fields see {@code Scan} in hive_bitmap/catalyst/scans.py.
      */
     @Override
     public String text() {
         ObjectNode question = JsonNodeFactory.instance.objectNode();
-        question.put("protocol", PROTOCOL).put("session", sessionName()).put("settings", settingsHash()).put("cores", cores());
+        question.put("protocol", PROTOCOL).put("session", sessionName()).put("settings", settingsVersion()).put("cores", cores());
         ArrayNode all = question.putArray("scans");
         for (Scan scan : scans) {
             ObjectNode one = all.addObject();
             one.put("database", scan.table.database()).put("table", scan.table.identifier().table());
-            one.put("version", Integer.toHexString(scan.table.hashCode()));
-            one.put("condition", String.join(" AND ", scan.conjuncts.stream().map(Conditions::sql).toList()));
+            one.put("version", TABLES.of(scan.table));
+            one.put("condition", String.join(" AND ", scan.conjuncts.stream().map(Expressions::sql).toList()));
             scan.leaves.clear();
             one.set("tree", new Conditions(scan.all(), scan.leaves).tree(scan.conjuncts));
             ArrayNode columns = one.putArray("columns");
@@ -124,11 +155,16 @@ public final class Question extends PythonRequest {
      */
     public String readFirst(int scan, int filter) {
         Scan one = scans.get(scan);
+        requireInTime();
         RuntimeFilter wanted = one.runtimeFilters.get(filter);
         List<InternalRow> rows = smallSides.computeIfAbsent(wanted.small(), small -> Joins.read(session, small));
         if (rows == null) return null;
         one.readFirst.put(wanted.small(), rows);
         return new Conditions(one.all(), one.leaves).tree(List.of(Joins.condition(wanted, rows))).toString();
+    }
+
+    private void requireInTime() {
+        if (isLate()) throw new CancellationException("planning is late, so its answer is not waited for");
     }
 
     /** Caches that a scan is too small for an index to help. */
@@ -159,6 +195,7 @@ public final class Question extends PythonRequest {
 
     @Override
     protected Expression expression(int scan, int number) {
+        requireInTime();
         return scans.get(scan).leaves.get(number);
     }
 
@@ -205,14 +242,18 @@ public final class Question extends PythonRequest {
         if (closed) return;
         Scan one = scans.get(scan);
         LogicalPlan answer = IndexAnswer.of(one, id, label);
-        if (one.existence == null) replacements.put(one.aggregate, answer);
-        else replacements.put(one.existence.plan(), one.existence.from(answer));
+        if (one.existence == null) replace(one, one.aggregate, answer);
+        else replace(one, one.existence.plan(), one.existence.from(answer));
         reports.add(report);
     }
 
-    /** Replaces a scan, and the small sides of its runtime filters by the rows that were read of them. */
     private void put(Scan scan, LogicalPlan narrowed) {
-        replacements.put(scan.relation, narrowed);
+        replace(scan, scan.relation, narrowed);
+    }
+
+    /** Replaces what depends on a scan, and the small sides of its runtime filters by the rows that were read of them. */
+    private void replace(Scan scan, LogicalPlan plan, LogicalPlan by) {
+        replacements.put(plan, by);
         scan.readFirst.forEach((small, rows) -> replacements.put(
                 small, new LocalRelation(small.output(), Scala.seq(rows), false, scala.Option.empty())));
     }

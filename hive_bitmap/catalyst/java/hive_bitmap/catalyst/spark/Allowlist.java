@@ -30,10 +30,10 @@ public final class Allowlist {
     private static final String CATALYST = "org.apache.spark.sql.catalyst.";
     private static final String PACKAGE = CATALYST + "expressions.";
     private static final Set<String> EXPRESSIONS = names("""
-            Literal Cast Alias KnownNotNull TryEval
+            Literal Cast Alias TryEval
             And Or Not EqualTo EqualNullSafe LessThan LessThanOrEqual GreaterThan GreaterThanOrEqual In InSet
-            IsNull IsNotNull AtLeastNNonNulls If CaseWhen Coalesce Greatest Least
-            Add Subtract Multiply Divide IntegralDivide Remainder Pmod UnaryMinus UnaryPositive Abs Signum
+            IsNull IsNotNull If CaseWhen Coalesce Greatest Least
+            Add Subtract Multiply Divide IntegralDivide Remainder Pmod UnaryMinus Abs Signum
             BitwiseAnd BitwiseOr BitwiseXor BitwiseNot BitwiseCount BitwiseGet ShiftLeft ShiftRight ShiftRightUnsigned
             Ceil Floor RoundCeil RoundFloor Round BRound Rint Factorial WidthBucket Bin Conv Hex Unhex
             Sqrt Cbrt Exp Expm1 Log Log10 Log1p Log2 Logarithm Pow Hypot ToDegrees ToRadians IsNaN NaNvl
@@ -41,7 +41,7 @@ public final class Allowlist {
             Concat ConcatWs Elt Length OctetLength BitLength Lower Upper InitCap Reverse StringRepeat StringSpace StringReplace
             StringTranslate StringTrim StringTrimLeft StringTrimRight StringLPad StringRPad Substring SubstringIndex
             StringInstr StringLocate FindInSet Overlay Ascii Chr SoundEx Levenshtein FormatString FormatNumber Mask
-            StartsWith EndsWith Contains Like LikeAll LikeAny NotLikeAll NotLikeAny RLike
+            StartsWith EndsWith Contains Like RLike
             RegExpExtract RegExpExtractAll RegExpInStr RegExpReplace StringSplit StringSplitSQL GetJsonObject
             Md5 Sha1 Sha2 Crc32 Murmur3Hash XxHash64 UnBase64
             CreateArray Size ElementAt GetArrayItem ArrayContains ArrayPosition ArrayJoin ArrayMin ArrayMax ArrayDistinct
@@ -84,10 +84,10 @@ public final class Allowlist {
 
     /** Returns why an expression must not be evaluated over keys, given how to tell it of its children; null if it may be. */
     public static String refusal(Expression expression, Function<Expression, String> refusalOfChild) {
-        if (!expression.deterministic()) return Conditions.sql(expression) + " is not deterministic";
+        if (!expression.deterministic()) return Expressions.sql(expression) + " is not deterministic";
         String name = listed(expression);
-        if (name == null) return Conditions.sql(expression) + " is not known to be the same for a key as for its rows";
-        if (isCollated(expression.dataType())) return Conditions.sql(expression) + " has a collation";
+        if (name == null) return Expressions.sql(expression) + " is not known to be the same for a key as for its rows";
+        if (isCollated(expression.dataType())) return Expressions.sql(expression) + " has a collation";
         List<Expression> children = Scala.list(expression.children());
         if (name.equals(PADDING) && children.get(0) instanceof AttributeReference) return null; // keys of CHAR are padded
         return children.stream().map(refusalOfChild).filter(Objects::nonNull).findFirst().orElse(null);
@@ -102,7 +102,7 @@ public final class Allowlist {
     public static String refusalAsKey(Expression expression) {
         String why = refusalAsArgument(expression);
         if (why != null || isFloat(expression) || isExact(expression.dataType())) return why;
-        return "equal values of " + Conditions.sql(expression) + ", a " + expression.dataType().sql() + ", may differ";
+        return "equal values of " + Expressions.sql(expression) + ", a " + expression.dataType().sql() + ", may differ";
     }
 
     private static String refusal(AttributeReference column) {

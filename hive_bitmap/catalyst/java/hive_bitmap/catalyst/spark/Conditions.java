@@ -197,7 +197,7 @@ public final class Conditions {
         String name = name(used.get(0));
         if (name == null) return unknown(condition, "it tests what is no column of the table");
         leaves.add(condition);
-        return node("expression").add(name).add(leaves.size() - 1).add(sql(condition));
+        return node("expression").add(name).add(leaves.size() - 1).add(Expressions.sql(condition));
     }
 
     /** Whether an expression contains a subquery, a Python function or InputFileName and the like. */
@@ -247,17 +247,8 @@ public final class Conditions {
         return true;
     }
 
-    /** Returns an expression as SQL text for people to read. */
-    public static String sql(Expression expression) {
-        try {
-            return expression.sql();
-        } catch (RuntimeException e) {
-            return expression.toString(); // some expressions have no SQL form
-        }
-    }
-
     private static ArrayNode unknown(Expression condition, String reason) {
-        return node("unknown").add(sql(condition)).add(reason);
+        return node("unknown").add(Expressions.sql(condition)).add(reason);
     }
 
     private static ArrayNode node(String kind) {

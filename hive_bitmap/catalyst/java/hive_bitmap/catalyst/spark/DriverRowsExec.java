@@ -17,7 +17,10 @@ import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 import scala.reflect.ClassTag;
 
-/** A leaf of a physical plan whose rows, few of them, are computed in the driver each time that the plan is executed. */
+/**
+ * A leaf of a physical plan whose rows, few of them, are computed in the driver each time that the plan is executed; or, if
+ * that fails, by another plan.
+ */
 public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
     private final Seq<Attribute> output;
 
@@ -25,7 +28,13 @@ public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
         this.output = output;
     }
 
+    /** Computes the rows; null if the plan {@link #instead} has to be executed. */
     protected abstract List<InternalRow> rows();
+
+    /** Returns the plan that computes the rows if this leaf does not; of one partition if {@code single}. */
+    protected SparkPlan instead(boolean single) {
+        throw new IllegalStateException("there is no other plan");
+    }
 
     /** Returns the values by which two leaves of a class are equal. */
     protected abstract Object[] identity();
@@ -42,8 +51,10 @@ public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
 
     @SuppressWarnings("unchecked")
     private InternalRow[] unsafeRows() {
+        List<InternalRow> rows = rows();
+        if (rows == null) return null;
         UnsafeProjection projection = UnsafeProjection.create((Seq<Expression>) (Seq<?>) output, output);
-        return rows().stream().map(row -> (InternalRow) projection.apply(row).copy()).toArray(InternalRow[]::new);
+        return rows.stream().map(row -> (InternalRow) projection.apply(row).copy()).toArray(InternalRow[]::new);
     }
 
     /** Ignores the arguments: no rule changes anything in this leaf. */
@@ -54,24 +65,29 @@ public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
 
     @Override
     public RDD<InternalRow> doExecute() {
+        InternalRow[] all = unsafeRows();
+        if (all == null) return SideQuery.within(() -> instead(true).execute());
         ClassTag<InternalRow> tag = scala.reflect.ClassTag$.MODULE$.apply(InternalRow.class);
-        return sparkContext().parallelize(Scala.seq(Arrays.asList(unsafeRows())), 1, tag);
+        return sparkContext().parallelize(Scala.seq(Arrays.asList(all)), 1, tag);
     }
 
     @Override
     public InternalRow[] executeCollect() {
-        return unsafeRows();
+        InternalRow[] all = unsafeRows();
+        return all == null ? SideQuery.within(() -> instead(false).executeCollect()) : all;
     }
 
     @Override
     public InternalRow[] executeTake(int limit) {
         InternalRow[] all = unsafeRows();
+        if (all == null) return SideQuery.within(() -> instead(false).executeTake(limit));
         return Arrays.copyOf(all, Math.min(limit, all.length));
     }
 
     @Override
     public InternalRow[] executeTail(int limit) {
         InternalRow[] all = unsafeRows();
+        if (all == null) return SideQuery.within(() -> instead(false).executeTail(limit));
         return Arrays.copyOfRange(all, Math.max(0, all.length - limit), all.length);
     }
 

@@ -77,6 +77,15 @@ public final class Expressions {
         return new Aggregate(Scala.seq(List.of()), Scala.seq(results), rows, Option.empty());
     }
 
+    /** Returns an expression as SQL text for people to read. */
+    public static String sql(Expression expression) {
+        try {
+            return expression.sql();
+        } catch (RuntimeException e) {
+            return expression.toString(); // some expressions have no SQL form
+        }
+    }
+
     private static Seq<String> noNames() {
         return Scala.seq(List.<String>of());
     }

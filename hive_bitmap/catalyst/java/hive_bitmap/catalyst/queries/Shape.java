@@ -1,0 +1,42 @@
+package hive_bitmap.catalyst.queries;
+
+import hive_bitmap.catalyst.python.PythonRequest;
+import hive_bitmap.catalyst.spark.Scala;
+import java.util.List;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.In;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+
+/**
+ * What is planned for a scan, apart from the values of literals: conditions of one shape take about as long to plan.
+ *
+ * @param table the name of the table
+ * @param version a hash of its definition
+ * @param text a hash of its conditions, and of the aggregation above it
+ * @param filters how many runtime filters there may be
+ * @param settings a hash of the session's settings
+ */
+record Shape(String table, int version, int text, int filters, int settings) {
+    static Shape of(Scan scan) {
+        StringBuilder text = new StringBuilder();
+        for (Expression one : scan.conjuncts) write(one, text);
+        if (scan.aggregate != null) {
+            for (Expression one : Scala.list(scan.aggregate.expressions())) write(one, text.append(';'));
+        }
+        return new Shape(
+                scan.table.qualifiedName(), scan.table.hashCode(), text.toString().hashCode(), scan.runtimeFilters.size(),
+                PythonRequest.settingsHash());
+    }
+
+    private static void write(Expression expression, StringBuilder text) {
+        if (expression instanceof Literal literal) {
+            text.append(literal.dataType().typeName()).append(' ');
+            return;
+        }
+        text.append(expression instanceof Attribute column ? column.name() : expression.getClass().getSimpleName()).append('(');
+        List<Expression> children = Scala.list(expression.children());
+        for (Expression child : expression instanceof In ? children.subList(0, 1) : children) write(child, text);
+        text.append(')');
+    }
+}
