@@ -132,6 +132,23 @@ def require_alike_always(
     return require_alike(spark, query, *chosen, args=args, ordered=ordered, **more)
 
 
+def depends_on_order(spark: SparkSession, query: Query, tables: Mapping[str, str], wanted: Answer) -> bool:
+    """Whether plain Spark has other rows, or an error, if the rows of these tables (by view name) come in reverse."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    for view, table in tables.items():
+        rows = f"SELECT * FROM {table} ORDER BY monotonically_increasing_id() DESC"
+        spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW `{view}` AS {rows}")
+    try:
+        return Counter(by_spark(spark, query).rows) != Counter(wanted.rows)
+    except (PySparkException, Py4JJavaError):
+        return True
+    finally:
+        for view in tables:
+            spark.sql(f"DROP VIEW `{view}`")
+
+
 def in_turn(ways: Sequence[str], text: str, count: int = 1) -> Sequence[str]:
     """Return `count` of the ways of asking, always the same ones for a text; with --long all of them."""
     first = crc32(text.encode())
