@@ -1,0 +1,27 @@
+"""Acts on an index killed in the middle, again and again: what is there is right, and can be repaired and cleaned up.
+
+`--long N` takes five kills for each N, `--seed S` begins with that seed. A failure prints seed, run and act.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.campaigns import kills
+
+pytestmark = [pytest.mark.random, pytest.mark.servers]
+KILLS = 5  # of a seed
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    first, long = (metafunc.config.getoption(name) for name in ("--seed", "--long"))
+    metafunc.parametrize("seed", range(first, first + max(1, long)))
+
+
+def test_acts_are_killed(tmp_path: Path, seed: int, record_property: Callable[[str, object], None]) -> None:
+    report = kills.run(tmp_path, seed, KILLS)
+    record_property("campaign", f"kills, seed {seed}: {report}")
+    assert report.kills.total() == KILLS
