@@ -146,7 +146,9 @@ class CatalogLife:
             target = self.folder / f"moved{self.number()}"
             if self.rng.random() < 0.6:
                 shutil.copytree(made.folder, target)
-            elif others := [other.folder for other in self.tables.values() if other.folder and self._alike(other, made)]:
+            elif others := [
+                other.folder for other in self.tables.values() if other.folder and self._alike(other, made)
+            ]:
                 target = self.rng.choice(others)
             self.run(session, f"ALTER TABLE {'.'.join(name)} SET LOCATION '{target}'")
             made.folder = target

@@ -70,8 +70,7 @@ class Killing:
 
     @contextlib.contextmanager
     def _traced(self) -> Iterator[None]:
-        """strace on all threads of both processes: the N-th call of one of them kills it, and then `kills` all others.
-        """
+        """strace on all threads of both processes: the N-th call of one kills it, and `kills` all others."""
         calls = self._rng.choice([CALLS, *CALLS.split(",")])
         inject = f"inject={calls}:signal=SIGKILL:when={int(2 ** self._rng.uniform(0, 8))}"
         command = ["strace", "-f", "-e", f"trace={calls}", "-e", inject, "-p", str(os.getpid()), "-p", str(self._jvm)]

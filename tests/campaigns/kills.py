@@ -1,4 +1,4 @@
-"""Starts `victim` again and again in one warehouse, until it was killed as often as is wanted, and reports its lines."""
+"""Starts `victim` again and again in one warehouse, until it was killed as often as wanted; reports its lines."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.random
-SHORT, LONG = 12, 60  # steps of a life
+SHORT, LONG = 12, 40  # steps of a life
 ANY_TABLE = (
     "SELECT count(*) FROM {t}",
     "SELECT count(*) FROM {t} WHERE k = {k}",
@@ -107,16 +107,18 @@ def check(life: CatalogLife, counts: dict[str, int]) -> None:
 
 
 def test_a_life_of_a_catalog(
-    quick: SparkSession, tmp_path: Path, seed: int, pytestconfig: pytest.Config, record_property: pytest.FixtureRequest
+    quick: SparkSession, tmp_path: Path, seed: int, pytestconfig: pytest.Config, tell_of_campaign: Callable[[str], None]
 ) -> None:
     life = CatalogLife(quick, f"l{uuid4().hex[:8]}", tmp_path, random.Random(f"catalog {seed}"))
     counts = {"answers": 0, "refused by Spark": 0}
     for _ in range(3):
         life.create(quick)
     life.create_index(quick)
-    for _ in range(LONG if pytestconfig.getoption("--long") else SHORT):
+    steps = LONG if pytestconfig.getoption("--long") else SHORT
+    for _ in range(steps):
         life.step()
         if life.tables:
             check(life, counts)
-    record_property("campaign", f"a life of a catalog, seed {seed}: {len(life.story)} steps, {counts}, {life.refused}")
+    refused = f"{life.refused.total()} steps refused"
+    tell_of_campaign(f"a life of a catalog, seed {seed}: {steps} steps, {refused}, {counts}")
     assert counts["answers"] > 0

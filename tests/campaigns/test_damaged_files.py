@@ -19,8 +19,8 @@ import hive_bitmap
 from hive_bitmap.errors import HiveBitmapError
 from hive_bitmap.index import catalog, checksums, lookup, manifest
 from hive_bitmap.stores import memory_cache
-from tests.asking import by_spark, difference, indexed
 from tests.asking import answer as answer_of
+from tests.asking import by_spark, difference, indexed
 from tests.campaigns import damages
 from tests.campaigns.damages import Site
 
@@ -79,7 +79,7 @@ class Damaged:
     def build(self) -> None:
         """Build the index, and leave a replaced and a half-built generation behind."""
         where = str(self.root)
-        hive_bitmap.build(self.spark, "t", [["k", "s"], ["k"]][0:1], name="i", encoding=self.encoding, location=where)
+        hive_bitmap.build(self.spark, "t", [["k", "s"]], name="i", encoding=self.encoding, location=where)
         hive_bitmap.rebuild(self.spark, "t", ["i"], full=True)
         [*_, last] = sorted(path for path in self.root.rglob("generation-*") if path.is_dir())
         half = last.with_name("generation-20200101T000000-0123abcd")
@@ -220,7 +220,12 @@ def attempt(state: Damaged, said: list[str], counts: Counter[str]) -> None:
 
 
 def test_no_damage_of_an_index_matters(
-    spark: SparkSession, database: str, tmp_path: Path, seed: int, pytestconfig: pytest.Config
+    spark: SparkSession,
+    database: str,
+    tmp_path: Path,
+    seed: int,
+    pytestconfig: pytest.Config,
+    tell_of_campaign: Callable[[str], None],
 ) -> None:
     rng = random.Random(f"damages {seed}")
     state, findings, counts = Damaged(spark, tmp_path, rng), [], Counter()
@@ -238,7 +243,7 @@ def test_no_damage_of_an_index_matters(
                 break
             state.mend()
             state.anew()
-    print(f"seed {seed}: {dict(counts)}")
+    tell_of_campaign(f"damages, seed {seed}: {number + 1} damages, upkeep {dict(counts)}")
     assert not findings, f"{len(findings)} findings\n" + "\n".join(findings)
     state.anew()
     hive_bitmap.drop(spark, "t", "i")

@@ -21,7 +21,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("seed", range(first, first + max(1, long)))
 
 
-def test_acts_are_killed(tmp_path: Path, seed: int, record_property: Callable[[str, object], None]) -> None:
+def test_acts_are_killed(tmp_path: Path, seed: int, tell_of_campaign: Callable[[str], None]) -> None:
     report = kills.run(tmp_path, seed, KILLS)
-    record_property("campaign", f"kills, seed {seed}: {report}")
+    tell_of_campaign(f"kills, seed {seed}: {report}")
     assert report.kills.total() == KILLS

@@ -22,7 +22,7 @@ from tests.asking import answer, by_spark, difference, under
 from tests.campaigns.killing import Killing
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 QUERIES = (
     "SELECT count(*) FROM d.t WHERE k = 3",
@@ -40,7 +40,7 @@ CONF = {
 
 
 class Victim:
-    """A table with an index on which acts are killed, a neighbour index, and files of somebody else in their folders."""
+    """A table with an index on which acts are killed, a neighbour index, and files of others in their folders."""
 
     def __init__(self, given: dict[str, Any]) -> None:
         self.home, self.rng = given["home"], random.Random(f"{given['seed']} {given['run']}")
