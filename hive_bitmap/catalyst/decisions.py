@@ -161,7 +161,7 @@ class Decision:
             code = plan.code or ("not_fresh" if _is_nothing_fresh(plan) else "not_selective")
             self._question.leave(number, self._report(LEFT_ALONE, code, plan))
         elif resolved.native and plan.strategy in (BLOCKS, FILES) and listing is not None:
-            chosen = file_choices(prepared.reading.results, listing.files, whole_files=plan.strategy == FILES)
+            chosen = file_choices(prepared.reading.results, listing.numbers, whole_files=plan.strategy == FILES)
             figures = read_figures(plan)
             said = self._report(NARROWED, "", plan, figures)
             self._question.select(number, chosen, label(plan.strategy, figures), *figures, said)

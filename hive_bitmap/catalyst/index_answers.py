@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from hive_bitmap.planning.planner import needs_file
 from hive_bitmap.planning.prepare import Prepared, prepare
 from hive_bitmap.planning.request import Request, ResolvedTable
 from hive_bitmap.planning.spark_fallback import fallback_reason
+from hive_bitmap.selecting.candidates import Place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,6 +55,10 @@ class Answer:
         if found.unknown and self.listing is None:
             return None  # without a listing, Spark cannot be told to read only the files that the index does not know
         return found
+
+    def numbers(self, places: Iterable[Place]) -> list[int]:
+        """Return the numbers of files in the scan's listing, in ascending order."""
+        return [] if self.listing is None else sorted(self.listing.numbers[place] for place in places)
 
     def _known(self, spark: SparkSession, counting: Any, settings: Mapping[str, str]) -> KnownCounts | None:
         listing = None if self.listing is None else as_now(self.listing)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from hive_bitmap import stores
 from hive_bitmap.metastore.table_info import Values
 from hive_bitmap.parallel import map_parallel
+from hive_bitmap.selecting.candidates import Place
 from hive_bitmap.stores import FileStatus
 
 _ESCAPED = re.compile(r"\\(.)")
@@ -30,8 +31,14 @@ class ScanListing:
 
     @cached_property
     def files(self) -> tuple[FileStatus, ...]:
-        """The files of all partitions; a file's place here is its number in `ranges.file_choices`."""
+        """The files of all partitions, in the order of their numbers."""
         return tuple(file for _, files in self.partitions for file in files)
+
+    @cached_property
+    def numbers(self) -> Mapping[Place, int]:
+        """The number of each file, by its place. A file of two partitions that share a folder has a number in each."""
+        places = (Place(number, file.path) for number, (_, files) in enumerate(self.partitions) for file in files)
+        return {place: number for number, place in enumerate(places)}
 
 
 def parse(text: str) -> ScanListing:

@@ -40,16 +40,16 @@ TABLES_KEPT, LISTINGS_KEPT, SETTINGS_KEPT, ANSWERS_KEPT, PLANS_KEPT = 1024, 256,
 class Planning:
     """Answer the questions of all sessions of one JVM.
 
-    Tables, listings and settings are cached under keys that change when they do, which the JVM sends with each
-    question. Plans and answers are kept under ids: `explain` looks up the plans, the JVM asks for the answers when it
-    executes them.
+    Tables, listings and settings are cached under versions, which the JVM sends with each question: those of tables and
+    settings differ if anything in them does, that of a listing is a digest of all that is made of it. Plans and answers
+    are kept under ids: `explain` looks up the plans, the JVM asks for the answers when it executes them.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._tables: LRUCache[tuple[str, ...], Table] = LRUCache(TABLES_KEPT)
-        self._listings: LRUCache[tuple[str, ...], ScanListing] = LRUCache(LISTINGS_KEPT)
-        self._settings: LRUCache[tuple[str, int], Mapping[str, str]] = LRUCache(SETTINGS_KEPT)
+        self._tables: LRUCache[str, Table] = LRUCache(TABLES_KEPT)
+        self._listings: LRUCache[str, ScanListing] = LRUCache(LISTINGS_KEPT)
+        self._settings: LRUCache[tuple[str, str], Mapping[str, str]] = LRUCache(SETTINGS_KEPT)
         self._answers: LRUCache[str, Answer] = LRUCache(ANSWERS_KEPT)
         self._process, self._numbers = uuid4().hex, count()
         self._mismatch_logged = False
@@ -105,7 +105,8 @@ class Planning:
     def counts(self, spark: SparkSession, counting: Any) -> str | None:
         """Send the counts of an answered aggregation to the JVM, by `counting.add` for each batch of each key set.
 
-        Returns a JSON array of the paths of the files that Spark has to count itself, None if it has to count all.
+        Returns a JSON array with the files that Spark has to count itself, as numbers of the scan's listing; None if it
+        has to count all.
         """
         fields = json.loads(counting.text())
         with self._lock:
@@ -118,7 +119,7 @@ class Planning:
         for number, table in enumerate(found.tables):
             for schema, batch in batches(table):
                 counting.add(number, schema, batch)
-        return json.dumps(sorted(found.unknown))
+        return json.dumps(answer.numbers(found.unknown))
 
     def _keep(self, kept: LRUCache[str, T], value: T) -> str:
         """Keep a value and return its id, which is unique across processes: a plan may outlive the one that made it."""
@@ -127,16 +128,17 @@ class Planning:
             kept[id] = value
         return id
 
-    def _conf(self, spark: SparkSession, request: Any, key: tuple[str, int]) -> Mapping[str, str]:
+    def _conf(self, spark: SparkSession, request: Any, key: tuple[str, str]) -> Mapping[str, str]:
         return self._cached(self._settings, key, lambda: jvm_reader.settings_of(spark, request.settings()))
 
     def _base(self, spark: SparkSession, question: Any, scan: Scan) -> Table:
-        key = (scan.database, scan.table, scan.version)
-        return self._cached(self._tables, key, lambda: metastore.table_of(spark, question.table(scan.number)))
+        return self._cached(self._tables, scan.version, lambda: metastore.table_of(spark, question.table(scan.number)))
 
     def _listing(self, question: Any, scan: Scan, listed: ListingSummary) -> ScanListing:
-        key = (scan.database, scan.table, listed.key)
-        return self._cached(self._listings, key, lambda: parse(jvm_reader.text_of(question.listing(scan.number))))
+        def load() -> ScanListing:
+            return parse(jvm_reader.text_of(question.listing(scan.number)))
+
+        return self._cached(self._listings, listed.digest, load)
 
     def _cached(self, cache: LRUCache[K, T], key: K, load: Callable[[], T]) -> T:
         """Return the cached value, loaded if there is none. Loading waits for the JVM, so it does not hold the lock."""

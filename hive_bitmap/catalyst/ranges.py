@@ -17,32 +17,29 @@ import numpy.typing as npt
 
 from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.index.manifest import Manifest
-from hive_bitmap.selecting.candidates import LookupResults
-from hive_bitmap.stores import FileStatus
+from hive_bitmap.selecting.candidates import LookupResults, Place
 
 Longs = npt.NDArray[np.int64]
 
 
-def file_choices(results: LookupResults, listed: Sequence[FileStatus], *, whole_files: bool) -> str:
+def file_choices(results: LookupResults, numbers: Mapping[Place, int], *, whole_files: bool) -> str:
     """Return a line for each listed file that the index knows as it is: number, fingerprint and ranges, between tabs.
 
-    The number is the file's place in `listed`. A file without a line is read whole. With `whole_files` a file is read
+    `numbers` are those of the listed files. A file without a line is read whole. With `whole_files` a file is read
     whole or not at all.
     """
-    numbers = {status.path: number for number, status in enumerate(listed)}
-    # partitions may share a folder and select different rows in it: their files are read whole
-    shared = {status.path for number, status in enumerate(listed) if numbers[status.path] != number}
     lines = []
     for lookup, found in results.pairs():
-        manifests = results.partitions[lookup.partition].manifests
+        partition = results.partitions[lookup.partition]
         first_blocks = np.searchsorted(lookup.unit.file, np.arange(len(lookup.unit.paths) + 1))
         for file, fingerprint in enumerate(lookup.fingerprints):
-            if file in found.damaged or fingerprint.path in shared:
+            if file in found.damaged:
                 continue
             selected = found.counts[first_blocks[file] : first_blocks[file + 1]] > 0
-            starts = None if whole_files else _starts(manifests, fingerprint.path, len(selected))
+            starts = None if whole_files else _starts(partition.manifests, fingerprint.path, len(selected))
             ranges = _ranges(selected, starts, fingerprint.size)
-            lines.append(_line(numbers[fingerprint.path], fingerprint, ranges))
+            number = numbers[Place(partition.number, fingerprint.path)]
+            lines.append(_line(number, fingerprint, ranges))
     return "\n".join(lines)
 
 

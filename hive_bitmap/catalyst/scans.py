@@ -69,11 +69,11 @@ class Scan:
 
 @dataclass(frozen=True)
 class ListingSummary:
-    """The bytes and number of the files that Spark reads for a scan; `key` changes whenever their listing does."""
+    """The bytes and number of the files that Spark reads for a scan, and the digest of their listing's text."""
 
     size: int
     files: int
-    key: str
+    digest: str
 
     @classmethod
     def of(cls, question: Any, scan: Scan) -> ListingSummary | None:
@@ -81,8 +81,8 @@ class ListingSummary:
         text: str | None = scan.listing_summary or question.listingSummary(scan.number)
         if text is None:
             return None
-        size, files, _ = text.split(" ")
-        return cls(int(size), int(files), text)
+        size, files, digest = text.split(" ")
+        return cls(int(size), int(files), digest)
 
 
 def why_too_small(scan: Scan, base: Table, settings: Settings, listed: ListingSummary | None) -> str | None:

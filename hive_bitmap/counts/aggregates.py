@@ -31,7 +31,7 @@ from hive_bitmap.planning.request import Request, analysed
 from hive_bitmap.planning.spark_fallback import fallback_reason
 from hive_bitmap.reading.read_task import ReadTask
 from hive_bitmap.reading.scan import filtered, task, task_rows
-from hive_bitmap.selecting.candidates import Lookup, restrict
+from hive_bitmap.selecting.candidates import Lookup, LookupResults, Place, restrict
 from hive_bitmap.selecting.key_matches import MatchingKeys
 from hive_bitmap.selecting.lookup_units import Flags
 from hive_bitmap.tasks.distribution import in_tasks, store_error_of
@@ -53,10 +53,21 @@ class _NotCounted(Enum):
 
 @dataclass(frozen=True)
 class _Counted:
-    """The counts that the index knows, and the tasks that read the files that it does not count."""
+    """The counts that the index knows, and the lookups of files that have to be read as well as the whole files."""
 
     tables: list[pa.Table]  # the keys and COUNT; the first table has no rows
-    rest: list[ReadTask]
+    uncounted: list[Lookup]
+
+    def tasks(self, reading: Reading) -> list[ReadTask]:
+        """The tasks that read the files that the index does not count."""
+        whole = [task(reading, None, [file]) for file in reading.results.whole_files]
+        return whole + [task(reading, lookup, ()) for lookup in self.uncounted]
+
+    def unknown(self, results: LookupResults) -> frozenset[Place]:
+        """The places of these files."""
+        whole = [(file.partition, file.status.path) for file in results.whole_files]
+        read = [(lookup.partition, path) for lookup in self.uncounted for path in lookup.unit.paths]
+        return frozenset(Place(results.partitions[at].number, path) for at, path in (*whole, *read))
 
 
 @dataclass(frozen=True)
@@ -68,7 +79,7 @@ class KnownCounts:
     """
 
     tables: tuple[pa.Table, ...]
-    unknown: frozenset[str]  # paths
+    unknown: frozenset[Place]
 
 
 def count(spark: SparkSession, table: str, predicate: str | None = None, *, strategy: str | None = None) -> int:
@@ -142,8 +153,8 @@ def _counts_by_key(spark: SparkSession, request: Request, prepared: Prepared) ->
     found = None if reading is None else _known_counts(spark, request, prepared.plan, reading)
     if reading is None or found is None:
         return None
-    tables, tasks = list(found.tables), found.rest
-    rest = task_rows(spark, request, reading, tasks)
+    tables = list(found.tables)
+    rest = task_rows(spark, request, reading, found.tasks(reading))
     if rest is not None:
         matching = filtered(rest, request, reading, rest.columns)
         if matching is None:
@@ -157,17 +168,17 @@ def _known_by_set(spark: SparkSession, request: Request, prepared: Prepared) -> 
     reading = prepared.reading
     if reading is None:
         return None
-    sets = request.grouping_sets
+    sets, results = request.grouping_sets, reading.results
     found = [_known_counts(spark, replace(request, keys=keys), prepared.plan, reading) for keys in sets]
     counted = [one for one in found if one is not None]
-    unknown = [frozenset(path for task in one.rest for path in task.paths) for one in counted]
+    unknown = [one.unknown(results) for one in counted]
     if len(counted) < len(found) or len(set(unknown)) > 1 or (len(counted) > 1 and unknown[0]):
         return None  # these files would be read once for each set, and may change in between
     fingerprints = [
         fingerprint
-        for lookup in reading.results.lookups
+        for lookup in results.lookups
         for fingerprint in lookup.fingerprints
-        if fingerprint.path not in unknown[0]
+        if Place(results.partitions[lookup.partition].number, fingerprint.path) not in unknown[0]
     ]
     # Files of a remote store are those that it listed when counting began; asking again takes a request for each file.
     if not all(one.confirmed() for one in fingerprints if stores.is_local(one.path)):
@@ -183,13 +194,13 @@ def _known_counts(spark: SparkSession, request: Request, plan: Plan, reading: Re
     if schema is None:
         return None
     lookups: list[Lookup] = []
-    tables, tasks = [schema.empty_table()], [task(reading, None, [file]) for file in reading.results.whole_files]
+    tables, uncounted = [schema.empty_table()], list[Lookup]()
     keys = {key.lower() for key in request.keys}
     data = [column.name.lower() for column in reading.resolved.base.columns if column.name.lower() in keys]
     for lookup, found in reading.results.pairs():
         confirmed, needed = _confirmed(lookup), needs_file(found, lookup)
         known = found.exact & confirmed
-        tasks += [task(reading, one, ()) for one in _restricted(lookup, ~known & (needed | ~confirmed))]
+        uncounted += _restricted(lookup, ~known & (needed | ~confirmed))
         if data:
             lookups += _restricted(lookup, known & needed)
         else:
@@ -199,10 +210,10 @@ def _known_counts(spark: SparkSession, request: Request, plan: Plan, reading: Re
         if counted is _NotCounted.TOO_MANY_KEYS:
             return None
         if counted is _NotCounted.DAMAGED:
-            tasks.append(task(reading, lookup, ()))
+            uncounted.append(lookup)
         else:
             tables.append(_complete(counted, reading, lookup, schema))
-    return _Counted(tables, tasks)
+    return _Counted(tables, uncounted)
 
 
 def by_spark(frame: DataFrame, columns: Sequence[str]) -> pa.Table:

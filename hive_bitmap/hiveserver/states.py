@@ -77,8 +77,9 @@ def state(
         for definition, index_folder in indexes
         if generation.belongs_to(index_folder, definition)
     }
-    names = [column.name for column in base.partition_columns]
-    return PartitionState(partition_name(names, values), values, tuple(_files(server, base, folder)), manifests)
+    name = partition_name([column.name for column in base.partition_columns], values)
+    files = tuple(_files(server, base, folder))
+    return PartitionState(name=name, values=values, files=files, manifests=manifests)
 
 
 def _positional_setting(server: Server, format: str) -> str | None:

@@ -81,13 +81,13 @@ def take(spark: SparkSession, resolved: ResolvedTable, indexes: Sequence[Index])
     if resolved.partitions is None:
         found = base_files.partitions(spark, base)
         kept, left, typed = table_state.partitions_left(base, [one.values for one in found], predicate, evaluate)
-        now = table_state.states(spark, [found[number] for number in kept], base, indexes, known)
+        now = table_state.states(spark, [found[number] for number in kept], base, indexes, known, kept)
         table_state.follow(spark, base, now)
     else:
         listed = resolved.partitions
         kept, left, typed = table_state.partitions_left(base, [values for values, _ in listed], predicate, evaluate)
         kept = kept if listed else []
-        now = table_state.states_of(spark, [listed[number] for number in kept], typed, base, indexes, known)
+        now = table_state.states_of(spark, [listed[number] for number in kept], typed, base, indexes, known, kept)
     store = next((stores.speed_of(file.path) for partition in now for file in partition.files), LOCAL)
     names = frozenset(index.definition.name for index in indexes)
     return Snapshot(resolved, names, now, left, typed, zone, crc, store)

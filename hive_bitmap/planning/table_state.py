@@ -73,11 +73,13 @@ def states(
     base: Table,
     indexes: Sequence[Index],
     schemas: Sequence[int] | None,
+    numbers: Sequence[int],
 ) -> list[PartitionState]:
     """Return the files and manifests of each partition. Raises Unsupported for a folder whose layout is ambiguous.
 
     `schemas` are the schema checksums under which an indexed file's keys are still valid; files indexed under another
-    one count as unindexed. None: any checksum is valid.
+    one count as unindexed. None: any checksum is valid. `numbers` are the places of the partitions among all that were
+    listed.
     """
     manifests: list[dict[str, Manifest]] = [{} for _ in partitions]
     threads = max((stores.parallel(partition.location) for partition in partitions), default=1)
@@ -85,7 +87,7 @@ def states(
         folders = catalog.published_generations(spark, index, catalog.INDEX_CACHE_SECONDS)
         _add_manifests(manifests, index, [folders.get(partition.values) for partition in partitions], schemas, threads)
     files = map_parallel(lambda partition: tuple(files_of(base, partition.location)), partitions, threads)
-    return _states(base, [partition.values for partition in partitions], files, manifests)
+    return _states(base, [partition.values for partition in partitions], files, manifests, numbers)
 
 
 def states_of(
@@ -95,6 +97,7 @@ def states_of(
     base: Table,
     indexes: Sequence[Index],
     schemas: Sequence[int] | None,
+    numbers: Sequence[int],
 ) -> list[PartitionState]:
     """Do the same for partitions whose files Spark has listed; `typed` has a row of typed values for each.
 
@@ -112,7 +115,7 @@ def states_of(
             by_value.setdefault(row, []).append(folders[values])
         found = [by_value.get(row, []) for row in wanted]
         _add_manifests(manifests, index, [one[0] if len(one) == 1 else None for one in found], schemas, threads)
-    return _states(base, [values for values, _ in partitions], [files for _, files in partitions], manifests)
+    return _states(base, [values for values, _ in partitions], [files for _, files in partitions], manifests, numbers)
 
 
 def _add_manifests(
@@ -142,11 +145,12 @@ def _states(
     values: Sequence[Values],
     files: Sequence[tuple[FileStatus, ...]],
     manifests: Sequence[Mapping[str, Manifest]],
+    numbers: Sequence[int],
 ) -> list[PartitionState]:
     names = [column.name for column in base.partition_columns]
     return [
-        PartitionState(partition_name(names, mine), mine, listed, known)
-        for mine, listed, known in zip(values, files, manifests, strict=True)
+        PartitionState(number=number, name=partition_name(names, mine), values=mine, files=listed, manifests=known)
+        for number, mine, listed, known in zip(numbers, values, files, manifests, strict=True)
     ]
 
 

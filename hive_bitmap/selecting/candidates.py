@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +39,17 @@ from hive_bitmap.stores import FileStatus, is_local
 REMOTE_READS = 16  # concurrent lookups in shards that are read over a network
 
 
-@dataclass(frozen=True)
+class Place(NamedTuple):
+    """Where a file is: the number of its partition among those that were listed, and its path.
+
+    The path alone would not do, since partitions may share a folder.
+    """
+
+    partition: int
+    path: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class PartitionState:
     """A partition as it is now; a table that is not partitioned has one, without name and values."""
 
@@ -46,6 +57,7 @@ class PartitionState:
     values: tuple[str | None, ...]  # of the partition columns
     files: tuple[FileStatus, ...]
     manifests: Mapping[str, Manifest]  # by the name of the index
+    number: int = 0  # its place among the partitions that Spark listed, of which some may be pruned
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,9 @@ public abstract class PythonRequest {
      * Raise both with each change that the other side does not understand. In a {@code Question} of any version, Python looks
      * for {@code protocol} and for the {@code database} and {@code table} of each of {@code scans}, and calls {@code leave}.
      */
-    public static final int PROTOCOL = 1;
+    public static final int PROTOCOL = 2;
+
+    private static final Versions<scala.collection.immutable.Map<String, String>> SETTINGS = new Versions<>(64);
 
     protected final SparkSession session;
 
@@ -44,9 +46,9 @@ public abstract class PythonRequest {
         return SQLConf.get().getAllConfs();
     }
 
-    /** Returns a hash of the settings, under which Python caches them. */
-    public static int settingsHash() {
-        return SQLConf.get().getAllConfs().hashCode();
+    /** Returns the version of the settings, under which Python caches them. */
+    public static String settingsVersion() {
+        return SETTINGS.of(SQLConf.get().getAllConfs());
     }
 
     /** Returns how many tasks run at once. */

@@ -186,7 +186,7 @@ final class Aggregates {
          */
         List<InternalRow> rows(SparkSession session, String id, LogicalPlan original) {
             Counting counting = new Counting(session, scan, id);
-            List<String> unknown = unknown(session, counting);
+            List<Integer> unknown = unknown(session, counting);
             if (unknown == null) return SideQuery.rows(session, original);
             List<List<InternalRow>> found = new ArrayList<>();
             for (int at = 0; at < parts.size(); at++) {
@@ -199,7 +199,7 @@ final class Aggregates {
         }
 
         /** Has Python count the keys; returns the files that Spark has to count itself, null if it has to count all. */
-        private static List<String> unknown(SparkSession session, Counting counting) {
+        private static List<Integer> unknown(SparkSession session, Counting counting) {
             try {
                 return Counting.unknown((String) PythonCalls.call(session, counting).get());
             } catch (java.util.concurrent.ExecutionException e) {
@@ -216,7 +216,7 @@ final class Aggregates {
         }
 
         /** Returns the counts of a part as a leaf with the keys' expression ids; Spark counts the {@code unknown} files. */
-        private KeyCounts keyed(SparkSession session, Part part, ArrowRows counts, List<String> unknown) {
+        private KeyCounts keyed(SparkSession session, Part part, ArrowRows counts, List<Integer> unknown) {
             List<Attribute> output = new ArrayList<>();
             List<DataType> found = counts.types();
             for (Attribute key : part.keys) output.add(key.withNullability(true));

@@ -30,11 +30,11 @@ public final class Counting extends PythonRequest {
         return "count";
     }
 
-    /** Returns the id of the answer, the session and the hash of its settings, as JSON. */
+    /** Returns the id of the answer, the session and the version of its settings, as JSON. */
     @Override
     public String text() {
         return JsonNodeFactory.instance.objectNode()
-                .put("answer", answer).put("session", sessionName()).put("settings", settingsHash()).toString();
+                .put("answer", answer).put("session", sessionName()).put("settings", settingsVersion()).toString();
     }
 
     @Override
@@ -42,13 +42,13 @@ public final class Counting extends PythonRequest {
         return scan.leaves.get(number);
     }
 
-    /** Reads the paths that Python returns, a JSON array, or null. */
-    static List<String> unknown(String paths) {
-        if (paths == null) return null;
+    /** Reads the numbers of files in the scan's listing that Python returns, a JSON array, or null. */
+    static List<Integer> unknown(String numbers) {
+        if (numbers == null) return null;
         try {
-            return JSON.readValue(paths, new TypeReference<List<String>>() {});
+            return JSON.readValue(numbers, new TypeReference<List<Integer>>() {});
         } catch (JsonProcessingException e) {
-            throw new IllegalStateException("Python did not answer with paths: " + paths, e);
+            throw new IllegalStateException("Python did not answer with numbers of files: " + numbers, e);
         }
     }
 

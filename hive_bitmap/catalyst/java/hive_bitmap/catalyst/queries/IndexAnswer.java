@@ -23,9 +23,13 @@ public final class IndexAnswer extends Leaf {
         this.label = label;
     }
 
-    /** Returns the answer for the aggregation of a scan; under {@code id} Python keeps what it needs to count. */
+    /**
+     * Returns the answer for the aggregation of a scan; under {@code id} Python keeps what it needs to count. If Spark has to
+     * aggregate after all, it reads the files that were listed for the question, as other scans of the query do.
+     */
     static IndexAnswer of(Scan scan, String id, String label) {
-        return new IndexAnswer(Aggregates.Weighted.of(scan), scan.aggregate, id, label);
+        LogicalPlan original = scan.isListed() ? NarrowedRelations.overListed(scan, scan.aggregate) : scan.aggregate;
+        return new IndexAnswer(Aggregates.Weighted.of(scan), original, id, label);
     }
 
     /** Computes the rows of the aggregation. */

@@ -5,6 +5,7 @@ import hive_bitmap.catalyst.reading.Narrowing;
 import hive_bitmap.catalyst.reading.SelectedFiles;
 import hive_bitmap.catalyst.reading.SelectedOrc;
 import hive_bitmap.catalyst.reading.SelectedParquet;
+import hive_bitmap.catalyst.spark.Scala;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -12,6 +13,7 @@ import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.catalog.CatalogStatistics;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
@@ -34,7 +36,7 @@ public final class NarrowedRelations {
     static LogicalRelation narrowed(Scan scan, String choices, Narrowing narrowing) {
         HadoopFsRelation files = scan.files();
         FileFormat format = files.fileFormat() instanceof ParquetFileFormat ? new SelectedParquet(narrowing) : new SelectedOrc(narrowing);
-        SelectedFiles selected = new SelectedFiles(scan.listing(), SelectedFiles.byPath(scan.listing(), choices(choices)));
+        SelectedFiles selected = new SelectedFiles(scan.listing(), choices(choices));
         HadoopFsRelation narrowed = new HadoopFsRelation(
                 selected, files.partitionSchema(), files.dataSchema(), files.bucketSpec(), format, files.options(),
                 files.sparkSession());
@@ -68,11 +70,17 @@ public final class NarrowedRelations {
                 files.options(), files.sparkSession()));
     }
 
-    /** Returns the relation restricted to these files, which are read whole. */
-    static LogicalRelation restrictedTo(Scan scan, Set<String> paths) {
+    /** Returns a plan over a scan with the scan's relation over the partitions that are listed already. */
+    static LogicalPlan overListed(Scan scan, LogicalPlan plan) {
+        LogicalRelation listed = listed(scan);
+        return (LogicalPlan) plan.transformDown(Scala.replacing(node -> node == scan.relation ? listed : null));
+    }
+
+    /** Returns the relation restricted to the files of these numbers in the scan's listing, which are read whole. */
+    static LogicalRelation restrictedTo(Scan scan, Set<Integer> numbers) {
         HadoopFsRelation files = scan.files();
         return withFiles(scan, new HadoopFsRelation(
-                new SelectedFiles(scan.listing(), paths), files.partitionSchema(), files.dataSchema(), Option.empty(),
+                new SelectedFiles(scan.listing(), numbers), files.partitionSchema(), files.dataSchema(), Option.empty(),
                 files.fileFormat(), files.options(), files.sparkSession()));
     }
 

@@ -8,6 +8,7 @@ import hive_bitmap.catalyst.python.PythonCalls;
 import hive_bitmap.catalyst.python.PythonRequest;
 import hive_bitmap.catalyst.python.Reports;
 import hive_bitmap.catalyst.python.Settings;
+import hive_bitmap.catalyst.python.Versions;
 import hive_bitmap.catalyst.reading.Listing;
 import hive_bitmap.catalyst.reading.Narrowing;
 import hive_bitmap.catalyst.spark.Conditions;
@@ -37,6 +38,8 @@ import org.apache.spark.sql.classic.Dataset;
  * {@link #select}, {@link #rows}, {@link #empty} or {@link #answer} for each scan; a scan without such a call is left alone.
  */
 public final class Question extends PythonRequest {
+    private static final Versions<CatalogTable> TABLES = new Versions<>(1024);
+
     private final List<Scan> scans;
     private final Map<LogicalPlan, LogicalPlan> replacements = new IdentityHashMap<>();
     private final List<String> reports = new ArrayList<>();
@@ -86,18 +89,18 @@ public final class Question extends PythonRequest {
     }
 
     /**
-     * Returns the protocol, the session, the hash of its settings, how many tasks run at once, and an object for each scan, as
+     * Returns the protocol, the session, the version of its settings, how many tasks run at once, and an object for each scan, as
      * JSON; for the scans' fields see {@code Scan} in hive_bitmap/catalyst/scans.py.
      */
     @Override
     public String text() {
         ObjectNode question = JsonNodeFactory.instance.objectNode();
-        question.put("protocol", PROTOCOL).put("session", sessionName()).put("settings", settingsHash()).put("cores", cores());
+        question.put("protocol", PROTOCOL).put("session", sessionName()).put("settings", settingsVersion()).put("cores", cores());
         ArrayNode all = question.putArray("scans");
         for (Scan scan : scans) {
             ObjectNode one = all.addObject();
             one.put("database", scan.table.database()).put("table", scan.table.identifier().table());
-            one.put("version", Integer.toHexString(scan.table.hashCode()));
+            one.put("version", TABLES.of(scan.table));
             one.put("condition", String.join(" AND ", scan.conjuncts.stream().map(Conditions::sql).toList()));
             scan.leaves.clear();
             one.set("tree", new Conditions(scan.all(), scan.leaves).tree(scan.conjuncts));
@@ -205,14 +208,18 @@ public final class Question extends PythonRequest {
         if (closed) return;
         Scan one = scans.get(scan);
         LogicalPlan answer = IndexAnswer.of(one, id, label);
-        if (one.existence == null) replacements.put(one.aggregate, answer);
-        else replacements.put(one.existence.plan(), one.existence.from(answer));
+        if (one.existence == null) replace(one, one.aggregate, answer);
+        else replace(one, one.existence.plan(), one.existence.from(answer));
         reports.add(report);
     }
 
-    /** Replaces a scan, and the small sides of its runtime filters by the rows that were read of them. */
     private void put(Scan scan, LogicalPlan narrowed) {
-        replacements.put(scan.relation, narrowed);
+        replace(scan, scan.relation, narrowed);
+    }
+
+    /** Replaces what depends on a scan, and the small sides of its runtime filters by the rows that were read of them. */
+    private void replace(Scan scan, LogicalPlan plan, LogicalPlan by) {
+        replacements.put(plan, by);
         scan.readFirst.forEach((small, rows) -> replacements.put(
                 small, new LocalRelation(small.output(), Scala.seq(rows), false, scala.Option.empty())));
     }

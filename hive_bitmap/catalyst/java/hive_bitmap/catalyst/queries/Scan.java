@@ -18,6 +18,7 @@ import org.apache.spark.sql.catalyst.expressions.AttributeSet;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
@@ -55,12 +56,19 @@ public final class Scan {
 
     /** Whether a plan is a table of the session's catalog that consists of files and is not narrowed yet. */
     public static boolean isIndexable(LogicalPlan plan) {
-        return plan instanceof HiveTableRelation
+        return plan instanceof HiveTableRelation hive && isOfSessionCatalog(hive.tableMeta())
                 || plan instanceof LogicalRelation relation
                 && relation.catalogTable().isDefined()
+                && isOfSessionCatalog(relation.catalogTable().get())
                 && !relation.isStreaming()
                 && relation.relation() instanceof HadoopFsRelation files
                 && !(files.location() instanceof SelectedFiles);
+    }
+
+    /** Whether a table is of the catalog whose tables are indexed; other ones, too, may describe theirs as Spark's do. */
+    private static boolean isOfSessionCatalog(CatalogTable table) {
+        scala.Option<String> catalog = table.identifier().catalog();
+        return catalog.isEmpty() || catalog.get().equalsIgnoreCase(CatalogManager.SESSION_CATALOG_NAME());
     }
 
     /** Whether the query needs a hidden column such as {@code _metadata}, which has the file of a row and its place in it. */

@@ -16,12 +16,12 @@ public final class TooSmall {
     private TooSmall() {}
 
     /** All that the estimate depends on, by name or as a hash. */
-    private record Key(List<String> columns, int aggregate, int settings, String listing) {
+    private record Key(List<String> columns, int aggregate, String settings, String listing) {
         static Key of(Scan scan) {
             return new Key(
                     scan.columns.stream().map(Attribute::name).toList(),
                     scan.aggregate == null ? 0 : scan.aggregate.canonicalized().hashCode(),
-                    PythonRequest.settingsHash(), scan.listing().fingerprint());
+                    PythonRequest.settingsVersion(), scan.listing().fingerprint());
         }
     }
 

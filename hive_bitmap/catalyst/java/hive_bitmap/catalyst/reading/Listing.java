@@ -1,15 +1,20 @@
 package hive_bitmap.catalyst.reading;
 
 import hive_bitmap.catalyst.spark.Scala;
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HexFormat;
 import java.util.List;
-import java.util.Objects;
+import java.util.Map;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.execution.datasources.CatalogFileIndex;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
@@ -18,21 +23,26 @@ import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StringType$;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * The files that Spark reads for a scan, after partition pruning and in Spark's own order. A file's number is its place
- * in {@code files}. {@code index} returns the same files again without another listing.
+ * in {@code files}; a file of two partitions, which may share a folder, has a number in each. {@code index} returns the
+ * same files again without another listing.
  */
 public final class Listing {
     public final FileIndex index;
     final List<PartitionDirectory> partitions;
     public final List<FileStatusWithMetadata> files = new ArrayList<>();
+    private final List<Integer> firstFiles = new ArrayList<>();
+    private String fingerprint;
 
     private Listing(FileIndex index, List<PartitionDirectory> partitions) {
         this.index = index;
         this.partitions = partitions;
-        for (PartitionDirectory partition : partitions) files.addAll(Scala.list(partition.files()));
+        for (PartitionDirectory partition : partitions) {
+            firstFiles.add(files.size());
+            files.addAll(Scala.list(partition.files()));
+        }
     }
 
     /** Lists the files of {@code location} under filters over partition columns; null if it is of an unknown kind. */
@@ -49,16 +59,33 @@ public final class Listing {
         return sum;
     }
 
-    /** Returns a hash of all files, and the number of partitions: a cache key for what is made of a listing. */
-    public String fingerprint() {
-        long first = 17;
-        long second = 31;
-        for (FileStatusWithMetadata file : files) {
-            int one = Objects.hash(file.getPath(), file.getLen(), file.getModificationTime());
-            first = first * 1_000_003 + one;
-            second = second * 92_821 + file.getPath().toString().hashCode() + file.getLen() * 7 + file.getModificationTime();
+    /** Returns the place, {@code from} or a later one, of a partition with these values in the listing; -1 if it has none. */
+    int partition(InternalRow values, int from) {
+        for (int at = from; at < partitions.size(); at++) {
+            if (partitions.get(at).values().equals(values)) return at;
         }
-        return files.size() + "-" + partitions.size() + "-" + Long.toHexString(first) + Long.toHexString(second);
+        return -1;
+    }
+
+    /** Returns the numbers of the files of the partition at a place, by their paths. */
+    Map<Path, Integer> numbers(int partition) {
+        int end = partition + 1 < firstFiles.size() ? firstFiles.get(partition + 1) : files.size();
+        Map<Path, Integer> found = new HashMap<>();
+        for (int number = firstFiles.get(partition); number < end; number++) found.put(files.get(number).getPath(), number);
+        return found;
+    }
+
+    /** Returns a digest of {@link #text}, under which Python keeps what it makes of it. */
+    public synchronized String fingerprint() {
+        if (fingerprint == null) {
+            try {
+                byte[] digest = MessageDigest.getInstance("SHA-256").digest(text().getBytes(StandardCharsets.UTF_8));
+                fingerprint = HexFormat.of().formatHex(digest);
+            } catch (NoSuchAlgorithmException e) {
+                throw new IllegalStateException("every JVM has SHA-256", e);
+            }
+        }
+        return fingerprint;
     }
 
     /**
@@ -68,35 +95,33 @@ public final class Listing {
      */
     public String text() {
         StringBuilder text = new StringBuilder();
-        StructType schema = index.partitionSchema();
+        List<Expression> columns = partitionTexts();
         for (PartitionDirectory partition : partitions) {
             text.append('P');
-            for (int at = 0; at < schema.length(); at++) {
-                String value = text(partition.values(), schema, at);
-                text.append('\t').append(value == null ? "" : "=" + escaped(value));
+            for (Expression column : columns) {
+                Object value = column.eval(partition.values());
+                text.append('\t').append(value == null ? "" : "=" + escaped(value.toString()));
             }
             text.append('\n');
             for (FileStatusWithMetadata file : Scala.list(partition.files())) {
                 FileStatus status = file.fileStatus();
                 text.append("F\t").append(status.getLen()).append('\t').append(status.getModificationTime()).append('\t');
-                text.append(escaped(path(status.getPath()))).append('\n');
+                text.append(escaped(status.getPath().toString())).append('\n');
             }
         }
         return text.toString();
     }
 
-    /** Returns a path as index tables store it: Hadoop's own text, for a local file without an authority. */
-    static String path(Path path) {
-        return path.toString();
-    }
-
-    /** Returns a partition value as Spark casts it to a string; null for NULL. */
-    private static String text(InternalRow values, StructType schema, int at) {
-        if (values.isNullAt(at)) return null;
-        Literal literal = new Literal(values.get(at, schema.apply(at).dataType()), schema.apply(at).dataType());
+    /** Returns, for each partition column, the expression by which Spark casts its value to a string. */
+    private List<Expression> partitionTexts() {
+        StructType schema = index.partitionSchema();
         String zone = SQLConf.get().sessionLocalTimeZone();
-        Object text = new Cast(literal, StringType$.MODULE$, scala.Option.apply(zone)).eval(null);
-        return ((UTF8String) text).toString();
+        List<Expression> found = new ArrayList<>();
+        for (int at = 0; at < schema.length(); at++) {
+            Expression value = new BoundReference(at, schema.apply(at).dataType(), true);
+            found.add(new Cast(value, StringType$.MODULE$, scala.Option.apply(zone)));
+        }
+        return found;
     }
 
     private static String escaped(String text) {

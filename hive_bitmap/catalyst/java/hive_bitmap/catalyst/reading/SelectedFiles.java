@@ -2,7 +2,6 @@ package hive_bitmap.catalyst.reading;
 
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -18,56 +17,66 @@ import scala.Option;
 import scala.collection.immutable.Seq;
 
 /**
- * The files of a table, each with the byte ranges to read. A file of which nothing has to be read stays in the list, with
- * a length of one byte: its task checks that it is still the file that was indexed, and reads it whole if it is not.
+ * The files of a listing, each with the byte ranges to read. A file of which nothing has to be read stays in the list, with
+ * a length of one byte: its task checks that it is still the file that was indexed, and reads it whole if it is not. Files
+ * are told by their numbers, since the same file may belong to two partitions.
  */
 public final class SelectedFiles implements FileIndex {
+    private final Listing listing;
     private final FileIndex all;
-    private final Map<String, FileChoice> choices;
-    private final Set<String> only;
+    private final Map<Integer, FileChoice> choices;
+    private final Set<Integer> only;
     private final long bytes;
 
     /** All files; those without a choice are read whole. */
-    public SelectedFiles(Listing listing, Map<String, FileChoice> choices) {
+    public SelectedFiles(Listing listing, Map<Integer, FileChoice> choices) {
         this(listing, choices, null);
     }
 
-    /** Only the files of these paths, which are read whole. */
-    public SelectedFiles(Listing listing, Set<String> only) {
+    /** Only the files of these numbers, which are read whole. */
+    public SelectedFiles(Listing listing, Set<Integer> only) {
         this(listing, Map.of(), only);
     }
 
-    private SelectedFiles(Listing listing, Map<String, FileChoice> choices, Set<String> only) {
+    private SelectedFiles(Listing listing, Map<Integer, FileChoice> choices, Set<Integer> only) {
+        this.listing = listing;
         this.all = listing.index;
         this.choices = choices;
         this.only = only;
         long sum = 0;
-        for (FileStatusWithMetadata file : listing.files) {
-            FileChoice choice = choices.get(Listing.path(file.getPath()));
-            if (isRead(file)) sum += choice == null ? file.getLen() : choice.bytes();
+        for (int number = 0; number < listing.files.size(); number++) {
+            FileChoice choice = choices.get(number);
+            if (isRead(number)) sum += choice == null ? listing.files.get(number).getLen() : choice.bytes();
         }
         this.bytes = sum;
     }
 
-    private boolean isRead(FileStatusWithMetadata file) {
-        return only == null || only.contains(Listing.path(file.getPath()));
+    private boolean isRead(Integer number) {
+        return only == null || only.contains(number);
     }
 
+    /** Returns the partitions that pass the filters: those of the listing, in its order, unless it was refreshed since. */
     @Override
     public Seq<PartitionDirectory> listFiles(Seq<Expression> partitionFilters, Seq<Expression> dataFilters) {
         List<PartitionDirectory> found = new ArrayList<>();
+        int next = 0;
         for (PartitionDirectory partition : Scala.list(all.listFiles(partitionFilters, dataFilters))) {
+            int place = listing.partition(partition.values(), next);
+            if (place >= 0) next = place + 1;
+            Map<Path, Integer> numbers = place < 0 ? Map.of() : listing.numbers(place);
             List<FileStatusWithMetadata> files = new ArrayList<>();
             for (FileStatusWithMetadata file : Scala.list(partition.files())) {
-                if (isRead(file)) files.add(withChoice(file));
+                Integer number = numbers.get(file.getPath());
+                if (isRead(number)) files.add(withChoice(file, number));
             }
             found.add(new PartitionDirectory(partition.values(), Scala.seq(files)));
         }
         return Scala.seq(found);
     }
 
-    private FileStatusWithMetadata withChoice(FileStatusWithMetadata file) {
-        FileChoice choice = choices.get(Listing.path(file.getPath()));
+    /** Returns the file with its choice; a file without a number is not of the listing, and is read whole. */
+    private FileStatusWithMetadata withChoice(FileStatusWithMetadata file, Integer number) {
+        FileChoice choice = number == null ? null : choices.get(number);
         if (choice == null) return file;
         FileStatus status = file.fileStatus();
         if (choice.readsNothing()) {
@@ -110,7 +119,7 @@ public final class SelectedFiles implements FileIndex {
     @Override
     public boolean equals(Object other) {
         return other instanceof SelectedFiles files && all.equals(files.all) && choices.equals(files.choices)
-                && Objects.equals(only, files.only);
+                && Objects.equals(only, files.only) && listing.fingerprint().equals(files.listing.fingerprint());
     }
 
     @Override
@@ -121,12 +130,5 @@ public final class SelectedFiles implements FileIndex {
     @Override
     public String toString() {
         return "SelectedFiles(" + choices.size() + " known)";
-    }
-
-    /** Returns choices by path, given by the number of the file in the listing. */
-    public static Map<String, FileChoice> byPath(Listing listing, Map<Integer, FileChoice> byNumber) {
-        Map<String, FileChoice> found = new HashMap<>();
-        byNumber.forEach((number, choice) -> found.put(Listing.path(listing.files.get(number).getPath()), choice));
-        return found;
     }
 }

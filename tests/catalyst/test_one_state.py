@@ -1,0 +1,161 @@
+"""One state of a table: partitions are told by their values and not by their paths, and a table by all that it is.
+
+A small side that was read to plan a query is the one that the query joins.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import hive_bitmap
+from tests.asking import FORCED, answer, by_spark, frame, indexed, require_alike, under, used
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+WAYS = ("", *FORCED)
+COUNTS = (
+    "SELECT count(*) FROM {t} WHERE k = 3",
+    "SELECT p, count(*), max(k) FROM {t} GROUP BY p",
+    "SELECT p, k, count(*) FROM {t} WHERE p <> 'x' GROUP BY p, k",
+    "SELECT DISTINCT p FROM {t}",
+    "SELECT p, id FROM {t} WHERE k = 3",
+    "SELECT p, id FROM {t} WHERE k = 3 AND p = 'b' OR k = 4 AND p = 'c'",
+    "SELECT count(*) FROM {t} WHERE p = 'b' AND k = 3",
+    "SELECT count(*) FROM {t} WHERE p = 'c' AND k = 3",
+)
+
+
+@pytest.fixture(params=["USING parquet PARTITIONED BY (p)", "PARTITIONED BY (p) STORED AS PARQUET"])
+def table(request: pytest.FixtureRequest, spark: SparkSession, database: str, tmp_path: Any) -> str:
+    """An external table with an index and the partitions `a` and `b`."""
+    declared = "k int, id bigint, p string" if request.param.startswith("USING") else "k int, id bigint"
+    said = request.param if request.param.startswith("USING") else request.param.replace("(p)", "(p string)")
+    external = "" if request.param.startswith("USING") else "EXTERNAL"
+    spark.sql(f"CREATE {external} TABLE t ({declared}) {said} LOCATION '{tmp_path}/t'")
+    with under(spark, {"hive.exec.dynamic.partition.mode": "nonstrict"}):
+        rows = "id % 5, id, CASE WHEN id % 3 = 0 THEN 'a' ELSE 'b' END"
+        spark.sql(f"INSERT INTO t SELECT /*+ REPARTITION(2) */ {rows} FROM range(1000)")
+    hive_bitmap.build(spark, "t", ["k"])
+    return "t"
+
+
+def folder(spark: SparkSession, table: str, value: str) -> str:
+    described = spark.sql(f"DESCRIBE EXTENDED {table} PARTITION (p='{value}')")
+    return str(described.where("col_name = 'Location'").first()[1])  # type: ignore[index]
+
+
+def all_alike(spark: SparkSession, table: str) -> None:
+    for query in COUNTS:
+        require_alike(spark, query.format(t=table), *WAYS)
+
+
+def test_a_folder_that_is_added_under_another_value(spark: SparkSession, table: str) -> None:
+    all_alike(spark, table)
+    where = folder(spark, table, "b")
+    spark.sql(f"ALTER TABLE {table} DROP PARTITION (p='b')")
+    spark.sql(f"ALTER TABLE {table} ADD PARTITION (p='c') LOCATION '{where}'")
+    all_alike(spark, table)
+    hive_bitmap.rebuild(spark, table)
+    all_alike(spark, table)
+
+
+def test_a_partition_that_is_renamed(spark: SparkSession, table: str) -> None:
+    all_alike(spark, table)
+    spark.sql(f"ALTER TABLE {table} PARTITION (p='b') RENAME TO PARTITION (p='c')")
+    all_alike(spark, table)
+    spark.sql(f"ALTER TABLE {table} PARTITION (p='a') RENAME TO PARTITION (p='b')")
+    all_alike(spark, table)
+    hive_bitmap.rebuild(spark, table)
+    all_alike(spark, table)
+
+
+def test_partitions_that_swap_their_folders(spark: SparkSession, table: str) -> None:
+    all_alike(spark, table)
+    first, second = folder(spark, table, "a"), folder(spark, table, "b")
+    spark.sql(f"ALTER TABLE {table} PARTITION (p='a') SET LOCATION '{second}'")
+    spark.sql(f"ALTER TABLE {table} PARTITION (p='b') SET LOCATION '{first}'")
+    all_alike(spark, table)
+
+
+def test_partitions_that_share_a_folder(spark: SparkSession, table: str) -> None:
+    """The index knows the files as those of `b`; as those of `c` Spark counts them, and each once."""
+    all_alike(spark, table)
+    spark.sql(f"ALTER TABLE {table} ADD PARTITION (p='c') LOCATION '{folder(spark, table, 'b')}'")
+    all_alike(spark, table)
+    assert used(spark, COUNTS[1].format(t=table), "index only") == [("t", "answered")]
+    hive_bitmap.rebuild(spark, table)
+    all_alike(spark, table)
+
+
+def test_a_file_of_two_partitions_is_narrowed_for_each(spark: SparkSession, table: str) -> None:
+    spark.sql(f"ALTER TABLE {table} ADD PARTITION (p='c') LOCATION '{folder(spark, table, 'b')}'")
+    hive_bitmap.rebuild(spark, table)
+    query = "SELECT p, id FROM {t} WHERE p = 'b' AND k = 3 OR p = 'c' AND k = 77"
+    require_alike(spark, query.format(t=table), *WAYS)
+    with indexed(spark, "files"):
+        asked = frame(spark, query.format(t=table))
+        assert "2 of 6 files" in asked._jdf.queryExecution().executedPlan().toString()
+
+
+def test_partitions_whose_values_only_differ_as_text(spark: SparkSession, database: str, tmp_path: Any) -> None:
+    """`1` and `01` are equal values of an int column: the index knows one of them, and their folders stay apart."""
+    spark.sql(f"CREATE EXTERNAL TABLE n (k int) PARTITIONED BY (p int) STORED AS PARQUET LOCATION '{tmp_path}/n'")
+    spark.sql("INSERT INTO n PARTITION (p=1) SELECT id % 5 FROM range(500)")
+    hive_bitmap.build(spark, "n", ["k"])
+    with under(spark, {"spark.sql.legacy.skipTypeValidationOnAlterPartition": "true"}):
+        spark.sql(f"ALTER TABLE n ADD PARTITION (p='01') LOCATION '{tmp_path}/n/p=1'")
+        spark.sql(f"ALTER TABLE n ADD PARTITION (p='001') LOCATION '{tmp_path}/other'")
+        spark.sql("INSERT INTO n PARTITION (p='001') SELECT 3 FROM range(7)")
+    for query in ("SELECT p, count(*) FROM n GROUP BY p", "SELECT p, k FROM n WHERE k = 3", "SELECT count(*) FROM n"):
+        require_alike(spark, query, *WAYS)
+
+
+def test_a_table_is_known_by_all_its_properties(spark: SparkSession, database: str, tmp_path: Any) -> None:
+    """Texts of equal hashes, `Aa` and `BB`, are not equal: the table that moved is another one."""
+    for name, rows in (("Aa", 100), ("BB", 300)):
+        spark.range(rows).selectExpr("cast(id % 5 as int) k").coalesce(1).write.parquet(f"{tmp_path}/{name}")
+    spark.sql(f"CREATE EXTERNAL TABLE m (k int) STORED AS PARQUET LOCATION '{tmp_path}/Aa'")
+    hive_bitmap.build(spark, "m", ["k"])
+    require_alike(spark, "SELECT k, count(*) FROM m GROUP BY k", *WAYS)
+    spark.sql(f"ALTER TABLE m SET LOCATION '{tmp_path}/BB'")
+    require_alike(spark, "SELECT k, count(*) FROM m GROUP BY k", *WAYS)
+
+
+def test_an_answer_joins_the_small_side_that_was_read(spark: SparkSession, database: str) -> None:
+    """Between planning and execution the small side is overwritten: the result is of its old state, not of both."""
+    spark.sql(
+        "CREATE TABLE f USING parquet AS SELECT CAST(id % 50 AS INT) k, sha2(CAST(id AS STRING), 256) y FROM range(300000)"
+    )
+    spark.sql("CREATE TABLE d (k INT, flag INT, name STRING) STORED AS TEXTFILE")
+    hive_bitmap.build(spark, "f", ["k"])
+    text = (
+        "SELECT d.k, d.name, g.n FROM (SELECT k, count(*) n FROM f GROUP BY k) g JOIN d ON g.k = d.k WHERE d.flag = 1"
+    )
+    for strategy in ("index only", "blocks"):
+        spark.sql("INSERT OVERWRITE d VALUES (1, 1, 'old'), (2, 1, 'old')")
+        spark.sql("ANALYZE TABLE d COMPUTE STATISTICS")
+        old = by_spark(spark, text)
+        with indexed(spark, strategy):
+            planned = frame(spark, text)
+            plan = planned._jdf.queryExecution().executedPlan().toString()
+            spark.sql("INSERT OVERWRITE d VALUES (1, 1, 'new'), (7, 1, 'new')")
+            found = answer(planned)
+        assert "IndexAnswer" in plan
+        assert sorted(found.rows) == sorted(old.rows)
+
+
+def test_a_planned_query_that_is_not_answered_after_all_reads_the_files_of_its_plan(
+    spark: SparkSession, table: str
+) -> None:
+    """Two scans of a table, one answered from its index and one not, are of one state."""
+    text = f"SELECT count(*) FROM {table} WHERE k = 3 UNION ALL SELECT count(*) FROM {table} WHERE id > 10"
+    old = by_spark(spark, text)
+    with indexed(spark, "index only"):
+        planned = frame(spark, text)
+        assert "IndexAnswer" in planned._jdf.queryExecution().executedPlan().toString()
+        spark.sql(f"INSERT INTO {table} PARTITION (p='c') SELECT 3, 12 FROM range(10)")
+        with under(spark, {"hive_bitmap.enabled": "false"}):
+            assert answer(planned).rows == old.rows
