@@ -172,7 +172,7 @@ def _copy(copy: Copy) -> int:
     """Inside a task: write the rows of a shard; return how many there are."""
     rows = _rows(copy)
     if rows.num_rows:
-        write(f"{copy.folder}/{shard_name()}", rows, copy.definition)
+        write(f"{copy.folder}/{shard_name(copy.folder)}", rows, copy.definition)
     return rows.num_rows
 
 

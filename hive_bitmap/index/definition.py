@@ -49,11 +49,11 @@ KEY_TYPES = (
 class Definition:
     """The definition of one index.
 
-    `table` is the base table, `index_table` the index table in the same database, `root` the folder of its generations.
-    `where` is SQL over the partition columns: only partitions for which it is true are covered; empty means all. An
-    index that is not `enabled` is kept up to date but not used. `next_encoding`, if not empty, is the encoding that the
-    next rebuild changes to. `properties` are user-defined names and values; they are stored and shown, and have no
-    effect.
+    `id` is given at CREATE and never changes; indexes of early versions get theirs at the next rebuild. `table` is the
+    base table, `index_table` the index table in the same database, `root` the folder of its generations. `where` is SQL
+    over the partition columns: only partitions for which it is true are covered; empty means all. An index that is not
+    `enabled` is kept up to date but not used. `next_encoding`, if not empty, is the encoding that the next rebuild
+    changes to. `properties` are user-defined names and values; they are stored and shown, and have no effect.
     """
 
     name: str
@@ -70,6 +70,7 @@ class Definition:
     enabled: bool = True
     next_encoding: str = ""
     properties: tuple[tuple[str, str], ...] = ()
+    id: str = ""
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -182,6 +183,8 @@ def to_properties(definition: Definition) -> dict[str, str]:
     """Return the TBLPROPERTIES that store a definition."""
     columns = [[column.name, column.type] for column in definition.columns]
     optional = {PREFIX + "next_encoding": definition.next_encoding} if definition.next_encoding else {}
+    if definition.id:
+        optional[PREFIX + "id"] = definition.id
     if definition.properties:
         optional[PREFIX + "properties"] = json.dumps(definition.properties, ensure_ascii=True)
     properties = {
@@ -236,6 +239,7 @@ def from_properties(properties: Mapping[str, str]) -> Definition | None:
             enabled=stored.get("enabled", "true") == "true",
             next_encoding=stored.get("next_encoding", ""),
             properties=tuple((key, value) for key, value in json.loads(stored.get("properties", "[]"))),
+            id=stored.get("id", ""),
         )
     except (KeyError, ValueError, TypeError, InvalidProperty):
         return None

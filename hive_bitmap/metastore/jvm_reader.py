@@ -127,6 +127,19 @@ def settings(spark: SparkSession) -> dict[str, str]:
     return with_startup_settings(bridge.json(bridge.conf.getAll()))
 
 
+def hive_settings(spark: SparkSession, names: Sequence[str]) -> dict[str, str]:
+    """Return the settings of these names that the client of the metastore has, and `user.dir` of the JVM.
+
+    Without a Hive metastore, there are none: Spark's catalog is in memory then.
+    """
+    session, jvm = cast(Any, spark)._jsparkSession, cast(Any, spark._jvm)
+    if session.sparkContext().conf().get("spark.sql.catalogImplementation", "in-memory") != "hive":
+        return {}
+    conf = session.sessionState().newHadoopConf()
+    found = {name: conf.get(name) for name in names}
+    return {"user.dir": str(jvm.System.getProperty("user.dir")), **{n: str(v) for n, v in found.items() if v}}
+
+
 def hadoop(spark: SparkSession, prefixes: Sequence[str]) -> dict[str, str]:
     """Return the settings of the session's Hadoop configuration with these prefixes, and secrets of credential files.
 

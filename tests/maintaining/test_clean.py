@@ -36,10 +36,11 @@ def dead() -> int:
         return child.pid
 
 
-def mark(folder: str | Path, **who: object) -> None:
+def mark(folder: str | Path, marker: str = generation.MARKER, **who: object) -> None:
     """Write the marker of a generation; by default it is built by this process, since now."""
-    path = Path(local_path(str(folder)), generation.MARKER)
+    path = Path(local_path(str(folder)), marker)
     said = json.loads(path.read_text()) if path.exists() else {"definition": to_properties(DEFINITION)}
+    said.pop("crc32", None)
     now = {"host": socket.gethostname(), "pid": os.getpid(), "started": time.time()}
     path.write_text(json.dumps({**now, **said, **who}))
 
@@ -201,7 +202,8 @@ def test_the_location_of_an_index_that_others_dropped(spark: SparkSession, datab
 
 KILLED = """
 import os, signal, sys
-from hive_bitmap.index import generation
+from hive_bitmap.index import deletion
+from hive_bitmap.index.definition import Definition
 left, unlink = int(sys.argv[2]), os.unlink
 def counted(*arguments, **options):
     global left
@@ -210,7 +212,7 @@ def counted(*arguments, **options):
         os.kill(os.getpid(), signal.SIGKILL)
     unlink(*arguments, **options)
 os.unlink = counted
-generation.delete([sys.argv[1]])
+deletion.delete([sys.argv[1]], Definition("i", "db", "t", (), root=sys.argv[1].rpartition("/")[0]))
 """
 
 
