@@ -9,7 +9,7 @@ import json
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
@@ -18,6 +18,7 @@ import hive_bitmap
 from hive_bitmap import stores
 from hive_bitmap.index import catalog, generation
 from hive_bitmap.metastore import session_stores
+from hive_bitmap.stores import local_path
 from tests.asking import answer, by_spark, difference, under
 from tests.campaigns.killing import Killing
 
@@ -109,6 +110,7 @@ class Victim:
         self.require_clean()
         if not self.exists() or self.rng.random() < 0.3:
             hive_bitmap.drop(self.spark, "d.t", "i", if_exists=True)
+            self.age(generation.all_below(self.root))
             hive_bitmap.clean(self.spark, "d.t", location=self.root, grace_seconds=0)
             left = [path for path in below(self.root) if path not in noted["others"]]
             require(not left, f"left after a drop: {left[:4]}")
@@ -139,11 +141,21 @@ class Victim:
         _, indexes = catalog.table_and_indexes(self.spark, "d.t")
         mine = [index for index in indexes if index.definition.name == "i"]
         live = {folder for index in mine for folder in catalog.published_generations(self.spark, index).values()}
+        self.age(path for path in generation.all_below(self.root) if path not in live)
+        hive_bitmap.clean(self.spark, "d.t", location=None if self.exists() else self.root, grace_seconds=0)
         left = [path for path in generation.all_below(self.root) if path not in live]
         require(not left, f"left by clean: {left}, of {[generation.usage(path) for path in left]}")
         tables = [row.tableName for row in self.spark.sql("SHOW TABLES IN d").collect()]
         known = {"t", *(index.table.name for index in indexes)}
         require(set(tables) == known, f"tables {tables} instead of {sorted(known)}")
+
+    def age(self, folders: Iterable[str]) -> None:
+        """Make it a day later for folders whose build was killed before it had marked them: their name has the time."""
+        for folder in folders:
+            require(not list(data_of(folder)), f"left by clean: {folder}, {generation.usage(folder)}")
+            if folder.startswith("file:"):
+                old = Path(local_path(folder))
+                old.rename(old.with_name(f"generation-20200101T000000-{generation.build_token(folder)}"))
 
     # Acts
 
@@ -203,6 +215,13 @@ def below(folder: str) -> Iterator[str]:
     yield from (file.path for file in found.files)
     for name in found.folders:
         yield from below(f"{folder}/{name}")
+
+
+def data_of(generation_folder: str) -> Iterator[str]:
+    """The files in a generation that are no markers, whole or begun."""
+    for path in below(generation_folder):
+        if not generation.is_marker(path.rpartition("/")[2]):
+            yield path
 
 
 def checksum(path: str) -> int:
