@@ -101,6 +101,8 @@ class Damaged:
         entry = self.rng.choice(folders if of_folder else files)
         ways, weights = zip(*(damages.OF_FOLDERS if of_folder else damages.OF_FILES), strict=True)
         [way] = self.rng.choices(ways, weights)
+        if entry == self.root and way is damages.link_to_a_copied_folder:
+            way = damages.become_a_file  # a root may be a link: what it leads to is the root, which its marker says
         kept = self.folder / "kept"
         damages.remove(kept)
         (shutil.copytree if of_folder else shutil.copy2)(entry, kept, **({"symlinks": True} if of_folder else {}))

@@ -16,7 +16,7 @@ from zlib import crc32
 
 import hive_bitmap
 from hive_bitmap import stores
-from hive_bitmap.index import catalog, generation
+from hive_bitmap.index import catalog, generation, roots
 from hive_bitmap.metastore import session_stores
 from hive_bitmap.stores import local_path
 from tests.asking import answer, by_spark, difference, under
@@ -65,10 +65,9 @@ class Victim:
         for p in "ab":
             self.insert(p)
         hive_bitmap.build(self.spark, "d.t", ["id"], name="j", location=self.neighbour)
-        for path in (f"{self.root}/of somebody else", f"{self.root}/p=a/notes"):
-            stores.make_folder(path.rpartition("/")[0])
-            with stores.open_output(path) as sink:
-                sink.write(b"must stay")
+        stores.make_folder(self.root)
+        with stores.open_output(f"{self.root}/of somebody else") as sink:
+            sink.write(b"must stay")
         hive_bitmap.build(self.spark, "d.t", ["k"], name="i", location=self.root)
         self.killing.measures = {}
         for act in ACTS:
@@ -90,7 +89,7 @@ class Victim:
         """Checksums of all files that are not the index's."""
         found = {path: checksum(path) for folder in (self.base, self.neighbour) for path in below(folder)}
         for path in below(self.root):
-            if "/generation-" not in path:
+            if "/generation-" not in path and not path.startswith(f"{self.root}/{roots.MARKER}"):
                 found[path] = checksum(path)
         return found
 

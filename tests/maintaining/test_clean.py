@@ -17,7 +17,7 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.errors import NotFound
-from hive_bitmap.index import catalog, generation
+from hive_bitmap.index import catalog, deletion, generation
 from hive_bitmap.index.definition import Definition, to_properties
 from hive_bitmap.index.generation import State
 from hive_bitmap.stores import local_path
@@ -220,9 +220,12 @@ deletion.delete([sys.argv[1]], Definition("i", "db", "t", (), root=sys.argv[1].r
 def test_a_generation_whose_deletion_is_killed_is_still_told_as_one_to_delete(tmp_path: Path, files: int) -> None:
     folder = tmp_path / generation.new_name()
     (folder / "_manifest").mkdir(parents=True)
-    for name in ("a.parquet", "b.parquet", "_manifest/blocks.parquet", "_manifest/shards.parquet"):
+    shards = [f"part-{digit * 32}" for digit in "ab"]
+    for name in (*(f"{shard}.parquet" for shard in shards), f"_manifest/{shards[0]}.cardinalities"):
         (folder / name).touch()
-    mark(folder)
+    (folder / "_manifest" / "shards.parquet").touch()
+    definition = Definition("i", "db", "t", (), root=f"file:{tmp_path}")
+    mark(folder, definition=to_properties(definition))
     generation.retire(f"file:{folder}")
     child = subprocess.run([sys.executable, "-c", KILLED, f"file:{folder}", str(files)], check=False)
     assert child.returncode == -signal.SIGKILL and folder.exists()
@@ -230,5 +233,5 @@ def test_a_generation_whose_deletion_is_killed_is_still_told_as_one_to_delete(tm
     assert generation.definition_of(f"file:{folder}") is not None
     if files < 5:  # otherwise only the marker of the build is left, and this process might still be building
         assert generation.usage(f"file:{folder}").state is State.REPLACED
-    generation.delete([f"file:{folder}"])
+    assert deletion.delete([f"file:{folder}"], definition) == []
     assert not folder.exists()
