@@ -18,7 +18,8 @@ from pyspark.errors import PySparkException
 import hive_bitmap
 from hive_bitmap.errors import HiveBitmapError
 from tests.asking import Answer, answer, by_spark, difference, under
-from tests.campaigns.catalog_life import VALUES, CatalogLife
+from tests.campaigns.catalog import VALUES
+from tests.campaigns.catalog_life import CatalogLife
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
