@@ -1,6 +1,6 @@
 """Acts on an index killed in the middle, again and again: what is there is right, and can be repaired and cleaned up.
 
-`--long N` takes five kills for each N, `--seed S` begins with that seed. A failure prints seed, run and act.
+`--long N` takes four kills for each N, `--seed S` begins with that seed. A failure prints seed, run and act.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 from tests.campaigns import kills
 
 pytestmark = [pytest.mark.random, pytest.mark.servers]
-KILLS = 5  # of a seed
+KILLS = 4  # of a seed
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
