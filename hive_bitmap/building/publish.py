@@ -82,9 +82,15 @@ def drop(spark: SparkSession, base: Table | None, index: Doomed) -> None:
     be deleted.
     """
     catalog.clear_caches()
+<<<<<<< HEAD
     definition, live = index.definition, index.live
     if _is_there(spark, definition):
         spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {definition.sql_name}")
+=======
+    definition, depth = index.definition, len(index.table.partition_columns)
+    live = _referenced(spark, definition)
+    spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {definition.spark_name}")
+>>>>>>> state
     if base is not None:
         catalog.point_to(spark, base, set(), {definition.index_table})
     if index.refusal:
@@ -115,7 +121,7 @@ def create_statement(base: Table, definition: Definition, location: str) -> str:
     hive = all(column.type != "timestamp_ntz" for column in (*definition.columns, *base.partition_columns))
     by = f" PARTITIONED BY ({_columns(partitions) if hive else ', '.join(quote(name) for name, _ in partitions)})"
     return (
-        f"CREATE {'EXTERNAL ' if hive else ''}TABLE {definition.sql_name}"
+        f"CREATE {'EXTERNAL ' if hive else ''}TABLE {definition.spark_name}"
         f" ({_columns(fields if hive else fields + partitions)})"
         f"{' STORED AS PARQUET' if hive else ' USING parquet'}{by if partitions else ''}{comment}"
         f" LOCATION {literal(location)} TBLPROPERTIES ({properties})"
@@ -209,12 +215,12 @@ def _replace_table(spark: SparkSession, base: Table, table: Table, switch: Switc
     """
     definition = switch.definition
     new = replace(definition, index_table=_next_table(definition))
-    spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {new.sql_name}")
+    spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {new.spark_name}")
     spark.sql(create_statement(base, new, switch.folders.get((), definition.root)))
     [created] = metastore.describe_many(spark, definition.database, [new.index_table])
     alter_table.switch(spark, created, {(): created.location}, switch.folders, ())
     before = catalog.published_generations(spark, Index(definition, table))
-    spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {definition.sql_name}")
+    spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {definition.spark_name}")
     alter_table.rename(spark, created, definition.index_table)
     map_parallel(generation.retire, before.values())
     return replace(created, name=definition.index_table)

@@ -93,7 +93,7 @@ def staged(
     if format_of(base) not in LAYOUTS or not wanted:
         yield ""
         return
-    why = "the table is cached" if is_cached(spark, base.sql_name) else why_unsupported(settings(spark), base)
+    why = "the table is cached" if is_cached(spark, base.spark_name) else why_unsupported(settings(spark), base)
     if why:
         raise Unsupported(f"table {base.full_name} has to be read through this session, but {why}")
     inner = f"{folder}/{deletion.STAGING}"
@@ -148,7 +148,7 @@ def _values(spark: SparkSession, base: Table, wanted: Sequence[Source], columns:
     """Return the columns of the wanted partitions, with the file and the start of the split of each row."""
     from pyspark.sql import functions as f
 
-    frame = spark.table(base.sql_name)
+    frame = spark.table(base.spark_name)
     if base.partition_columns and len(wanted) <= MOST_NAMED:
         frame = frame.where(" OR ".join(_partition(base, source) for source in wanted))
     return frame.select(

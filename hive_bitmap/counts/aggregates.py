@@ -22,6 +22,7 @@ from hive_bitmap.counts.tally import COUNT, merge_counts, tally
 from hive_bitmap.errors import CorruptBitmap, CorruptIndex
 from hive_bitmap.explaining.plan import INDEX_ONLY, Plan
 from hive_bitmap.formats.key_values import KeyColumn, arrow_type
+from hive_bitmap.index import unreadable
 from hive_bitmap.metastore.table_info import quote
 from hive_bitmap.parallel import map_parallel
 from hive_bitmap.planning.count_budget import index_bytes
@@ -280,7 +281,7 @@ def _tally(lookup: Lookup, matching_keys: MatchingKeys, keys: Sequence[str]) -> 
         try:
             found = tally(restrict(lookup, files).unit, lookup.predicate, matching_keys, keys)
         except (CorruptIndex, CorruptBitmap) as e:
-            log.warning("an index is damaged, its files are read whole until it is rebuilt in full: %s", e)
+            unreadable.log_whole(log, "an index", e)
             return _NotCounted.DAMAGED
         if found is None:
             return _NotCounted.TOO_MANY_KEYS

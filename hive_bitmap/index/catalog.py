@@ -137,7 +137,7 @@ def indexes_of_database(spark: SparkSession, database: str) -> list[Index]:
 
 def tables_of_database(spark: SparkSession, database: str) -> list[Table]:
     """Return all tables and views of a database; an unknown database has none."""
-    names = metastore.names_like(spark, database, "*") if spark.catalog.databaseExists(database) else []
+    names = metastore.names_like(spark, database, "*") if metastore.database_exists(spark, database) else []
     batches = [names[start : start + TABLES_AT_ONCE] for start in range(0, len(names), TABLES_AT_ONCE)]
     return [table for batch in batches for table in metastore.describe_many(spark, database, batch)]
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from hive_bitmap.bitmaps import ENCODINGS
 from hive_bitmap.columns import Column, find
 from hive_bitmap.errors import InvalidProperty, Unsupported, nearest, suggestion
-from hive_bitmap.metastore.table_info import Table, index_table_name
+from hive_bitmap.metastore.table_info import Table, in_spark, index_table_name, quote
 
 VERSION = "1"
 PREFIX = "hive_bitmap."
@@ -83,7 +83,13 @@ class Definition:
 
     @property
     def sql_name(self) -> str:
-        return f"`{self.database}`.`{self.index_table.replace('`', '``')}`"
+        """The name of the index table in Hive's SQL."""
+        return f"{quote(self.database)}.{quote(self.index_table)}"
+
+    @property
+    def spark_name(self) -> str:
+        """The name of the index table in Spark's SQL."""
+        return in_spark(self.database, self.index_table)
 
     @property
     def has_default_table(self) -> bool:

@@ -22,8 +22,7 @@ from cachetools import LRUCache
 from hive_bitmap import stores
 from hive_bitmap.bitmaps import ENCODINGS
 from hive_bitmap.bitmaps.cached_bitmaps import CachedBitmaps
-from hive_bitmap.errors import CorruptIndex
-from hive_bitmap.index import checksums
+from hive_bitmap.index import checksums, unreadable
 from hive_bitmap.index.definition import BUCKET, OFFSET, OFFSETS
 from hive_bitmap.index.shard import CARDINALITY, cardinalities_path
 
@@ -170,11 +169,12 @@ def clear_caches() -> None:
 
 @contextmanager
 def _reading(path: str) -> Iterator[None]:
-    """Turn the errors of Arrow and the store about damaged or missing bytes into CorruptIndex."""
+    """Turn the errors of Arrow and the store about damaged or missing bytes into CorruptIndex or DroppedIndex."""
     try:
         yield
     except (OSError, pa.ArrowException, KeyError, ValueError) as e:
-        raise CorruptIndex(f"shard {path} cannot be read: {e}") from e
+        folder, _, shard = path.rpartition("/")
+        raise unreadable.error(folder, f"shard {shard}", e) from e
 
 
 def _row_groups(

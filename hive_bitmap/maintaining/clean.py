@@ -83,7 +83,7 @@ def clean(
     than by hive_bitmap, and which is not found otherwise, or not known to be of this metastore. Raise NotFound for a
     folder that does not exist, and for a table that does not exist and left nothing behind.
     """
-    database, name = metastore.split_name(spark, table) if table else (spark.catalog.currentDatabase().lower(), None)
+    database, name = metastore.split_name(spark, table) if table else (metastore.current_database(spark), None)
     tables = catalog.tables_of_database(spark, database)
     indexes = catalog.among(tables, name)
     dropped, unproved = _dropped(spark, database, name, tables, location)

@@ -190,9 +190,9 @@ def _with_keys(spark: SparkSession, status: IndexStatus, index: Index) -> IndexS
     """Return the status with the number of distinct keys, of each partition and of all, which Spark counts."""
     from pyspark.sql import functions as f
 
-    spark.catalog.refreshTable(index.table.sql_name)
+    spark.catalog.refreshTable(index.table.spark_name)
     columns = [column.name for column in index.table.partition_columns]
-    distinct = spark.table(index.table.sql_name).select(
+    distinct = spark.table(index.table.spark_name).select(
         f.array(*(f.col(quote(name)).cast("string") for name in columns)).alias("partition"),
         f.struct(*(f.col(quote(name)) for name in status.definition.column_names)).alias("key"),
     )

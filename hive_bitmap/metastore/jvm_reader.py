@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
+from weakref import WeakKeyDictionary
 
 from hive_bitmap.errors import ServerError, StoreError
 from hive_bitmap.metastore.table_info import (
@@ -30,6 +31,7 @@ from hive_bitmap.stores.options import HDFS_USER, PREFIX
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 PIECE = 8000  # characters of a text that are transferred in one call
+_bridges: WeakKeyDictionary[SparkSession, _Bridge] = WeakKeyDictionary()
 CREDENTIAL_FILES = "security.credential.provider.path"
 
 
@@ -38,24 +40,31 @@ def available(spark: SparkSession) -> bool:
     return getattr(spark, "_jsparkSession", None) is not None
 
 
-def describe(spark: SparkSession, database: str, names: Sequence[str], qualified: bool) -> list[Table]:
+def cloned(spark: SparkSession) -> SparkSession:
+    """Return a new session with the settings of this one, of the same catalog."""
+    from pyspark.sql import SparkSession
+
+    return SparkSession(spark.sparkContext, cast(Any, spark)._jsparkSession.cloneSession())
+
+
+def describe(spark: SparkSession, database: str, names: Sequence[str], view: str) -> list[Table]:
     """Return those of the tables that exist.
 
-    If the first name is unqualified and that of a temporary view, which hides tables of that name, return only the
-    view. Spark fails the whole call if one table is of a kind that it does not support, as the tables of Hive's own
-    indexes are; they are left out. Raises ServerError if the metastore fails.
+    If there is a temporary view named `view`, it hides the first table, and only the view is returned. Spark fails the
+    whole call if one table is of a kind that it does not support, as the tables of Hive's own indexes are; they are
+    left out. Raises ServerError if the metastore fails.
     """
     from pyspark.errors import AnalysisException
 
     bridge = _bridge(spark)
-    if not qualified and bridge.session_catalog.getTempView(names[0]).isDefined():
+    if view and bridge.session_catalog.getTempView(view).isDefined():
         return [Table(database, names[0], "TEMPORARY")]
     try:
         return _described(bridge, database, names)
     except AnalysisException as e:
         if not is_unknown_kind(e):
             raise
-        return [] if len(names) == 1 else [one for name in names for one in describe(spark, database, [name], True)]
+        return [] if len(names) == 1 else [one for name in names for one in describe(spark, database, [name], "")]
 
 
 def _described(bridge: _Bridge, database: str, names: Sequence[str]) -> list[Table]:
@@ -187,12 +196,12 @@ def forget_files(spark: SparkSession, table: Table) -> None:
     _bridge(spark).session_catalog.refreshTable(named)
 
 
-def is_cached(spark: SparkSession, sql_name: str) -> bool:
+def is_cached(spark: SparkSession, spark_name: str) -> bool:
     """Return whether the rows of a table are cached in the session.
 
     `isCached` has to analyze the table, so first check cheaply whether anything is cached at all.
     """
-    return not _bridge(spark).cache.isEmpty() and spark.catalog.isCached(sql_name)
+    return not _bridge(spark).cache.isEmpty() and spark.catalog.isCached(spark_name)
 
 
 def default_parallelism(spark: SparkSession) -> int:
@@ -260,8 +269,14 @@ class _Bridge:
         return json.loads(text_of(writer.getBuffer()))
 
 
-@lru_cache(maxsize=8)
 def _bridge(spark: SparkSession) -> _Bridge:
+    known = _bridges.get(spark)
+    if known is None:
+        known = _bridges[spark] = _new_bridge(spark)
+    return known
+
+
+def _new_bridge(spark: SparkSession) -> _Bridge:
     jvm: Any = spark._jvm
     scala = jvm.com.fasterxml.jackson.module.scala.DefaultScalaModule()
     partition = jvm.java.lang.Class.forName("org.apache.spark.sql.catalyst.catalog.CatalogTablePartition")

@@ -171,7 +171,7 @@ class _Preparation:
             return _Unserved(code, f"no index has a column that the predicate tests{unusable}")
         if not self._resolved.planned and _ASKS_FOR_FILES.search(self._request.predicate or ""):
             return _Unserved("unsupported", _FILES_ASKED_FOR)
-        if not self._resolved.planned and metastore.is_cached(self._spark, self._base.sql_name):
+        if not self._resolved.planned and metastore.is_cached(self._spark, self._base.spark_name):
             return _Unserved("cached", "its rows are in the session's cache")
         doubt = file_listing.why_unsupported(self._resolved.settings, self._base)
         return None if doubt is None else _Unserved("unsupported", doubt)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from hive_bitmap.columns import Column, find
 from hive_bitmap.errors import CorruptIndex
-from hive_bitmap.index import lookup
+from hive_bitmap.index import lookup, unreadable
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.table_schema import key_fields
 from hive_bitmap.metastore.table_info import CHAR_TYPE_KEY
@@ -65,7 +65,7 @@ def _distinct(definition: Definition, column: str, states: Sequence[PartitionSta
             try:
                 more = lookup.distinct(manifest.shard_path(name), size, field)
             except CorruptIndex as e:
-                log.warning("index %s is damaged: %s", definition.name, e)
+                unreadable.log_whole(log, f"index {definition.name}", e)
                 return None
             keys = pc.unique(pa.chunked_array([keys, more]))
             if len(keys) > MAX_KEYS:

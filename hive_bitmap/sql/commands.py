@@ -14,7 +14,7 @@ from hive_bitmap.index.coverage import covered
 from hive_bitmap.index.definition import Definition, from_table
 from hive_bitmap.maintaining import alter, drop
 from hive_bitmap.metastore import metastore, table_info
-from hive_bitmap.metastore.table_info import Table, quote
+from hive_bitmap.metastore.table_info import SESSION_CATALOG, Table, in_spark
 from hive_bitmap.sql.create import create, require_partition_columns
 from hive_bitmap.sql.show_index import HIVE_COLUMNS, OPENLOOKENG_COLUMNS, hive_listing, openlookeng_listing
 from hive_bitmap.sql.statements import (
@@ -80,12 +80,13 @@ def columns(statement: Statement) -> tuple[str, ...]:
 def is_elsewhere(spark: SparkSession, statement: Statement) -> bool:
     """Whether a statement is about another catalog than the session's own: one that it names, or the current one."""
     match statement:
-        case DropDatabase(catalog=catalog):
+        case DropDatabase(database, catalog=catalog):
             pass
         case _:
-            catalog = statement.table.catalog if statement.table else ""
-    catalog = (catalog or spark.catalog.currentCatalog()).lower()
-    return catalog != "spark_catalog" and not (catalog == "hive" and _has_no_catalog(spark, catalog))
+            table = statement.table
+            database, catalog = (table.database, table.catalog) if table else ("", "")
+    catalog = (catalog or metastore.catalog_of(spark, database)).lower()
+    return catalog != SESSION_CATALOG and not (catalog == "hive" and _has_no_catalog(spark, catalog))
 
 
 def _has_no_catalog(spark: SparkSession, name: str) -> bool:
@@ -97,8 +98,9 @@ def _rebuild(spark: SparkSession, statement: RebuildIndex) -> None:
     if table is None:
         return
     if statement.table is None and not spark.catalog.tableExists(table):
+        shown = table.replace("`", "").removeprefix(f"{SESSION_CATALOG}.")
         raise NotFound(
-            f"Unable to update index. Index table '{table.replace('`', '')}' may have been dropped from outside. "
+            f"Unable to update index. Index table '{shown}' may have been dropped from outside. "
             "Index should also be dropped."
         )
     partition = _canonical(metastore.describe(spark, table), statement.partition) if statement.partition else None
@@ -167,7 +169,7 @@ def _table_of(spark: SparkSession, statement: RebuildIndex | SetProperties | Ren
         definitions = [index.definition for index in catalog.indexes_of_database(spark, database)]
         found = [definition for definition in definitions if definition.name == name]
         if len(found) == 1:
-            return f"{quote(database)}.{quote(found[0].table)}"
+            return in_spark(database, found[0].table)
         if found:
             tables = ", ".join(definition.table for definition in found)
             raise InvalidStatement(f"Index '{name}' is on several tables of {database}: {tables}; say {name} ON table")
@@ -214,5 +216,16 @@ def _drop_database(spark: SparkSession, statement: DropDatabase) -> None:
     """Drop the database with its index tables, then the files of these, which Spark leaves behind."""
     doomed = doomed_indexes(spark, statement)
     exists = "IF EXISTS " if statement.if_exists else ""
+<<<<<<< HEAD
     spark.sql(f"{metastore.OWN_STATEMENT} DROP DATABASE {exists}{quote(statement.name)} CASCADE")
     drop.drop_after(spark, doomed)
+=======
+    spark.sql(f"{metastore.OWN_STATEMENT} DROP DATABASE {exists}{in_spark(statement.name)} CASCADE")
+
+
+def _drop_indexes_of_database(spark: SparkSession, statement: DropDatabase) -> None:
+    if metastore.database_exists(spark, statement.name):
+        for index in catalog.indexes_of_database(spark, statement.name):
+            table = TableName(index.definition.table, index.definition.database)
+            drop.drop(spark, table.sql_name, index.definition.name)
+>>>>>>> state
