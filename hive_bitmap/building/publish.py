@@ -93,19 +93,19 @@ def drop(spark: SparkSession, base: Table | None, index: Doomed) -> None:
 >>>>>>> state
     if base is not None:
         catalog.point_to(spark, base, set(), {definition.index_table})
-    if index.refusal:
-        log.warning("index %s is dropped, but %s", definition.name, index.refusal)
-        return
     try:
+        if refusal := index.refusal or roots.refusal(definition):
+            log.warning("index %s is dropped, but %s", definition.name, refusal)
+            return
         found = generation.all_below(definition.root)
-        unused = generation.superseded([folder for folder in found if folder not in live], (), 0)
+        unused = generation.superseded([folder for folder in found if folder not in live], (), definition, 0)
         remains = deletion.delete([*(folder for folder in found if folder in live), *unused], definition)
         stays = deletion.remove_root(definition)
         for why in dict.fromkeys([*(left.why for left in remains), *filter(None, [stays])]):
             log.warning("index %s is dropped, but %s", definition.name, why)
     except (OSError, StoreError) as e:
         with suppress(OSError, StoreError):  # without the marker, clean must wait until the build process has ended
-            map_parallel(generation.retire, sorted(live))
+            _retire(definition, live)
         raise StoreError(
             f"index {definition.name} is dropped, but files of it are left in {definition.root}, which clean deletes "
             f"with that as its location: {e}"
@@ -139,11 +139,14 @@ def _publish(spark: SparkSession, base: Table, switch: Switch) -> None:
         alter_table.switch(spark, table, before, switch.folders, switch.dropped)
         after = _referenced(spark, switch.definition)
     try:
+        if refusal := roots.refusal(switch.definition):
+            log.warning("index %s is published, but nothing is deleted: %s", switch.definition.name, refusal)
+            return
         # A new generation of this build is among them if another build has replaced it already.
         replaced = {*before.values(), *switch.folders.values()} - after
-        map_parallel(generation.retire, replaced)
+        _retire(switch.definition, replaced)
         parents = {folder.rpartition("/")[0] for folder in (*switch.folders.values(), *replaced)}
-        old = generation.superseded(generation.in_folders(sorted(parents)), after)
+        old = generation.superseded(generation.in_folders(sorted(parents)), after, switch.definition)
         for folder in old:
             log.info("deleting the superseded generation %s", folder)
         for left in deletion.delete(old, switch.definition):
@@ -222,8 +225,14 @@ def _replace_table(spark: SparkSession, base: Table, table: Table, switch: Switc
     before = catalog.published_generations(spark, Index(definition, table))
     spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {definition.spark_name}")
     alter_table.rename(spark, created, definition.index_table)
-    map_parallel(generation.retire, before.values())
+    _retire(definition, before.values())
     return replace(created, name=definition.index_table)
+
+
+def _retire(definition: Definition, folders: Iterable[str]) -> None:
+    """Start the grace period of generations of an index, unless its root is another's."""
+    if not roots.refusal(definition):
+        map_parallel(lambda folder: generation.retire(folder, definition), folders)
 
 
 def _delete_new(switch: Switch, folders: Sequence[str]) -> None:
@@ -244,7 +253,7 @@ def _discard(spark: SparkSession, switch: Switch) -> int | None:
         is_there = _is_there(spark, definition)
     except Exception as e:  # noqa: BLE001 - as above
         log.warning("new files of index %s are left to clean, as the metastore does not answer: %s", definition.name, e)
-        map_parallel(generation.retire, new)  # harmless for one that was published after all
+        _retire(definition, new)  # harmless for one that was published after all
         return None
     unpublished = [folder for folder in new if folder not in live]
     _delete_new(replace(switch, created=switch.created and not is_there), unpublished)

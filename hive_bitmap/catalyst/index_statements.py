@@ -1,8 +1,8 @@
 """Index statements in plain `spark.sql`, whose parser and commands (`Statements.java`) ask Python in JSON.
 
-`parse` asks for the columns of the result of a statement, `run` has it executed and asks for its rows. `doomed` asks for
-the indexes of what a DROP TABLE or DROP DATABASE is about to drop; once Spark has dropped that, `drop` has the indexes
-dropped, and its text is the answer to `doomed`.
+`parse` asks for the columns of the result of a statement, `run` has it executed and asks for its rows. `doomed` asks
+for the indexes of what a DROP TABLE or DROP DATABASE is about to drop. Once Spark has dropped that, `drop` has the
+indexes dropped, and its text is the answer to `doomed`.
 """
 
 from __future__ import annotations

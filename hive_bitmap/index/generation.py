@@ -19,7 +19,7 @@ from enum import Enum
 from urllib.parse import quote
 
 from hive_bitmap import stores
-from hive_bitmap.index import manifest, markers
+from hive_bitmap.index import manifest, markers, roots
 from hive_bitmap.index.checksums import FOLDER
 from hive_bitmap.index.definition import Definition, from_properties, to_properties
 from hive_bitmap.index.markers import GRACE_SECONDS, Author, Unreadable
@@ -93,12 +93,13 @@ def start(folder: str, like: str, definition: Definition, linked: Sequence[str] 
     markers.write(folder, MARKER, content)
 
 
-def retire(folder: str) -> None:
-    """Start the grace period of a generation that is no longer published; do nothing to any other folder.
+def retire(folder: str, definition: Definition) -> None:
+    """Start the grace period of a generation of this index that is no longer published; do nothing to other folders.
 
     A generation whose folder does not let it be marked stays, and the log says so.
     """
-    if not is_generation(folder) or not stores.exists(folder):
+    written = definition_of(folder) if is_generation(folder) else None
+    if written is None or not roots.is_of(written, definition):
         return
     try:
         markers.write(folder, RETIRED, {"retired": time.time()})
@@ -198,15 +199,22 @@ def size(folder: str) -> int:
     return sum(file.size for file in files)
 
 
-def superseded(folders: Iterable[str], live: Collection[str], grace_seconds: float = GRACE_SECONDS) -> list[str]:
-    """Return those of these generations that may be deleted.
+def superseded(
+    folders: Iterable[str], live: Collection[str], definition: Definition, grace_seconds: float = GRACE_SECONDS
+) -> list[str]:
+    """Return those of these generations of an index that may be deleted.
 
     They are not in `live`, and are ORPHANED, or REPLACED for at least the grace period. The grace period of a COMPLETE
     generation that is not in `live` begins now.
     """
     unused = [folder for folder in folders if folder not in live]
-    usages = list(zip(unused, map_parallel(usage, unused), strict=True))
-    map_parallel(retire, [folder for folder, found in usages if found.state is State.COMPLETE])
+    usages = [
+        (folder, found)
+        for folder, found in zip(unused, map_parallel(usage, unused), strict=True)
+        if found.definition is None or roots.is_of(found.definition, definition)
+    ]
+    begun = [folder for folder, found in usages if found.state is State.COMPLETE]
+    map_parallel(lambda folder: retire(folder, definition), begun)
     return [
         folder
         for folder, found in usages
@@ -246,13 +254,16 @@ def entries(path: str) -> stores.Listing:
     """Return the content of a folder; nothing if it does not exist."""
     try:
         return stores.listing(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return stores.Listing([], [])
 
 
 def _without_marker(folder: str, problem: str) -> Usage:
     """Return the state of a folder whose marker cannot be read: of a build that was killed as it began, or UNKNOWN."""
-    there = entries(folder)
+    try:
+        there = entries(folder)
+    except PermissionError:
+        return Usage(State.UNKNOWN, problem=problem)
     if there.folders or not all(is_marker(name) for name in there.names):
         return Usage(State.UNKNOWN, problem=problem)
     young = time.time() - build_time(folder) < GRACE_SECONDS
@@ -277,6 +288,9 @@ def _generations(path: str) -> list[str]:
 
 
 def subfolders(path: str) -> list[str]:
-    """Return the names of the folders in a folder, without links; none if it does not exist."""
-    there = entries(path)
+    """Return the names of the folders in a folder, without links; none if it does not exist or cannot be listed."""
+    try:
+        there = entries(path)
+    except PermissionError:
+        return []
     return [name for name in there.folders if name not in there.others]

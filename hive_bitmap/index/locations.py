@@ -51,8 +51,8 @@ def _require_unmarked(root: str) -> None:
         try:
             known = roots.owner(folder)
             whose = f"index {known.described}" if known else ""
-        except (Unreadable, StoreError):  # above the root, others may keep what this user cannot read
-            whose = f"an index, as it has a marker {roots.MARKER}" if folder == stores.canonical(root) else ""
+        except (Unreadable, StoreError) as e:  # above the root, others may keep what this user cannot read
+            whose = f"an index, perhaps, as {e}" if folder == stores.canonical(root) else ""
         if whose:
             raise AlreadyExists(
                 f"folder {root} is that of {whose}, or lies in it: give another LOCATION, or if that index was "

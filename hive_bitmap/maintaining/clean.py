@@ -96,8 +96,8 @@ def clean(
     unused = [one for one in unused if one.kept or one.usage.state is not State.BUILDING]
     left = [_leftover(one, grace_seconds) for one in unused]
     if not dry_run:
-        begun = (one.path for one in unused if one.usage.state is State.COMPLETE and not one.kept)
-        map_parallel(generation.retire, begun)
+        begun = (one for one in unused if one.usage.state is State.COMPLETE and not one.kept)
+        map_parallel(lambda one: generation.retire(one.path, one.root.definition), begun)
         left = _deleted(unused, left)
     had = {one.root for one in unused}
     empty = [leftover for root in dropped for leftover in _empty(root, root in had, dry_run)]

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from hive_bitmap import stores
 from hive_bitmap.errors import CorruptIndex, Unsupported
-from hive_bitmap.index import catalog, generation, manifest
+from hive_bitmap.index import catalog, generation, manifest, roots
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.coverage import covered
 from hive_bitmap.index.definition import Definition, schema_crc
@@ -129,7 +129,8 @@ def _status(spark: SparkSession, base: Table | None, index: Index, found: list[S
     reading = serde.read_properties(base) if base else ()
     crc = schema_crc(base.columns, metastore.time_zone(spark), reading) if base and reading else None
     partitions = map_parallel(lambda one: _partition(names, index, one, folders.get(one.values), crc), wanted.values())
-    return IndexStatus(index.definition, tuple(partitions), index.problem or _first_problem(partitions))
+    problem = index.problem or _first_problem(partitions) or roots.refusal(index.definition)
+    return IndexStatus(index.definition, tuple(partitions), problem)
 
 
 def _partition(names: list[str], index: Index, source: Source, folder: str | None, crc: int | None) -> PartitionStatus:

@@ -189,7 +189,9 @@ def test_the_location_of_an_index_that_others_dropped(spark: SparkSession, datab
     hive_bitmap.build(spark, flat, ["id"], location=str(tmp_path / "id"))
     spark.sql(f"DROP TABLE {database}__flat_k__")
     for folder in tmp_path.glob("*/generation-*"):
-        generation.retire(f"file:{folder}")
+        written = generation.definition_of(f"file:{folder}")
+        assert written is not None
+        generation.retire(f"file:{folder}", written)
     assert hive_bitmap.clean(spark, flat, grace_seconds=0) == []
     found = hive_bitmap.clean(spark, flat, location=str(tmp_path / "k"), grace_seconds=0)
     assert [one.why for one in found] == [f"index k on {database}.flat was dropped"]
@@ -226,7 +228,7 @@ def test_a_generation_whose_deletion_is_killed_is_still_told_as_one_to_delete(tm
     (folder / "_manifest" / "shards.parquet").touch()
     definition = Definition("i", "db", "t", (), root=f"file:{tmp_path}")
     mark(folder, definition=to_properties(definition))
-    generation.retire(f"file:{folder}")
+    generation.retire(f"file:{folder}", definition)
     child = subprocess.run([sys.executable, "-c", KILLED, f"file:{folder}", str(files)], check=False)
     assert child.returncode == -signal.SIGKILL and folder.exists()
     assert len([path for path in folder.rglob("*") if path.is_file()]) == 6 - files
