@@ -82,15 +82,9 @@ def drop(spark: SparkSession, base: Table | None, index: Doomed) -> None:
     be deleted.
     """
     catalog.clear_caches()
-<<<<<<< HEAD
     definition, live = index.definition, index.live
     if _is_there(spark, definition):
-        spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {definition.sql_name}")
-=======
-    definition, depth = index.definition, len(index.table.partition_columns)
-    live = _referenced(spark, definition)
-    spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {definition.spark_name}")
->>>>>>> state
+        spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {definition.spark_name}")
     if base is not None:
         catalog.point_to(spark, base, set(), {definition.index_table})
     try:

@@ -61,12 +61,8 @@ def drop_table(spark: SparkSession, table: str) -> None:
         raise Unsupported(f"{table} is a view: drop it with DROP VIEW")
     of_table = [publish.doomed(spark, index, indexes) for index in indexes]
     if base is not None:
-<<<<<<< HEAD
-        spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {base.sql_name}")
-    drop_after(spark, of_table)
-=======
         spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {base.spark_name}")
->>>>>>> state
+    drop_after(spark, of_table)
 
 
 def drop_after(spark: SparkSession, indexes: Iterable[Doomed]) -> None:

@@ -188,7 +188,7 @@ def doomed_indexes(spark: SparkSession, statement: DropTable | DropDatabase) -> 
         case DropTable():
             indexes = _indexes_of_table(spark, statement)
         case DropDatabase(name=name):
-            exists = spark.catalog.databaseExists(quote(name))
+            exists = metastore.database_exists(spark, name)
             indexes = catalog.indexes_of_database(spark, name) if exists else []
     return [publish.doomed(spark, index, indexes) for index in indexes]
 
@@ -216,16 +216,5 @@ def _drop_database(spark: SparkSession, statement: DropDatabase) -> None:
     """Drop the database with its index tables, then the files of these, which Spark leaves behind."""
     doomed = doomed_indexes(spark, statement)
     exists = "IF EXISTS " if statement.if_exists else ""
-<<<<<<< HEAD
-    spark.sql(f"{metastore.OWN_STATEMENT} DROP DATABASE {exists}{quote(statement.name)} CASCADE")
-    drop.drop_after(spark, doomed)
-=======
     spark.sql(f"{metastore.OWN_STATEMENT} DROP DATABASE {exists}{in_spark(statement.name)} CASCADE")
-
-
-def _drop_indexes_of_database(spark: SparkSession, statement: DropDatabase) -> None:
-    if metastore.database_exists(spark, statement.name):
-        for index in catalog.indexes_of_database(spark, statement.name):
-            table = TableName(index.definition.table, index.definition.database)
-            drop.drop(spark, table.sql_name, index.definition.name)
->>>>>>> state
+    drop.drop_after(spark, doomed)
