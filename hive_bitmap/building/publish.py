@@ -230,7 +230,7 @@ def _retire(definition: Definition, folders: Iterable[str]) -> None:
 
 
 def _delete_new(switch: Switch, folders: Sequence[str]) -> None:
-    """Delete new generations that are not published, and the root of an index that was not created."""
+    """Delete new generations that are not published, and the root of an index that was not created, or dropped."""
     deletion.delete(folders, switch.definition)
     if switch.created:
         deletion.remove_root(switch.definition)
@@ -250,7 +250,7 @@ def _discard(spark: SparkSession, switch: Switch) -> int | None:
         _retire(definition, new)  # harmless for one that was published after all
         return None
     unpublished = [folder for folder in new if folder not in live]
-    _delete_new(replace(switch, created=switch.created and not is_there), unpublished)
+    _delete_new(replace(switch, created=not is_there), unpublished)
     return sum(folder in live for folder in new)
 
 

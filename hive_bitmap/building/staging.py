@@ -61,10 +61,8 @@ def in_scratch(
     if format_of(base) not in LAYOUTS:
         yield ""
         return
-    first = definitions[0]
-    is_new = not first.root
-    if is_new:
-        first = locations.with_root(spark, base, first, None)
+    is_new = not definitions[0].root
+    first = locations.with_root(spark, base, definitions[0], None) if is_new else roots.identified(definitions[0])
     folder = f"{first.root}/{generation.new_name()}"
     try:
         try:

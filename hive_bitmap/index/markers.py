@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from hive_bitmap import stores
-from hive_bitmap.stores.store import BEGUN
 
 MOST_BYTES = 64 << 20  # a marker with the names of a million shards has 40 MB
 GRACE_SECONDS = 24 * 3600  # for so long a process of another machine is taken to be running
@@ -93,7 +92,7 @@ def is_begun(entry: str, name: str) -> bool:
     >>> is_begun("_retired.0123abcd.begun", "_retired")
     True
     """
-    return bool(re.fullmatch(re.escape(name) + r"\.[0-9a-f]{8}" + re.escape(BEGUN), entry))
+    return bool(re.fullmatch(re.escape(name) + r"\.[0-9a-f]{8}" + re.escape(stores.BEGUN), entry))
 
 
 def _alive(pid: int) -> bool:

@@ -26,9 +26,10 @@ from hive_bitmap.stores.options import Options, current
 from hive_bitmap.stores.paths import absolute, canonical, is_local, local_path, normal, parts, with_parents
 from hive_bitmap.stores.ranged import Ranged
 from hive_bitmap.stores.speed import LOCAL, Speed
-from hive_bitmap.stores.store import TAIL_BYTES, FileStatus, Listing, Store
+from hive_bitmap.stores.store import BEGUN, TAIL_BYTES, FileStatus, Listing, Store
 
 __all__ = [
+    "BEGUN",
     "FileStatus",
     "Listing",
     "Speed",
@@ -158,7 +159,7 @@ def delete_files(folder: str, names: Sequence[str], root: str) -> None:
 
 
 def remove_folder(path: str, root: str) -> None:
-    """Remove a folder if it is empty; it is no error if it is not, or is gone. No link below `root` is followed."""
+    """Remove a folder if it is empty and this user may, else do nothing. No link below `root` is followed."""
     _store(path).remove_folder(path, root)
 
 

@@ -16,6 +16,9 @@ import pyarrow as pa
 from hive_bitmap.stores.paths import local_path, parent
 from hive_bitmap.stores.store import BEGUN, FileStatus, Listing, status_and_tail
 
+# Why a folder is not removed: it is not empty, a mount, or one whose parent this user must not change.
+_STAYS = (errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY, errno.EACCES, errno.EPERM, errno.EROFS)
+
 
 class Local:
     """The local file system. Errors are OSErrors; the tag of a file is its inode number and change time (ctime)."""
@@ -104,7 +107,7 @@ class Local:
         except FileNotFoundError:
             pass
         except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            if error.errno not in (_STAYS if path != root else (*_STAYS, errno.ENOTDIR)):  # the root may be a link
                 raise
 
     def copy(self, source: str, target: str) -> bool:

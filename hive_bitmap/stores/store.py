@@ -97,7 +97,7 @@ class Store(Protocol):
         """
 
     def remove_folder(self, path: str, root: str) -> None:
-        """Remove a folder if it is empty, and do nothing if it is not, or is gone; links as in `delete_files`."""
+        """Remove a folder if it is empty and this user may, else do nothing; links as in `delete_files`."""
 
     def copy(self, source: str, target: str) -> bool:
         """Copy a file inside the store, not through this process; return False if that cannot be done."""
