@@ -22,7 +22,7 @@ from hive_bitmap.planning.planner import needs_file
 from hive_bitmap.planning.prepare import Prepared, prepare
 from hive_bitmap.planning.request import Request, ResolvedTable
 from hive_bitmap.planning.spark_fallback import fallback_reason
-from hive_bitmap.selecting.candidates import Place
+from hive_bitmap.selecting.lookup_units import Place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,4 +20,5 @@ __all__ = [
     "schema_drift",
     "shard",
     "table_schema",
+    "unreadable",
 ]
