@@ -113,8 +113,8 @@ def is_generation(path: str) -> bool:
 
 
 def belongs_to(folder: str, definition: Definition) -> bool:
-    """Return whether the location of a table or partition is a generation of this index."""
-    return is_generation(folder) and folder.startswith(f"{definition.root}/")
+    """Return whether the location of a table or partition is a generation of this index, really below its root."""
+    return is_generation(folder) and folder.startswith(f"{definition.root}/") and ".." not in folder.split("/")
 
 
 def build_time(folder: str) -> float:
