@@ -75,7 +75,7 @@ class Campaign:
         elif what == "rebuilt":
             hive_bitmap.rebuild(self._spark, self._rng.choice(plan_tables.INDEXED))
         else:
-            rows = "SELECT * EXCEPT (pd) FROM o WHERE pd = DATE'2024-02-29' LIMIT 20"
+            rows = "SELECT * EXCEPT (z) FROM t LIMIT 20"
             sql(f"INSERT OVERWRITE o PARTITION (pd = DATE'1970-01-01') {rows}")
         self.done[f"tables {what}"] += 1
 
