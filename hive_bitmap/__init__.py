@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from hive_bitmap.maintaining.clean import Leftover, clean
     from hive_bitmap.maintaining.drop import drop, drop_table
     from hive_bitmap.maintaining.show import IndexStatus, show
+    from hive_bitmap.memory_budget import CacheUse, caches
     from hive_bitmap.reading.result_file import write_offsets
     from hive_bitmap.reading.scan import plan, scan
     from hive_bitmap.sql.datasource import register
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 _HOMES = {
     "BuildReport": "building.build",
+    "CacheUse": "memory_budget",
     "Estimate": "estimating.estimate",
     "Explanation": "catalyst.explanation",
     "IndexStatus": "maintaining.show",
@@ -50,6 +52,7 @@ _HOMES = {
     "Relation": "catalyst.explanation",
     "Verification": "verifying.verify",
     "build": "building.build",
+    "caches": "memory_budget",
     "clean": "maintaining.clean",
     "count": "counts.aggregates",
     "disable": "catalyst.enabling",
@@ -73,6 +76,7 @@ _HOMES = {
 }
 __all__ = [
     "BuildReport",
+    "CacheUse",
     "Estimate",
     "Explanation",
     "IndexStatus",
@@ -82,6 +86,7 @@ __all__ = [
     "Relation",
     "Verification",
     "build",
+    "caches",
     "clean",
     "count",
     "disable",

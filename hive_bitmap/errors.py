@@ -84,6 +84,10 @@ class CorruptIndex(HiveBitmapError):
     """A shard or manifest that is missing, truncated or damaged; its base files are read completely."""
 
 
+class DroppedIndex(CorruptIndex):
+    """A generation that is gone, since its index was dropped or rebuilt meanwhile; its base files are read whole."""
+
+
 class BuildFailed(HiveBitmapError):
     """A build that could not finish; the published generation is unchanged."""
 

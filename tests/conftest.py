@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -33,6 +33,8 @@ _JAVA_OPTIONS += " -Djdk.lang.Process.launchMechanism=VFORK"
 os.environ.setdefault("SPARK_SUBMIT_OPTS", _JAVA_OPTIONS)
 # Of the Spark that all tests share: a heap that need not grow first, and a metastore that is lost if the machine dies.
 _SHARED = "-XX:MetaspaceSize=512m -Xms1g -Xmn400m -Dderby.system.durability=test"
+
+CAMPAIGN = "campaign"  # the property of a test that the summary prints
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -77,6 +79,24 @@ def _turn(item: pytest.Item) -> int:
 
 def pytest_report_header(config: pytest.Config) -> str:
     return f"random tables beyond the usual ones: {config.getoption('--long')} (--long N for more)"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what the campaigns did: the figures for docs/assurance.md."""
+    reports = [report for kept in terminalreporter.stats.values() for report in kept if hasattr(report, "when")]
+    told = [
+        text for report in reports if report.when == "call" for name, text in report.user_properties if name == CAMPAIGN
+    ]
+    if told:
+        terminalreporter.section("campaigns")
+        for text in sorted(told):
+            terminalreporter.write_line(text)
+
+
+@pytest.fixture
+def tell_of_campaign(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Have the summary of the run say what a campaign did."""
+    return lambda text: record_property(CAMPAIGN, text)
 
 
 @pytest.fixture(scope="session")

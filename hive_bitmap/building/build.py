@@ -25,7 +25,7 @@ from hive_bitmap.building.progress import BuildProgress
 from hive_bitmap.building.publish import Switch, publish
 from hive_bitmap.building.refresh import from_scratch
 from hive_bitmap.errors import BuildFailed, StoreError
-from hive_bitmap.index import catalog, generation
+from hive_bitmap.index import catalog, deletion, locations, roots
 from hive_bitmap.index.definition import Definition, define
 from hive_bitmap.index.manifest import FILES, SHARDS
 from hive_bitmap.metastore import base_files as sources
@@ -114,7 +114,7 @@ def build(
         if if_not_exists and any(index.definition.name == definition.name for index in indexes):
             continue
         catalog.require_free(spark, base, indexes, definition)
-        definitions.append(catalog.with_root(spark, definition, location))
+        definitions.append(locations.with_root(spark, base, definition, location))
     catalog.require_distinct(definitions)
     if not definitions:
         return []
@@ -154,6 +154,8 @@ def _run(
 ) -> list[BuildReport]:
     base, needed = planned.base, [change for change in planned.changes if not change.refresh.up_to_date]
     try:
+        for scope in planned.scopes:
+            roots.claim(spark, scope.definition)
         map_parallel(partition_change.start, needed)
         with staging.for_build(spark, base, needed) as staged, ThreadPoolExecutor(1) as pool:
             # Spark caches file listings: a full scan in this session must not miss files that the index covers.
@@ -163,10 +165,10 @@ def _run(
         contents = partition_change.finish(planned.changes, reports)
         changed = sources.changed(base, planned.sources)
     except (OSError, StoreError) as e:
-        _delete_unfinished(needed)
+        _delete_unfinished(planned, needed, created)
         raise BuildFailed(f"the build failed, the published index is untouched: {e}") from e
     except BaseException:
-        _delete_unfinished(needed)
+        _delete_unfinished(planned, needed, created)
         raise
     publish(spark, base, [_switch(planned, number, created) for number in range(len(planned.scopes))])
     if needed or created:
@@ -182,10 +184,13 @@ def _warn_of_untrusted(spark: SparkSession, planned: BuildPlan) -> None:
             log.warning("built, but not used by queries: %s", index.problem)
 
 
-def _delete_unfinished(changes: Sequence[Change]) -> None:
-    """Delete the generations that were begun; if the store fails, that is left to `clean`."""
+def _delete_unfinished(planned: BuildPlan, changes: Sequence[Change], created: bool) -> None:
+    """Delete the generations that were begun, and the roots of new indexes; what fails is left to `clean`."""
     try:
-        generation.delete(change.folder for change in changes)
+        for number, scope in enumerate(planned.scopes):
+            deletion.delete([change.folder for change in changes if change.index == number], scope.definition)
+            if created:
+                deletion.remove_root(scope.definition)
     except (OSError, StoreError) as e:
         log.warning("files of the failed build could not be deleted and are left to clean: %s", e)
 

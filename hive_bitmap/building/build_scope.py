@@ -11,8 +11,8 @@ from hive_bitmap import stores
 from hive_bitmap.building.file_groups import shard_bytes
 from hive_bitmap.building.partition_change import Change
 from hive_bitmap.building.refresh import from_scratch, refresh
-from hive_bitmap.errors import CorruptIndex, NotFound
-from hive_bitmap.index import catalog, checksums, generation, manifest
+from hive_bitmap.errors import CorruptIndex, NotFound, Unsupported
+from hive_bitmap.index import catalog, checksums, generation, manifest, roots
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.coverage import covered
 from hive_bitmap.index.definition import Definition, schema_crc
@@ -90,8 +90,11 @@ def plan_rebuild(
     scopes = []
     for index, state in zip(wanted, states, strict=True):
         definition = index.definition if partition else index.definition.renewed()
+        if problem := roots.rival(definition, [other.definition for other in indexes if other.trusted]):
+            raise Unsupported(problem)
         published = {values: folder for values, folder in state.items() if values in chosen}
-        scopes.append(Scope(definition, published, full=full or definition != index.definition))
+        changed = definition != index.definition
+        scopes.append(Scope(roots.identified(definition), published, full=full or changed))
     return _plan(spark, base, scopes, [one for one in partitions if one.values in chosen], compact)
 
 

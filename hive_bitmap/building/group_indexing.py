@@ -185,7 +185,7 @@ def _write_shard(group: Group, index: int, indexed: Sequence[IndexedFile]) -> Sh
     rows = shard.sort(pa.concat_tables([built_schema(definition).empty_table(), *parts]), definition.column_names)
     if definition.type == "COMPACT":
         rows = shard.compact(rows, definition.column_names)
-    name = shard_name() if parts else None
+    name = shard_name(group.folders[index]) if parts else None
     written = shard.NOTHING
     if name:
         path = f"{group.folders[index]}/{name}"

@@ -52,11 +52,12 @@ class Content:
 
 def start(change: Change) -> None:
     """Create the new generation, and link or copy the unchanged shards into it."""
-    generation.start(change.folder, change.source.folder, change.definition)
-    if change.published is None or not change.refresh.linked:
+    linked = () if change.published is None else change.refresh.linked
+    generation.start(change.folder, change.source.folder, change.definition, linked)
+    if change.published is None or not linked:
         return
     stores.make_folder(f"{change.folder}/{checksums.FOLDER}")
-    links = [(change.published.shard_path(shard), f"{change.folder}/{shard}") for shard in change.refresh.linked]
+    links = [(change.published.shard_path(shard), f"{change.folder}/{shard}") for shard in linked]
     if change.definition.type == "BITMAP":
         links += [(cardinalities_path(before), cardinalities_path(after)) for before, after in links]
     map_parallel(lambda link: stores.link_or_copy(*link), links, stores.parallel(change.folder))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hive_bitmap.errors import BuildFailed, StoreError
-from hive_bitmap.index import catalog, generation
+from hive_bitmap.index import catalog, deletion, generation, roots
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.definition import Definition, from_table, stored_columns, to_properties
 from hive_bitmap.metastore import alter_table, metastore
@@ -39,6 +39,18 @@ class Switch:
     created: bool = False
 
 
+@dataclass(frozen=True)
+class Doomed:
+    """An index that is to be dropped, as it was while its table existed.
+
+    `live` are the published generations. `refusal` says why its files have to stay; empty if they need not.
+    """
+
+    definition: Definition
+    live: frozenset[str]
+    refusal: str = ""
+
+
 def publish(spark: SparkSession, base: Table, switches: Sequence[Switch]) -> None:
     """Switch indexes of a table to new generations, one index after the other.
 
@@ -50,30 +62,45 @@ def publish(spark: SparkSession, base: Table, switches: Sequence[Switch]) -> Non
             _publish(spark, base, switch)
         except Exception as e:  # no narrower class: without py4j (Spark Connect) its errors cannot be imported
             switched = _discard(spark, switch)
-            generation.delete(folder for later in switches[done + 1 :] for folder in later.folders.values())
+            for later in switches[done + 1 :]:
+                _delete_new(later, list(later.folders.values()))
             raise BuildFailed(_failure(switches, done, switched, e)) from e
 
 
-def drop(spark: SparkSession, base: Table | None, index: Index) -> None:
+def doomed(spark: SparkSession, index: Index, indexes: Iterable[Index]) -> Doomed:
+    """Return what has to be known of an index to drop it; `indexes` are all of its table or database."""
+    rivals = [other.definition for other in indexes if other.trusted or not index.trusted]
+    refusal = roots.rival(index.definition, rivals)
+    live = frozenset(_referenced(spark, index.definition))
+    return Doomed(index.definition, live, refusal)
+
+
+def drop(spark: SparkSession, base: Table | None, index: Doomed) -> None:
     """Drop an index table and delete its generations, and nothing else; `base` is None if the base table is gone.
 
     Generations of a running build are not deleted: the build deletes them when it fails, or publishes them in a new
-    index table. Raise StoreError if files could not be deleted.
+    index table. What is not known to be of this index stays, and the log says why. Raise StoreError if files could not
+    be deleted.
     """
     catalog.clear_caches()
-    definition, depth = index.definition, len(index.table.partition_columns)
-    live = _referenced(spark, definition)
-    spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {definition.sql_name}")
+    definition, live = index.definition, index.live
+    if _is_there(spark, definition):
+        spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {definition.spark_name}")
     if base is not None:
         catalog.point_to(spark, base, set(), {definition.index_table})
     try:
-        found = generation.of_index(definition.root, depth)
-        generation.delete([folder for folder in found if folder in live])
-        generation.delete(generation.superseded([folder for folder in found if folder not in live], (), 0))
-        generation.remove_empty(definition.root, depth)
+        if refusal := index.refusal or roots.refusal(definition):
+            log.warning("index %s is dropped, but %s", definition.name, refusal)
+            return
+        found = generation.all_below(definition.root)
+        unused = generation.superseded([folder for folder in found if folder not in live], (), definition, 0)
+        remains = deletion.delete([*(folder for folder in found if folder in live), *unused], definition)
+        stays = deletion.remove_root(definition)
+        for why in dict.fromkeys([*(left.why for left in remains), *filter(None, [stays])]):
+            log.warning("index %s is dropped, but %s", definition.name, why)
     except (OSError, StoreError) as e:
         with suppress(OSError, StoreError):  # without the marker, clean must wait until the build process has ended
-            map_parallel(generation.retire, sorted(live))
+            _retire(definition, live)
         raise StoreError(
             f"index {definition.name} is dropped, but files of it are left in {definition.root}, which clean deletes "
             f"with that as its location: {e}"
@@ -89,7 +116,7 @@ def create_statement(base: Table, definition: Definition, location: str) -> str:
     hive = all(column.type != "timestamp_ntz" for column in (*definition.columns, *base.partition_columns))
     by = f" PARTITIONED BY ({_columns(partitions) if hive else ', '.join(quote(name) for name, _ in partitions)})"
     return (
-        f"CREATE {'EXTERNAL ' if hive else ''}TABLE {definition.sql_name}"
+        f"CREATE {'EXTERNAL ' if hive else ''}TABLE {definition.spark_name}"
         f" ({_columns(fields if hive else fields + partitions)})"
         f"{' STORED AS PARQUET' if hive else ' USING parquet'}{by if partitions else ''}{comment}"
         f" LOCATION {literal(location)} TBLPROPERTIES ({properties})"
@@ -107,14 +134,18 @@ def _publish(spark: SparkSession, base: Table, switch: Switch) -> None:
         alter_table.switch(spark, table, before, switch.folders, switch.dropped)
         after = _referenced(spark, switch.definition)
     try:
+        if refusal := roots.refusal(switch.definition):
+            log.warning("index %s is published, but nothing is deleted: %s", switch.definition.name, refusal)
+            return
         # A new generation of this build is among them if another build has replaced it already.
         replaced = {*before.values(), *switch.folders.values()} - after
-        map_parallel(generation.retire, replaced)
+        _retire(switch.definition, replaced)
         parents = {folder.rpartition("/")[0] for folder in (*switch.folders.values(), *replaced)}
-        old = generation.superseded(generation.in_folders(sorted(parents)), after)
+        old = generation.superseded(generation.in_folders(sorted(parents)), after, switch.definition)
         for folder in old:
             log.info("deleting the superseded generation %s", folder)
-        generation.delete(old)
+        for left in deletion.delete(old, switch.definition):
+            log.warning("a generation that was superseded stays: %s", left.why)
     except (OSError, StoreError) as e:
         log.warning("index %s is published, but what it replaced is left to clean: %s", switch.definition.name, e)
 
@@ -133,14 +164,32 @@ def _index_table(spark: SparkSession, base: Table, switch: Switch) -> Table:
     if not found:
         raise BuildFailed(f"index {definition.name} on {definition.full_table} was dropped while it was built")
     [table] = found
-    owner = from_table(table)
-    if owner is not None and owner.root != definition.root:
+    if not _is_same(table, definition):
         raise BuildFailed(f"index {definition.name} on {definition.full_table} was made anew while it was built")
+    owner = from_table(table)
     if owner is not None and owner.encoding != definition.encoding:
         return _replace_table(spark, base, table, switch)
     if owner is None:
         alter_table.set_properties(spark, table, to_properties(definition))
+    elif not owner.id:
+        alter_table.set_properties(spark, table, to_properties(replace(owner, id=definition.id)))
     return table
+
+
+def _is_same(table: Table, definition: Definition) -> bool:
+    """Return whether a table is the index table of this very index, and not another of its name."""
+    return any(
+        index.definition.root == definition.root and roots.is_of(index.definition, definition)
+        for index in catalog.among([table])
+    )
+
+
+def _is_there(spark: SparkSession, definition: Definition) -> bool:
+    """Return whether the index table exists, and is of this index."""
+    if not spark.catalog.databaseExists(quote(definition.database)):
+        return False
+    found = metastore.describe_many(spark, definition.database, [definition.index_table])
+    return any(_is_same(table, definition) for table in found)
 
 
 def _create_table(spark: SparkSession, base: Table, definition: Definition, location: str) -> Table | None:
@@ -164,15 +213,28 @@ def _replace_table(spark: SparkSession, base: Table, table: Table, switch: Switc
     """
     definition = switch.definition
     new = replace(definition, index_table=_next_table(definition))
-    spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {new.sql_name}")
+    spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {new.spark_name}")
     spark.sql(create_statement(base, new, switch.folders.get((), definition.root)))
     [created] = metastore.describe_many(spark, definition.database, [new.index_table])
     alter_table.switch(spark, created, {(): created.location}, switch.folders, ())
     before = catalog.published_generations(spark, Index(definition, table))
-    spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {definition.sql_name}")
+    spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {definition.spark_name}")
     alter_table.rename(spark, created, definition.index_table)
-    map_parallel(generation.retire, before.values())
+    _retire(definition, before.values())
     return replace(created, name=definition.index_table)
+
+
+def _retire(definition: Definition, folders: Iterable[str]) -> None:
+    """Start the grace period of generations of an index, unless its root is another's."""
+    if not roots.refusal(definition):
+        map_parallel(lambda folder: generation.retire(folder, definition), folders)
+
+
+def _delete_new(switch: Switch, folders: Sequence[str]) -> None:
+    """Delete new generations that are not published, and the root of an index that was not created, or dropped."""
+    deletion.delete(folders, switch.definition)
+    if switch.created:
+        deletion.remove_root(switch.definition)
 
 
 def _discard(spark: SparkSession, switch: Switch) -> int | None:
@@ -183,11 +245,13 @@ def _discard(spark: SparkSession, switch: Switch) -> int | None:
     definition, new = switch.definition, list(switch.folders.values())
     try:
         live = _referenced(spark, definition)
+        is_there = _is_there(spark, definition)
     except Exception as e:  # noqa: BLE001 - as above
         log.warning("new files of index %s are left to clean, as the metastore does not answer: %s", definition.name, e)
-        map_parallel(generation.retire, new)  # harmless for one that was published after all
+        _retire(definition, new)  # harmless for one that was published after all
         return None
-    generation.delete(folder for folder in new if folder not in live)
+    unpublished = [folder for folder in new if folder not in live]
+    _delete_new(replace(switch, created=not is_there), unpublished)
     return sum(folder in live for folder in new)
 
 

@@ -98,7 +98,7 @@ def _write(item: Compaction, waiting: Mapping[str, pa.Table]) -> ShardReport:
     if len(waiting) > 1:
         order = [(name, "ascending") for name in (BUCKET.name, OFFSET.name) if name in rows.column_names]
         rows = shard.sort(rows.sort_by(order), definition.column_names)  # the second sort is stable
-    name = shard_name()
+    name = shard_name(item.group.folders[0])
     path = f"{item.group.folders[0]}/{name}"
     written = shard.write(path, rows, definition)
     shard.let_read(path, list(waiting))

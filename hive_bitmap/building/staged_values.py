@@ -21,10 +21,11 @@ from hive_bitmap.formats.blocks import Blocks
 from hive_bitmap.formats.calendar_checks import as_keys
 from hive_bitmap.formats.engine import EngineFormat, EngineHandle
 from hive_bitmap.formats.key_values import KeyColumn, converted
+from hive_bitmap.index import deletion
 from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.index.table_schema import key_columns
 
-LIST = "staged.parquet"  # file in the staging folder, with schema STAGED: the base files that Spark has read
+LIST = deletion.STAGED_LIST  # file in the staging folder, with schema STAGED: the base files that Spark has read
 STAGED = pa.schema(
     [
         ("path", pa.string()),

@@ -22,7 +22,7 @@ from hive_bitmap.building.partition_change import Change
 from hive_bitmap.building.staged_values import LIST, STAGED
 from hive_bitmap.errors import BuildFailed, Undecodable, Unsupported
 from hive_bitmap.formats import LAYOUTS
-from hive_bitmap.index import catalog, fingerprint, generation
+from hive_bitmap.index import deletion, fingerprint, generation, locations, roots
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.metastore.base_files import Source
@@ -32,12 +32,12 @@ from hive_bitmap.metastore.session_settings import settings
 from hive_bitmap.metastore.table_info import Table, Values, quote, string_expression
 from hive_bitmap.parallel import map_parallel
 from hive_bitmap.stores import FileStatus
+from hive_bitmap.stores.paths import parent
 from hive_bitmap.tasks.distribution import cause, with_store_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-FOLDER = "_staging"  # in the folder of a generation that is being built
 FILE, START = "hive_bitmap file", "hive_bitmap start"
 PARTS = "path string, start bigint, part string"
 MOST_NAMED = 1000  # most partitions in a WHERE; for more of them Spark reads the whole table
@@ -49,7 +49,7 @@ def for_build(spark: SparkSession, base: Table, busy: Sequence[Change]) -> Abstr
     for change in busy:
         files[change.source.values].update({file.path: file for file in change.refresh.read})
     wanted = [Source(values, "", tuple(found.values())) for values, found in files.items() if found]
-    folder = f"{busy[0].folder}/{FOLDER}" if busy else ""
+    folder = busy[0].folder if busy else ""
     return staged(spark, base, wanted, [change.definition for change in busy], folder)
 
 
@@ -57,16 +57,25 @@ def for_build(spark: SparkSession, base: Table, busy: Sequence[Change]) -> Abstr
 def in_scratch(
     spark: SparkSession, base: Table, wanted: Sequence[Source], definitions: Sequence[Definition]
 ) -> Iterator[str]:
-    """Like `staged`, in a folder of its own under the root of the first index, or where its root would be."""
+    """Like `staged`, in a generation of its own under the root of the first index, or where its root would be."""
     if format_of(base) not in LAYOUTS:
         yield ""
         return
-    root = definitions[0].root or catalog.with_root(spark, definitions[0], None).root
+    is_new = not definitions[0].root
+    first = locations.with_root(spark, base, definitions[0], None) if is_new else roots.identified(definitions[0])
+    folder = f"{first.root}/{generation.new_name()}"
     try:
-        with staged(spark, base, wanted, definitions, f"{root}/{generation.new_name()}") as folder:
-            yield folder
+        try:
+            roots.claim(spark, first)
+            generation.start(folder, base.location, first)
+        except OSError as e:
+            raise _no_place(base, e) from e
+        with staged(spark, base, wanted, [first, *definitions[1:]], folder) as staging_folder:
+            yield staging_folder
     finally:
-        stores.remove_empty_folders(root, root)
+        deletion.delete([folder], first)
+        if is_new:
+            deletion.remove_root(first)
 
 
 @contextmanager
@@ -75,27 +84,33 @@ def staged(
 ) -> Iterator[str]:
     """Context manager that yields a folder with the indexed columns of the `wanted` files, which Spark has read.
 
-    It yields "" for a format that tasks read themselves. The folder is deleted afterwards. Raise BuildFailed if Spark
-    cannot read the table, and Unsupported if this session might read other files than those listed.
+    It lies in `folder`, a generation that has been started, and is deleted afterwards. For a format that tasks read
+    themselves, that is "". Raise BuildFailed if Spark cannot read the table, and Unsupported if this session might read
+    other files than those listed.
     """
     if format_of(base) not in LAYOUTS or not wanted:
         yield ""
         return
-    why = "the table is cached" if is_cached(spark, base.sql_name) else why_unsupported(settings(spark), base)
+    why = "the table is cached" if is_cached(spark, base.spark_name) else why_unsupported(settings(spark), base)
     if why:
         raise Unsupported(f"table {base.full_name} has to be read through this session, but {why}")
+    inner = f"{folder}/{deletion.STAGING}"
     try:
-        stores.make_folder(folder)
+        stores.make_folder(inner)
         if stores.exists(base.location):
-            stores.copy_permissions(base.location, folder)
+            stores.copy_permissions(base.location, inner)
     except OSError as e:
-        raise Unsupported(f"what Spark reads of {base.full_name} needs a place for a while, but {e}") from e
+        raise _no_place(base, e) from e
     try:
         names = dict.fromkeys(name for definition in definitions for name in definition.column_names)
-        _stage(spark, base, wanted, list(names), folder)
-        yield folder
+        _stage(spark, base, wanted, list(names), inner)
+        yield inner
     finally:
-        generation.delete([folder])
+        deletion.delete_staging(inner, parent(folder))
+
+
+def _no_place(base: Table, error: OSError) -> Unsupported:
+    return Unsupported(f"what Spark reads of {base.full_name} needs a place for a while, but {error}")
 
 
 def _stage(spark: SparkSession, base: Table, wanted: Sequence[Source], columns: Sequence[str], folder: str) -> None:
@@ -131,7 +146,7 @@ def _values(spark: SparkSession, base: Table, wanted: Sequence[Source], columns:
     """Return the columns of the wanted partitions, with the file and the start of the split of each row."""
     from pyspark.sql import functions as f
 
-    frame = spark.table(base.sql_name)
+    frame = spark.table(base.spark_name)
     if base.partition_columns and len(wanted) <= MOST_NAMED:
         frame = frame.where(" OR ".join(_partition(base, source) for source in wanted))
     return frame.select(

@@ -82,6 +82,8 @@ class Decision:
             self._question.empty(self._scan.number, said)
             return
         snapshot = None
+        if self._scan.unanswered is not None:
+            self._log_unanswered(self._scan.unanswered)
         if self._scan.key_sets:
             request, prepared = self._prepare_counts(resolved)
             if prepared is not None:
@@ -162,7 +164,7 @@ class Decision:
         log.info("%s is not answered by its indexes: %s", self._base.full_name, why)
 
     def _narrow(self, resolved: ResolvedTable, listing: ScanListing | None, snapshot: Snapshot | None) -> None:
-        name, text, must_pay = self._base.sql_name, self._scan.condition or None, self._settings.strategy is None
+        name, text, must_pay = self._base.spark_name, self._scan.condition or None, self._settings.strategy is None
         request = Request(name, text, self._scan.columns, must_pay=must_pay)
         prepared = prepare(self._spark, request, resolved, snapshot)
         plan, number = prepared.plan, self._scan.number

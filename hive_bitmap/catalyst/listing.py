@@ -10,7 +10,7 @@ from functools import cached_property
 from hive_bitmap import stores
 from hive_bitmap.metastore.table_info import Values
 from hive_bitmap.parallel import map_parallel
-from hive_bitmap.selecting.candidates import Place
+from hive_bitmap.selecting.lookup_units import Place
 from hive_bitmap.stores import FileStatus
 
 _ESCAPED = re.compile(r"\\(.)")

@@ -60,7 +60,7 @@ class Planning:
 
         A scan of which a HiveBitmapError is raised is left alone, with the reason in its report; but if the session is
         strict, the error is raised, unless it is a StoreError. If the JVM has the jar of another protocol, all scans
-        are left alone. Nothing is raised if the question is not waited for any longer, since its jobs were cancelled then.
+        are left alone. Nothing is raised if the answer is not waited for any longer: its jobs were cancelled then.
         """
         try:
             self._answer(spark, question)

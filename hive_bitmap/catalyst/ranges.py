@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.index.manifest import Manifest
-from hive_bitmap.selecting.candidates import LookupResults, Place
+from hive_bitmap.selecting.candidates import LookupResults
+from hive_bitmap.selecting.lookup_units import Place
 
 Longs = npt.NDArray[np.int64]
 

@@ -23,7 +23,8 @@ class Scan:
 
     `condition` is SQL text for people, `tree` the same condition as the JSON that `conditions.condition` takes.
     `columns` are those that the query needs of the table. `key_sets` are the sets of columns by which rows have to be
-    counted to answer the aggregation above the scan, empty if there is none, or counts do not answer it.
+    counted to answer the aggregation above the scan, empty if there is none, or counts do not answer it, for the reason
+    `unanswered`.
     `indexed_known` says whether the JVM already knows which columns of the table are indexed, `native` whether Spark's
     reader can be told to read certain blocks only.
     `runtime_filters` are the columns that the keys of a small join side could filter, an item for each such filter.
@@ -40,6 +41,7 @@ class Scan:
     indexed_known: bool
     native: bool
     key_sets: tuple[tuple[str, ...], ...]
+    unanswered: str | None
     runtime_filters: tuple[str, ...]
     listing_summary: str | None
     cores: int
@@ -59,6 +61,7 @@ class Scan:
             fields["indexed_known"],
             fields["native"],
             tuple(tuple(keys) for keys in aggregate.get("key_sets", ())),
+            aggregate.get("why"),
             tuple(fields["runtime_filters"]),
             fields.get("listing_summary"),
             cores,

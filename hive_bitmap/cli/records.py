@@ -121,13 +121,14 @@ def status_record(status: IndexStatus) -> dict[str, Any]:
 
 
 def leftover_record(leftover: Leftover, dry_run: bool) -> dict[str, Any]:
-    """Return the record of a generation that nothing references; `seconds` is how much longer it is kept."""
+    """Return the record of a folder that nothing references; `seconds` is how much longer it is kept."""
     deleted = "would be deleted" if dry_run else "deleted"
+    waits = f"kept for {leftover.seconds / 3600:.1f} hours yet"
     return {
         "path": leftover.path,
         "bytes": leftover.bytes,
         "why": leftover.why,
-        "what": deleted if leftover.due else f"kept for {leftover.seconds / 3600:.1f} hours yet",
+        "what": leftover.kept or (deleted if leftover.due else waits),
         "seconds": round(leftover.seconds),
     }
 

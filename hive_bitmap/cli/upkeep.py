@@ -20,7 +20,7 @@ from hive_bitmap.cli.records import (
     status_record,
 )
 from hive_bitmap.errors import NotFound
-from hive_bitmap.index.generation import GRACE_SECONDS
+from hive_bitmap.index.markers import GRACE_SECONDS
 
 
 @click.command()

@@ -18,10 +18,11 @@ import pyarrow as pa
 
 from hive_bitmap import stores
 from hive_bitmap.columns import Column, find
-from hive_bitmap.counts.tally import COUNT, Counts, merge_counts, tally
+from hive_bitmap.counts.tally import COUNT, Counts, merge_counts, require_small, tally
 from hive_bitmap.errors import CorruptBitmap, CorruptIndex
 from hive_bitmap.explaining.plan import INDEX_ONLY, Plan
 from hive_bitmap.formats.key_values import KeyColumn, arrow_type
+from hive_bitmap.index import unreadable
 from hive_bitmap.metastore.table_info import quote
 from hive_bitmap.parallel import map_parallel
 from hive_bitmap.planning import settings
@@ -33,9 +34,9 @@ from hive_bitmap.planning.request import Request, analysed
 from hive_bitmap.planning.spark_fallback import fallback_reason
 from hive_bitmap.reading.read_task import ReadTask
 from hive_bitmap.reading.scan import filtered, task, task_rows
-from hive_bitmap.selecting.candidates import Lookup, LookupResults, Place, restrict
+from hive_bitmap.selecting.candidates import Lookup, LookupResults, restrict
 from hive_bitmap.selecting.key_matches import MatchingKeys
-from hive_bitmap.selecting.lookup_units import Flags
+from hive_bitmap.selecting.lookup_units import Flags, Place
 from hive_bitmap.tasks.distribution import in_tasks, store_error_of
 
 if TYPE_CHECKING:
@@ -317,17 +318,16 @@ def _tally(lookup: Lookup, matching_keys: MatchingKeys, keys: Sequence[str], lim
     unit = lookup.unit
     rows = np.bincount(unit.file, unit.rows, len(unit.paths))
     piece = np.cumsum(rows) // PIECE_ROWS
-    counts: Counts | None = None
+    tables: list[pa.Table] = []
     try:
         for files in (np.flatnonzero(piece == number).tolist() for number in np.unique(piece)):
             found = tally(restrict(lookup, files).unit, lookup.predicate, matching_keys, keys, limit)
             if found is None:
                 return _NotCounted.TOO_MANY_KEYS
-            counts = counts or Counts(found.slice(0, 0), limit)
-            counts.add(found)
-        return _NotCounted.TOO_MANY_KEYS if counts is None else counts.total()
+            tables = [require_small(merge_counts([*tables, found]), limit) if tables else found]
+        return tables[0]
     except (CorruptIndex, CorruptBitmap) as e:
-        log.warning("an index is damaged, its files are read whole until it is rebuilt in full: %s", e)
+        unreadable.log_whole(log, "an index", e)
         return _NotCounted.DAMAGED
     except TooLarge:
         return _NotCounted.TOO_LARGE

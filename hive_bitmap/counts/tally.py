@@ -110,7 +110,7 @@ def tally(
         return None
     selected = select(unit, predicate, matching_keys)
     if selected.damaged:
-        raise CorruptIndex("; ".join(dict.fromkeys(selected.damaged.values())))
+        raise next(iter(selected.damaged.values()))
     bits = selection.everything(selected.layout) if selected.bits is None else selected.bits
     parts = [_Part(_NO_KEY, bits)] if len(groups) == 1 else _parts(selected, bits, groups[0])
     counts = Counts(nothing, limit)

@@ -173,7 +173,7 @@ def _copy(copy: Copy) -> int:
     """Inside a task: write the rows of a shard; return how many there are."""
     rows = _rows(copy)
     if rows.num_rows:
-        path = f"{copy.folder}/{shard_name()}"
+        path = f"{copy.folder}/{shard_name(copy.folder)}"
         write(path, rows, copy.definition)
         let_read(path, [copy.path])
     return rows.num_rows

@@ -7,20 +7,17 @@ index table or the base table.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from secrets import token_hex
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from hive_bitmap import stores
-from hive_bitmap.errors import AlreadyExists, InvalidProperty, NotFound, Unsupported
+from hive_bitmap.errors import AlreadyExists, NotFound, Unsupported
 from hive_bitmap.index import generation, schema_drift, trust
 from hive_bitmap.index.definition import PREFIX, VERSION, Definition, from_table, to_properties
 from hive_bitmap.metastore import alter_table, metastore, session_settings, session_stores
 from hive_bitmap.metastore.table_info import Table, Values, hadoop_path, index_table_name
-from hive_bitmap.parallel import map_parallel
 from hive_bitmap.session_cache import TtlCache
 
 if TYPE_CHECKING:
@@ -155,7 +152,7 @@ def indexes_of_database(spark: SparkSession, database: str) -> list[Index]:
 
 def tables_of_database(spark: SparkSession, database: str) -> list[Table]:
     """Return all tables and views of a database; an unknown database has none."""
-    names = metastore.names_like(spark, database, "*") if spark.catalog.databaseExists(database) else []
+    names = metastore.names_like(spark, database, "*") if metastore.database_exists(spark, database) else []
     batches = [names[start : start + TABLES_AT_ONCE] for start in range(0, len(names), TABLES_AT_ONCE)]
     return [table for batch in batches for table in metastore.describe_many(spark, database, batch)]
 
@@ -192,36 +189,10 @@ def require_same_table(base: Table, index: Index) -> None:
         raise Unsupported(problem)
 
 
-def with_root(spark: SparkSession, definition: Definition, location: str | None) -> Definition:
-    """Return the definition with its `root`, the folder of its generations: LOCATION, or one under `default_folder`.
-
-    No two indexes share a root; without a LOCATION, a random suffix avoids a folder in use. Raise AlreadyExists for the
-    LOCATION of another index, and InvalidProperty for a LOCATION that lacks the host its scheme needs, or that lies in
-    the folder of a table of the database, whose readers would read the shards as its rows.
-    """
-    if location is None:
-        root = hadoop_path(f"{default_folder(spark, definition.database)}/{definition.index_table}")
-        # Generations may be there already: of a renamed index, of a dropped one, or of a build in progress.
-        found = generation.all_below(root)
-        taken = any(usage.state is not generation.State.ORPHANED for usage in map_parallel(generation.usage, found))
-        return replace(definition, root=f"{root}-{token_hex(4)}" if taken else root)
-    root = root_at(location)
-    if re.match(r"(?!file:)\w+:/(//|[^/])", root):
-        raise InvalidProperty(f"LOCATION {location} names no host or bucket: the metastore would add one")
-    tables = tables_of_database(spark, definition.database)
-    for other in among(tables):
-        if other.definition.root == root:
-            index = f"index {other.definition.name} on {other.definition.full_table}"
-            raise AlreadyExists(f"folder {root} is that of {index}: give another LOCATION")
-    for table in tables:
-        if table.location and f"{root}/".startswith(f"{table.location}/"):
-            raise InvalidProperty(f"LOCATION {location} is in the folder of table {table.full_name}: give another one")
-    return replace(definition, root=root)
-
-
 def root_at(location: str) -> str:
     """Return a LOCATION as a Hadoop path string; without a scheme it is a folder of the local file system."""
-    return hadoop_path(location if ":" in location.partition("/")[0] else "file:" + stores.absolute(location))
+    given = location if ":" in location.partition("/")[0] else "file:" + stores.absolute(location)
+    return hadoop_path(stores.normal(given))
 
 
 def default_folder(spark: SparkSession, database: str) -> str:

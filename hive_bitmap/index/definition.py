@@ -17,7 +17,7 @@ import pyarrow as pa
 from hive_bitmap.bitmaps import ENCODINGS
 from hive_bitmap.columns import Column, find
 from hive_bitmap.errors import InvalidProperty, Unsupported, nearest, suggestion
-from hive_bitmap.metastore.table_info import Table, index_table_name
+from hive_bitmap.metastore.table_info import Table, in_spark, index_table_name, quote
 
 VERSION = "1"
 PREFIX = "hive_bitmap."
@@ -49,11 +49,11 @@ KEY_TYPES = (
 class Definition:
     """The definition of one index.
 
-    `table` is the base table, `index_table` the index table in the same database, `root` the folder of its generations.
-    `where` is a condition on the partition columns: only partitions for which it is true are covered; empty means all.
-    An index that is not `enabled` is kept up to date but not used. `next_encoding`, if not empty, is the encoding that
-    the next rebuild changes to. `properties` are user-defined names and values; they are stored and shown, and have no
-    effect.
+    `id` is given at CREATE and never changes; indexes of early versions get theirs at the next rebuild. `table` is the
+    base table, `index_table` the index table in the same database, `root` the folder of its generations. `where` is a
+    condition on the partition columns: only partitions for which it is true are covered; empty means all. An index that
+    is not `enabled` is kept up to date but not used. `next_encoding`, if not empty, is the encoding that the next
+    rebuild changes to. `properties` are user-defined names and values; they are stored and shown, and have no effect.
     """
 
     name: str
@@ -70,6 +70,7 @@ class Definition:
     enabled: bool = True
     next_encoding: str = ""
     properties: tuple[tuple[str, str], ...] = ()
+    id: str = ""
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -82,7 +83,13 @@ class Definition:
 
     @property
     def sql_name(self) -> str:
-        return f"`{self.database}`.`{self.index_table.replace('`', '``')}`"
+        """The name of the index table in Hive's SQL."""
+        return f"{quote(self.database)}.{quote(self.index_table)}"
+
+    @property
+    def spark_name(self) -> str:
+        """The name of the index table in Spark's SQL."""
+        return in_spark(self.database, self.index_table)
 
     @property
     def has_default_table(self) -> bool:
@@ -182,6 +189,8 @@ def to_properties(definition: Definition) -> dict[str, str]:
     """Return the TBLPROPERTIES that store a definition."""
     columns = [[column.name, column.type] for column in definition.columns]
     optional = {PREFIX + "next_encoding": definition.next_encoding} if definition.next_encoding else {}
+    if definition.id:
+        optional[PREFIX + "id"] = definition.id
     if definition.properties:
         optional[PREFIX + "properties"] = json.dumps(definition.properties, ensure_ascii=True)
     properties = {
@@ -236,6 +245,7 @@ def from_properties(properties: Mapping[str, str]) -> Definition | None:
             enabled=stored.get("enabled", "true") == "true",
             next_encoding=stored.get("next_encoding", ""),
             properties=tuple((key, value) for key, value in json.loads(stored.get("properties", "[]"))),
+            id=stored.get("id", ""),
         )
     except (KeyError, ValueError, TypeError, InvalidProperty):
         return None

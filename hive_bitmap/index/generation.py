@@ -2,35 +2,32 @@
 
 Every build writes a new folder, which never changes after it is published. A generation that a dead build left behind,
 or that no metastore entry references any more, is recognised by its name, manifest and marker files, and deleted by a
-later build or by `clean`. A marker holds the definition of the index, so that the folder is still known to be ours
-after its table is gone.
+later build or by `clean` (`deletion`). A marker holds the definition of the index, so that the folder is still known to
+be ours after its table is gone; without a marker that can be read, a folder is nobody's and is left alone.
 """
 
 from __future__ import annotations
 
-import json
-import os
+import logging
 import re
 import secrets
-import socket
 import time
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from enum import Enum
-from typing import Any
 from urllib.parse import quote
 
 from hive_bitmap import stores
-from hive_bitmap.index import manifest
+from hive_bitmap.index import manifest, markers, roots
 from hive_bitmap.index.checksums import FOLDER
 from hive_bitmap.index.definition import Definition, from_properties, to_properties
+from hive_bitmap.index.markers import GRACE_SECONDS, Author, Unreadable
 from hive_bitmap.parallel import map_parallel
 
-MARKER = "_built_by"  # marker: host, process and start time of the build, and the definition of the index
+log = logging.getLogger(__name__)
+MARKER = "_built_by"  # marker: host, process and start time of the build, the definition of the index, linked shards
 RETIRED = "_retired"  # marker: when the generation was replaced
-GRACE_SECONDS = 24 * 3600  # for so long running queries may still read a generation that was replaced
-DELETIONS = 5  # attempts to delete a folder, in case another process is deleting it too
 _NAME = re.compile(r"generation-\d{8}T\d{6}-[0-9a-f]{8}")
 
 
@@ -41,17 +38,33 @@ class State(Enum):
     COMPLETE = "it is complete, and no marker says that it was replaced"
     REPLACED = "a marker says when it was replaced"
     ORPHANED = "its build died before it was complete"
+    UNKNOWN = "no marker that can be read says whose it is"
 
 
 @dataclass(frozen=True)
 class Usage:
-    """The state of a generation, and the seconds since it was retired.
+    """The state of a generation, the seconds since it was retired, and the index for which it was built.
 
-    `unused_seconds` is 0 if it is BUILDING or COMPLETE, and infinite if it is ORPHANED, as it never had a reader.
+    `unused_seconds` is 0 if it is BUILDING, COMPLETE or UNKNOWN, and infinite if it is ORPHANED, as it never had a
+    reader. `problem` says why it is UNKNOWN. An ORPHANED generation without a definition holds nothing.
     """
 
     state: State
     unused_seconds: float = 0.0
+    definition: Definition | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Built:
+    """The marker of a build: its process, its index, and the names of the shards that it linked or copied.
+
+    `linked` is None in generations of early versions, whose shards have other names.
+    """
+
+    author: Author
+    definition: Definition
+    linked: frozenset[str] | None = None
 
 
 def new_name() -> str:
@@ -68,19 +81,30 @@ def partition_folder(root: str, names: Iterable[str], values: Iterable[str | Non
     return "/".join([root, *parts])
 
 
-def start(folder: str, like: str, definition: Definition) -> None:
-    """Create the folder of a generation, with the permissions of the folder `like`, and mark it as being built."""
+def start(folder: str, like: str, definition: Definition, linked: Sequence[str] = ()) -> None:
+    """Create the folder of a generation, with the permissions of the folder `like`, and mark it as being built.
+
+    `linked` are the names of the shards that will be linked or copied into it.
+    """
     stores.make_folder(folder)
     if stores.exists(like):
         stores.copy_permissions(like, folder)
-    who = {"host": socket.gethostname(), "pid": os.getpid(), "started": time.time()}
-    _write_marker(folder, MARKER, {**who, "definition": to_properties(definition)})
+    content = {**asdict(Author.this_process()), "definition": to_properties(definition), "linked": list(linked)}
+    markers.write(folder, MARKER, content)
 
 
-def retire(folder: str) -> None:
-    """Start the grace period of a generation that is no longer published; do nothing to any other folder."""
-    if is_generation(folder) and stores.exists(folder):
-        _write_marker(folder, RETIRED, {"retired": time.time()})
+def retire(folder: str, definition: Definition) -> None:
+    """Start the grace period of a generation of this index that is no longer published; do nothing to other folders.
+
+    A generation whose folder does not let it be marked stays, and the log says so.
+    """
+    written = definition_of(folder) if is_generation(folder) else None
+    if written is None or not roots.is_of(written, definition):
+        return
+    try:
+        markers.write(folder, RETIRED, {"retired": time.time()})
+    except OSError as e:
+        log.warning("folder %s was replaced, and stays, as it cannot be marked so: %s", folder, e)
 
 
 def is_generation(path: str) -> bool:
@@ -89,8 +113,8 @@ def is_generation(path: str) -> bool:
 
 
 def belongs_to(folder: str, definition: Definition) -> bool:
-    """Return whether the location of a table or partition is a generation of this index."""
-    return is_generation(folder) and folder.startswith(f"{definition.root}/")
+    """Return whether the location of a table or partition is a generation of this index, really below its root."""
+    return is_generation(folder) and folder.startswith(f"{definition.root}/") and ".." not in folder.split("/")
 
 
 def build_time(folder: str) -> float:
@@ -99,13 +123,40 @@ def build_time(folder: str) -> float:
     return datetime.strptime(stamp, "%Y%m%dT%H%M%S").replace(tzinfo=timezone.utc).timestamp()
 
 
+def build_token(folder: str) -> str:
+    """Return the eight hex digits in the name of a generation with which the names of its new shards begin."""
+    return folder.rpartition("-")[2]
+
+
+def built(folder: str) -> Built | None:
+    """Return what the marker of a generation says; None without a marker. Raise Unreadable."""
+    content = markers.read(folder, MARKER)
+    if content is None:
+        return None
+    properties, linked = content.get("definition"), content.get("linked")
+    strings = isinstance(properties, dict) and all(isinstance(value, str) for value in properties.values())
+    definition = from_properties(properties) if isinstance(properties, dict) and strings else None
+    if definition is None:
+        raise Unreadable(f"its marker {MARKER} names no index")
+    if linked is not None and not (isinstance(linked, list) and all(isinstance(name, str) for name in linked)):
+        raise Unreadable(f"its marker {MARKER} is damaged")
+    return Built(Author.of(content, MARKER), definition, None if linked is None else frozenset(linked))
+
+
 def definition_of(folder: str) -> Definition | None:
-    """Return the definition of the index that a generation was built for; None if its marker has none."""
-    return from_properties(_read_marker(folder, MARKER).get("definition", {}))
+    """Return the definition of the index that a generation was built for; None if no marker tells it."""
+    try:
+        known = built(folder)
+    except Unreadable:
+        return None
+    return known.definition if known else None
 
 
 def of_index(root: str, partition_columns: int) -> list[str]:
-    """Return all generations of an index, referenced or not; `partition_columns` is the number of partition columns."""
+    """Return all generations of an index, referenced or not; `partition_columns` is the number of partition columns.
+
+    Links are no generations, and those in folders behind links are not found.
+    """
     parents = [root]
     for _ in range(partition_columns):
         parents = [path for found in map_parallel(_partitions, parents) for path in found]
@@ -119,31 +170,55 @@ def in_folders(parents: Iterable[str]) -> list[str]:
 
 def all_below(root: str) -> list[str]:
     """Return all generations in a folder and in the partition folders below it, at any depth."""
-    parents = deeper = [root]
-    while deeper := [path for found in map_parallel(_partitions, deeper) for path in found]:
-        parents = [*parents, *deeper]
-    return in_folders(parents)
+    return in_folders(with_partitions(root))
+
+
+def with_partitions(root: str) -> list[str]:
+    """Return a folder and the partition folders below it, at any depth; those above come first."""
+    found = deeper = [root]
+    while deeper := [path for paths in map_parallel(_partitions, deeper) for path in paths]:
+        found = [*found, *deeper]
+    return found
+
+
+def links_below(root: str) -> list[str]:
+    """Return the links in a folder, and in the partition folders below it, that have the name of a folder of ours."""
+    parents = with_partitions(root)
+    listed = zip(parents, map_parallel(entries, parents), strict=True)
+    return [
+        f"{parent}/{name}"
+        for parent, there in listed
+        for name in sorted(there.others)
+        if _NAME.fullmatch(name) or "=" in name
+    ]
 
 
 def size(folder: str) -> int:
     """Return the size of a generation in bytes."""
-    files = [file for path in (folder, f"{folder}/{FOLDER}") for file in _files(path)]
+    files = [file for path in (folder, f"{folder}/{FOLDER}") for file in entries(path).files]
     return sum(file.size for file in files)
 
 
-def superseded(folders: Iterable[str], live: Collection[str], grace_seconds: float = GRACE_SECONDS) -> list[str]:
-    """Return those of these generations that may be deleted.
+def superseded(
+    folders: Iterable[str], live: Collection[str], definition: Definition, grace_seconds: float = GRACE_SECONDS
+) -> list[str]:
+    """Return those of these generations of an index that may be deleted.
 
     They are not in `live`, and are ORPHANED, or REPLACED for at least the grace period. The grace period of a COMPLETE
     generation that is not in `live` begins now.
     """
     unused = [folder for folder in folders if folder not in live]
-    usages = list(zip(unused, map_parallel(usage, unused), strict=True))
-    map_parallel(retire, [folder for folder, found in usages if found.state is State.COMPLETE])
+    usages = [
+        (folder, found)
+        for folder, found in zip(unused, map_parallel(usage, unused), strict=True)
+        if found.definition is None or roots.is_of(found.definition, definition)
+    ]
+    begun = [folder for folder, found in usages if found.state is State.COMPLETE]
+    map_parallel(lambda folder: retire(folder, definition), begun)
     return [
         folder
         for folder, found in usages
-        if found.state is not State.BUILDING and found.unused_seconds >= grace_seconds
+        if found.state not in (State.BUILDING, State.UNKNOWN) and found.unused_seconds >= grace_seconds
     ]
 
 
@@ -153,44 +228,55 @@ def usage(folder: str) -> Usage:
     Call this before asking the metastore what is referenced. In the other order, a build could publish the generation
     and end in between, and the generation would seem to be unreferenced and no longer being built.
     """
-    who = _read_marker(folder, MARKER)
-    retired = _read_marker(folder, RETIRED).get("retired")
+    try:
+        known = built(folder)
+    except Unreadable as e:
+        return _without_marker(folder, str(e))
+    if known is None:
+        return _without_marker(folder, f"it has no marker {MARKER}")
+    retired = _retired(folder)
     if retired is not None:
-        return Usage(State.REPLACED, max(time.time() - float(retired), 0.0))
+        return Usage(State.REPLACED, max(time.time() - retired, 0.0), known.definition)
     complete = stores.exists(f"{folder}/{FOLDER}/{manifest.SHARDS_NAME}")
-    young = time.time() - float(who.get("started", build_time(folder))) < GRACE_SECONDS
-    if who.get("host") == socket.gethostname():
-        building = _alive(int(who["pid"])) and (young or not complete)
-    else:  # whether a process of another machine lives is unknown
-        building = young
-    if building:
-        return Usage(State.BUILDING)
-    return Usage(State.COMPLETE) if complete else Usage(State.ORPHANED, float("inf"))
+    if known.author.is_at_work(complete):
+        return Usage(State.BUILDING, 0.0, known.definition)
+    if complete:
+        return Usage(State.COMPLETE, 0.0, known.definition)
+    return Usage(State.ORPHANED, float("inf"), known.definition)
 
 
-def delete(folders: Iterable[str]) -> None:
-    """Delete generations with everything in them; it is no error if one is gone already."""
-    map_parallel(_delete, folders)
+def is_marker(name: str) -> bool:
+    """Return whether an entry of a generation has the name of one of its markers, or of one that was begun."""
+    return any(name == marker or markers.is_begun(name, marker) for marker in (MARKER, RETIRED))
 
 
-def remove_empty(root: str, partition_columns: int) -> None:
-    """Remove the folder of an index and those of its partitions, where they are empty."""
-    levels = [[root]]
-    for _ in range(partition_columns):
-        levels.append([path for found in map_parallel(_partitions, levels[-1]) for path in found])
-    for level in reversed(levels):
-        map_parallel(lambda path: stores.remove_empty_folders(path, path), level)
+def entries(path: str) -> stores.Listing:
+    """Return the content of a folder; nothing if it does not exist."""
+    try:
+        return stores.listing(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return stores.Listing([], [])
 
 
-def _delete(folder: str) -> None:
-    for _ in range(DELETIONS):
-        try:
-            # Markers go last: if this process is killed meanwhile, they still identify what is left.
-            stores.delete_folder(folder, last=(RETIRED, MARKER))
-            return
-        except (FileNotFoundError, NotADirectoryError):  # another process deletes it too, or it was never created
-            if not stores.exists(folder):
-                return
+def _without_marker(folder: str, problem: str) -> Usage:
+    """Return the state of a folder whose marker cannot be read: of a build that was killed as it began, or UNKNOWN."""
+    try:
+        there = entries(folder)
+    except PermissionError:
+        return Usage(State.UNKNOWN, problem=problem)
+    if there.folders or not all(is_marker(name) for name in there.names):
+        return Usage(State.UNKNOWN, problem=problem)
+    young = time.time() - build_time(folder) < GRACE_SECONDS
+    return Usage(State.BUILDING) if young else Usage(State.ORPHANED, float("inf"))
+
+
+def _retired(folder: str) -> float | None:
+    """Return when a generation was replaced; None if no marker that can be read tells it, so that it is retired now."""
+    try:
+        content = markers.read(folder, RETIRED) or {}
+    except Unreadable:
+        return None
+    return float(content["retired"]) if markers.is_time(content.get("retired")) else None
 
 
 def _partitions(path: str) -> list[str]:
@@ -201,40 +287,10 @@ def _generations(path: str) -> list[str]:
     return [f"{path}/{name}" for name in subfolders(path) if _NAME.fullmatch(name)]
 
 
-def _files(path: str) -> list[stores.FileStatus]:
-    try:
-        return stores.listing(path).files
-    except FileNotFoundError:
-        return []
-
-
 def subfolders(path: str) -> list[str]:
-    """Return the names of the folders in a folder; none if it does not exist."""
+    """Return the names of the folders in a folder, without links; none if it does not exist or cannot be listed."""
     try:
-        return stores.listing(path).folders
-    except FileNotFoundError:
-        return []
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
+        there = entries(path)
     except PermissionError:
-        return True
-    return True
-
-
-def _write_marker(folder: str, marker: str, content: dict[str, Any]) -> None:
-    with stores.open_output(f"{folder}/{marker}") as sink:
-        sink.write(json.dumps(content).encode())
-
-
-def _read_marker(folder: str, marker: str) -> dict[str, Any]:
-    try:
-        with stores.open_input(f"{folder}/{marker}") as source:
-            found: dict[str, Any] = json.loads(source.read())
-            return found
-    except (FileNotFoundError, json.JSONDecodeError):  # never written, or its writer was killed
-        return {}
+        return []
+    return [name for name in there.folders if name not in there.others]

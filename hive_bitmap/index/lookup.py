@@ -20,8 +20,7 @@ import pyarrow.parquet as pq
 from hive_bitmap import stores
 from hive_bitmap.bitmaps import ENCODINGS
 from hive_bitmap.bitmaps.cached_bitmaps import CachedBitmaps
-from hive_bitmap.errors import CorruptIndex
-from hive_bitmap.index import checksums
+from hive_bitmap.index import checksums, unreadable
 from hive_bitmap.index.definition import BUCKET, OFFSET, OFFSETS
 from hive_bitmap.index.shard import CARDINALITY, cardinalities_path
 from hive_bitmap.memory_budget import Cache
@@ -125,13 +124,14 @@ def bitmaps(path: str, size: int, group: int, encoding: str) -> CachedBitmaps:
         return cached((path, group, encoding), lambda: _read_bitmaps(path, size, group, encoding))
 
 
-def distinct(path: str, size: int, key: pa.Field) -> pa.Array:
-    """Return the distinct values of one key column of a shard, cast to the type of `key`, NULL included.
+def distinct(path: str, size: int, key: pa.Field) -> Iterator[pa.Array]:
+    """Yield the distinct values of one key column in each row group of a shard, cast to its type, NULL included.
 
     Raise CorruptIndex.
     """
     with _reading(path), _open(path, size) as file:
-        return pc.unique(file.read(columns=[key.name])[key.name].cast(key.type))
+        for group in range(file.num_row_groups):
+            yield pc.unique(file.read_row_group(group, [key.name])[key.name].cast(key.type))
 
 
 def open_checked(source: pa.NativeFile, metadata: pq.FileMetaData, sums: Sequence[int] | None) -> pq.ParquetFile:
@@ -174,11 +174,12 @@ def clear_caches() -> None:
 
 @contextmanager
 def _reading(path: str) -> Iterator[None]:
-    """Turn the errors of Arrow and the store about damaged or missing bytes into CorruptIndex."""
+    """Turn the errors of Arrow and the store about damaged or missing bytes into CorruptIndex or DroppedIndex."""
     try:
         yield
     except (OSError, pa.ArrowException, KeyError, ValueError) as e:
-        raise CorruptIndex(f"shard {path} cannot be read: {e}") from e
+        folder, _, shard = path.rpartition("/")
+        raise unreadable.error(folder, f"shard {shard}", e) from e
 
 
 def _row_groups(

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from hive_bitmap import stores
 from hive_bitmap.errors import CorruptIndex
-from hive_bitmap.index import checksums
+from hive_bitmap.index import checksums, unreadable
 from hive_bitmap.index.checksums import FOLDER
 from hive_bitmap.index.fingerprint import Fingerprint
 from hive_bitmap.memory_budget import cached
@@ -183,7 +183,7 @@ def _bytes(found: Manifest) -> int:
 def read(folder: str) -> Manifest:
     """Read the manifest of a generation; it never changes, so it is cached.
 
-    Raise CorruptIndex if it cannot be read or a checksum is wrong, and StoreError.
+    Raise CorruptIndex if it cannot be read or a checksum is wrong, DroppedIndex if it is gone, and StoreError.
     """
     names, tables = (FILES_NAME, SHARDS_NAME), []
     requests: list[Callable[[], Any]] = [partial(stores.read_immutable, f"{folder}/{FOLDER}/{name}") for name in names]
@@ -191,7 +191,7 @@ def read(folder: str) -> Manifest:
     try:  # at once, if the store is remote
         *contents, sums = map_parallel(lambda request: request(), requests, stores.parallel(folder))
     except OSError as e:
-        raise CorruptIndex(f"the manifest of {folder} cannot be read: {e}") from e
+        raise unreadable.error(folder, "the manifest", e) from e
     for name, schema, content in zip(names, (FILES, SHARDS), contents, strict=True):
         try:
             checksums.require(content, sums.get(name))

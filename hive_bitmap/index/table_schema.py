@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from hive_bitmap.columns import Column
 from hive_bitmap.formats.key_values import KeyColumn, arrow_type
-from hive_bitmap.index import shard
+from hive_bitmap.index import generation, shard
 from hive_bitmap.index.definition import BUCKET, OFFSET, OFFSETS, Definition
 
 
@@ -36,9 +36,13 @@ def key_fields(definition: Definition) -> list[pa.Field]:
     return [pa.field(c.name, arrow_type(KeyColumn(c.name, c.type))) for c in definition.columns]
 
 
-def shard_name() -> str:
-    """Return a file name that no other task attempt uses."""
-    return f"part-{uuid.uuid4().hex}.parquet"
+def shard_name(folder: str) -> str:
+    """Return the name of a shard in `folder` that no other task attempt uses.
+
+    In a generation it begins with the token of the build, by which `deletion` knows what the build has written.
+    """
+    token = generation.build_token(folder) if generation.is_generation(folder) else ""
+    return f"part-{(token + uuid.uuid4().hex)[:32]}.parquet"
 
 
 def key_columns(columns: Iterable[Column], schema: Sequence[Column], time_zone: str) -> list[KeyColumn]:

@@ -1,53 +1,70 @@
 """Deleting what builds left behind: replaced generations, incomplete ones of dead builds, and those of dropped indexes.
 
-Only folders that are known to be ours are deleted: they have the name of a generation, and lie in the root of an index,
-or have a marker of a dropped index of this database. A generation is never deleted while a table of the database points
-at it, while its build may be running, or before the grace period is over.
+Only folders that markers show to be ours are deleted: those of an index whose root they are in, or of a dropped index
+of this database that was created in this very metastore. What cannot be shown to be ours is left alone, and reported
+with a sentence. A generation is never deleted while a table of the database points at it, while its build may be
+running, or before the grace period is over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hive_bitmap import stores
 from hive_bitmap.errors import NotFound
-from hive_bitmap.index import catalog, generation
+from hive_bitmap.index import catalog, deletion, generation, locations, roots
 from hive_bitmap.index.catalog import Index
-from hive_bitmap.index.generation import GRACE_SECONDS, State, Usage
+from hive_bitmap.index.definition import Definition
+from hive_bitmap.index.generation import State, Usage
+from hive_bitmap.index.markers import GRACE_SECONDS, Unreadable
 from hive_bitmap.metastore import metastore
+from hive_bitmap.metastore.identity import metastore_id
 from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.parallel import map_parallel
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+BY_LOCATION = "if it was, run clean with it as the location"
+
 
 @dataclass(frozen=True)
 class Leftover:
-    """A generation that nothing references: its folder, its size in bytes, and why it was left behind.
+    """A folder that nothing references: its size in bytes, and why it was left behind.
 
-    It is `due` for deletion in `seconds` seconds; 0 means now.
+    It is `due` for deletion in `seconds` seconds; 0 means now. `kept` says why it is left alone whatever its age, as it
+    is not known to be ours, or holds what is not; empty if it is not.
     """
 
     path: str
     bytes: int
     why: str
     seconds: float = 0.0
+    kept: str = ""
 
     @property
     def due(self) -> bool:
-        return self.seconds <= 0
+        return self.seconds <= 0 and not self.kept
+
+
+@dataclass(frozen=True)
+class _Root:
+    """The root of an index, or of a dropped one, whose generations may be left over."""
+
+    definition: Definition
+    dropped: bool = False
 
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A generation that may be left over in `root`, the folder of its index; `dropped` names a dropped index."""
+    """A generation in the root of an index, and its state; `kept` says why it is not that index's."""
 
     path: str
-    root: str
-    dropped: str = ""
+    root: _Root
+    usage: Usage
+    kept: str = ""
 
 
 def clean(
@@ -62,76 +79,166 @@ def clean(
 
     Return all leftovers that were found. Those that are not `due` are kept, as running queries may still read a
     generation for `grace_seconds` after it was replaced; if that time was not recorded, the grace period begins now.
-    With `dry_run` nothing is deleted or recorded. `location` is the LOCATION of an index whose table was dropped other
-    than by hive_bitmap, and whose folder is therefore not found otherwise. Raise NotFound for a folder that does not
-    exist, and for a table that does not exist and left nothing behind.
+    With `dry_run` nothing is deleted or recorded. `location` is the folder of an index whose table was dropped other
+    than by hive_bitmap, and which is not found otherwise, or not known to be of this metastore. Raise NotFound for a
+    folder that does not exist, and for a table that does not exist and left nothing behind.
     """
-    database, name = metastore.split_name(spark, table) if table else (spark.catalog.currentDatabase().lower(), None)
+    database, name = metastore.split_name(spark, table) if table else (metastore.current_database(spark), None)
     tables = catalog.tables_of_database(spark, database)
     indexes = catalog.among(tables, name)
-    found = [*_of_indexes(indexes), *_of_dropped(spark, database, name, tables, location)]
-    if table is not None and not indexes and not found:
+    dropped, unproved = _dropped(spark, database, name, tables, location)
+    existing, refused = _existing(indexes)
+    found = map_parallel(_candidates, [*existing, *dropped])  # before asking the metastore: see `usage`
+    if table is not None and not indexes and not any(found) and not unproved:
         metastore.describe(spark, table)
-    usages = map_parallel(generation.usage, (one.path for one in found))  # before asking the metastore: see `usage`
     live = {folder for index in indexes for folder in catalog.published_generations(spark, index).values()}
-    unused = [
-        (one, usage)
-        for one, usage in zip(found, usages, strict=True)
-        if usage.state is not State.BUILDING and one.path not in live
-    ]
-    left = [_leftover(one, usage, grace_seconds) for one, usage in unused]
+    unused = [one for candidates in found for one in candidates if one.path not in live]
+    unused = [one for one in unused if one.kept or one.usage.state is not State.BUILDING]
+    left = [_leftover(one, grace_seconds) for one in unused]
     if not dry_run:
-        map_parallel(generation.retire, (one.path for one, usage in unused if usage.state is State.COMPLETE))
-        _delete([one for (one, _), leftover in zip(unused, left, strict=True) if leftover.due])
-    return left
+        begun = (one for one in unused if one.usage.state is State.COMPLETE and not one.kept)
+        map_parallel(lambda one: generation.retire(one.path, one.root.definition), begun)
+        left = _deleted(unused, left)
+    had = {one.root for one in unused}
+    empty = [leftover for root in dropped for leftover in _empty(root, root in had, dry_run)]
+    return [*left, *empty, *refused, *unproved]
 
 
-def _of_indexes(indexes: Iterable[Index]) -> list[_Candidate]:
-    return [
-        _Candidate(folder, index.definition.root)
-        for index in indexes
-        for folder in generation.of_index(index.definition.root, len(index.table.partition_columns))
-    ]
+def _existing(indexes: Sequence[Index]) -> tuple[list[_Root], list[Leftover]]:
+    """Return the roots of indexes, and reports on those in which nothing may be deleted."""
+    found, refused = [], []
+    definitions = [index.definition for index in indexes]
+    for definition in definitions:
+        why = roots.rival(definition, definitions) or roots.refusal(definition)
+        if why:
+            refused.append(Leftover(definition.root, 0, f"the root of index {definition.name}", kept=why))
+        else:
+            found.append(_Root(definition))
+    return found, refused
 
 
-def _of_dropped(
+def _dropped(
     spark: SparkSession, database: str, name: str | None, tables: Sequence[Table], location: str | None
-) -> list[_Candidate]:
-    """Find generations of dropped indexes, in the default folder for index tables of the database and in `location`."""
-    taken = {table.location for table in tables} | {index.definition.root for index in catalog.among(tables)}
+) -> tuple[list[_Root], list[Leftover]]:
+    """Find roots of dropped indexes, in the default folder for index tables of the database and in `location`.
+
+    Return those that are known to be of this metastore, or were given, and reports on the others.
+    """
     home = catalog.default_folder(spark, database)
-    roots = {f"{home}/{folder}" for folder in generation.subfolders(home)}
-    if location is not None:
-        root = catalog.root_at(location)
-        if not stores.exists(root):
+    folders = {f"{home}/{folder}" for folder in generation.subfolders(home)}
+    given = "" if location is None else catalog.root_at(location)
+    if given:
+        if not stores.exists(given):
             raise NotFound(f"there is no folder {location}")
-        roots.add(root)
-    free = (root for root in sorted(roots) if not any(_overlap(root, path) for path in taken if path))
-    found = [(root, folder, generation.definition_of(folder)) for root in free for folder in generation.all_below(root)]
-    return [
-        _Candidate(folder, root, f"{definition.name} on {definition.full_table}")
-        for root, folder, definition in found
-        if definition is not None
-        and (definition.database, definition.root) == (database, root)
-        and name in (None, definition.table)
-    ]
+        folders.add(given)
+    indexes = [index.definition for index in catalog.among(tables)]
+    taken = [stores.canonical(path) for path in {*(t.location for t in tables), *(d.root for d in indexes)} if path]
+    mine, found, unproved = metastore_id(spark), [], []
+    for folder in sorted(folders):
+        here = stores.canonical(folder)
+        if any(locations.overlap(here, path) for path in taken):
+            continue
+        definition, kept = _owner(folder, mine, folder == given)
+        if definition is None or (definition.database, definition.root) != (database, folder):
+            continue
+        if name not in (None, definition.table) or any(roots.is_of(definition, one) for one in indexes):
+            continue
+        if kept:
+            unproved.append(Leftover(folder, 0, f"index {_named(definition)} is not here", kept=kept))
+        else:
+            found.append(_Root(definition, dropped=True))
+    return found, unproved
 
 
-def _overlap(one: str, other: str) -> bool:
-    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
+def _owner(folder: str, mine: str, is_given: bool) -> tuple[Definition | None, str]:
+    """Return the index of a root by its markers, None for no root, and why it is not known to be of this metastore."""
+    try:
+        known = roots.owner(folder)
+    except Unreadable as e:
+        definition = _by_generations(folder)
+        return definition, f"folder {folder} is left alone, as {e}: if its index was dropped, {roots.BY_HAND}"
+    if known is None:
+        definition = _by_generations(folder)
+        kept = "" if is_given else f"nothing says that folder {folder} is of this metastore: {BY_LOCATION}"
+        return definition, kept
+    definition = Definition(known.index, known.database, known.table, (), root=folder, id=known.id)
+    if is_given or (mine and known.metastore == mine):
+        return definition, ""
+    return definition, f"nothing says that index {known.described} was dropped from this metastore: {BY_LOCATION}"
 
 
-def _leftover(found: _Candidate, usage: Usage, grace_seconds: float) -> Leftover:
-    if found.dropped:
-        why = f"index {found.dropped} was dropped"
-    elif usage.state is State.ORPHANED:
-        why = "half-built: its build died"
+def _by_generations(folder: str) -> Definition | None:
+    """Return the definition in the markers of the generations in a folder without a marker of its own."""
+    written = (generation.definition_of(path) for path in generation.all_below(folder))
+    return next((definition for definition in written if definition is not None), None)
+
+
+def _candidates(root: _Root) -> list[_Candidate]:
+    folders = generation.all_below(root.definition.root)
+    usages = zip(folders, map_parallel(generation.usage, folders), strict=True)
+    found = [_Candidate(path, root, usage, _why_kept(path, usage, root.definition)) for path, usage in usages]
+    unknown = Usage(State.UNKNOWN)
+    links = generation.links_below(root.definition.root)
+    return found + [_Candidate(path, root, unknown, f"{path} is left alone, as it is a link") for path in links]
+
+
+def _why_kept(path: str, usage: Usage, definition: Definition) -> str:
+    if usage.state is State.UNKNOWN:
+        return f"folder {path} is left alone, as {usage.problem}: if no build uses it, {roots.BY_HAND}"
+    if usage.definition is not None and not roots.is_of(usage.definition, definition):
+        return f"folder {path} is left alone, as its marker says that it is of index {_named(usage.definition)}"
+    return ""
+
+
+def _leftover(found: _Candidate, grace_seconds: float) -> Leftover:
+    usage = found.usage
+    if found.kept:
+        why, seconds = "not known to be of this index", 0.0
     else:
-        why = "another generation took its place"
-    return Leftover(found.path, generation.size(found.path), why, max(grace_seconds - usage.unused_seconds, 0.0))
+        seconds = max(grace_seconds - usage.unused_seconds, 0.0)
+        if found.root.dropped:
+            why = f"index {_named(found.root.definition)} was dropped"
+        elif usage.state is State.ORPHANED:
+            why = "half-built: its build died"
+        else:
+            why = "another generation took its place"
+    return Leftover(found.path, 0 if found.kept else generation.size(found.path), why, seconds, found.kept)
 
 
-def _delete(found: Sequence[_Candidate]) -> None:
-    generation.delete(one.path for one in found)
-    for one in found:
-        stores.remove_empty_folders(one.path.rpartition("/")[0], one.root if one.dropped else f"{one.root}/")
+def _deleted(found: Sequence[_Candidate], left: Sequence[Leftover]) -> list[Leftover]:
+    """Delete the generations that are due; return the reports, also on what stays of them."""
+    due = [(one.root, one.path) for one, leftover in zip(found, left, strict=True) if leftover.due]
+    stays: dict[str, str] = {}
+    for root in dict.fromkeys(root for root, _ in due):
+        folders = [path for owner, path in due if owner == root]
+        stays.update(_delete(folders, root))
+    return [replace(leftover, kept=stays.get(leftover.path, leftover.kept)) for leftover in left]
+
+
+def _delete(folders: Sequence[str], root: _Root) -> Iterator[tuple[str, str]]:
+    """Delete generations of one index, and folders that are empty then; yield what stays, and why."""
+    definition = root.definition
+    try:
+        yield from ((remains.folder, remains.why) for remains in deletion.delete(folders, definition))
+        for folder in folders:
+            deletion.remove_empty_parents(folder, definition.root)
+    except OSError as e:
+        yield from ((folder, f"not all of {definition.root} can be deleted: {e}") for folder in folders)
+
+
+def _empty(root: _Root, had_generations: bool, dry_run: bool) -> Iterator[Leftover]:
+    """Remove the root of a dropped index if it has no generations; yield a report if it had none, or if it stays."""
+    definition = root.definition
+    known = roots.owner(definition.root)
+    if generation.all_below(definition.root) or not stores.exists(definition.root):
+        return
+    if not had_generations and known is not None and known.author.is_at_work(complete=True):
+        return
+    why = f"index {_named(definition)} was dropped"
+    kept = "" if dry_run else deletion.remove_root(definition)
+    if kept or not had_generations:
+        yield Leftover(definition.root, 0, why, kept=kept)
+
+
+def _named(definition: Definition) -> str:
+    return f"{definition.name} on {definition.full_table}"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hive_bitmap.building import publish
+from hive_bitmap.building.publish import Doomed
 from hive_bitmap.errors import NotFound, Unsupported
 from hive_bitmap.index import catalog
 from hive_bitmap.index.catalog import Index
@@ -16,6 +19,8 @@ from hive_bitmap.metastore.table_info import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
 
 
 def drop(spark: SparkSession, table: str, name: str, *, if_exists: bool = False, where: str | None = None) -> bool:
@@ -39,27 +44,45 @@ def drop(spark: SparkSession, table: str, name: str, *, if_exists: bool = False,
             return False
         raise NotFound.of("index", name, [index.definition.name for index in indexes], f"table {table}")
     if where is None or base is None:
-        publish.drop(spark, base, found[0])
+        publish.drop(spark, base, publish.doomed(spark, found[0], indexes))
     else:
-        _drop_partitions(spark, base, found[0], where)
+        _drop_partitions(spark, base, found[0], indexes, where)
     return True
 
 
 def drop_table(spark: SparkSession, table: str) -> None:
-    """Drop the indexes of a table, then the table itself, unless that is gone already.
+    """Drop a table, unless that is gone already, then its indexes.
 
-    Raise NotFound for an unknown table without indexes, and Unsupported for a view.
+    Raise NotFound for an unknown table without indexes, and Unsupported for a view. If Spark refuses to drop the table,
+    its indexes stay.
     """
     base, indexes = catalog.find_even_if_dropped(spark, table)
     if base is not None and base.kind in ("VIEW", "TEMPORARY"):
         raise Unsupported(f"{table} is a view: drop it with DROP VIEW")
-    for index in indexes:
-        publish.drop(spark, base, index)
+    of_table = [publish.doomed(spark, index, indexes) for index in indexes]
     if base is not None:
-        spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {base.sql_name}")
+        spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {base.spark_name}")
+    drop_after(spark, of_table)
 
 
-def _drop_partitions(spark: SparkSession, base: Table, index: Index, where: str) -> None:
+def drop_after(spark: SparkSession, indexes: Iterable[Doomed]) -> None:
+    """Drop the indexes of tables that have just been dropped; what fails is logged, with what finishes it."""
+    for index in indexes:
+        try:
+            publish.drop(spark, None, index)
+        except Exception as e:  # noqa: BLE001 - the table is dropped: the statement has succeeded, whatever fails now
+            definition = index.definition
+            log.warning(
+                "table %s is dropped, but not its index %s (%s): drop the index, or if it is gone, run clean with the "
+                "location %s",
+                definition.full_table,
+                definition.name,
+                e,
+                definition.root,
+            )
+
+
+def _drop_partitions(spark: SparkSession, base: Table, index: Index, indexes: Sequence[Index], where: str) -> None:
     definition = index.definition
     if not definition.where:
         raise Unsupported(
@@ -73,7 +96,7 @@ def _drop_partitions(spark: SparkSession, base: Table, index: Index, where: str)
     if not dropped:
         raise NotFound(f"Index '{definition.name}' does not contain partitions: {where}")
     if len(dropped) == sum(before):
-        publish.drop(spark, base, index)
+        publish.drop(spark, base, publish.doomed(spark, index, indexes))
         return
     left = without(definition.where, where, base.partition_columns)
     catalog.alter(spark, index, replace(definition, where=left))

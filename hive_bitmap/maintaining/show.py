@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from hive_bitmap import stores
 from hive_bitmap.errors import CorruptIndex, Unsupported
-from hive_bitmap.index import catalog, generation, manifest
+from hive_bitmap.index import catalog, generation, manifest, roots
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.coverage import covered
 from hive_bitmap.index.definition import Definition, schema_crc
@@ -142,7 +142,8 @@ def _status(spark: SparkSession, base: Table | None, index: Index, found: list[S
     reading = serde.read_properties(base) if base else ()
     crc = schema_crc(base.columns, metastore.time_zone(spark), reading) if base and reading else None
     partitions = map_parallel(lambda one: _partition(names, index, one, folders.get(one.values), crc), wanted.values())
-    return IndexStatus(index.definition, tuple(partitions), index.problem or _first_problem(partitions))
+    problem = index.problem or _first_problem(partitions) or roots.refusal(index.definition)
+    return IndexStatus(index.definition, tuple(partitions), problem)
 
 
 def _without_rows(status: PartitionStatus) -> PartitionStatus:
@@ -213,9 +214,9 @@ def _with_keys(spark: SparkSession, status: IndexStatus, index: Index) -> IndexS
     """Return the status with the number of distinct keys, of each partition and of all, which Spark counts."""
     from pyspark.sql import functions as f
 
-    spark.catalog.refreshTable(index.table.sql_name)
+    spark.catalog.refreshTable(index.table.spark_name)
     columns = [column.name for column in index.table.partition_columns]
-    distinct = spark.table(index.table.sql_name).select(
+    distinct = spark.table(index.table.spark_name).select(
         f.array(*(f.col(quote(name)).cast("string") for name in columns)).alias("partition"),
         f.struct(*(f.col(quote(name)) for name in status.definition.column_names)).alias("key"),
     )

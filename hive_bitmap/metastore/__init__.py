@@ -9,6 +9,7 @@ __all__ = [
     "alter_table",
     "base_files",
     "file_listing",
+    "identity",
     "jvm_reader",
     "metastore",
     "permission",

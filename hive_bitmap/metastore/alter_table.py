@@ -29,32 +29,34 @@ def switch(
     """
     if not table.partition_columns:
         if () in folders and before[()] != folders[()]:
-            spark.sql(f"ALTER TABLE {table.sql_name} SET LOCATION {literal(folders[()])}")
+            spark.sql(f"ALTER TABLE {table.spark_name} SET LOCATION {literal(folders[()])}")
         return
     new = [f"PARTITION {partition_spec(table, v)} LOCATION {literal(f)}" for v, f in folders.items() if v not in before]
     moved = {values: folder for values, folder in folders.items() if before.get(values, folder) != folder}
     dropped = [f"PARTITION {partition_spec(table, values)}" for values in gone if values in before]
-    with verbatim_partitions(spark):
+    with verbatim_partitions(spark) as verbatim:
         for batch in _batches(new):
-            spark.sql(f"ALTER TABLE {table.sql_name} ADD IF NOT EXISTS {' '.join(batch)}")
+            verbatim.sql(f"ALTER TABLE {table.spark_name} ADD IF NOT EXISTS {' '.join(batch)}")
         _set_locations(spark, table, moved)
         for batch in _batches(dropped):
-            spark.sql(f"ALTER TABLE {table.sql_name} DROP IF EXISTS {', '.join(batch)}")
+            verbatim.sql(f"ALTER TABLE {table.spark_name} DROP IF EXISTS {', '.join(batch)}")
+    if new or moved or dropped:
+        spark.catalog.refreshTable(table.spark_name)  # what this session has listed of it
 
 
 def set_properties(spark: SparkSession, table: Table, properties: Mapping[str, str], less: Iterable[str] = ()) -> None:
     """Set these table properties in one statement, then unset those in `less` that the table has."""
     if properties:
         pairs = ", ".join(f"{literal(key)}={literal(value)}" for key, value in properties.items())
-        spark.sql(f"ALTER TABLE {table.sql_name} SET TBLPROPERTIES ({pairs})")
+        spark.sql(f"ALTER TABLE {table.spark_name} SET TBLPROPERTIES ({pairs})")
     unwanted = [key for key in less if key in table.properties]
     if unwanted:
-        spark.sql(f"ALTER TABLE {table.sql_name} UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(literal, unwanted))})")
+        spark.sql(f"ALTER TABLE {table.spark_name} UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(literal, unwanted))})")
 
 
 def rename(spark: SparkSession, table: Table, name: str) -> None:
     """Rename a table inside its database; its files are not moved."""
-    spark.sql(f"ALTER TABLE {table.sql_name} RENAME TO {table_info.quote(table.database)}.{table_info.quote(name)}")
+    spark.sql(f"ALTER TABLE {table.spark_name} RENAME TO {table_info.quote(table.database)}.{table_info.quote(name)}")
 
 
 def _set_locations(spark: SparkSession, table: Table, folders: Mapping[Values, str]) -> None:
@@ -62,11 +64,10 @@ def _set_locations(spark: SparkSession, table: Table, folders: Mapping[Values, s
         return
     if jvm_reader.available(spark):
         jvm_reader.set_locations(spark, table, folders, AT_ONCE)
-        spark.catalog.refreshTable(table.sql_name)
         return
     for values, folder in folders.items():
         spec = partition_spec(table, values)
-        spark.sql(f"ALTER TABLE {table.sql_name} PARTITION {spec} SET LOCATION {literal(folder)}")
+        spark.sql(f"ALTER TABLE {table.spark_name} PARTITION {spec} SET LOCATION {literal(folder)}")
 
 
 def _batches(items: Sequence[str]) -> Iterable[Sequence[str]]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
+from weakref import WeakKeyDictionary
 
 from hive_bitmap.errors import ServerError, StoreError
 from hive_bitmap.metastore import security_settings
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 PIECE = 8000  # characters of a text that are transferred in one call
+_bridges: WeakKeyDictionary[SparkSession, _Bridge] = WeakKeyDictionary()
 CREDENTIAL_FILES = "security.credential.provider.path"
 
 
@@ -40,24 +42,31 @@ def available(spark: SparkSession) -> bool:
     return getattr(spark, "_jsparkSession", None) is not None
 
 
-def describe(spark: SparkSession, database: str, names: Sequence[str], qualified: bool) -> list[Table]:
+def cloned(spark: SparkSession) -> SparkSession:
+    """Return a new session with the settings of this one, of the same catalog."""
+    from pyspark.sql import SparkSession
+
+    return SparkSession(spark.sparkContext, cast(Any, spark)._jsparkSession.cloneSession())
+
+
+def describe(spark: SparkSession, database: str, names: Sequence[str], view: str) -> list[Table]:
     """Return those of the tables that exist.
 
-    If the first name is unqualified and that of a temporary view, which hides tables of that name, return only the
-    view. Spark fails the whole call if one table is of a kind that it does not support, as the tables of Hive's own
-    indexes are; they are left out. Raises ServerError if the metastore fails.
+    If there is a temporary view named `view`, it hides the first table, and only the view is returned. Spark fails the
+    whole call if one table is of a kind that it does not support, as the tables of Hive's own indexes are; they are
+    left out. Raises ServerError if the metastore fails.
     """
     from pyspark.errors import AnalysisException
 
     bridge = _bridge(spark)
-    if not qualified and bridge.session_catalog.getTempView(names[0]).isDefined():
+    if view and bridge.session_catalog.getTempView(view).isDefined():
         return [Table(database, names[0], "TEMPORARY")]
     try:
         return _described(bridge, database, names)
     except AnalysisException as e:
         if not is_unknown_kind(e):
             raise
-        return [] if len(names) == 1 else [one for name in names for one in describe(spark, database, [name], True)]
+        return [] if len(names) == 1 else [one for name in names for one in describe(spark, database, [name], "")]
 
 
 def _described(bridge: _Bridge, database: str, names: Sequence[str]) -> list[Table]:
@@ -141,6 +150,19 @@ def _server_settings(context: SparkContext) -> dict[str, str]:
     return with_startup_settings({name: conf.get(name) for name in names if conf.contains(name)})
 
 
+def hive_settings(spark: SparkSession, names: Sequence[str]) -> dict[str, str]:
+    """Return the settings of these names that the client of the metastore has, and `user.dir` of the JVM.
+
+    Without a Hive metastore, there are none: Spark's catalog is in memory then.
+    """
+    session, jvm = cast(Any, spark)._jsparkSession, cast(Any, spark._jvm)
+    if session.sparkContext().conf().get("spark.sql.catalogImplementation", "in-memory") != "hive":
+        return {}
+    conf = session.sessionState().newHadoopConf()
+    found = {name: conf.get(name) for name in names}
+    return {"user.dir": str(jvm.System.getProperty("user.dir")), **{n: str(v) for n, v in found.items() if v}}
+
+
 def hadoop(spark: SparkSession, prefixes: Sequence[str]) -> dict[str, str]:
     """Return the settings of the session's Hadoop configuration with these prefixes, and secrets of credential files.
 
@@ -188,12 +210,12 @@ def forget_files(spark: SparkSession, table: Table) -> None:
     _bridge(spark).session_catalog.refreshTable(named)
 
 
-def is_cached(spark: SparkSession, sql_name: str) -> bool:
+def is_cached(spark: SparkSession, spark_name: str) -> bool:
     """Return whether the rows of a table are cached in the session.
 
     `isCached` has to analyze the table, so first check cheaply whether anything is cached at all.
     """
-    return not _bridge(spark).cache.isEmpty() and spark.catalog.isCached(sql_name)
+    return not _bridge(spark).cache.isEmpty() and spark.catalog.isCached(spark_name)
 
 
 def default_parallelism(spark: SparkSession) -> int:
@@ -261,8 +283,14 @@ class _Bridge:
         return json.loads(text_of(writer.getBuffer()))
 
 
-@lru_cache(maxsize=8)
 def _bridge(spark: SparkSession) -> _Bridge:
+    known = _bridges.get(spark)
+    if known is None:
+        known = _bridges[spark] = _new_bridge(spark)
+    return known
+
+
+def _new_bridge(spark: SparkSession) -> _Bridge:
     jvm: Any = spark._jvm
     scala = jvm.com.fasterxml.jackson.module.scala.DefaultScalaModule()
     partition = jvm.java.lang.Class.forName("org.apache.spark.sql.catalyst.catalog.CatalogTablePartition")

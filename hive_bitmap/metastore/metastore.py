@@ -19,7 +19,7 @@ from hive_bitmap.errors import NotFound, Unsupported
 from hive_bitmap.metastore import jvm_reader, session_stores
 from hive_bitmap.metastore.reader import Reader
 from hive_bitmap.metastore.sql_reader import SqlReader
-from hive_bitmap.metastore.table_info import Partition, Table, index_table_name
+from hive_bitmap.metastore.table_info import SESSION_CATALOG, Partition, Table, in_spark, index_table_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,14 +29,50 @@ READERS: Sequence[Reader] = (jvm_reader, SqlReader)
 NAMES_REMEMBERED = 1024
 OWN_STATEMENT = "/* hive_bitmap */"  # marks a DROP of this package, which the extension's parser must not intercept
 GLOBAL_TEMP = "global_temp"  # Spark's database of global temporary views, which is not in the metastore
+SESSION_VIEWS = "session"  # from Spark 4.2 on, in place of a database, the name of that of a session's temporary views
 
 
 def split_name(spark: SparkSession, name: str) -> tuple[str, str]:
-    """Split `t`, `db.t` or `spark_catalog.db.t` into (database, table); raise Unsupported for another catalog."""
+    """Split `t`, `db.t` or `spark_catalog.db.t` into the (database, table) that `spark.table` reads.
+
+    Raises Unsupported if that table is in another catalog.
+    """
     table = table_name(name)
-    if table.catalog and table.catalog.lower() != "spark_catalog":
-        raise Unsupported(f"table {name} is in catalog {table.catalog!r}: only the session's own catalog is indexed")
+    catalog = table.catalog or catalog_of(spark, table.db)
+    if catalog.lower() != SESSION_CATALOG:
+        raise Unsupported(
+            f"table {name} is in catalog {catalog!r}, and only tables of {SESSION_CATALOG} have indexes: to name one, "
+            f"write {SESSION_CATALOG}.database.table"
+        )
     return (table.db or spark.catalog.currentDatabase()).lower(), table.name.lower()
+
+
+def catalog_of(spark: SparkSession, database: str) -> str:
+    """Return the catalog in which Spark looks for a table that is named without one.
+
+    That is the current catalog, unless what stands in the place of the database is the name of a catalog.
+    """
+    if database.lower() == GLOBAL_TEMP:
+        return SESSION_CATALOG
+    if database and spark.conf.get(f"spark.sql.catalog.{database}", None) is not None:
+        return database
+    return spark.catalog.currentCatalog()
+
+
+def current_database(spark: SparkSession) -> str:
+    """Return the current database; raise Unsupported if another catalog is current."""
+    catalog = spark.catalog.currentCatalog()
+    if catalog.lower() != SESSION_CATALOG:
+        raise Unsupported(
+            f"the current catalog is {catalog!r}, and only tables of {SESSION_CATALOG} have indexes: name a table, or "
+            f"USE {SESSION_CATALOG}.database"
+        )
+    return spark.catalog.currentDatabase().lower()
+
+
+def database_exists(spark: SparkSession, database: str) -> bool:
+    """Return whether the session's own catalog has a database, whichever catalog is current."""
+    return spark.catalog.databaseExists(in_spark(database))
 
 
 @lru_cache(maxsize=NAMES_REMEMBERED)
@@ -67,15 +103,15 @@ def describe_with(spark: SparkSession, name: str, others: Callable[[str, str], l
             return Table(database, table, "TEMPORARY"), []
         raise NotFound(f"no global temporary view {table!r}")
     try:
-        found = _reader(spark).describe(spark, database, [table, *others(database, table)], "." in name)
+        found = _reader(spark).describe(spark, database, [table, *others(database, table)], _view(name))
     except AnalysisException as e:
-        if spark.catalog.databaseExists(database):
+        if database_exists(spark, database):
             raise
         raise NotFound.of("database", database, [d.name for d in spark.catalog.listDatabases()]) from e
     for position, candidate in enumerate(found):
         if candidate.name == table:
             return candidate, found[:position] + found[position + 1 :]
-    if not spark.catalog.databaseExists(database):
+    if not database_exists(spark, database):
         raise NotFound.of("database", database, [d.name for d in spark.catalog.listDatabases()])
     indexes = index_table_name(database, "*", "*")
     tables = [known for known in names_like(spark, database, "*") if not fnmatchcase(known, indexes)]
@@ -84,7 +120,13 @@ def describe_with(spark: SparkSession, name: str, others: Callable[[str, str], l
 
 def describe_many(spark: SparkSession, database: str, names: Sequence[str]) -> list[Table]:
     """Return those of the tables that exist, read in one call if the session can."""
-    return _reader(spark).describe(spark, database, names, qualified=True) if names else []
+    return _reader(spark).describe(spark, database, names, view="") if names else []
+
+
+def _view(name: str) -> str:
+    """Return the name of a temporary view that Spark would read for a table name, if there is one; "" for none."""
+    table = table_name(name)
+    return "" if table.db and table.db.lower() != SESSION_VIEWS else table.name
 
 
 def names_like(spark: SparkSession, database: str, pattern: str) -> list[str]:
@@ -118,9 +160,9 @@ def forget_files(spark: SparkSession, table: Table) -> None:
     _available(spark).forget_files(spark, table)
 
 
-def is_cached(spark: SparkSession, sql_name: str) -> bool:
+def is_cached(spark: SparkSession, spark_name: str) -> bool:
     """Return whether the rows of a table are cached in the session."""
-    return _available(spark).is_cached(spark, sql_name)
+    return _available(spark).is_cached(spark, spark_name)
 
 
 def time_zone(spark: SparkSession) -> str:

@@ -49,7 +49,7 @@ def why_not_as_it_is(spark: SparkSession, base: Table, columns: Sequence[str]) -
     if jvm_reader.available(spark) and not _has_rules_of_others(spark):
         return ""
     try:
-        frame = spark.table(base.sql_name)
+        frame = spark.table(base.spark_name)
         shown = frame.select(*map(quote, columns)) if columns else frame
         added = _added(shown) if jvm_reader.available(spark) else _added_by_text(shown)
     except PySparkException as e:
@@ -99,8 +99,22 @@ def _is_column(expression: Any) -> bool:
 def _added_by_text(frame: DataFrame) -> str:
     """Return the same as `_added` from the text of a plan, all that a client of Spark Connect can see."""
     text: Any = frame._explain_string(extended=True)  # type: ignore[operator]
-    section = text.partition("== Optimized Logical Plan ==\n")[2].partition("\n\n")[0]
-    nodes = [line.lstrip(" :+-") for line in section.splitlines()]
-    strange = [node for node in nodes if not node.startswith(("Relation ", "HiveTableRelation ", "Project ["))]
-    masked = any(" AS " in node and _PADDING not in node for node in nodes)
-    return (strange[0].split(" ")[0] if strange else "") or ("an expression" if masked else "" if nodes else "nothing")
+    return added_in(text.partition("== Optimized Logical Plan ==\n")[2].partition("\n\n")[0])
+
+
+def added_in(plan: str) -> str:
+    """Return what the text of an optimized plan has besides a scan and a choice of its columns; empty if nothing.
+
+    >>> added_in("Project [k#1]\\n+- Relation spark_catalog.default.t[k#1,s#2] parquet")
+    ''
+    >>> added_in("Filter (k#1 < 3)\\n+- Relation spark_catalog.default.t[k#1,s#2] parquet")
+    'Filter'
+    """
+    nodes = [line.lstrip(" :+-") for line in plan.splitlines()]
+    for node in nodes:
+        if not node.startswith(("Relation ", "HiveTableRelation ", "Project [")):
+            return node.split(" ")[0]
+        hides = "more fields" in node  # Spark shows the first ones only
+        if node.startswith("Project") and (hides or node.count(" AS ") > node.count(_PADDING)):
+            return "an expression"
+    return "" if nodes else "nothing that is shown"

@@ -17,8 +17,11 @@ class Reader(Protocol):
     def available(self, spark: SparkSession) -> bool:
         """Return whether the reader works with this session."""
 
-    def describe(self, spark: SparkSession, database: str, names: Sequence[str], qualified: bool) -> list[Table]:
-        """Return those of the tables that exist; a name that is not `qualified` may be that of a temporary view."""
+    def describe(self, spark: SparkSession, database: str, names: Sequence[str], view: str) -> list[Table]:
+        """Return those of the tables that exist.
+
+        If there is a temporary view named `view`, it hides the first table, and only the view is returned.
+        """
 
     def names_like(self, spark: SparkSession, database: str, pattern: str) -> list[str]:
         """Return the names of the tables of a database that match the pattern, in which `*` stands for any text."""
@@ -29,7 +32,7 @@ class Reader(Protocol):
     def forget_files(self, spark: SparkSession, table: Table) -> None:
         """Make the session list the files and read the schema of a table again when it reads it the next time."""
 
-    def is_cached(self, spark: SparkSession, sql_name: str) -> bool:
+    def is_cached(self, spark: SparkSession, spark_name: str) -> bool:
         """Return whether the rows of a table are cached in the session."""
 
     def time_zone(self, spark: SparkSession) -> str:

@@ -14,6 +14,7 @@ from hive_bitmap.metastore.table_info import (
     Partition,
     Table,
     columns_of,
+    in_spark,
     is_unknown_kind,
     literal,
     partition_spec,
@@ -34,30 +35,26 @@ class SqlReader:
         return True
 
     @staticmethod
-    def describe(spark: SparkSession, database: str, names: Sequence[str], qualified: bool) -> list[Table]:
+    def describe(spark: SparkSession, database: str, names: Sequence[str], view: str) -> list[Table]:
         from pyspark.errors import AnalysisException
 
+        if view and spark.catalog.tableExists(quote(view)) and spark.catalog.getTable(quote(view)).isTemporary:
+            return [Table(database, names[0], "TEMPORARY")]
         found = []
         for name in names:
             try:
-                if SqlReader.exists(spark, database, name):
-                    found.append(SqlReader.describe_one(spark, database, name, qualified))
+                if spark.catalog.tableExists(in_spark(database, name)):
+                    found.append(SqlReader.describe_one(spark, database, name))
             except AnalysisException as e:
                 if not is_unknown_kind(e):
                     raise
         return found
 
     @staticmethod
-    def exists(spark: SparkSession, database: str, name: str) -> bool:
-        return spark.catalog.tableExists(f"{quote(database)}.{quote(name)}") or spark.catalog.tableExists(quote(name))
-
-    @staticmethod
-    def describe_one(spark: SparkSession, database: str, name: str, qualified: bool) -> Table:
-        sql_name = f"{quote(database)}.{quote(name)}"
-        if not qualified and spark.catalog.getTable(quote(name)).isTemporary:
-            return Table(database, name, "TEMPORARY")
-        info = json.loads(spark.sql(f"DESCRIBE TABLE EXTENDED {sql_name} AS JSON").collect()[0][0])
-        declared = spark.table(sql_name).schema.json()
+    def describe_one(spark: SparkSession, database: str, name: str) -> Table:
+        spark_name = in_spark(database, name)
+        info = json.loads(spark.sql(f"DESCRIBE TABLE EXTENDED {spark_name} AS JSON").collect()[0][0])
+        declared = spark.table(spark_name).schema.json()
         columns = columns_of(json.loads(declared))
         partition_names = [p.lower() for p in info.get("partition_columns", [])]
         return Table(
@@ -79,20 +76,20 @@ class SqlReader:
 
     @staticmethod
     def names_like(spark: SparkSession, database: str, pattern: str) -> list[str]:
-        rows = spark.sql(f"SHOW TABLES IN {quote(database)} LIKE {literal(pattern)}").collect()
+        rows = spark.sql(f"SHOW TABLES IN {in_spark(database)} LIKE {literal(pattern)}").collect()
         return [row["tableName"] for row in rows if not row["isTemporary"]]
 
     @staticmethod
     def partitions(spark: SparkSession, table: Table) -> list[Partition]:
-        names = spark.sql(f"SHOW PARTITIONS {table.sql_name}").collect()
-        with verbatim_partitions(spark):
-            return [SqlReader.partition(spark, table, name) for (name,) in names]
+        names = spark.sql(f"SHOW PARTITIONS {table.spark_name}").collect()
+        with verbatim_partitions(spark) as verbatim:
+            return [SqlReader.partition(verbatim, table, name) for (name,) in names]
 
     @staticmethod
     def partition(spark: SparkSession, table: Table, name: str) -> Partition:
         pairs = [unquote(part.partition("=")[2]) for part in name.split("/")]
         values = tuple(None if value == NULL_PARTITION else value for value in pairs)
-        sql = f"DESCRIBE TABLE EXTENDED {table.sql_name} PARTITION {partition_spec(table, values)} AS JSON"
+        sql = f"DESCRIBE TABLE EXTENDED {table.spark_name} PARTITION {partition_spec(table, values)} AS JSON"
         info = json.loads(spark.sql(sql).collect()[0][0])
         return Partition(
             values,
@@ -104,11 +101,11 @@ class SqlReader:
 
     @staticmethod
     def forget_files(spark: SparkSession, table: Table) -> None:
-        spark.catalog.refreshTable(table.sql_name)
+        spark.catalog.refreshTable(table.spark_name)
 
     @staticmethod
-    def is_cached(spark: SparkSession, sql_name: str) -> bool:
-        return spark.catalog.isCached(sql_name)
+    def is_cached(spark: SparkSession, spark_name: str) -> bool:
+        return spark.catalog.isCached(spark_name)
 
     @staticmethod
     def time_zone(spark: SparkSession) -> str:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 Values = tuple[str | None, ...]  # values of the partition columns; () for an unpartitioned table
 
+SESSION_CATALOG = "spark_catalog"  # Spark's name of the session's own catalog
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 CHAR_TYPE_KEY = "__CHAR_VARCHAR_TYPE_STRING"  # field metadata in which Spark keeps CHAR(n) and VARCHAR(n)
 DEFAULT_KEY = "EXISTS_DEFAULT"  # field metadata in which Spark keeps the value of a column for files that lack it
@@ -49,7 +50,13 @@ class Table:
 
     @property
     def sql_name(self) -> str:
+        """The name in Hive's SQL, and in texts for people."""
         return f"{quote(self.database)}.{quote(self.name)}"
+
+    @property
+    def spark_name(self) -> str:
+        """The name in Spark's SQL, which is this table's whatever the session's current catalog is."""
+        return in_spark(self.database, self.name)
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,15 @@ def quote(name: str) -> str:
     '`a ``b```'
     """
     return "`" + name.replace("`", "``") + "`"
+
+
+def in_spark(database: str, *names: str) -> str:
+    """Return the name of a database, or of a table in it, in Spark's SQL, with the session's own catalog.
+
+    >>> in_spark("db", "t")
+    'spark_catalog.`db`.`t`'
+    """
+    return ".".join((SESSION_CATALOG, *map(quote, (database, *names))))
 
 
 def literal(text: str) -> str:
@@ -113,7 +129,7 @@ def hadoop_path(uri: str) -> str:
     'file:/w/a b'
     """
     path = re.sub(r"^file:/+", "file:/", unquote(uri))
-    return path.rstrip("/") or path
+    return path if path.endswith(":/") else path.rstrip("/") or path
 
 
 def index_table_name(database: str, table: str, index: str) -> str:

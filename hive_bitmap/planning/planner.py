@@ -160,9 +160,9 @@ def _tables(work: LookupResults) -> tuple[pa.Table, pa.Table]:
         sizes = [fingerprint.size for fingerprint in lookup.fingerprints]
         counts = np.bincount(unit.file, minlength=len(unit.paths))
         for number, path in enumerate(unit.paths):
-            damage = found.damaged.get(number)
+            damage = str(found.damaged.get(number, ""))
             state = Freshness.UNINDEXED if damage else Freshness.FRESH
-            files.append((path, partition, state.value, damage or "", sizes[number], bool(damage), int(counts[number])))
+            files.append((path, partition, state.value, damage, sizes[number], bool(damage), int(counts[number])))
         blocks.append(
             pa.Table.from_arrays(
                 [

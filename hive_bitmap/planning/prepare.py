@@ -185,7 +185,7 @@ class _Preparation:
         needed = [column.name for column in self._needed]
         if not self._resolved.planned and (why := permission.why_not_as_it_is(self._spark, self._base, needed)):
             return _Unserved("unsupported", why)
-        if not self._resolved.planned and metastore.is_cached(self._spark, self._base.sql_name):
+        if not self._resolved.planned and metastore.is_cached(self._spark, self._base.spark_name):
             return _Unserved("cached", "its rows are in the session's cache")
         doubt = file_listing.why_unsupported(self._resolved.settings, self._base)
         return None if doubt is None else _Unserved("unsupported", doubt)

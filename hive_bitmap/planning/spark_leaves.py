@@ -6,7 +6,7 @@ After any error (such as `10/k` for a key that another conjunct excludes) the le
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from hive_bitmap.columns import Column, find
 from hive_bitmap.errors import CorruptIndex
-from hive_bitmap.index import lookup
+from hive_bitmap.index import lookup, unreadable
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.table_schema import key_fields
 from hive_bitmap.metastore.table_info import CHAR_TYPE_KEY
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 MAX_KEYS = 200_000  # evaluating more distinct keys than this takes longer than the index may save
+MAX_KEY_BYTES = 16 << 20  # of keys that are sent to the JVM, which makes rows of them
 FEW_KEYS = 10_000
 PLACE = "hive_bitmap_place"  # no column of an index has such a name
 
@@ -54,23 +55,33 @@ def evaluate_leaves(
 
 
 def _distinct(definition: Definition, column: str, states: Sequence[PartitionState]) -> pa.Array | None:
-    """All distinct keys of a column in the index; None if there are more than MAX_KEYS or a shard is damaged."""
+    """All distinct keys of a column in the index; None if there are too many to evaluate, or a shard is damaged."""
     field = next(field for field in key_fields(definition) if field.name.lower() == column.lower())
-    keys = pa.array([], field.type)
+    keys, pending, rows = pa.array([], field.type), [], 0
+    try:
+        for more in _keys_of_row_groups(definition.name, field, states):
+            pending.append(more)
+            rows += len(more)
+            if rows > MAX_KEYS or sum(some.nbytes for some in pending) > MAX_KEY_BYTES:
+                keys, pending, rows = pc.unique(pa.chunked_array([keys, *pending])), [], 0
+                if _are_too_many(keys):
+                    return None
+    except CorruptIndex as e:
+        unreadable.log_whole(log, f"index {definition.name}", e)
+        return None
+    keys = pc.unique(pa.chunked_array([keys, *pending]))
+    return None if _are_too_many(keys) else keys
+
+
+def _keys_of_row_groups(index: str, field: pa.Field, states: Sequence[PartitionState]) -> Iterator[pa.Array]:
     for state in states:
-        manifest = state.manifests.get(definition.name)
-        if manifest is None:
-            continue
-        for name, size in manifest.sizes.items():
-            try:
-                more = lookup.distinct(manifest.shard_path(name), size, field)
-            except CorruptIndex as e:
-                log.warning("index %s is damaged: %s", definition.name, e)
-                return None
-            keys = pc.unique(pa.chunked_array([keys, more]))
-            if len(keys) > MAX_KEYS:
-                return None
-    return keys
+        if (manifest := state.manifests.get(index)) is not None:
+            for name, size in manifest.sizes.items():
+                yield from lookup.distinct(manifest.shard_path(name), size, field)
+
+
+def _are_too_many(keys: pa.Array) -> bool:
+    return len(keys) > MAX_KEYS or keys.nbytes > MAX_KEY_BYTES
 
 
 def true_keys(spark: SparkSession, table: str, leaf: SparkLeaf, column: Column, keys: pa.Array) -> pa.Array | None:

@@ -16,7 +16,7 @@ from hive_bitmap import stores
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.formats.key_values import KeyColumn, arrow_type, is_simple
-from hive_bitmap.index import catalog, generation, manifest
+from hive_bitmap.index import catalog, generation, manifest, unreadable
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.manifest import Manifest
 from hive_bitmap.metastore import metastore
@@ -213,7 +213,7 @@ def _manifest(index: Index, folder: str | None, schemas: Sequence[int] | None) -
             found = _without(found, others) if pc.any(others).as_py() else found
         return found
     except CorruptIndex as e:
-        log.warning("index %s is damaged, the files of this generation are read whole: %s", index.definition.name, e)
+        unreadable.log_whole(log, f"index {index.definition.name}", e)
         return None
 
 

@@ -54,7 +54,9 @@ def unit_offsets(
     for found, problem in in_tasks(spark, tasks, _offsets):
         if problem:
             raise Unsupported(problem)
-        offsets.update({path: numbers.tolist() for path, numbers in found.items() if len(numbers)})
+        for path, numbers in found.items():
+            if len(numbers):  # partitions that share a folder may each select rows of a file
+                offsets[path] = sorted({*offsets.get(path, ()), *numbers.tolist()})
     return offsets
 
 

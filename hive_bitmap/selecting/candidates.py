@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -37,16 +36,6 @@ from hive_bitmap.selecting.select import LookupResult, count
 from hive_bitmap.stores import FileStatus, is_local
 
 REMOTE_READS = 16  # concurrent lookups in shards that are read over a network
-
-
-class Place(NamedTuple):
-    """Where a file is: the number of its partition among those that were listed, and its path.
-
-    The path alone would not do, since partitions may share a folder.
-    """
-
-    partition: int
-    path: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,16 @@ from hive_bitmap.errors import CorruptIndex
 
 Flags = npt.NDArray[np.bool_]
 Longs = npt.NDArray[np.int64]
+
+
+class Place(NamedTuple):
+    """Where a file is: the number of its partition among those that were listed, and its path.
+
+    The path alone would not do, since partitions may share a folder.
+    """
+
+    partition: int
+    path: str
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ import numpy.typing as npt
 from hive_bitmap.bitmaps import selection
 from hive_bitmap.bitmaps.selection import BitLayout
 from hive_bitmap.errors import CorruptBitmap, CorruptIndex
-from hive_bitmap.index import lookup
+from hive_bitmap.index import lookup, unreadable
+from hive_bitmap.index.unreadable import Unreadable
 from hive_bitmap.predicates.nodes import (
     And,
     Constant,
@@ -43,7 +44,7 @@ class LookupResult:
 
     counts: Longs  # for each block, the number of selected rows
     exact: Flags  # for each file, whether every selected row matches
-    damaged: Mapping[int, str]  # positions of the files whose index cannot be read -> the reason
+    damaged: Mapping[int, Unreadable]  # positions of the files whose index cannot be read -> the reason
     index_bytes: int  # bytes of the bitmaps that were read
 
 
@@ -55,7 +56,7 @@ class Selection:
     layout: BitLayout  # of `bits`: the blocks of the unit, in its order
     bits: Bits | None  # one bit a row, set if the row may match (`bitmaps.selection`); None if every row may
     exact: Flags  # for each file, whether every selected row matches
-    damaged: dict[int, str] = field(default_factory=dict)  # positions of files whose index cannot be read -> the reason
+    damaged: dict[int, Unreadable] = field(default_factory=dict)  # positions of files whose index cannot be read
     index_bytes: int = 0  # bytes of the bitmaps that were read
 
     def result(self) -> LookupResult:
@@ -148,7 +149,7 @@ class _Evaluation:
     unit: LookupUnit
     matching_keys: MatchingKeys
     exact: Flags  # for each file, whether every selected row matches
-    damaged: dict[int, str] = field(default_factory=dict)
+    damaged: dict[int, Unreadable] = field(default_factory=dict)
     index_bytes: int = 0
 
     def __post_init__(self) -> None:
@@ -288,10 +289,10 @@ class _Evaluation:
                 cardinality = self.unit.rows[found] if entries.cardinality is None else entries.cardinality[kept]
                 yield _Hits((path, size), entries.group, entries.rows[kept], found, cardinality)
 
-    def _mark_damaged(self, column: str, error: CorruptIndex | CorruptBitmap) -> None:
+    def _mark_damaged(self, column: str, error: Unreadable) -> None:
         part = self.unit.parts[column]
-        log.warning("index %s is damaged, its files are read whole until it is rebuilt in full: %s", part.index, error)
-        self.damaged.update((int(file), str(error)) for file in part.files)
+        unreadable.log_whole(log, f"index {part.index}", error)
+        self.damaged.update((int(file), error) for file in part.files)
         self.known[column][:] = False
         for where in self.hits:
             if where[0] == column:

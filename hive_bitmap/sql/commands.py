@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from hive_bitmap.building import build
+from hive_bitmap.building import build, publish
+from hive_bitmap.building.publish import Doomed
 from hive_bitmap.errors import InvalidStatement, NotFound, Unsupported, suggestion
 from hive_bitmap.index import catalog
+from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.coverage import covered
 from hive_bitmap.index.definition import Definition, from_table
 from hive_bitmap.maintaining import alter, drop
 from hive_bitmap.metastore import metastore, table_info
-from hive_bitmap.metastore.table_info import Table, quote
+from hive_bitmap.metastore.table_info import SESSION_CATALOG, Table, in_spark
 from hive_bitmap.sql.create import create, require_partition_columns
 from hive_bitmap.sql.show_index import HIVE_COLUMNS, OPENLOOKENG_COLUMNS, hive_listing, openlookeng_listing
 from hive_bitmap.sql.statements import (
@@ -78,12 +80,13 @@ def columns(statement: Statement) -> tuple[str, ...]:
 def is_elsewhere(spark: SparkSession, statement: Statement) -> bool:
     """Whether a statement is about another catalog than the session's own: one that it names, or the current one."""
     match statement:
-        case DropDatabase(catalog=catalog):
+        case DropDatabase(database, catalog=catalog):
             pass
         case _:
-            catalog = statement.table.catalog if statement.table else ""
-    catalog = (catalog or spark.catalog.currentCatalog()).lower()
-    return catalog != "spark_catalog" and not (catalog == "hive" and _has_no_catalog(spark, catalog))
+            table = statement.table
+            database, catalog = (table.database, table.catalog) if table else ("", "")
+    catalog = (catalog or metastore.catalog_of(spark, database)).lower()
+    return catalog != SESSION_CATALOG and not (catalog == "hive" and _has_no_catalog(spark, catalog))
 
 
 def _has_no_catalog(spark: SparkSession, name: str) -> bool:
@@ -95,8 +98,9 @@ def _rebuild(spark: SparkSession, statement: RebuildIndex) -> None:
     if table is None:
         return
     if statement.table is None and not spark.catalog.tableExists(table):
+        shown = table.replace("`", "").removeprefix(f"{SESSION_CATALOG}.")
         raise NotFound(
-            f"Unable to update index. Index table '{table.replace('`', '')}' may have been dropped from outside. "
+            f"Unable to update index. Index table '{shown}' may have been dropped from outside. "
             "Index should also be dropped."
         )
     partition = _canonical(metastore.describe(spark, table), statement.partition) if statement.partition else None
@@ -165,7 +169,7 @@ def _table_of(spark: SparkSession, statement: RebuildIndex | SetProperties | Ren
         definitions = [index.definition for index in catalog.indexes_of_database(spark, database)]
         found = [definition for definition in definitions if definition.name == name]
         if len(found) == 1:
-            return f"{quote(database)}.{quote(found[0].table)}"
+            return in_spark(database, found[0].table)
         if found:
             tables = ", ".join(definition.table for definition in found)
             raise InvalidStatement(f"Index '{name}' is on several tables of {database}: {tables}; say {name} ON table")
@@ -175,47 +179,42 @@ def _table_of(spark: SparkSession, statement: RebuildIndex | SetProperties | Ren
     raise NotFound(reason)
 
 
-def drop_indexes(spark: SparkSession, statement: DropTable | DropDatabase) -> None:
-    """Drop the indexes of the table, or of all tables of the database, that a statement drops.
+def doomed_indexes(spark: SparkSession, statement: DropTable | DropDatabase) -> list[Doomed]:
+    """Return the indexes of the table, or of all tables of the database, that a statement is about to drop.
 
     Raises Unsupported if the table is an index table.
     """
     match statement:
         case DropTable():
-            _drop_indexes_of_table(spark, statement)
-        case DropDatabase():
-            _drop_indexes_of_database(spark, statement)
+            indexes = _indexes_of_table(spark, statement)
+        case DropDatabase(name=name):
+            exists = metastore.database_exists(spark, name)
+            indexes = catalog.indexes_of_database(spark, name) if exists else []
+    return [publish.doomed(spark, index, indexes) for index in indexes]
 
 
 def _drop_table(spark: SparkSession, statement: DropTable) -> None:
-    """Drop the indexes, then the table by Spark's own DROP TABLE."""
-    _drop_indexes_of_table(spark, statement)
+    """Drop the table by Spark's own DROP TABLE, which may refuse that, then its indexes."""
+    doomed = doomed_indexes(spark, statement)
     exists, purge = "IF EXISTS " if statement.if_exists else "", " PURGE" if statement.purge else ""
     spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE {exists}{statement.table.sql_name}{purge}")
+    drop.drop_after(spark, doomed)
 
 
-def _drop_indexes_of_table(spark: SparkSession, statement: DropTable) -> None:
+def _indexes_of_table(spark: SparkSession, statement: DropTable) -> list[Index]:
     name = statement.table.sql_name
     try:
         base, indexes = catalog.find_even_if_dropped(spark, name)
     except NotFound:
-        base, indexes = None, []  # Spark's DROP TABLE reports the missing table
+        return []  # Spark's DROP TABLE reports the missing table
     if base is not None and from_table(base) is not None:
         raise Unsupported(f"The table {base.full_name} is an index table. Please do drop index instead.")
-    if base is None or base.kind != "TEMPORARY":  # a temporary view of that name has no index
-        for index in indexes:
-            drop.drop(spark, name, index.definition.name)
+    return [] if base is not None and base.kind == "TEMPORARY" else indexes  # a view of that name has no index
 
 
 def _drop_database(spark: SparkSession, statement: DropDatabase) -> None:
-    """Drop the indexes with their files, which Spark would leave behind, then the database."""
-    _drop_indexes_of_database(spark, statement)
+    """Drop the database with its index tables, then the files of these, which Spark leaves behind."""
+    doomed = doomed_indexes(spark, statement)
     exists = "IF EXISTS " if statement.if_exists else ""
-    spark.sql(f"{metastore.OWN_STATEMENT} DROP DATABASE {exists}{quote(statement.name)} CASCADE")
-
-
-def _drop_indexes_of_database(spark: SparkSession, statement: DropDatabase) -> None:
-    if spark.catalog.databaseExists(quote(statement.name)):
-        for index in catalog.indexes_of_database(spark, statement.name):
-            table = TableName(index.definition.table, index.definition.database)
-            drop.drop(spark, table.sql_name, index.definition.name)
+    spark.sql(f"{metastore.OWN_STATEMENT} DROP DATABASE {exists}{in_spark(statement.name)} CASCADE")
+    drop.drop_after(spark, doomed)

@@ -44,7 +44,7 @@ def create(spark: SparkSession, statement: CreateIndex) -> None:
     properties = dict(statement.properties)
     reports = build.build(
         spark,
-        base.sql_name,
+        base.spark_name,
         [list(statement.columns)],
         name=statement.name,
         type=statement.type,
@@ -61,9 +61,9 @@ def create(spark: SparkSession, statement: CreateIndex) -> None:
     for report in reports:
         if statement.table_properties:
             pairs = ", ".join(f"{literal(key)}={literal(value)}" for key, value in statement.table_properties)
-            spark.sql(f"ALTER TABLE {report.definition.sql_name} SET TBLPROPERTIES ({pairs})")
+            spark.sql(f"ALTER TABLE {report.definition.spark_name} SET TBLPROPERTIES ({pairs})")
         if "enabled" in properties:
-            alter.set_properties(spark, base.sql_name, statement.name, {"enabled": properties["enabled"]})
+            alter.set_properties(spark, base.spark_name, statement.name, {"enabled": properties["enabled"]})
 
 
 def _base(spark: SparkSession, statement: CreateIndex) -> Table:
@@ -129,7 +129,7 @@ def _extend(spark: SparkSession, existing: list[Index], base: Table, statement: 
                 covered(spark, base, before.where, values), covered(spark, base, where.sql, values), strict=True
             )
             if not any(old and new for old, new in pairs):
-                alter.extend(spark, base.sql_name, before.name, where.sql)
+                alter.extend(spark, base.spark_name, before.name, where.sql)
                 return
         if before.where or where:
             reason = f"{_SAME_CONTENT} and partition(s) contain conflicts"

@@ -94,7 +94,7 @@ def _properties(definition: Definition) -> str:
 
 def _owner(spark: SparkSession, definition: Definition) -> str:
     """Return the owner of the index table, "" if the metastore has none."""
-    description = spark.sql(f"DESCRIBE TABLE EXTENDED {definition.sql_name} AS JSON").collect()[0][0]
+    description = spark.sql(f"DESCRIBE TABLE EXTENDED {definition.spark_name} AS JSON").collect()[0][0]
     return str(json.loads(description).get("owner", ""))
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from hive_bitmap.metastore.table_info import quote
+from hive_bitmap.metastore.table_info import SESSION_CATALOG, quote
 
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
 Spec: TypeAlias = tuple[tuple[str, str | None], ...]  # a partition: columns and their values, None for NULL
@@ -38,8 +38,9 @@ class TableName:
 
     @property
     def sql_name(self) -> str:
-        """The quoted name for Spark SQL in the session's own catalog."""
-        return ".".join(quote(part) for part in (self.database, self.name) if part)
+        """The quoted name for Spark SQL; with Spark's name of the session's own catalog if the statement names that."""
+        catalog = SESSION_CATALOG if self.catalog else ""
+        return ".".join(quote(part) for part in (catalog, self.database, self.name) if part)
 
     @property
     def foreign(self) -> bool:

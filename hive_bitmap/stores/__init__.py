@@ -24,21 +24,23 @@ from hive_bitmap.stores import clouds, disk_cache, hdfs, libhdfs, memory_cache, 
 from hive_bitmap.stores.access import Access, strictest
 from hive_bitmap.stores.local import Local
 from hive_bitmap.stores.options import Options, current
-from hive_bitmap.stores.paths import absolute, is_local, local_path, parent, parts
+from hive_bitmap.stores.paths import absolute, canonical, is_local, local_path, normal, parent, parts, with_parents
 from hive_bitmap.stores.ranged import Ranged
 from hive_bitmap.stores.speed import LOCAL, Speed
-from hive_bitmap.stores.store import TAIL_BYTES, FileStatus, Listing, Store
+from hive_bitmap.stores.store import BEGUN, TAIL_BYTES, FileStatus, Listing, Store
 
 __all__ = [
+    "BEGUN",
     "FileStatus",
     "Listing",
     "Speed",
     "StoreError",
     "absolute",
     "access_of",
+    "canonical",
     "copy_permissions",
     "delete_file",
-    "delete_folder",
+    "delete_files",
     "estimated_speed_of",
     "exists",
     "has_tags",
@@ -47,6 +49,7 @@ __all__ = [
     "listing",
     "local_path",
     "make_folder",
+    "normal",
     "open_immutable",
     "open_input",
     "open_output",
@@ -55,13 +58,16 @@ __all__ = [
     "paths",
     "pinned",
     "read_immutable",
-    "remove_empty_folders",
+    "read_whole",
+    "remove_folder",
+    "replace_file",
     "requests",
     "set_access",
     "speed",
     "speed_of",
     "status",
     "status_and_crc",
+    "with_parents",
 ]
 
 _CHUNK_BYTES = 1 << 22  # copied at a time
@@ -149,12 +155,28 @@ def delete_file(path: str) -> None:
     _store(path).delete_file(path)
 
 
-def delete_folder(path: str, last: Sequence[str] = ()) -> None:
-    """Delete the folder and everything in it; the files directly in it named `last` come last, in this order.
+def delete_files(folder: str, names: Sequence[str], root: str) -> None:
+    """Delete the files directly in `folder` that have these names; it is no error if one is gone.
 
-    Raises FileNotFoundError.
+    No link below `root` is followed; where one leads to the folder, that raises OSError. A link that has one of the
+    names is itself deleted, not what it leads to.
     """
-    _store(path).delete_folder(path, last)
+    _store(folder).delete_files(folder, names, root)
+
+
+def remove_folder(path: str, root: str) -> None:
+    """Remove a folder if it is empty and this user may, else do nothing. No link below `root` is followed."""
+    _store(path).remove_folder(path, root)
+
+
+def read_whole(path: str, most: int) -> bytes:
+    """Return the content of a small file; raise OSError for a link, and for a file of more than `most` bytes."""
+    return _store(path).read_whole(path, most)
+
+
+def replace_file(path: str, content: bytes) -> None:
+    """Write a small file; what had its name, also a link, is replaced by it. On local disks that is atomic."""
+    _store(path).replace_file(path, content)
 
 
 def link_or_copy(source: str, target: str) -> None:
@@ -205,11 +227,6 @@ def _access(path: str) -> Access | None:
 
 def _is_same_store(one: str, other: str) -> bool:
     return parts(one)[:2] == parts(other)[:2] or (is_local(one) and is_local(other))
-
-
-def remove_empty_folders(path: str, root: str) -> None:
-    """Remove the folder `path` and its parents up to and including `root`, as long as they are empty."""
-    _store(path).remove_empty_folders(path, root)
 
 
 def status_and_crc(path: str) -> tuple[FileStatus, int]:

@@ -18,7 +18,15 @@ from hive_bitmap.stores.failures import failed, not_installed, retried
 from hive_bitmap.stores.options import HDFS_USER, Options
 from hive_bitmap.stores.paths import parent, parts
 from hive_bitmap.stores.ranged import TAIL, Ranged
-from hive_bitmap.stores.store import AbortableWriter, FileStatus, Listing, in_order, remove_while_empty, status_and_tail
+from hive_bitmap.stores.store import (
+    AbortableWriter,
+    FileStatus,
+    Listing,
+    read_whole,
+    remove_if_empty,
+    replace_file,
+    status_and_tail,
+)
 
 T = TypeVar("T")
 SCHEMES = ("hdfs", "viewfs")
@@ -124,12 +132,20 @@ class Hdfs:
         if not self._request(requests.DELETE, path, lambda: self._client.delete(_inner(path))):
             raise FileNotFoundError(f"no such file: {path}")
 
-    def delete_folder(self, path: str, last: Sequence[str]) -> None:
-        there = self.listing(path)
-        names = in_order([*there.folders, *(file.path.rpartition("/")[2] for file in there.files)], last)
-        for name in names if last else []:
-            self._request(requests.DELETE, path, partial(self._client.delete, _inner(f"{path}/{name}"), True))
-        self._request(requests.DELETE, path, lambda: self._client.delete(_inner(path), True))
+    def read_whole(self, path: str, most: int) -> bytes:
+        return read_whole(self, path, most)
+
+    def replace_file(self, path: str, content: bytes) -> None:
+        replace_file(self, path, content)
+
+    def delete_files(self, folder: str, names: Sequence[str], root: str) -> None:
+        for name in names:
+            path = f"{folder}/{name}"
+            self._request(requests.DELETE, path, partial(self._client.delete, _inner(path), False))
+
+    def remove_folder(self, path: str, root: str) -> None:
+        request = partial(self._client.delete, _inner(path), False)
+        remove_if_empty(self, path, lambda: self._request(requests.DELETE, path, request))
 
     def copy(self, source: str, target: str) -> bool:
         """Return False: HDFS has no links."""
@@ -154,12 +170,6 @@ class Hdfs:
             self._request(requests.OTHER, path, lambda: self._client.remove_acl(inner))
         self._request(requests.OTHER, path, lambda: self._client.set_permission(inner, access.mode))
         self._mode.cache_clear()
-
-    def remove_empty_folders(self, path: str, root: str) -> None:
-        def remove(folder: str) -> None:
-            self._request(requests.DELETE, folder, lambda: self._client.delete(_inner(folder)))
-
-        remove_while_empty(self, path, root, remove)
 
     def _acl(self, path: str) -> Any:
         """Return the access control list; None if the cluster does not support them."""

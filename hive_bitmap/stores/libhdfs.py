@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ from hive_bitmap.stores.access import Access
 from hive_bitmap.stores.failures import failed
 from hive_bitmap.stores.options import Options
 from hive_bitmap.stores.paths import parts
-from hive_bitmap.stores.store import FileStatus, Listing, in_order, remove_while_empty, status_and_tail
+from hive_bitmap.stores.store import FileStatus, Listing, read_whole, remove_if_empty, replace_file, status_and_tail
 
 ADVICE = "libhdfs needs a JDK, ARROW_LIBHDFS_DIR, and CLASSPATH with Hadoop's jars; without it: hdfs.client=native"
 
@@ -76,11 +76,19 @@ class LibHdfs:
         with _request(requests.DELETE, path):
             self._client.delete_file(parts(path).path)
 
-    def delete_folder(self, path: str, last: Sequence[str]) -> None:
-        there = self.listing(path)
-        for name in in_order([file.path.rpartition("/")[2] for file in there.files], last) if last else []:
-            self.delete_file(f"{path}/{name}")
-        self._delete_folder(path)
+    def read_whole(self, path: str, most: int) -> bytes:
+        return read_whole(self, path, most)
+
+    def replace_file(self, path: str, content: bytes) -> None:
+        replace_file(self, path, content)
+
+    def delete_files(self, folder: str, names: Sequence[str], root: str) -> None:
+        for name in names:
+            with suppress(FileNotFoundError):
+                self.delete_file(f"{folder}/{name}")
+
+    def remove_folder(self, path: str, root: str) -> None:
+        remove_if_empty(self, path, lambda: self._delete_folder(path))
 
     def copy(self, source: str, target: str) -> bool:
         """Return False: HDFS has no links."""
@@ -91,9 +99,6 @@ class LibHdfs:
 
     def set_access(self, path: str, access: Access) -> None:
         """Do nothing, as above."""
-
-    def remove_empty_folders(self, path: str, root: str) -> None:
-        remove_while_empty(self, path, root, self._delete_folder)
 
     def _delete_folder(self, path: str) -> None:
         with _request(requests.DELETE, path):

@@ -7,13 +7,18 @@ import errno
 import os
 import shutil
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from secrets import token_hex
 
 import pyarrow as pa
 
 from hive_bitmap.stores.access import Access
-from hive_bitmap.stores.paths import local_path
-from hive_bitmap.stores.store import FileStatus, Listing, in_order, status_and_tail
+from hive_bitmap.stores.paths import local_path, parent
+from hive_bitmap.stores.store import BEGUN, FileStatus, Listing, status_and_tail
+
+# Why a folder is not removed: it is not empty, a mount, or one whose parent this user must not change.
+_STAYS = (errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY, errno.EACCES, errno.EPERM, errno.EROFS)
 
 _ACLS = ("system.posix_acl_access", "system.posix_acl_default")  # attributes of Linux; folders have the second, too
 
@@ -35,14 +40,18 @@ class Local:
 
     def listing(self, path: str) -> Listing:
         prefix = path.rstrip("/") + "/"
-        files, folders = [], []
+        files, folders, others = [], [], set()
         with os.scandir(local_path(path)) as entries:
             for entry in entries:
+                if entry.is_symlink():
+                    others.add(entry.name)
                 if entry.is_dir():
                     folders.append(entry.name)
+                elif not entry.is_file():
+                    others.add(entry.name)
                 elif (found := _entry_status(prefix, entry)) is not None:
                     files.append(found)
-        return Listing(sorted(files, key=lambda file: file.path), sorted(folders))
+        return Listing(sorted(files, key=lambda file: file.path), sorted(folders), frozenset(others))
 
     def status_and_tail(self, path: str) -> tuple[FileStatus, bytes]:
         return status_and_tail(self, path)
@@ -69,15 +78,44 @@ class Local:
     def delete_file(self, path: str) -> None:
         os.unlink(local_path(path))
 
-    def delete_folder(self, path: str, last: Sequence[str] = ()) -> None:
-        if last:
-            there = self.listing(path)
-            for name in there.folders:
-                self.delete_folder(f"{path}/{name}")
-            for name in in_order([file.path.rpartition("/")[2] for file in there.files], last):
+    def read_whole(self, path: str, most: int) -> bytes:
+        opened = os.open(local_path(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(opened, "rb") as file:
+            status = os.fstat(opened)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > most:
+                raise OSError(errno.EINVAL, f"not a file of at most {most:,} bytes", path)
+            return file.read(most)
+
+    def replace_file(self, path: str, content: bytes) -> None:
+        begun = f"{local_path(path)}.{token_hex(4)}{BEGUN}"
+        try:
+            opened = os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            with os.fdopen(opened, "wb") as file:
+                file.write(content)
+            os.replace(begun, local_path(path))
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(begun)
+            raise
+
+    def delete_files(self, folder: str, names: Sequence[str], root: str) -> None:
+        with contextlib.suppress(FileNotFoundError), _opened_below(root, folder) as opened:
+            for name in names:
                 with contextlib.suppress(FileNotFoundError):  # another process is deleting the same folder
-                    self.delete_file(f"{path}/{name}")
-        shutil.rmtree(local_path(path))
+                    os.unlink(name, dir_fd=opened)
+
+    def remove_folder(self, path: str, root: str) -> None:
+        try:
+            if path == root:
+                os.rmdir(local_path(path))
+            else:
+                with _opened_below(root, parent(path)) as opened:
+                    os.rmdir(path.rpartition("/")[2], dir_fd=opened)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            if error.errno not in (_STAYS if path != root else (*_STAYS, errno.ENOTDIR)):  # the root may be a link
+                raise
 
     def copy(self, source: str, target: str) -> bool:
         """Make a hard link if the file system supports them, else a copy."""
@@ -113,17 +151,20 @@ class Local:
                 os.removexattr(name, attribute)
         os.chmod(name, access.mode)
 
-    def remove_empty_folders(self, path: str, root: str) -> None:
-        while path.startswith(root):
-            try:
-                os.rmdir(local_path(path))
-            except FileNotFoundError:
-                pass
-            except OSError as error:
-                if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                    return
-                raise
-            path = path.rpartition("/")[0]
+
+@contextmanager
+def _opened_below(root: str, folder: str) -> Iterator[int]:
+    """Open `root`, and from there the folder below it, one name after the other, none of which may be a link."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    opened = os.open(local_path(root), flags)
+    try:
+        for name in filter(None, folder.removeprefix(root).split("/")):
+            inner = os.open(name, flags | os.O_NOFOLLOW, dir_fd=opened)
+            os.close(opened)
+            opened = inner
+        yield opened
+    finally:
+        os.close(opened)
 
 
 def _attribute(path: str, name: str) -> bytes:
@@ -143,8 +184,8 @@ def _status(path: str, found: os.stat_result) -> FileStatus:
 
 
 def _entry_status(prefix: str, entry: os.DirEntry[str]) -> FileStatus | None:
-    """Return the status of an entry of a folder; None if it is not a file or no longer exists."""
+    """Return the status of an entry of a folder that is a file; None if it no longer exists."""
     try:
-        return _status(prefix + entry.name, entry.stat()) if entry.is_file() else None
+        return _status(prefix + entry.name, entry.stat())
     except FileNotFoundError:
         return None

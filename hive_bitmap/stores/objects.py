@@ -25,7 +25,7 @@ from hive_bitmap.stores.failures import failed, not_installed
 from hive_bitmap.stores.options import Options
 from hive_bitmap.stores.paths import parts
 from hive_bitmap.stores.ranged import AHEAD, TAIL, Ranged
-from hive_bitmap.stores.store import AbortableWriter, FileStatus, Listing, in_order
+from hive_bitmap.stores.store import AbortableWriter, FileStatus, Listing, read_whole, replace_file
 
 T = TypeVar("T")
 IN_MEMORY = 64 << 20  # an object that is being written is buffered in memory up to this size, then in a temporary file
@@ -110,21 +110,18 @@ class Objects:
         with self._request(requests.DELETE, path):
             obstore.delete(self._client, _key(path))
 
-    def delete_folder(self, path: str, last: Sequence[str]) -> None:
+    def read_whole(self, path: str, most: int) -> bytes:
+        return read_whole(self, path, most)
+
+    def replace_file(self, path: str, content: bytes) -> None:
+        replace_file(self, path, content)
+
+    def delete_files(self, folder: str, names: Sequence[str], root: str) -> None:
         import obstore
 
-        key = _key(path)
-        with self._request(requests.LIST, path):
-            found = [one["path"] for batch in obstore.list(self._client, key) for one in batch]
-        if not found:
-            raise FileNotFoundError(f"no folder {path}")
-        ordered = in_order([name.removeprefix(f"{key}/") for name in found if name != key], last)
-        before = [f"{key}/{name}" for name in ordered if name not in last]
-        with self._request(requests.DELETE, path):
-            if before:
-                obstore.delete(self._client, before)
-            for name in ordered[len(before) :]:
-                obstore.delete(self._client, f"{key}/{name}")
+        if names:
+            with self._request(requests.DELETE, folder):
+                obstore.delete(self._client, [_key(f"{folder}/{name}") for name in names])
 
     def copy(self, source: str, target: str) -> bool:
         """Copy an object inside the store; return False if the paths are in different stores."""
@@ -142,7 +139,7 @@ class Objects:
     def set_access(self, path: str, access: Access) -> None:
         """Do nothing, as above."""
 
-    def remove_empty_folders(self, path: str, root: str) -> None:
+    def remove_folder(self, path: str, root: str) -> None:
         """Do nothing: an empty folder does not exist."""
 
     def _end(self, path: str, known: FileStatus | None) -> tuple[bytes, FileStatus]:

@@ -6,12 +6,15 @@ They are not percent-encoded, so a URL parser would misread them; they are split
 from __future__ import annotations
 
 import os
+import posixpath
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
 from hive_bitmap.errors import Unsupported
 
+_ALIASES = {"s3": "s3a", "s3n": "s3a", "abfs": "abfss", "wasb": "wasbs"}  # clients of one store
 _PATH = re.compile(r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):)?(?://(?P<authority>[^/]*))?(?P<path>/.*)?", re.DOTALL)
 
 
@@ -49,6 +52,49 @@ def local_path(path: str) -> str:
 def absolute(path: str) -> str:
     """Return a path of the operating system as an absolute path."""
     return os.path.abspath(path)
+
+
+def normal(path: str) -> str:
+    """Return a path as Hadoop writes it, without `.`, `..` and doubled slashes.
+
+    >>> normal("S3A://b//x/./y/../z/"), normal("file://localhost/w/../x"), normal("/")
+    ('s3a://b/x/z', 'file:/x', 'file:/')
+    """
+    scheme, authority, inner = parts(path)
+    clean = posixpath.normpath("/" + inner.lstrip("/"))
+    if scheme in ("", "file"):
+        if authority not in ("", "localhost"):
+            raise Unsupported(f"{path} names a host: folders of the local file system have none")
+        return f"file:{clean}"
+    return f"{scheme}:{f'//{authority}' if authority else ''}{clean}"
+
+
+def canonical(path: str) -> str:
+    """Return a path that is the same for all spellings of one folder; links on the local file system are resolved.
+
+    >>> canonical("s3n://b/x") == canonical("s3a://b/x"), canonical("hdfs://NN:8020/x") == canonical("hdfs://nn/x")
+    (True, True)
+    >>> canonical("s3a://b"), canonical("file:")
+    ('s3a://b/', 'file:/')
+    """
+    found = _PATH.fullmatch(path)
+    scheme, authority, inner = parts(f"{path}/" if found is not None and not found["path"] else path)
+    if scheme in ("", "file"):
+        return f"file:{os.path.realpath(inner)}"
+    host = authority.lower().removesuffix(":8020") if scheme == "hdfs" else authority.lower()
+    return normal(f"{_ALIASES.get(scheme, scheme)}://{host}{inner}")
+
+
+def with_parents(path: str) -> Iterator[str]:
+    """Yield a path and the folders above it, from below to above, without the top of the file system or store.
+
+    >>> list(with_parents("s3a://b/x/y")), list(with_parents("file:/x"))
+    (['s3a://b/x/y', 's3a://b/x'], ['file:/x'])
+    """
+    top = len(path) - len(parts(path).path)
+    while path[top:].strip("/"):
+        yield path
+        path = parent(path)
 
 
 def parent(path: str) -> str:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, Protocol
 
 import pyarrow as pa
 
 from hive_bitmap.stores.access import Access
-from hive_bitmap.stores.paths import is_local, parent
+from hive_bitmap.stores.paths import is_local
 
 TAIL_BYTES = 65_536
+BEGUN = ".begun"  # after eight hex digits: ends the name of a file that `replace_file` has begun to write
 
 
 @dataclass(frozen=True)
@@ -34,10 +35,20 @@ class FileStatus:
 
 @dataclass(frozen=True)
 class Listing:
-    """The content of a folder, not recursive: its files, and the names of its folders, both sorted."""
+    """The content of a folder, not recursive: its files, and the names of its folders, both sorted.
+
+    `others` are the names of entries that are links, or neither files nor folders. A link to a file or folder is
+    listed as that too.
+    """
 
     files: list[FileStatus]
     folders: list[str]
+    others: frozenset[str] = frozenset()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all entries, sorted."""
+        return sorted({*(file.path.rpartition("/")[2] for file in self.files), *self.folders, *self.others})
 
 
 class Store(Protocol):
@@ -77,8 +88,20 @@ class Store(Protocol):
     def delete_file(self, path: str) -> None:
         """Delete a file."""
 
-    def delete_folder(self, path: str, last: Sequence[str]) -> None:
-        """Delete a folder and everything in it; the files directly in it named `last` come last, in this order."""
+    def read_whole(self, path: str, most: int) -> bytes:
+        """Return the content of a small file; raise OSError for a link, and for a file of more than `most` bytes."""
+
+    def replace_file(self, path: str, content: bytes) -> None:
+        """Write a small file, completely or not at all; what had its name, also a link, is replaced by it."""
+
+    def delete_files(self, folder: str, names: Sequence[str], root: str) -> None:
+        """Delete the files directly in a folder that have these names; it is no error if one is gone.
+
+        A folder below `root`, or its folder, may have become a link: that is not followed, and raises OSError.
+        """
+
+    def remove_folder(self, path: str, root: str) -> None:
+        """Remove a folder if it is empty and this user may, else do nothing; links as in `delete_files`."""
 
     def copy(self, source: str, target: str) -> bool:
         """Copy a file inside the store, not through this process; return False if that cannot be done."""
@@ -91,9 +114,6 @@ class Store(Protocol):
 
         If this user may not give it the group, no group reads it.
         """
-
-    def remove_empty_folders(self, path: str, root: str) -> None:
-        """Remove a folder and its parents up to and including `root`, as long as they are empty."""
 
 
 class AbortableWriter:
@@ -139,24 +159,25 @@ def status_and_tail(store: Store, path: str) -> tuple[FileStatus, bytes]:
     return status, store.read_range(path, start, status.size - start)
 
 
-def remove_while_empty(store: Store, path: str, root: str, remove: Callable[[str], object]) -> None:
-    """Implement `Store.remove_empty_folders` for a store that must list a folder to see if it is empty."""
-    while path.startswith(root):
-        try:
-            there = store.listing(path)
-            if there.files or there.folders:
-                return
-            remove(path)
-        except FileNotFoundError:
-            pass
-        path = parent(path)
+def remove_if_empty(store: Store, path: str, remove: Callable[[], object]) -> None:
+    """Implement `Store.remove_folder` for a store that must list a folder to see if it is empty."""
+    try:
+        if not store.listing(path).names:
+            remove()
+    except FileNotFoundError:
+        pass
 
 
-def in_order(names: Collection[str], last: Sequence[str]) -> list[str]:
-    """Return the names, with those of `last` after all others and in its order.
+def read_whole(store: Store, path: str, most: int) -> bytes:
+    """Implement `Store.read_whole` for a store without links."""
+    with store.open_input(path, None) as source:
+        if source.size() > most:
+            raise OSError(f"it has {source.size():,} bytes, more than {most:,}")
+        content: bytes = source.read()
+        return content
 
-    >>> in_order(["z", "b", "a"], ["b", "a"])
-    ['z', 'b', 'a']
-    """
-    ranks = {name: rank for rank, name in enumerate(last)}
-    return sorted(names, key=lambda name: ranks.get(name, -1))
+
+def replace_file(store: Store, path: str, content: bytes) -> None:
+    """Implement `Store.replace_file` for a store without links."""
+    with store.open_output(path) as sink:
+        sink.write(content)

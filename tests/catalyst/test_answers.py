@@ -37,15 +37,14 @@ OF_THE_ROWS = [
     "SELECT count(*) FROM t GROUP BY plus(k)",
     "SELECT max(j) FROM t GROUP BY plus(k)",
     "SELECT count(*) FROM t GROUP BY rand(1) > 2",
-    "SELECT count(*) FROM t GROUP BY k > (SELECT max(j) FROM t)",
+    "SELECT count(*) FROM t GROUP BY k > (SELECT max(id) FROM range(3))",
     "SELECT count(*) FROM t GROUP BY k, j IN (SELECT k FROM t WHERE k < 2)",
     "SELECT k, j IN (SELECT k FROM t WHERE k < 2) AS x, count(*) FROM t GROUP BY k, j IN (SELECT k FROM t WHERE k < 2)",
-    "SELECT count(*) FROM t GROUP BY k, EXISTS (SELECT 1 FROM t WHERE k > 8)",
+    "SELECT count(*) FROM t GROUP BY k, EXISTS (SELECT 1 FROM range(5) WHERE id > 8)",
     "SELECT count(*) FROM (SELECT count(*) FROM t GROUP BY uuid())",
     "SELECT count(*) FROM t GROUP BY monotonically_increasing_id() < 10",
     "SELECT count(plus(k)), sum(plus(k)), min(plus(k)) FROM t",
     "SELECT count(*) FILTER (WHERE plus(k) > 3) FROM t",
-    "SELECT count(*) FILTER (WHERE rand(1) > 2) FROM t",
     "SELECT k, count(*) + rand(1) > -1 FROM t GROUP BY k",
     # what tells 0.0 from -0.0
     "SELECT count(*) FROM t WHERE CAST(d AS STRING) = '-0.0'",
@@ -118,8 +117,7 @@ def t(spark: SparkSession, shared_database: str) -> Iterator[SparkSession]:
 @pytest.mark.parametrize("query", OF_THE_ROWS)
 def test_only_the_rows_answer(t: SparkSession, query: str) -> None:
     require_alike(t, query, "", "index only", "blocks")
-    if "(SELECT max(j)" not in query:
-        assert ("t", "answered") not in told(t, query, "index only")
+    assert ("t", "answered") not in told(t, query, "index only")
 
 
 @pytest.mark.parametrize("query", ANSWERED)
@@ -171,19 +169,21 @@ def test_char_types_that_are_kept_as_such(t: SparkSession) -> None:
         "SELECT id FROM c WHERE v > 'v1' AND ch <> 'c1'",
         "SELECT count(*) FROM c WHERE upper(v) = 'V1'",
     )
-    for setting in ("spark.sql.preserveCharVarcharTypeInfo", "spark.sql.legacy.charVarcharAsString"):
+    for query in queries[:3]:
+        assert told(t, query, "index only") == [("c", "answered")], query
+    for query in queries:
+        require_alike(t, query, "", "index only", "blocks")
+    # the other one last: Spark keeps the relation with the types that it had under the setting
+    for setting in ("spark.sql.legacy.charVarcharAsString", "spark.sql.preserveCharVarcharTypeInfo"):
         with under(t, {setting: "true"}):
             for query in queries:
                 require_alike(t, query, "", "index only", "blocks")
-    for query in queries[:4]:
-        assert told(t, query, "index only") == [("c", "answered")]
-        require_alike(t, query, "index only")
 
 
 def test_groups_of_float_partitions(t: SparkSession) -> None:
     t.sql("CREATE TABLE p (k INT, d DOUBLE) USING parquet PARTITIONED BY (d)")
-    value = "element_at(array(-0.0D, 0.0D, 1.5D), CAST(id % 3 AS INT) + 1)"
-    t.sql(f"INSERT INTO p SELECT CAST(id % 5 AS INT), {value} FROM range(90)")
+    for value in ("-0.0D", "0.0D", "1.5D"):
+        t.sql(f"INSERT INTO p SELECT CAST(id % 5 AS INT), {value} FROM range(30)")
     hive_bitmap.build(t, "p", ["k"])
     for query in (
         "SELECT d, count(*) FROM p GROUP BY d",

@@ -196,6 +196,13 @@ def test_a_root_that_leaves_a_trusted_folder_is_not_in_it(root: str) -> None:
     assert why_untrusted(*tables, made, lambda: {ROOTS: "/w"})
 
 
+def test_a_generation_that_leaves_the_root_is_not_of_the_index() -> None:
+    definition = Definition("i", "d", "t", (), root="file:/trusted/i")
+    name = generation.new_name()
+    assert generation.belongs_to(f"file:/trusted/i/{name}", definition)
+    assert not generation.belongs_to(f"file:/trusted/i/../../mallory/{name}", definition)
+
+
 def test_an_equal_owner_asks_for_no_settings() -> None:
     def unexpected() -> dict[str, str]:
         raise AssertionError

@@ -17,7 +17,7 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.errors import NotFound
-from hive_bitmap.index import catalog, generation
+from hive_bitmap.index import catalog, deletion, generation
 from hive_bitmap.index.definition import Definition, to_properties
 from hive_bitmap.index.generation import State
 from hive_bitmap.stores import local_path
@@ -36,10 +36,11 @@ def dead() -> int:
         return child.pid
 
 
-def mark(folder: str | Path, **who: object) -> None:
+def mark(folder: str | Path, marker: str = generation.MARKER, **who: object) -> None:
     """Write the marker of a generation; by default it is built by this process, since now."""
-    path = Path(local_path(str(folder)), generation.MARKER)
+    path = Path(local_path(str(folder)), marker)
     said = json.loads(path.read_text()) if path.exists() else {"definition": to_properties(DEFINITION)}
+    said.pop("crc32", None)
     now = {"host": socket.gethostname(), "pid": os.getpid(), "started": time.time()}
     path.write_text(json.dumps({**now, **said, **who}))
 
@@ -188,7 +189,9 @@ def test_the_location_of_an_index_that_others_dropped(spark: SparkSession, datab
     hive_bitmap.build(spark, flat, ["id"], location=str(tmp_path / "id"))
     spark.sql(f"DROP TABLE {database}__flat_k__")
     for folder in tmp_path.glob("*/generation-*"):
-        generation.retire(f"file:{folder}")
+        written = generation.definition_of(f"file:{folder}")
+        assert written is not None
+        generation.retire(f"file:{folder}", written)
     assert hive_bitmap.clean(spark, flat, grace_seconds=0) == []
     found = hive_bitmap.clean(spark, flat, location=str(tmp_path / "k"), grace_seconds=0)
     assert [one.why for one in found] == [f"index k on {database}.flat was dropped"]
@@ -201,7 +204,8 @@ def test_the_location_of_an_index_that_others_dropped(spark: SparkSession, datab
 
 KILLED = """
 import os, signal, sys
-from hive_bitmap.index import generation
+from hive_bitmap.index import deletion
+from hive_bitmap.index.definition import Definition
 left, unlink = int(sys.argv[2]), os.unlink
 def counted(*arguments, **options):
     global left
@@ -210,7 +214,7 @@ def counted(*arguments, **options):
         os.kill(os.getpid(), signal.SIGKILL)
     unlink(*arguments, **options)
 os.unlink = counted
-generation.delete([sys.argv[1]])
+deletion.delete([sys.argv[1]], Definition("i", "db", "t", (), root=sys.argv[1].rpartition("/")[0]))
 """
 
 
@@ -218,15 +222,18 @@ generation.delete([sys.argv[1]])
 def test_a_generation_whose_deletion_is_killed_is_still_told_as_one_to_delete(tmp_path: Path, files: int) -> None:
     folder = tmp_path / generation.new_name()
     (folder / "_manifest").mkdir(parents=True)
-    for name in ("a.parquet", "b.parquet", "_manifest/blocks.parquet", "_manifest/shards.parquet"):
+    shards = [f"part-{digit * 32}" for digit in "ab"]
+    for name in (*(f"{shard}.parquet" for shard in shards), f"_manifest/{shards[0]}.cardinalities"):
         (folder / name).touch()
-    mark(folder)
-    generation.retire(f"file:{folder}")
+    (folder / "_manifest" / "shards.parquet").touch()
+    definition = Definition("i", "db", "t", (), root=f"file:{tmp_path}")
+    mark(folder, definition=to_properties(definition))
+    generation.retire(f"file:{folder}", definition)
     child = subprocess.run([sys.executable, "-c", KILLED, f"file:{folder}", str(files)], check=False)
     assert child.returncode == -signal.SIGKILL and folder.exists()
     assert len([path for path in folder.rglob("*") if path.is_file()]) == 6 - files
     assert generation.definition_of(f"file:{folder}") is not None
     if files < 5:  # otherwise only the marker of the build is left, and this process might still be building
         assert generation.usage(f"file:{folder}").state is State.REPLACED
-    generation.delete([f"file:{folder}"])
+    assert deletion.delete([f"file:{folder}"], definition) == []
     assert not folder.exists()

@@ -48,7 +48,7 @@ spark.range(600).selectExpr("cast(id % 3 + 7 as int)", "id", "cast(id % 4 as int
 expected = 200
 hive_bitmap.build(spark, "t", ["k"])
 home = table_info.hadoop_path(spark.catalog.getDatabase("life").locationUri)
-assert right().definition.root == f"{home}/life__t_k__"
+assert right().definition.root.startswith(f"{home}/life__t_k__-")
 spark.range(9, 10).selectExpr("9", "id", "7").write.insertInto("t")
 spark.sql("ALTER TABLE t DROP PARTITION (p=3)")
 expected = spark.table("t").where("k = 9").count()

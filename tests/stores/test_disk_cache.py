@@ -24,6 +24,10 @@ def options(folder: Path, megabytes: int = 1024) -> Options:
     return Options.of({"hive_bitmap.stores.cache_folder": str(folder), "hive_bitmap.stores.cache_size": str(megabytes)})
 
 
+def entries(folder: Path) -> Path:
+    return Path(disk_cache.folder_in(str(folder)))
+
+
 @pytest.fixture
 def shard(s3: S3, tmp_path: Path) -> Iterator[str]:
     """An object, reached with a cache folder."""
@@ -49,14 +53,14 @@ def test_another_process_asks_the_store_for_nothing(shard: str, tmp_path: Path) 
     with requests.measured() as measured:
         assert stores.read_immutable(shard) == CONTENT
     assert measured.requests.total == 0
-    assert (tmp_path / "cache").stat().st_mode & 0o777 == 0o700
-    assert {file.stat().st_mode & 0o777 for file in (tmp_path / "cache").iterdir()} == {0o600}
+    assert entries(tmp_path / "cache").stat().st_mode & 0o777 == 0o700
+    assert {file.stat().st_mode & 0o777 for file in entries(tmp_path / "cache").iterdir()} == {0o600}
 
 
 @pytest.mark.parametrize("harm", ["cut", "changed", "empty", "gone"])
 def test_a_damaged_piece_is_read_anew(shard: str, tmp_path: Path, harm: str) -> None:
     assert read(shard) == (CONTENT, 1)
-    for piece in (tmp_path / "cache").iterdir():
+    for piece in entries(tmp_path / "cache").iterdir():
         content = piece.read_bytes()
         changed = content[:50] + bytes([content[50] ^ 1]) + content[51:]
         piece.write_bytes({"cut": content[:-1], "changed": changed, "empty": b"", "gone": b""}[harm])
@@ -71,9 +75,9 @@ def test_the_folder_is_bounded_and_what_was_used_last_stays(tmp_path: Path) -> N
     for number in range(40):
         disk_cache.put(mine, str(number), bytes(1 << 18))
         assert disk_cache.get(mine, "0") is not None  # is used all the time
-        for piece in tmp_path.iterdir():  # a coarse clock would not tell them apart
+        for piece in entries(tmp_path).iterdir():  # a coarse clock would not tell them apart
             os.utime(piece, ns=(piece.stat().st_atime_ns, piece.stat().st_mtime_ns - 10_000_000))
-    total = sum(piece.stat().st_size for piece in tmp_path.iterdir())
+    total = sum(piece.stat().st_size for piece in entries(tmp_path).iterdir())
     assert total <= 5 << 20
     assert disk_cache.get(mine, "39") is not None and disk_cache.get(mine, "1") is None
 
@@ -82,13 +86,13 @@ def test_many_write_and_shrink_at_the_same_time(tmp_path: Path) -> None:
     def work(number: int) -> bool:
         mine, what = options(tmp_path, 1), str(number % 20)
         disk_cache.put(mine, what, what.encode() * 50_000)
-        disk_cache.shrink(tmp_path, 1 << 19)
+        disk_cache.shrink(mine, 1 << 19)
         found = disk_cache.get(mine, what)
         return found in (None, what.encode() * 50_000)
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(work, range(400)))
-    assert all(file.suffix == disk_cache.SUFFIX for file in tmp_path.iterdir())
+    assert all(file.suffix == disk_cache.SUFFIX for file in entries(tmp_path).iterdir())
 
 
 def test_a_folder_that_cannot_be_written_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -98,7 +102,7 @@ def test_a_folder_that_cannot_be_written_is_told_once(tmp_path: Path, caplog: py
         disk_cache.put(mine, "one", b"1")
         disk_cache.put(mine, "two", b"2")
     assert disk_cache.get(mine, "one") is None
-    assert len(caplog.records) == 1 and "cannot be written" in caplog.text
+    assert len(caplog.records) == 1 and "cannot be used" in caplog.text
 
 
 def test_the_latency_of_a_store_is_seen_at_its_requests(s3: S3) -> None:

@@ -47,7 +47,7 @@ def test_listing_has_files_only_sorted_and_not_those_below(tmp_path: Path) -> No
 def test_what_is_not_there_is_not_found(tmp_path: Path) -> None:
     missing = f"file:{tmp_path}/none"
     assert not stores.exists(missing)
-    for act in (stores.status, stores.open_input, stores.listing, stores.status_and_crc, stores.delete_folder):
+    for act in (stores.status, stores.open_input, stores.listing, stores.status_and_crc):
         with pytest.raises(FileNotFoundError):
             act(missing)
 
@@ -73,14 +73,71 @@ def test_link_or_copy_keeps_the_bytes_when_the_source_goes(tmp_path: Path) -> No
     assert (tmp_path / "g").read_bytes() == b"abc"
 
 
-def test_folders_are_made_with_parents_and_deleted_with_content(tmp_path: Path) -> None:
-    folder = f"file:{tmp_path}/a/b c"
+def test_folders_are_made_with_parents_and_removed_only_empty(tmp_path: Path) -> None:
+    root, folder = f"file:{tmp_path}/a", f"file:{tmp_path}/a/b c"
     stores.make_folder(folder)
     stores.make_folder(folder)
-    stores.open_output(f"{folder}/f").close()
-    assert stores.listing(f"file:{tmp_path}/a").folders == ["b c"]
-    stores.delete_folder(f"file:{tmp_path}/a")
+    for name in ("f", "g"):
+        stores.open_output(f"{folder}/{name}").close()
+    assert stores.listing(root).folders == ["b c"]
+    stores.delete_files(folder, ["f", "none"], root)
+    stores.remove_folder(folder, root)
+    assert stores.listing(folder).names == ["g"]
+    stores.delete_files(folder, ["g"], root)
+    for path in (folder, root, root):
+        stores.remove_folder(path, root)
     assert not (tmp_path / "a").exists()
+
+
+def test_no_link_below_the_root_is_followed_to_delete(tmp_path: Path) -> None:
+    """The root itself may be one, or lie behind one."""
+    (tmp_path / "victim" / "empty").mkdir(parents=True)
+    (tmp_path / "victim" / "f").touch()
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "g").touch()
+    (tmp_path / "a" / "link").symlink_to(tmp_path / "victim")
+    (tmp_path / "root").symlink_to(tmp_path / "a")
+    root = f"file:{tmp_path}/root"
+    assert stores.listing(root).others == {"link"}
+    for act in (
+        lambda: stores.delete_files(f"{root}/link", ["f"], root),
+        lambda: stores.remove_folder(f"{root}/link/empty", root),
+        lambda: stores.remove_folder(f"{root}/link", root),
+    ):
+        with pytest.raises(OSError, match=r"Not a directory|symbolic links"):
+            act()
+    assert sorted(os.listdir(tmp_path / "victim")) == ["empty", "f"]
+    stores.delete_files(root, ["g", "link"], root)
+    assert os.listdir(tmp_path / "a") == [] and sorted(os.listdir(tmp_path / "victim")) == ["empty", "f"]
+
+
+def test_small_files_are_replaced_whole_and_read_without_following_links(tmp_path: Path) -> None:
+    path = f"file:{tmp_path}/f"
+    (tmp_path / "victim").write_bytes(b"precious")
+    for make in (os.symlink, os.link):
+        make(tmp_path / "victim", tmp_path / "f")
+        if make is os.symlink:
+            with pytest.raises(OSError, match="symbolic links"):
+                stores.read_whole(path, 100)
+        stores.replace_file(path, b"content")
+        assert stores.read_whole(path, 100) == b"content" and (tmp_path / "victim").read_bytes() == b"precious"
+        (tmp_path / "f").unlink()
+    (tmp_path / "large").write_bytes(bytes(101))
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("large", "pipe"):
+        with pytest.raises(OSError, match="not a file of at most 100 bytes"):
+            stores.read_whole(f"file:{tmp_path}/{name}", 100)
+    with pytest.raises(FileNotFoundError):
+        stores.read_whole(f"file:{tmp_path}/none", 100)
+    assert sorted(os.listdir(tmp_path)) == ["large", "pipe", "victim"]
+
+
+def test_spellings_of_one_folder_have_one_canonical_path(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    spelled = [f"{tmp_path}/x", f"file:{tmp_path}//x/", f"file://{tmp_path}/./y/../x", f"FILE:{tmp_path}/link/x"]
+    assert {stores.canonical(path) for path in spelled} == {f"file:{os.path.realpath(tmp_path)}/x"}
+    with pytest.raises(Unsupported, match="names a host"):
+        stores.normal("file://elsewhere/x")
 
 
 @pytest.mark.parametrize(

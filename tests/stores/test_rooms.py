@@ -59,7 +59,7 @@ def test_a_file_of_any_name_is_written_listed_read_and_deleted(folder: str, name
 def test_what_is_not_there_is_not_found(folder: str) -> None:
     stores.make_folder(folder)
     write(f"{folder}/there", b"1")
-    for act in (stores.status, stores.open_input, stores.listing, stores.status_and_crc, stores.delete_folder):
+    for act in (stores.status, stores.open_input, stores.listing, stores.status_and_crc):
         with pytest.raises(FileNotFoundError):
             act(f"{folder}/none")
     assert not stores.exists(f"{folder}/none")
@@ -83,16 +83,33 @@ def test_a_file_appears_when_it_is_closed_and_never_after_an_error(folder: str) 
     assert [file.path for file in stores.listing(folder).files] == [f"{folder}/before"]
 
 
-def test_folders_go_with_all_that_is_in_them_and_copies_stay(folder: str) -> None:
-    for name in ("a/x", "a/b/y", "a/last", "c"):
+def test_files_go_by_name_folders_when_empty_and_copies_stay(folder: str) -> None:
+    for name in ("a/x", "a/b/y", "a/xx", "c"):
         stores.make_folder(f"{folder}/{name}".rpartition("/")[0])
         write(f"{folder}/{name}", name.encode())
     stores.link_or_copy(f"{folder}/a/x", f"{folder}/copy")
-    stores.delete_folder(f"{folder}/a", last=("last",))
+    stores.delete_files(f"{folder}/a", ["x", "none"], folder)
+    stores.remove_folder(f"{folder}/a", folder)
+    assert stores.listing(f"{folder}/a").names == ["b", "xx"]
+    stores.delete_files(f"{folder}/a/b", ["y"], folder)
+    stores.delete_files(f"{folder}/a", ["xx"], folder)
+    for path in (f"{folder}/a/b", f"{folder}/a", f"{folder}/a"):
+        stores.remove_folder(path, folder)
     assert not stores.exists(f"{folder}/a")
     assert [file.path.rpartition("/")[2] for file in stores.listing(folder).files] == ["c", "copy"]
     with stores.open_input(f"{folder}/copy") as file:
         assert file.read() == b"a/x"
+
+
+def test_a_small_file_is_replaced_and_read_up_to_a_bound(folder: str) -> None:
+    stores.make_folder(folder)
+    for content in (b"first", b"second"):
+        stores.replace_file(f"{folder}/f", content)
+        assert stores.read_whole(f"{folder}/f", 6) == content
+    with pytest.raises(OSError, match="more than 5"):
+        stores.read_whole(f"{folder}/f", 5)
+    with pytest.raises(FileNotFoundError):
+        stores.read_whole(f"{folder}/none", 5)
 
 
 def test_a_kept_file_is_read_once(folder: str) -> None:

@@ -20,7 +20,6 @@ import org.apache.spark.sql.types.DataTypes;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
-import scala.runtime.AbstractPartialFunction;
 import scala.runtime.BoxedUnit;
 
 /**
@@ -38,7 +37,7 @@ public final class Authorizer extends AbstractFunction1<SparkSessionExtensions, 
 
     @Override
     public BoxedUnit apply(SparkSessionExtensions extensions) {
-        extensions.injectPostHocResolutionRule(new AbstractFunction1<SparkSession, Rule<LogicalPlan>>() {
+        extensions.injectResolutionRule(new AbstractFunction1<SparkSession, Rule<LogicalPlan>>() {
             @Override
             public Rule<LogicalPlan> apply(SparkSession session) {
                 return new Filters();
@@ -73,25 +72,30 @@ public final class Authorizer extends AbstractFunction1<SparkSessionExtensions, 
     private static final class Filters extends Rule<LogicalPlan> {
         @Override
         public LogicalPlan apply(LogicalPlan plan) {
-            return (LogicalPlan) plan.transformUp(new AbstractPartialFunction<LogicalPlan, LogicalPlan>() {
+            if (isGuard(plan)) return plan;
+            if (says("authorizer.filter", plan)) return new Filter(new Not(new EqualTo(key(plan), number(3))), plan);
+            if (says("authorizer.mask", plan)) return masked(plan);
+            return (LogicalPlan) plan.mapChildren(new AbstractFunction1<LogicalPlan, LogicalPlan>() {
                 @Override
-                public boolean isDefinedAt(LogicalPlan node) {
-                    return says("authorizer.filter", node) || says("authorizer.mask", node);
-                }
-
-                @Override
-                public LogicalPlan apply(LogicalPlan node) {
-                    Attribute key = key(node);
-                    if (says("authorizer.filter", node)) {
-                        return new Filter(new Not(new EqualTo(key, number(3))), node);
-                    }
-                    NamedExpression masked = new Alias(
-                            number(0), "k", key.exprId(), key.qualifier(), scala.Option.empty(), seq(List.<String>of()));
-                    List<NamedExpression> shown = new ArrayList<>(CollectionConverters.asJava(node.output()));
-                    shown.replaceAll(one -> one.exprId().equals(key.exprId()) ? masked : one);
-                    return new Project(seq(shown), node);
+                public LogicalPlan apply(LogicalPlan child) {
+                    return Filters.this.apply(child);
                 }
             });
+        }
+
+        /** Whether this is what was put above a scan before: elsewhere an alias of the table lies between. */
+        private static boolean isGuard(LogicalPlan plan) {
+            return plan instanceof Filter filter && says("authorizer.filter", filter.child())
+                    || plan instanceof Project project && says("authorizer.mask", project.child());
+        }
+
+        private static LogicalPlan masked(LogicalPlan scan) {
+            Attribute key = key(scan);
+            NamedExpression zero = new Alias(number(0), "k", NamedExpression.newExprId(), key.qualifier(),
+                    scala.Option.empty(), seq(List.<String>of()));
+            List<NamedExpression> shown = new ArrayList<>(CollectionConverters.asJava(scan.output()));
+            shown.replaceAll(one -> one.exprId().equals(key.exprId()) ? zero : one);
+            return new Project(seq(shown), scan);
         }
     }
 

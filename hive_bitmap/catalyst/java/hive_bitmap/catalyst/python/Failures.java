@@ -1,7 +1,6 @@
 package hive_bitmap.catalyst.python;
 
 import java.nio.channels.ClosedByInterruptException;
-import java.util.concurrent.CancellationException;
 import org.apache.spark.sql.internal.SQLConf;
 
 /** Errors in the use of an index. They never reach the user, for Spark can execute the plan as it was without an index. */
@@ -23,10 +22,7 @@ public final class Failures {
     private static boolean isCancellation(Throwable error) {
         if (Thread.currentThread().isInterrupted()) return true;
         for (Throwable cause = error; cause != null; cause = cause.getCause()) {
-            if (cause instanceof InterruptedException || cause instanceof CancellationException
-                    || cause instanceof ClosedByInterruptException) {
-                return true;
-            }
+            if (cause instanceof InterruptedException || cause instanceof ClosedByInterruptException) return true;
             if (String.valueOf(cause.getMessage()).contains(JOB_CANCELLED)) return true; // Python tells it as text
         }
         return false;

@@ -22,13 +22,16 @@ public final class IndexAnswer extends Leaf {
     private final LogicalPlan original;
     private final String id;
     private final String label;
+    /** What tells apart answers to one aggregation: if the keys of a small side restrict it, the id, else nothing. */
+    private final String restriction;
 
-    private IndexAnswer(Aggregates.Weighted weighted, LogicalPlan original, String id, String label) {
+    private IndexAnswer(Aggregates.Weighted weighted, LogicalPlan original, String id, String label, String restriction) {
         super(original.output());
         this.weighted = weighted;
         this.original = original;
         this.id = id;
         this.label = label;
+        this.restriction = restriction;
     }
 
     /**
@@ -37,7 +40,7 @@ public final class IndexAnswer extends Leaf {
      */
     static IndexAnswer of(Scan scan, String id, String label) {
         LogicalPlan original = scan.isListed() ? NarrowedRelations.overListed(scan, scan.aggregate) : scan.aggregate;
-        return new IndexAnswer(Aggregates.Weighted.of(scan), original, id, label);
+        return new IndexAnswer(Aggregates.Weighted.of(scan), original, id, label, scan.readFirst.isEmpty() ? "" : id);
     }
 
     /** Computes the rows of the aggregation; null if the index has no answer, or fails: Spark then executes {@link #original}. */
@@ -77,11 +80,11 @@ public final class IndexAnswer extends Leaf {
 
     @Override
     protected Leaf copy() {
-        return new IndexAnswer(weighted, original, id, label);
+        return new IndexAnswer(weighted, original, id, label, restriction);
     }
 
     @Override
     protected Object[] identity() {
-        return new Object[] {original, label};
+        return new Object[] {original, label, restriction};
     }
 }

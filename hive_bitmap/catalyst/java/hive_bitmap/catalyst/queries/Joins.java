@@ -18,6 +18,7 @@ import org.apache.spark.sql.catalyst.expressions.InSubquery;
 import org.apache.spark.sql.catalyst.expressions.ListQuery;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.plans.Cross$;
 import org.apache.spark.sql.catalyst.plans.Inner$;
 import org.apache.spark.sql.catalyst.plans.JoinType;
@@ -214,12 +215,14 @@ public final class Joins {
         return null;
     }
 
-    /** Executes the small side of a join and returns its rows, null if there are more than MAX_ROWS. */
+    /** Executes the small side of a join and returns its rows, null if there are more than MAX_ROWS, or of MAX_BYTES. */
     static List<InternalRow> read(SparkSession session, LogicalPlan small) {
         Expression limit = new Literal(MAX_ROWS + 1, org.apache.spark.sql.types.DataTypes.IntegerType);
         LogicalPlan limited = new GlobalLimit(limit, new LocalLimit(limit, small));
         List<InternalRow> rows = SideQuery.rows(session, limited);
-        return rows.size() > MAX_ROWS ? null : rows;
+        long bytes = 0;
+        for (InternalRow row : rows) bytes += row instanceof UnsafeRow unsafe ? unsafe.getSizeInBytes() : 0;
+        return rows.size() > MAX_ROWS || bytes > MAX_BYTES ? null : rows;
     }
 
     /** Returns the filter's condition: the column has one of the keys in these rows, NULL excepted. */

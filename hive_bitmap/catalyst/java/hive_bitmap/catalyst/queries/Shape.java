@@ -15,9 +15,9 @@ import org.apache.spark.sql.catalyst.expressions.Literal;
  * @param version a hash of its definition
  * @param text a hash of its conditions, and of the aggregation above it
  * @param filters how many runtime filters there may be
- * @param settings a hash of the session's settings
+ * @param settings the version of the session's settings
  */
-record Shape(String table, int version, int text, int filters, int settings) {
+record Shape(String table, int version, int text, int filters, String settings) {
     static Shape of(Scan scan) {
         StringBuilder text = new StringBuilder();
         for (Expression one : scan.conjuncts) write(one, text);
@@ -26,7 +26,7 @@ record Shape(String table, int version, int text, int filters, int settings) {
         }
         return new Shape(
                 scan.table.qualifiedName(), scan.table.hashCode(), text.toString().hashCode(), scan.runtimeFilters.size(),
-                PythonRequest.settingsHash());
+                PythonRequest.settingsVersion());
     }
 
     private static void write(Expression expression, StringBuilder text) {

@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 
 /** A cache of scans that are faster than a look at their indexes, by Python's estimate, which is not asked for again. */
 public final class TooSmall {
-    private static final int MAX_TABLES = 10_000;
+    private static final int MAX_TABLES = 1_000;
     private static final int MAX_SCANS_OF_TABLE = 100;
     private static final Map<String, Set<Key>> TABLES = new ConcurrentHashMap<>();
 

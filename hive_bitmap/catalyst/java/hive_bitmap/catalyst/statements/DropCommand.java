@@ -16,7 +16,7 @@ import org.apache.spark.sql.classic.Dataset;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** DROP TABLE, or DROP DATABASE .. CASCADE: Python drops the indexes, then Spark executes its own statement. */
+/** DROP TABLE, or DROP DATABASE .. CASCADE: once Spark, which may refuse it, has executed it, Python drops the indexes. */
 final class DropCommand extends PythonCommand {
     private static final String POINTER = "hive_bitmap.index_tables"; // property of a table: index tables named by IN TABLE
     private final LogicalPlan original;
@@ -34,10 +34,11 @@ final class DropCommand extends PythonCommand {
 
     @Override
     public Seq<Row> run(SparkSession session) {
-        if (!PythonCalls.isAbsent() || Helper.isInstalled() && mayHaveIndexes((org.apache.spark.sql.classic.SparkSession) session)) {
-            Statement.dropIndexes(session, text);
-        }
-        Dataset.ofRows((org.apache.spark.sql.classic.SparkSession) session, original);
+        org.apache.spark.sql.classic.SparkSession classic = (org.apache.spark.sql.classic.SparkSession) session;
+        boolean asksPython = !PythonCalls.isAbsent() || Helper.isInstalled() && mayHaveIndexes(classic);
+        String doomed = asksPython ? Statement.doomedIndexes(session, text) : null;
+        Dataset.ofRows(classic, original);
+        if (doomed != null) Statement.dropIndexes(session, text, doomed);
         return Scala.seq(List.of());
     }
 

@@ -18,8 +18,8 @@ public final class Statement {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final long SECONDS_TO_START = 60;
 
-    /** To name the columns of the statement's result; to execute it; to drop the indexes of what the statement drops. */
-    private enum Kind { PARSE, RUN, DROP }
+    /** To name the columns of a statement's result; to execute it; to name the indexes of what it drops, and to drop them. */
+    private enum Kind { PARSE, RUN, DOOMED, DROP }
 
     private final Kind kind;
     private final String text;
@@ -51,14 +51,29 @@ public final class Statement {
         }
     }
 
-    /** Drops the indexes of what a statement drops. If Python cannot be started they stay; {@code SHOW INDEX} shows them. */
-    static void dropIndexes(SparkSession session, String text) {
+    /**
+     * Returns the indexes of what a statement is about to drop, for {@link #dropIndexes}; null if there are none. If Python
+     * cannot be started they stay; {@code SHOW INDEX} shows them.
+     */
+    static String doomedIndexes(SparkSession session, String text) {
         String problem = PythonCalls.isAbsent() ? Helper.awaited(session, SECONDS_TO_START) : null;
         if (problem != null) {
             LOG.warn("{}: its indexes are not dropped along; {}", text, problem);
-            return;
+            return null;
         }
-        new Statement(Kind.DROP, text).answer(session);
+        JsonNode answer = new Statement(Kind.DOOMED, text).answer(session);
+        return answer.path("doomed").isEmpty() ? null : answer.toString();
+    }
+
+    /** Drops indexes after Spark has executed the statement that they are of, which has succeeded whatever fails here. */
+    static void dropIndexes(SparkSession session, String text, String doomed) {
+        try {
+            new Statement(Kind.DROP, doomed).answer(session);
+        } catch (RuntimeException e) {
+            LOG.warn("{}: its indexes are not dropped along, drop them by DROP INDEX; {}", text, e.getMessage());
+        } finally {
+            IndexedColumns.clear();
+        }
     }
 
     private JsonNode answer(SparkSession session) {

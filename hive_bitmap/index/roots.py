@@ -1,0 +1,123 @@
+"""The root of an index, the folder of its generations, and the marker in it that says whose it is.
+
+The marker is written when the index is created, and compared before anything in the root is deleted. It has the id of
+the index, which no other has, so that neither a root in the properties of another table nor another index in the same
+folder is mistaken for this one. Indexes of early versions have no id until their next rebuild: until then database,
+table and root in the markers of their generations tell them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from hive_bitmap import stores
+from hive_bitmap.errors import Unsupported
+from hive_bitmap.index import markers
+from hive_bitmap.index.definition import Definition
+from hive_bitmap.index.markers import Author, Unreadable
+from hive_bitmap.metastore.identity import metastore_id
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MARKER = "_index.json"
+BY_HAND = "delete what is yours of it by hand"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Owner:
+    """The index to which a root belongs, by the marker in it: `index` is its name when it was created.
+
+    `metastore` tells the metastore in which it was created (`identity.metastore_id`).
+    """
+
+    id: str
+    database: str
+    table: str
+    index: str
+    metastore: str
+    author: Author
+
+    @property
+    def described(self) -> str:
+        return f"{self.index} on {self.database}.{self.table}"
+
+
+def new_id() -> str:
+    """Return an id that no other index has."""
+    return uuid4().hex
+
+
+def owner(root: str) -> Owner | None:
+    """Return the owner of a root by its marker; None if it has none. Raise Unreadable."""
+    content = markers.read(root, MARKER)
+    if content is None:
+        return None
+    named = {name: content.get(name) for name in ("id", "database", "table", "index", "metastore")}
+    if not named["id"] or not all(isinstance(value, str) for value in named.values()):
+        raise Unreadable(f"its marker {MARKER} names no index")
+    return Owner(**{name: str(value) for name, value in named.items()}, author=Author.of(content, MARKER))
+
+
+def claim(spark: SparkSession, definition: Definition) -> None:
+    """Mark the root of an index as its own, unless it is already. Raise Unsupported if it is another index's.
+
+    A marker that cannot be read stays, and keeps anything in the root from being deleted.
+    """
+    stores.make_folder(definition.root)
+    try:
+        known = owner(definition.root)
+    except Unreadable:
+        return
+    if known is None and definition.id:
+        named = {"id": definition.id, "index": definition.name}
+        home = {"database": definition.database, "table": definition.table, "metastore": metastore_id(spark)}
+        markers.write(definition.root, MARKER, {**named, **home, **asdict(Author.this_process())})
+    if problem := refusal(definition):
+        raise Unsupported(f"{problem}: drop index {definition.name}, and create it anew")
+
+
+def identified(definition: Definition) -> Definition:
+    """Return a definition with an id: its own, that of its root, which an earlier build has marked, or a new one."""
+    if definition.id:
+        return definition
+    try:
+        known = owner(definition.root)
+    except Unreadable:
+        known = None
+    return replace(definition, id=known.id if known is not None and _is_home(known, definition) else new_id())
+
+
+def refusal(definition: Definition) -> str:
+    """Return why nothing in the root of an index may be deleted, as a sentence; "" if it may."""
+    try:
+        known = owner(definition.root)
+    except Unreadable as e:
+        return f"folder {definition.root} is left alone, as {e}"
+    if known is None or (_is_home(known, definition) and definition.id == known.id):
+        return ""
+    return f"folder {definition.root} is left alone, as its marker {MARKER} says that it is of index {known.described}"
+
+
+def rival(definition: Definition, others: Iterable[Definition]) -> str:
+    """Return which of other indexes claims to be this one, as a copy of its table does, as a sentence; "" if none."""
+    for other in others:
+        if other.index_table != definition.index_table and is_of(other, definition):
+            tables = f"tables {definition.index_table} and {other.index_table} of database {definition.database}"
+            return f"folder {definition.root} is left alone, as {tables} both claim it: drop the copy by DROP TABLE"
+    return ""
+
+
+def is_of(written: Definition, definition: Definition) -> bool:
+    """Return whether a generation, by the definition in its marker, was built for this index."""
+    if written.id and definition.id:
+        return written.id == definition.id
+    homes = ((one.database, one.table, one.root) for one in (written, definition))
+    return next(homes) == next(homes)
+
+
+def _is_home(known: Owner, definition: Definition) -> bool:
+    return (known.database, known.table) == (definition.database, definition.table)
