@@ -20,7 +20,7 @@ from hive_bitmap.building.publish import create_statement
 from hive_bitmap.errors import AlreadyExists, InvalidProperty, Unsupported
 from hive_bitmap.index import catalog, deletion, generation, markers, roots
 from hive_bitmap.index.catalog import Index
-from hive_bitmap.index.definition import Definition, to_properties
+from hive_bitmap.index.definition import PREFIX, VERSION, Definition, from_properties, to_properties
 from hive_bitmap.index.generation import State
 from hive_bitmap.metastore import alter_table, metastore
 from hive_bitmap.stores import local_path
@@ -173,6 +173,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "no process": lambda path: path.write_text(json.dumps({"host": os.uname().nodename})),
     "no number": lambda path: path.write_text('{"host": "h", "pid": "x", "started": "y"}'),
     "NaN": lambda path: path.write_text('{"host": "h", "pid": 1, "started": NaN, "id": 1, "definition": {"a": 1}}'),
+    "late": lambda path: path.write_text('{"host": "h", "pid": 1, "started": 1' + 400 * "0" + "}"),
     "truncated": lambda path: path.write_bytes(path.read_bytes()[:-9]),
     "flipped": lambda path: path.write_bytes(path.read_bytes().replace(b'"pid": ', b'"pid": 1')),
     "empty": lambda path: path.write_bytes(b""),
@@ -421,3 +422,16 @@ def test_a_build_that_fails_leaves_no_root(spark: SparkSession, database: str, t
     with pytest.raises(ZeroDivisionError):
         hive_bitmap.build(spark, flat, ["k"], location=str(tmp_path / "root"), progress=lambda done: 1 // 0)
     assert not (tmp_path / "root").exists()
+
+
+@pytest.mark.parametrize("name", ["generation-99999999T999999-deadbeef", "generation-20260230T000000-deadbeef"])
+def test_a_folder_of_no_date_is_no_generation(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    assert not generation.is_generation(f"file:{tmp_path}/{name}")
+    assert generation.all_below(f"file:{tmp_path}") == []
+
+
+@pytest.mark.parametrize("columns", ['[[1, "int"]]', "[" * 1200, "[1]", '{"a": 1}', "null"], ids=range(5))
+def test_forged_columns_are_no_definition(columns: str) -> None:
+    known = {"version": VERSION, "type": "BITMAP", "table": "d.t", "index": "i", "columns": columns, "encoding": "gap"}
+    assert from_properties({f"{PREFIX}{key}": value for key, value in (known | {"root": "file:/r"}).items()}) is None
