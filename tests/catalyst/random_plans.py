@@ -75,6 +75,11 @@ AGGREGATES = {
     "ts": "min({ts})|max({ts})",
     "bool": "bool_or({bool})|every({bool})|max({bool})",
 }  # fmt: skip
+COMMON = (  # what is asked most
+    "count(*)", "count({any})", "count(DISTINCT {any})", "sum({int})", "sum({long})", "try_sum({long})", "min({int})",
+    "max({int})", "min({text})", "max({text})", "max(CAST({float} AS STRING))", "sum({dec})", "avg({dec})", "max({dec})",
+    "avg({int})", "min({date})", "max({ts})", "bool_or({bool})",
+)  # fmt: skip
 WINDOWS = (
     "count(*) OVER (PARTITION BY {0})|rank() OVER (ORDER BY {0})|dense_rank() OVER (PARTITION BY {0} ORDER BY {1})"
     "|max({1}) OVER (PARTITION BY {0})|count({1}) OVER (ORDER BY {0} RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
@@ -115,7 +120,7 @@ def drawn(draw: Draw) -> Drawn:
 
 
 def _query(draw: Draw, depth: int) -> Query:
-    shapes = [_plain, _grouped, _grouped, _grouped, _distinct, _windowed, _limited]
+    shapes = [_plain, *[_grouped] * 6, _distinct, _distinct, _windowed, _limited]
     if depth > 1:
         shapes += [_united, _with, _lateral]
     return draw.of(shapes)(draw, depth)
@@ -124,7 +129,7 @@ def _query(draw: Draw, depth: int) -> Query:
 def _source(draw: Draw, depth: int) -> Query:
     """What stands behind FROM, with its conditions, and the columns in sight, behind their aliases."""
     text, columns = _relation(draw, depth)
-    if draw.chance(20):
+    if draw.chance(15):
         other, more = _relation(draw, depth - 1)
         both = {*columns.values()} & {*more.values()}
         kind = draw.of([kind for kind in ("int", "text", "date", "float") if kind in both] or ["int"])
@@ -134,17 +139,22 @@ def _source(draw: Draw, depth: int) -> Query:
             on += f" AND {_value(draw, {**columns, **more}, 'bool', 1)}"
         text = f"{text} {join} {other} ON {on}"
         columns = columns if "SEMI" in join or "ANTI" in join else {**columns, **more}
-    conditions = [_value(draw, columns, "bool", draw.of([1, 1, 2])) for _ in range(draw.of([0, 0, 1, 1, 2]))]
+    conditions = [_value(draw, columns, "bool", draw.of([1, 1, 2])) for _ in range(draw.of([0, 0, 0, 1, 1, 2]))]
     return Query(text + (f" WHERE {' AND '.join(f'({one})' for one in conditions)}" if conditions else ""), columns)
 
 
 def _relation(draw: Draw, depth: int) -> tuple[str, Columns]:
     alias = draw.name("a")
-    if depth > 1 or (depth == 1 and draw.chance(25)):
+    if depth > 1 or (depth == 1 and draw.chance(15)):
         query = _query(draw, depth - 1)
         return f"({query.text}) {alias}", {f"{alias}.{name}": kind for name, kind in query.columns.items()}
     name = draw.of(["t", "t", "t", "p", "p", "o", "o", "u", "legacy", "folded", "tried"])
-    return f"{name} {alias}", {f"{alias}.{column}": kind for column, kind in TABLES[name].items()}
+    text, columns = f"{name} {alias}", {f"{alias}.{column}": kind for column, kind in TABLES[name].items()}
+    if draw.chance(25):
+        kind = draw.of(KINDS[:-1])
+        text = f"(SELECT *, {_value(draw, TABLES[name], kind, draw.of([1, 1, 2]))} AS e FROM {name}) {alias}"
+        columns = {**columns, f"{alias}.e": kind}
+    return text, columns
 
 
 def _plain(draw: Draw, depth: int) -> Query:
@@ -182,7 +192,7 @@ def _grouped(draw: Draw, depth: int) -> Query:
     source = _source(draw, depth)
     keys = [_key(draw, source.columns) for _ in range(draw.of([0, 1, 1, 2, 2]))]
     shown = [(text, kind) for text, kind in keys if kind != "ctext" and not draw.chance(30)]
-    items = [*shown, *(_aggregate(draw, source.columns) for _ in range(draw.of([1, 1, 2, 3])))]
+    items = [*shown, *(_aggregate(draw, source.columns) for _ in range(draw.of([1, 1, 1, 2])))]
     text = f"SELECT {_listed(items)} FROM {source.text}"
     if keys:
         listed = ", ".join(key for key, _ in keys)
@@ -240,8 +250,10 @@ def _items(draw: Draw, columns: Columns) -> list[tuple[str, str]]:
 
 
 def _aggregate(draw: Draw, columns: Columns, kind: str = "") -> tuple[str, str]:
-    kind = kind or draw.of(["long", "long", "int", "text", "dec", "float", "date", "ts", "bool"])
-    text = _filled(draw, draw.of(AGGREGATES[kind].split("|")), columns, draw.of([0, 0, 1]))
+    kind = kind or draw.of(["long", "long", "long", "int", "dec", "dec", "text", "float", "date", "ts", "bool"])
+    common = [text for text in AGGREGATES[kind].split("|") if text in COMMON]
+    template = draw.of(AGGREGATES[kind].split("|") if draw.chance(40) or not common else common)
+    text = _filled(draw, template, columns, draw.of([0, 0, 1]))
     if draw.chance(15) and text.endswith(")") and not text.startswith("array_join"):
         text += f" FILTER (WHERE {_value(draw, columns, 'bool', 1)})"
     return text, kind
