@@ -77,8 +77,8 @@ AGGREGATES = {
 }  # fmt: skip
 COMMON = (  # what is asked most
     "count(*)", "count({any})", "count(DISTINCT {any})", "sum({int})", "sum({long})", "try_sum({long})", "min({int})",
-    "max({int})", "min({text})", "max({text})", "max(CAST({float} AS STRING))", "sum({dec})", "avg({dec})", "max({dec})",
-    "avg({int})", "min({date})", "max({ts})", "bool_or({bool})",
+    "max({int})", "min({text})", "max({text})", "max(CAST({float} AS STRING))", "sum({dec})", "avg({dec})",
+    "max({dec})", "avg({int})", "min({date})", "max({ts})", "bool_or({bool})",
 )  # fmt: skip
 WINDOWS = (
     "count(*) OVER (PARTITION BY {0})|rank() OVER (ORDER BY {0})|dense_rank() OVER (PARTITION BY {0} ORDER BY {1})"
