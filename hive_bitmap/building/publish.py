@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hive_bitmap.errors import BuildFailed, StoreError
+from hive_bitmap.errors import BuildFailed, StoreError, Unsupported
 from hive_bitmap.index import catalog, deletion, generation, roots
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.definition import Definition, from_table, stored_columns, to_properties
@@ -213,7 +213,7 @@ def _replace_table(spark: SparkSession, base: Table, table: Table, switch: Switc
     """
     definition = switch.definition
     new = replace(definition, index_table=_next_table(definition))
-    spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {new.spark_name}")
+    _drop_remains(spark, new)
     spark.sql(create_statement(base, new, switch.folders.get((), definition.root)))
     [created] = metastore.describe_many(spark, definition.database, [new.index_table])
     alter_table.switch(spark, created, {(): created.location}, switch.folders, ())
@@ -222,6 +222,23 @@ def _replace_table(spark: SparkSession, base: Table, table: Table, switch: Switc
     alter_table.rename(spark, created, definition.index_table)
     _retire(definition, before.values())
     return replace(created, name=definition.index_table)
+
+
+def _drop_remains(spark: SparkSession, new: Definition) -> None:
+    """Drop what a killed replacement left of the new index table; raise Unsupported if that table is another's."""
+    for table in metastore.describe_many(spark, new.database, [new.index_table]):
+        if not _is_replacement(table, new):
+            raise Unsupported(
+                f"table {table.full_name} has the name that index {new.name} needs for its new table: rename it"
+            )
+        spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {new.spark_name}")
+
+
+def _is_replacement(table: Table, definition: Definition) -> bool:
+    """Whether a table was made to replace the index table of this index; an external one, so it holds no files."""
+    known = from_table(table)
+    same = known is not None and known.root == definition.root and roots.is_of(known, definition)
+    return same and table.kind == "EXTERNAL"
 
 
 def _retire(definition: Definition, folders: Iterable[str]) -> None:
@@ -258,7 +275,8 @@ def _discard(spark: SparkSession, switch: Switch) -> int | None:
 def _referenced(spark: SparkSession, definition: Definition) -> set[str]:
     """Return the generations of an index that the metastore references now, even if its table was renamed."""
     names = [definition.index_table, _next_table(definition)]
-    found = metastore.describe_many(spark, definition.database, names)
+    named = metastore.describe_many(spark, definition.database, names)
+    found = [one for one in named if one.name == definition.index_table or _is_replacement(one, definition)]
     if all(table.name != definition.index_table for table in found):
         others = catalog.indexes_of_database(spark, definition.database)
         found += [index.table for index in others if index.definition.root == definition.root]
@@ -269,9 +287,10 @@ def _referenced(spark: SparkSession, definition: Definition) -> set[str]:
 def _next_table(definition: Definition) -> str:
     """Return the temporary name of the table that replaces an index table.
 
-    It fits the naming scheme of index tables of the same base table, so that the index is found meanwhile.
+    It fits the naming scheme of index tables of the same base table, so that the index is found meanwhile. No other
+    index has it, for a part of this one's id is in it.
     """
-    return f"{definition.index_table}next__"
+    return f"{definition.index_table}{definition.id[:8]}next__"
 
 
 def _failure(switches: Sequence[Switch], done: int, switched: int | None, error: Exception) -> str:

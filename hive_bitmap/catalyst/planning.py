@@ -107,6 +107,10 @@ class Planning:
         if not indexes:
             question.leave(scan.number, report(scan, LEFT_ALONE, "no_index", "the table has no index"))
             return
+        if scan.option:
+            why = f"the query reads it with the option {scan.option!r}, which may change what is read"
+            question.leave(scan.number, report(scan, LEFT_ALONE, "unsupported", why))
+            return
         Decision(spark, question, scan, base, indexes, conf, self._caches).make()
 
     def counts(self, spark: SparkSession, counting: Any) -> str | None:

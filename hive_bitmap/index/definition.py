@@ -17,7 +17,7 @@ import pyarrow as pa
 from hive_bitmap.bitmaps import ENCODINGS
 from hive_bitmap.columns import Column, find
 from hive_bitmap.errors import InvalidProperty, Unsupported, nearest, suggestion
-from hive_bitmap.metastore.table_info import Table, in_spark, index_table_name, quote
+from hive_bitmap.metastore.table_info import VARIABLE, Table, in_spark, index_table_name, quote
 
 VERSION = "1"
 PREFIX = "hive_bitmap."
@@ -235,7 +235,7 @@ def from_properties(properties: Mapping[str, str]) -> Definition | None:
             stored["index"],
             database,
             base,
-            tuple(Column(name, type) for name, type in json.loads(stored["columns"])),
+            _columns(stored["columns"]),
             stored["type"],
             one_of("encoding", stored["encoding"], tuple(ENCODINGS)),
             stored.get("compression", "zstd"),
@@ -247,10 +247,18 @@ def from_properties(properties: Mapping[str, str]) -> Definition | None:
             properties=tuple((key, value) for key, value in json.loads(stored.get("properties", "[]"))),
             id=stored.get("id", ""),
         )
-    except (KeyError, ValueError, TypeError, InvalidProperty):
+    except (KeyError, ValueError, TypeError, RecursionError, InvalidProperty):
         return None
     crc32 = to_properties(definition)[PREFIX + "crc32"]
     return definition if stored.get("crc32", crc32) == crc32 else None
+
+
+def _columns(text: str) -> tuple[Column, ...]:
+    """Read a JSON array of names and types; raise ValueError or TypeError, or RecursionError if it is nested deeply."""
+    columns = tuple(Column(name, type) for name, type in json.loads(text))
+    if not all(isinstance(part, str) for column in columns for part in (column.name, column.type)):
+        raise ValueError(f"{text} does not consist of names and types")
+    return columns
 
 
 def stored_columns(definition: Definition) -> list[Column]:
@@ -303,6 +311,8 @@ def _check_key(column: Column, where: str) -> None:
         raise Unsupported(
             f"column {column.name!r} of {where} begins with hive_bitmap, as names do that queries use themselves"
         )
+    if VARIABLE in column.name:
+        raise Unsupported(f"column {column.name!r} of {where} holds {VARIABLE}, where SQL has the value of a variable")
     if " collate " in column.type:
         raise Unsupported(f"column {column.name!r} of {where} is {column.type}: collated strings cannot be keys")
     if column.default:

@@ -109,7 +109,7 @@ def retire(folder: str, definition: Definition) -> None:
 
 def is_generation(path: str) -> bool:
     """Return whether the last part of a path is the name of a generation."""
-    return bool(_NAME.fullmatch(path.rpartition("/")[2]))
+    return _begun(path) is not None
 
 
 def belongs_to(folder: str, definition: Definition) -> bool:
@@ -119,8 +119,21 @@ def belongs_to(folder: str, definition: Definition) -> bool:
 
 def build_time(folder: str) -> float:
     """Return when the build of a generation began, by its name, in seconds since 1970."""
-    stamp = folder.rpartition("/")[2].split("-")[1]
-    return datetime.strptime(stamp, "%Y%m%dT%H%M%S").replace(tzinfo=timezone.utc).timestamp()
+    begun = _begun(folder)
+    if begun is None:
+        raise ValueError(f"{folder} is no generation")
+    return begun.timestamp()
+
+
+def _begun(path: str) -> datetime | None:
+    """Return the moment in the name of a generation; None for any other name."""
+    name = path.rpartition("/")[2]
+    if not _NAME.fullmatch(name):
+        return None
+    try:
+        return datetime.strptime(name.split("-")[1], "%Y%m%dT%H%M%S").replace(tzinfo=timezone.utc)
+    except ValueError:  # such as a 13th month
+        return None
 
 
 def build_token(folder: str) -> str:
@@ -189,7 +202,7 @@ def links_below(root: str) -> list[str]:
         f"{parent}/{name}"
         for parent, there in listed
         for name in sorted(there.others)
-        if _NAME.fullmatch(name) or "=" in name
+        if is_generation(name) or "=" in name
     ]
 
 
@@ -284,7 +297,7 @@ def _partitions(path: str) -> list[str]:
 
 
 def _generations(path: str) -> list[str]:
-    return [f"{path}/{name}" for name in subfolders(path) if _NAME.fullmatch(name)]
+    return [f"{path}/{name}" for name in subfolders(path) if is_generation(name)]
 
 
 def subfolders(path: str) -> list[str]:

@@ -7,7 +7,6 @@ into the folder, or a flipped bit, can cause it.
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import socket
@@ -22,6 +21,7 @@ from hive_bitmap import stores
 MOST_BYTES = 64 << 20  # a marker with the names of a million shards has 40 MB
 GRACE_SECONDS = 24 * 3600  # for so long a process of another machine is taken to be running
 _CRC = "crc32"
+_END_OF_TIME = 1e11  # seconds, in the year 5138
 Content = Mapping[str, Any]
 
 
@@ -62,7 +62,7 @@ class Author:
 
 def is_time(value: object) -> TypeGuard[float]:
     """Return whether a value of a marker is a moment, in seconds since 1970."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _END_OF_TIME
 
 
 def write(folder: str, name: str, content: Content) -> None:

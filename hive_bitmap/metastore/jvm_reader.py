@@ -34,6 +34,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 PIECE = 8000  # characters of a text that are transferred in one call
 _bridges: WeakKeyDictionary[SparkSession, _Bridge] = WeakKeyDictionary()
+HADOOP_SETTINGS = (  # decide what readers see, and are set past the session too; as in PythonRequest.java
+    "orc.force.positional.evolution",
+    "mapreduce.input.pathFilter.class",
+    "mapred.input.pathFilter.class",
+    "textinputformat.record.delimiter",
+    "mapreduce.input.linerecordreader.line.maxlength",
+    "mapreduce.input.fileinputformat.input.dir.recursive",
+    "mapred.input.dir.recursive",
+    "hive.mapred.supports.subdirectories",
+)
 CREDENTIAL_FILES = "security.credential.provider.path"
 
 
@@ -135,7 +145,14 @@ def set_locations(
 def settings(spark: SparkSession) -> dict[str, str]:
     """Return the session's settings that are not at their defaults."""
     bridge = _bridge(spark)
-    return _enforced(spark, bridge.json(bridge.conf.getAll()))
+    return _enforced(spark, {**_hadoop_settings(spark), **bridge.json(bridge.conf.getAll())})
+
+
+def _hadoop_settings(spark: SparkSession) -> dict[str, str]:
+    """Return those of HADOOP_SETTINGS that a program or a site file has set past the session."""
+    hadoop = cast(Any, spark)._jsparkSession.sparkContext().hadoopConfiguration()
+    sources = {name: hadoop.getPropertySources(name) for name in HADOOP_SETTINGS}
+    return {name: hadoop.get(name) for name, of in sources.items() if of and not of[-1].endswith("-default.xml")}
 
 
 def _enforced(spark: SparkSession, session: Mapping[str, str]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from hive_bitmap.columns import Column
+from hive_bitmap.errors import Unsupported
 
 if TYPE_CHECKING:
     from pyspark.errors import AnalysisException
@@ -17,6 +18,7 @@ Values = tuple[str | None, ...]  # values of the partition columns; () for an un
 
 SESSION_CATALOG = "spark_catalog"  # Spark's name of the session's own catalog
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+VARIABLE = "${"  # Spark and Hive replace what begins so in SQL by a setting, property or environment variable
 CHAR_TYPE_KEY = "__CHAR_VARCHAR_TYPE_STRING"  # field metadata in which Spark keeps CHAR(n) and VARCHAR(n)
 DEFAULT_KEY = "EXISTS_DEFAULT"  # field metadata in which Spark keeps the value of a column for files that lack it
 
@@ -76,9 +78,13 @@ class Partition:
 def quote(name: str) -> str:
     """Quote a name as an SQL identifier.
 
+    Raise Unsupported for a name with `${`: Spark and Hive put the value of a variable there, even between quotes.
+
     >>> quote("a `b`")
     '`a ``b```'
     """
+    if VARIABLE in name:
+        raise Unsupported(f"name {name!r} holds {VARIABLE}, where SQL has the value of a variable instead")
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -95,12 +101,13 @@ def literal(text: str) -> str:
     """Quote text as an SQL string literal, for LOCATION, COMMENT, LIKE of SHOW, TBLPROPERTIES, and for Hive.
 
     With `spark.sql.parser.escapedStringLiterals`, Spark resolves escapes in those places, but not in partition specs
-    and expressions: see `partition_spec` and `string_expression`.
+    and expressions: see `partition_spec` and `string_expression`. Nothing in it is taken for a variable.
 
-    >>> literal("it's")
-    "'it\\\\'s'"
+    >>> literal("it's"), literal("${env:HOME}")
+    ("'it\\\\'s'", "'$\\\\{env:HOME}'")
     """
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace(VARIABLE, "$\\{")
+    return f"'{escaped}'"
 
 
 def string_expression(text: str) -> str:
@@ -116,10 +123,11 @@ def string_expression(text: str) -> str:
 def constant(text: str) -> str:
     """Return the text as a constant of Spark's SQL without escapes: between quotes, or its bytes in hexadecimal.
 
-    >>> constant("a b"), constant("it's")
-    ("'a b'", "X'69742773'")
+    >>> constant("a b"), constant("it's"), constant("${a}")
+    ("'a b'", "X'69742773'", "X'247b617d'")
     """
-    return f"X'{text.encode().hex()}'" if "'" in text or "\\" in text else f"'{text}'"
+    plain = not any(special in text for special in ("'", "\\", VARIABLE))
+    return f"'{text}'" if plain else f"X'{text.encode().hex()}'"
 
 
 def hadoop_path(uri: str) -> str:

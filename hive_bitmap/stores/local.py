@@ -66,11 +66,7 @@ class Local:
             return content
 
     def open_output(self, path: str, *, private: bool = False) -> pa.NativeFile:
-        if private:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(local_path(path))  # whoever has it open, or linked it, does not see what is written now
-            os.close(os.open(local_path(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, stat.S_IRUSR | stat.S_IWUSR))
-        return pa.OSFile(local_path(path), "wb")
+        return pa.PythonFile(os.fdopen(_created(path), "wb"), "w") if private else pa.OSFile(local_path(path), "wb")
 
     def make_folder(self, path: str) -> None:
         os.makedirs(local_path(path), exist_ok=True)
@@ -124,32 +120,58 @@ class Local:
         except OSError as error:
             if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP):
                 raise
-            self.open_output(target, private=True).close()
-            shutil.copyfile(local_path(source), local_path(target))
+            with open(local_path(source), "rb") as reader, os.fdopen(_created(target), "wb") as writer:
+                shutil.copyfileobj(reader, writer)
             self.set_access(target, self.access(source))
         return True
 
     def access(self, path: str) -> Access:
         found = os.stat(local_path(path))
-        acls = [(name, _attribute(path, name)) for name in _ACLS]
+        acls = [(name, _attribute(local_path(path), name)) for name in _ACLS]
         return Access(stat.S_IMODE(found.st_mode), found.st_gid, tuple(acl for acl in acls if acl[1]))
 
     def set_access(self, path: str, access: Access) -> None:
-        """Set group, access control lists (of Linux) and mode, in the order in which nobody can read too early."""
-        name, is_folder = local_path(path), os.path.isdir(local_path(path))
-        os.chmod(name, stat.S_IMODE(os.stat(name).st_mode) & stat.S_IRWXU)
-        if os.stat(name).st_gid != access.group:
-            try:
-                os.chown(name, -1, int(access.group))
-            except PermissionError:  # this user is not in that group
-                access = access.without_group
-        wanted = dict(access.acl)
-        for attribute in _ACLS if is_folder else _ACLS[:1]:
-            if attribute in wanted:
-                os.setxattr(name, attribute, wanted[attribute])
-            elif _attribute(path, attribute):
-                os.removexattr(name, attribute)
-        os.chmod(name, access.mode)
+        """Let those read a file or folder. One of another user keeps its access, and a link is an OSError."""
+        opened = os.open(local_path(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            if os.fstat(opened).st_uid == os.geteuid():
+                _set_access(opened, access)
+        finally:
+            os.close(opened)
+
+
+def _created(path: str) -> int:
+    """Create a file that only this user may read, in place of what has its name, and open it for writing.
+
+    Neither the file nor its folder is looked up by name again, nor may be a link: others may be able to write there.
+    """
+    folder = os.open(local_path(parent(path)), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        name = path.rpartition("/")[2]
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)  # whoever has it open, or linked it, does not see what is written now
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        return os.open(name, flags, stat.S_IRUSR | stat.S_IWUSR, dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+def _set_access(opened: int, access: Access) -> None:
+    """Set group, access control lists (of Linux) and mode, in the order in which nobody can read too early."""
+    status = os.fstat(opened)
+    os.chmod(opened, stat.S_IMODE(status.st_mode) & stat.S_IRWXU)
+    if status.st_gid != access.group:
+        try:
+            os.chown(opened, -1, int(access.group))
+        except PermissionError:  # this user is not in that group
+            access = access.without_group
+    wanted = dict(access.acl)
+    for attribute in _ACLS if stat.S_ISDIR(status.st_mode) else _ACLS[:1]:
+        if attribute in wanted:
+            os.setxattr(opened, attribute, wanted[attribute])
+        elif _attribute(opened, attribute):
+            os.removexattr(opened, attribute)
+    os.chmod(opened, access.mode)
 
 
 @contextmanager
@@ -167,12 +189,12 @@ def _opened_below(root: str, folder: str) -> Iterator[int]:
         os.close(opened)
 
 
-def _attribute(path: str, name: str) -> bytes:
+def _attribute(file: str | int, name: str) -> bytes:
     """Return an extended attribute of a file; empty if it has none, or if the system has no such attributes."""
     if not hasattr(os, "getxattr"):
         return b""
     try:
-        return os.getxattr(local_path(path), name)
+        return os.getxattr(file, name)
     except OSError as error:
         if error.errno not in (errno.ENODATA, errno.EOPNOTSUPP):
             raise

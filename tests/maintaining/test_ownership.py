@@ -312,7 +312,7 @@ class TestLocation:
                 hive_bitmap.build(spark, flat, ["k"], location=location)
         with pytest.raises(InvalidProperty, match="is in the folder of a partition of table"):
             hive_bitmap.build(spark, parted, ["k"], location=f"{tmp_path}/elsewhere/x")
-        with pytest.raises(InvalidProperty, match="is around the folder of database"):
+        with pytest.raises(InvalidProperty, match="the folder of database"):
             hive_bitmap.build(spark, flat, ["k"], location=catalog.default_folder(spark, database))
         assert hive_bitmap.show(spark, flat) == [] and hive_bitmap.show(spark, other)[0].problem == ""
 

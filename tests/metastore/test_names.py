@@ -94,7 +94,7 @@ def test_a_name_with_its_catalog_works_whichever_is_current(spark: SparkSession,
     hive_bitmap.sql(spark, f"DROP INDEX x ON {name}")
     hive_bitmap.sql(spark, f"CREATE INDEX x ON TABLE {name} (x) AS 'BITMAP'")
     assert hive_bitmap.clean(spark, name) is not None
-    assert not hive_bitmap.verify(spark, name).problems
+    assert all(found.ok for found in hive_bitmap.verify(spark, name))
     for strategy in ("", "rows", "blocks", "index only"):
         require_alike(spark, f"SELECT x FROM {name} WHERE k = 3", strategy)
         require_alike(spark, f"SELECT k, count(*) FROM {name} GROUP BY k", strategy)

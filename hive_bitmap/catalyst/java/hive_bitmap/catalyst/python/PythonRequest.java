@@ -3,7 +3,11 @@ package hive_bitmap.catalyst.python;
 import hive_bitmap.catalyst.spark.ArrowRows;
 import hive_bitmap.catalyst.spark.Conditions;
 import hive_bitmap.catalyst.spark.Scala;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.spark.SparkContext;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -24,6 +28,12 @@ public abstract class PythonRequest {
      */
     public static final int PROTOCOL = 2;
 
+    /** Hadoop's settings that decide what readers see, which a program or a site file may set past the session; as in Python. */
+    private static final List<String> OF_HADOOP = List.of(
+            "orc.force.positional.evolution", "mapreduce.input.pathFilter.class", "mapred.input.pathFilter.class",
+            "textinputformat.record.delimiter", "mapreduce.input.linerecordreader.line.maxlength",
+            "mapreduce.input.fileinputformat.input.dir.recursive", "mapred.input.dir.recursive",
+            "hive.mapred.supports.subdirectories");
     private static final Versions<scala.collection.immutable.Map<String, String>> SETTINGS = new Versions<>(64);
 
     protected final SparkSession session;
@@ -49,14 +59,28 @@ public abstract class PythonRequest {
     /** Returns an expression that the request's JSON gives to Python by its number in a scan. */
     protected abstract Expression expression(int scan, int number);
 
-    /** Returns the session's settings, without those that have their default. */
+    /** Returns the session's settings, without those that have their default, and Hadoop's {@link #OF_HADOOP}. */
     public scala.collection.immutable.Map<String, String> settings() {
-        return SQLConf.get().getAllConfs();
+        return currentSettings();
     }
 
     /** Returns the version of the settings, under which Python caches them. */
     public static String settingsVersion() {
-        return SETTINGS.of(SQLConf.get().getAllConfs());
+        return SETTINGS.of(currentSettings());
+    }
+
+    private static scala.collection.immutable.Map<String, String> currentSettings() {
+        Map<String, String> settings = new HashMap<>();
+        Configuration hadoop = SparkContext.getOrCreate().hadoopConfiguration();
+        for (String name : OF_HADOOP) {
+            String[] sources = hadoop.getPropertySources(name);
+            boolean isSet = sources != null && !sources[sources.length - 1].endsWith("-default.xml");
+            if (isSet) settings.put(name, hadoop.get(name));
+        }
+        scala.collection.immutable.Map<String, String> session = SQLConf.get().getAllConfs();
+        if (settings.isEmpty()) return session;
+        settings.putAll(Scala.javaMap(session));
+        return Scala.map(settings);
     }
 
     /** Returns how many tasks run at once. */

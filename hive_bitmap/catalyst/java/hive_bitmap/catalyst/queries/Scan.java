@@ -6,9 +6,12 @@ import hive_bitmap.catalyst.reading.SelectedFiles;
 import hive_bitmap.catalyst.spark.Conditions;
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
+import java.util.Set;
 import java.util.stream.Stream;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
@@ -30,6 +33,8 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
  * the columns that the query needs. {@code aggregate} is the aggregation over this scan alone, or null.
  */
 public final class Scan {
+    /** Options that Spark adds to those of a table of the metastore, whose schema it does not take from files. */
+    private static final Set<String> SPARKS_OPTIONS = Set.of("path", "mergeschema");
     final LogicalPlan relation;
     public final CatalogTable table;
     public final List<Expression> conjuncts;
@@ -125,6 +130,19 @@ public final class Scan {
     /** Returns the relation's files; null for a table that Spark reads by Hive's SerDe. */
     HadoopFsRelation files() {
         return relation instanceof LogicalRelation files ? (HadoopFsRelation) files.relation() : null;
+    }
+
+    /** Returns an option that the query gives to the reader, past those of the table; null if there is none. */
+    String optionOfQuery() {
+        if (files() == null) return null;
+        Map<String, String> ofTable = new HashMap<>();
+        Scala.javaMap(table.properties()).forEach((name, value) -> ofTable.put(name.toLowerCase(Locale.ROOT), value));
+        Scala.javaMap(table.storage().properties()).forEach((name, value) -> ofTable.put(name.toLowerCase(Locale.ROOT), value));
+        for (Map.Entry<String, String> option : Scala.javaMap(files().options()).entrySet()) {
+            String name = option.getKey().toLowerCase(Locale.ROOT);
+            if (!SPARKS_OPTIONS.contains(name) && !option.getValue().equals(ofTable.get(name))) return option.getKey();
+        }
+        return null;
     }
 
     /** Returns the files that Spark would read for this scan, listed once; null if Spark does not tell them. */

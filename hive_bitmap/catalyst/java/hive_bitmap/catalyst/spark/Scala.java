@@ -27,6 +27,10 @@ public final class Scala {
     }
 
     @SuppressWarnings("unchecked")
+    public static <K, V> java.util.Map<K, V> javaMap(scala.collection.Map<K, V> items) {
+        return scala.jdk.javaapi.CollectionConverters.asJava(items);
+    }
+
     public static <K, V> scala.collection.immutable.Map<K, V> map(java.util.Map<K, V> items) {
         scala.collection.mutable.Map<K, V> found = CollectionConverters.asScala(items);
         return (scala.collection.immutable.Map<K, V>) scala.collection.immutable.Map$.MODULE$.from(found);
