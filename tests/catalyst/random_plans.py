@@ -63,6 +63,14 @@ EXPRESSIONS = {
     "ts": "CAST({date} AS TIMESTAMP)|date_trunc('DAY', {ts})|{ts} + INTERVAL 1 HOUR|CAST({ts} AS TIMESTAMP_NTZ)"
     "|from_utc_timestamp({ts}, 'Asia/Kolkata')|CAST({ts} AS TIMESTAMP)",
 }  # fmt: skip
+TRICKY = {  # of these, what is not evaluated as it stands, or not the same for keys that are equal
+    "int": "plus({int})|CAST(floor(rand(1)) AS INT)|(SELECT max(k) FROM u)|hash({float})",
+    "text": "CAST({float} AS STRING)|concat('', {float})|loud({text})|substr(uuid(), 1, 0)",
+    "bool": "rand(1) < -1|uuid() = 'x'|monotonically_increasing_id() < 0|{int} IN (SELECT k FROM u)"
+    "|EXISTS (SELECT 1 FROM u q WHERE q.k = {int} AND q.k > 1)|CAST({float} AS STRING) LIKE '-%'|{ctext} = 'A1'"
+    "|{int} > (SELECT min(k) FROM u)|monotonically_increasing_id() >= 0|plus({int}) = 4",
+    "float": "-{float}|rand(1) * 0|least(rand(1), 0D)|if({bool}, 0D, -0.0D)",
+}
 AGGREGATES = {
     "int": "min({int})|max({int})|bit_or({int})|min(year({date}))|any_value(1)",
     "long": "count(*)|count({any})|count(DISTINCT {any})|sum({int})|sum({long})|try_sum({long})|count_if({bool})"
@@ -205,8 +213,8 @@ def _grouped(draw: Draw, depth: int) -> Query:
 
 
 def _key(draw: Draw, columns: Columns) -> tuple[str, str]:
-    kind = _kind(draw, columns)
-    return _value(draw, columns, kind, draw.of([0, 0, 1, 1, 2])), kind
+    kind = _kind(draw, columns) if draw.chance(60) else draw.of(["int", "text", "bool", "float", "ctext"])
+    return _value(draw, columns, kind, draw.of([0, 1, 1, 1, 2])), kind
 
 
 def _united(draw: Draw, depth: int) -> Query:
@@ -262,7 +270,8 @@ def _aggregate(draw: Draw, columns: Columns, kind: str = "") -> tuple[str, str]:
 def _value(draw: Draw, columns: Columns, kind: str, depth: int) -> str:
     """An expression of a kind."""
     if depth > 0:
-        return _filled(draw, draw.of(EXPRESSIONS[kind].split("|")), columns, depth - 1)
+        templates = TRICKY if kind in TRICKY and draw.chance(35) else EXPRESSIONS
+        return _filled(draw, draw.of(templates[kind].split("|")), columns, depth - 1)
     if kind == "bool" and kind not in columns.values():
         return f"{draw.of([*columns])} IS NOT NULL"
     return draw.of(LITERALS[kind].split("|")) if draw.chance(8) else _column(draw, columns, kind)
@@ -270,7 +279,7 @@ def _value(draw: Draw, columns: Columns, kind: str, depth: int) -> str:
 
 def _kind(draw: Draw, columns: Columns) -> str:
     """A kind, mostly one that there is a column of."""
-    return draw.of(KINDS) if draw.chance(25) else draw.of([kind for kind in KINDS if kind in columns.values()])
+    return draw.of(KINDS) if draw.chance(20) else draw.of([kind for kind in KINDS if kind in columns.values()])
 
 
 def _filled(draw: Draw, template: str, columns: Columns, depth: int) -> str:
