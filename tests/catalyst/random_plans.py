@@ -156,7 +156,7 @@ def _relation(draw: Draw, depth: int) -> tuple[str, Columns]:
     if depth > 1 or (depth == 1 and draw.chance(15)):
         query = _query(draw, depth - 1)
         return f"({query.text}) {alias}", {f"{alias}.{name}": kind for name, kind in query.columns.items()}
-    name = draw.of(["t", "t", "t", "p", "p", "o", "o", "u", "legacy", "folded", "tried"])
+    name = draw.of([*"tttttpppoo", "u", "legacy", "folded", "tried"])
     text, columns = f"{name} {alias}", {f"{alias}.{column}": kind for column, kind in TABLES[name].items()}
     if draw.chance(25):
         kind = draw.of(KINDS[:-1])
@@ -286,7 +286,7 @@ def _filled(draw: Draw, template: str, columns: Columns, depth: int) -> str:
     def value(hole: re.Match[str]) -> str:
         kind = _kind(draw, columns) if hole[1] == "any" else hole[1]
         found = _value(draw, columns, kind, depth)
-        return f"({found})" if " " in found else found
+        return f"({found})" if " " in found or found.startswith("-") else found
 
     return _HOLE.sub(value, template)
 
