@@ -63,6 +63,14 @@ EXPRESSIONS = {
     "ts": "CAST({date} AS TIMESTAMP)|date_trunc('DAY', {ts})|{ts} + INTERVAL 1 HOUR|CAST({ts} AS TIMESTAMP_NTZ)"
     "|from_utc_timestamp({ts}, 'Asia/Kolkata')|CAST({ts} AS TIMESTAMP)",
 }  # fmt: skip
+TRICKY = {  # of these, what is not evaluated as it stands, or not the same for keys that are equal
+    "int": "plus({int})|CAST(floor(rand(1)) AS INT)|(SELECT max(k) FROM u)|hash({float})",
+    "text": "CAST({float} AS STRING)|concat('', {float})|loud({text})|substr(uuid(), 1, 0)",
+    "bool": "rand(1) < -1|uuid() = 'x'|monotonically_increasing_id() < 0|{int} IN (SELECT k FROM u)"
+    "|EXISTS (SELECT 1 FROM u q WHERE q.k = {int} AND q.k > 1)|CAST({float} AS STRING) LIKE '-%'|{ctext} = 'A1'"
+    "|{int} > (SELECT min(k) FROM u)|monotonically_increasing_id() >= 0|plus({int}) = 4",
+    "float": "-{float}|rand(1) * 0|least(rand(1), 0D)|if({bool}, 0D, -0.0D)",
+}
 AGGREGATES = {
     "int": "min({int})|max({int})|bit_or({int})|min(year({date}))|any_value(1)",
     "long": "count(*)|count({any})|count(DISTINCT {any})|sum({int})|sum({long})|try_sum({long})|count_if({bool})"
@@ -75,6 +83,11 @@ AGGREGATES = {
     "ts": "min({ts})|max({ts})",
     "bool": "bool_or({bool})|every({bool})|max({bool})",
 }  # fmt: skip
+COMMON = (  # what is asked most
+    "count(*)", "count({any})", "count(DISTINCT {any})", "sum({int})", "sum({long})", "try_sum({long})", "min({int})",
+    "max({int})", "min({text})", "max({text})", "max(CAST({float} AS STRING))", "sum({dec})", "avg({dec})",
+    "max({dec})", "avg({int})", "min({date})", "max({ts})", "bool_or({bool})",
+)  # fmt: skip
 WINDOWS = (
     "count(*) OVER (PARTITION BY {0})|rank() OVER (ORDER BY {0})|dense_rank() OVER (PARTITION BY {0} ORDER BY {1})"
     "|max({1}) OVER (PARTITION BY {0})|count({1}) OVER (ORDER BY {0} RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
@@ -115,7 +128,7 @@ def drawn(draw: Draw) -> Drawn:
 
 
 def _query(draw: Draw, depth: int) -> Query:
-    shapes = [_plain, _grouped, _grouped, _grouped, _distinct, _windowed, _limited]
+    shapes = [_plain, *[_grouped] * 6, _distinct, _distinct, _windowed, _limited]
     if depth > 1:
         shapes += [_united, _with, _lateral]
     return draw.of(shapes)(draw, depth)
@@ -124,7 +137,7 @@ def _query(draw: Draw, depth: int) -> Query:
 def _source(draw: Draw, depth: int) -> Query:
     """What stands behind FROM, with its conditions, and the columns in sight, behind their aliases."""
     text, columns = _relation(draw, depth)
-    if draw.chance(20):
+    if draw.chance(15):
         other, more = _relation(draw, depth - 1)
         both = {*columns.values()} & {*more.values()}
         kind = draw.of([kind for kind in ("int", "text", "date", "float") if kind in both] or ["int"])
@@ -134,17 +147,22 @@ def _source(draw: Draw, depth: int) -> Query:
             on += f" AND {_value(draw, {**columns, **more}, 'bool', 1)}"
         text = f"{text} {join} {other} ON {on}"
         columns = columns if "SEMI" in join or "ANTI" in join else {**columns, **more}
-    conditions = [_value(draw, columns, "bool", draw.of([1, 1, 2])) for _ in range(draw.of([0, 0, 1, 1, 2]))]
+    conditions = [_value(draw, columns, "bool", draw.of([1, 1, 2])) for _ in range(draw.of([0, 0, 0, 1, 1, 2]))]
     return Query(text + (f" WHERE {' AND '.join(f'({one})' for one in conditions)}" if conditions else ""), columns)
 
 
 def _relation(draw: Draw, depth: int) -> tuple[str, Columns]:
     alias = draw.name("a")
-    if depth > 1 or (depth == 1 and draw.chance(25)):
+    if depth > 1 or (depth == 1 and draw.chance(15)):
         query = _query(draw, depth - 1)
         return f"({query.text}) {alias}", {f"{alias}.{name}": kind for name, kind in query.columns.items()}
-    name = draw.of(["t", "t", "t", "p", "p", "o", "o", "u", "legacy", "folded", "tried"])
-    return f"{name} {alias}", {f"{alias}.{column}": kind for column, kind in TABLES[name].items()}
+    name = draw.of([*"tttttpppoo", "u", "legacy", "folded", "tried"])
+    text, columns = f"{name} {alias}", {f"{alias}.{column}": kind for column, kind in TABLES[name].items()}
+    if draw.chance(25):
+        kind = draw.of(KINDS[:-1])
+        text = f"(SELECT *, {_value(draw, TABLES[name], kind, draw.of([1, 1, 2]))} AS e FROM {name}) {alias}"
+        columns = {**columns, f"{alias}.e": kind}
+    return text, columns
 
 
 def _plain(draw: Draw, depth: int) -> Query:
@@ -182,7 +200,7 @@ def _grouped(draw: Draw, depth: int) -> Query:
     source = _source(draw, depth)
     keys = [_key(draw, source.columns) for _ in range(draw.of([0, 1, 1, 2, 2]))]
     shown = [(text, kind) for text, kind in keys if kind != "ctext" and not draw.chance(30)]
-    items = [*shown, *(_aggregate(draw, source.columns) for _ in range(draw.of([1, 1, 2, 3])))]
+    items = [*shown, *(_aggregate(draw, source.columns) for _ in range(draw.of([1, 1, 1, 2])))]
     text = f"SELECT {_listed(items)} FROM {source.text}"
     if keys:
         listed = ", ".join(key for key, _ in keys)
@@ -195,8 +213,8 @@ def _grouped(draw: Draw, depth: int) -> Query:
 
 
 def _key(draw: Draw, columns: Columns) -> tuple[str, str]:
-    kind = _kind(draw, columns)
-    return _value(draw, columns, kind, draw.of([0, 0, 1, 1, 2])), kind
+    kind = _kind(draw, columns) if draw.chance(60) else draw.of(["int", "text", "bool", "float", "ctext"])
+    return _value(draw, columns, kind, draw.of([0, 1, 1, 1, 2])), kind
 
 
 def _united(draw: Draw, depth: int) -> Query:
@@ -240,8 +258,10 @@ def _items(draw: Draw, columns: Columns) -> list[tuple[str, str]]:
 
 
 def _aggregate(draw: Draw, columns: Columns, kind: str = "") -> tuple[str, str]:
-    kind = kind or draw.of(["long", "long", "int", "text", "dec", "float", "date", "ts", "bool"])
-    text = _filled(draw, draw.of(AGGREGATES[kind].split("|")), columns, draw.of([0, 0, 1]))
+    kind = kind or draw.of(["long", "long", "long", "int", "dec", "dec", "text", "float", "date", "ts", "bool"])
+    common = [text for text in AGGREGATES[kind].split("|") if text in COMMON]
+    template = draw.of(AGGREGATES[kind].split("|") if draw.chance(40) or not common else common)
+    text = _filled(draw, template, columns, draw.of([0, 0, 1]))
     if draw.chance(15) and text.endswith(")") and not text.startswith("array_join"):
         text += f" FILTER (WHERE {_value(draw, columns, 'bool', 1)})"
     return text, kind
@@ -250,7 +270,8 @@ def _aggregate(draw: Draw, columns: Columns, kind: str = "") -> tuple[str, str]:
 def _value(draw: Draw, columns: Columns, kind: str, depth: int) -> str:
     """An expression of a kind."""
     if depth > 0:
-        return _filled(draw, draw.of(EXPRESSIONS[kind].split("|")), columns, depth - 1)
+        templates = TRICKY if kind in TRICKY and draw.chance(35) else EXPRESSIONS
+        return _filled(draw, draw.of(templates[kind].split("|")), columns, depth - 1)
     if kind == "bool" and kind not in columns.values():
         return f"{draw.of([*columns])} IS NOT NULL"
     return draw.of(LITERALS[kind].split("|")) if draw.chance(8) else _column(draw, columns, kind)
@@ -258,14 +279,14 @@ def _value(draw: Draw, columns: Columns, kind: str, depth: int) -> str:
 
 def _kind(draw: Draw, columns: Columns) -> str:
     """A kind, mostly one that there is a column of."""
-    return draw.of(KINDS) if draw.chance(25) else draw.of([kind for kind in KINDS if kind in columns.values()])
+    return draw.of(KINDS) if draw.chance(20) else draw.of([kind for kind in KINDS if kind in columns.values()])
 
 
 def _filled(draw: Draw, template: str, columns: Columns, depth: int) -> str:
     def value(hole: re.Match[str]) -> str:
         kind = _kind(draw, columns) if hole[1] == "any" else hole[1]
         found = _value(draw, columns, kind, depth)
-        return f"({found})" if " " in found else found
+        return f"({found})" if " " in found or found.startswith("-") else found
 
     return _HOLE.sub(value, template)
 

@@ -89,10 +89,10 @@ class Campaign:
         for way in [WAYS[0], *random.Random(query.text).sample(WAYS[1:], ways - 1)]:
             differs, acted = self._differs(query, wanted, way)
             self.done.update([f"answers {way or 'by cost'}", *(f"relations {action}" for action in acted)])
-            if not acted:
-                self.done["queries of no indexed table"] += 1
             if differs:
                 self._tell(number, query, script, way, differs)
+            if differs or not acted:
+                self.done["queries of no indexed table"] += not acted
                 return
 
     def _plain(self, query: Drawn) -> Answer | None:
