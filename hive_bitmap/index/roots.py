@@ -102,6 +102,15 @@ def refusal(definition: Definition) -> str:
     return f"folder {definition.root} is left alone, as its marker {MARKER} says that it is of index {known.described}"
 
 
+def is_marked(definition: Definition) -> bool:
+    """Return whether the marker in the root of an index names this very index."""
+    try:
+        known = owner(definition.root)
+    except Unreadable:
+        return False
+    return known is not None and _is_home(known, definition) and definition.id == known.id
+
+
 def rival(definition: Definition, others: Iterable[Definition]) -> str:
     """Return which of other indexes claims to be this one, as a copy of its table does, as a sentence; "" if none."""
     for other in others:
