@@ -152,7 +152,7 @@ def find_even_if_dropped(spark: SparkSession, name: str) -> tuple[Table | None, 
         if not left:
             raise
         gone = f"table {database}.{table} is gone, dropped or renamed: drop the index"
-        return None, [replace(index, problem=gone) for index in left]
+        return None, [replace(index, problem=gone) if index.trusted else index for index in left]
 
 
 def indexes_of_database(spark: SparkSession, database: str) -> list[Index]:

@@ -122,10 +122,11 @@ def rival(definition: Definition, others: Iterable[Definition]) -> str:
 
 def is_of(written: Definition, definition: Definition) -> bool:
     """Return whether a generation, by the definition in its marker, was built for this index."""
+    if (written.database, written.table) != (definition.database, definition.table):
+        return False  # also with its id, as in the properties that the owner of another table has copied
     if written.id and definition.id:
         return written.id == definition.id
-    homes = ((one.database, one.table, one.root) for one in (written, definition))
-    return next(homes) == next(homes)
+    return written.root == definition.root
 
 
 def _is_home(known: Owner, definition: Definition) -> bool:

@@ -168,8 +168,7 @@ def _dropped(
         if not stores.exists(given):
             raise NotFound(f"there is no folder {location}")
         folders.add(given)
-    places = {*(table.location for table in tables), *(definition.root for definition in trusted)}
-    taken = [here for here in map(locations.canonical, places) if here]
+    taken = [here for here in (locations.canonical(table.location) for table in tables) if here]
     mine, found, unproved = metastore_id(spark), [], []
     for folder in sorted(folders):
         here = stores.canonical(folder)

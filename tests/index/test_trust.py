@@ -220,25 +220,24 @@ def test_an_equal_owner_asks_for_no_settings() -> None:
 
 
 @pytest.mark.parametrize("is_own", [False, True])
-def test_a_table_that_points_to_no_store_and_has_no_definition_stops_nothing(
-    spark: SparkSession, database: str, forge: Forge, tmp_path: Path, caplog: pytest.LogCaptureFixture, is_own: bool
+def test_a_table_that_points_to_no_store_and_has_no_definition_is_no_index(
+    spark: SparkSession, database: str, forge: Forge, caplog: pytest.LogCaptureFixture, is_own: bool
 ) -> None:
     """No file is looked for, unless the table belongs to the owner of v."""
-    table = f"{database}__v_x__"
-    spark.sql(f"CREATE TABLE {table} (k INT) USING parquet LOCATION '{tmp_path}/x' TBLPROPERTIES ('hive_bitmap.x'='1')")
-    spark.sql(f"ALTER TABLE {table} SET LOCATION 'foo://x/{generation.new_name()}'")
-    if not is_own:
-        give(spark, table, "mallory")
+    tables = catalog.tables_of_database(spark, database)
+    [base] = [table for table in tables if table.name == "v"]
+    nowhere = Table(
+        database,
+        f"{database}__v_x__",
+        "EXTERNAL",
+        location=f"foo://x/{generation.new_name()}",
+        properties={"hive_bitmap.x": "1"},
+        owner=base.owner if is_own else "mallory",
+    )
     with caplog.at_level(logging.WARNING):
-        catalog.clear_caches()
-        assert used(spark, QUERY, "index only") == [("v", "answered")]
-        assert [one.definition.name for one in hive_bitmap.show(spark, "v")] == ["k"]
-        assert [one.definition.name for one in hive_bitmap.rebuild(spark, "v", full=True)] == ["k"]
-        hive_bitmap.build(spark, "v", ["k"], name="more", location=str(tmp_path / "more"))
-        assert not [one for one in hive_bitmap.clean(spark) if one.kept]
-        assert [one.definition.name for one in catalog.indexes_of_database(spark, database)] == ["k", "more"]
-        hive_bitmap.drop_table(spark, "v")
+        assert [one.definition.name for one in catalog.with_copies(spark, [*tables, nowhere])] == ["k"]
     assert ("is taken for no index table, as its folder cannot be read" in caplog.text) is is_own
+    assert catalog.among([nowhere]) == [] and catalog.at(nowhere, "file:/w") is None
 
 
 def test_of_a_table_that_is_not_believed_no_marker_is_read(spark: SparkSession, database: str, forge: Forge) -> None:

@@ -458,6 +458,29 @@ class TestCopies:
             require_right(spark, table)
             hive_bitmap.drop_table(spark, table)
 
+    def test_for_a_table_of_somebody_else_is_not_this_index(
+        self, spark: SparkSession, database: str, tmp_path: Path, dead: int
+    ) -> None:
+        """Of his own table, his index is believed; it says that it has the id and the root of another."""
+        flat = flat_table(spark, tmp_path / "t")
+        hive_bitmap.build(spark, flat, ["k"])
+        before = live(spark, flat)
+        built_by(before[0], dead)
+        spark.sql("CREATE TABLE m (k INT, id BIGINT) USING parquet")
+        name = f"{database}__m_k__"
+        copy = replace(only(spark, flat).definition, table="m", index_table=name)
+        base, _ = catalog.table_and_indexes(spark, "m")
+        spark.sql(create_statement(base, copy, f"file:{tmp_path}/elsewhere"))
+        for table in ("m", name):
+            give(spark, table, "mallory")
+        with pytest.raises(Unsupported, match="left alone, as its marker"):
+            hive_bitmap.rebuild(spark, "m")
+        hive_bitmap.rebuild(spark, flat, full=True)
+        reports = hive_bitmap.clean(spark, grace_seconds=0)
+        assert [one.path for one in reports if one.due] == before
+        hive_bitmap.drop_table(spark, "m")
+        require_right(spark, flat)
+
     def test_of_the_owner_is_told_and_nothing_is_deleted(
         self, spark: SparkSession, database: str, tmp_path: Path, dead: int, caplog: pytest.LogCaptureFixture
     ) -> None:
