@@ -146,8 +146,11 @@ def rebuild(
     """
     started = time.monotonic()
     planned = plan_rebuild(spark, table, names, partition, full, compact)
-    for scope in planned.scopes:
-        locations.require_own(spark, planned.base, scope.definition)
+    try:
+        for scope in planned.scopes:
+            locations.require_own(spark, planned.base, scope.definition)
+    except (OSError, StoreError) as e:
+        raise BuildFailed(f"the build failed, the published index is untouched: {e}") from e
     return _run(spark, planned, False, progress, started)
 
 

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from hive_bitmap import stores
 from hive_bitmap.errors import AlreadyExists, NotFound, StoreError, Unsupported
 from hive_bitmap.index import generation, schema_drift, trust
-from hive_bitmap.index.definition import POINTER, PREFIX, VERSION, Definition, from_table, to_properties
+from hive_bitmap.index.definition import POINTER, PREFIX, VERSION, Definition, from_table, has_properties, to_properties
 from hive_bitmap.metastore import alter_table, metastore, session_stores
 from hive_bitmap.metastore.table_info import Table, Values, hadoop_path, index_table_name
 from hive_bitmap.session_cache import TtlCache
@@ -251,7 +251,8 @@ def _fetched_generations(spark: SparkSession, table: Table) -> dict[Values, str]
 
 def places(spark: SparkSession, table: Table) -> list[str]:
     """Return the folders at which a table, and each of its partitions in the metastore, points."""
-    of_partitions = _fetched_generations(spark, table).values() if table.partition_columns else ()
+    has_partitions = table.partition_columns and not table.by_folders and table.kind in ("MANAGED", "EXTERNAL")
+    of_partitions = _fetched_generations(spark, table).values() if has_partitions else ()
     return [*filter(None, [table.location]), *of_partitions]
 
 
@@ -331,8 +332,8 @@ def trusted_definitions(indexes: Iterable[Index]) -> list[Definition]:
 
 def _is_damaged(table: Table) -> bool:
     """Return whether a table has properties of an index table, but no definition."""
-    ours = any(key.startswith(PREFIX) and key != POINTER for key in table.properties)
-    return ours and table.properties.get(PREFIX + "version", VERSION) == VERSION and from_table(table) is None
+    known = table.properties.get(PREFIX + "version", VERSION) == VERSION
+    return known and has_properties(table) and from_table(table) is None
 
 
 def _from_files(table: Table) -> Index | None:

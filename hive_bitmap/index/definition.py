@@ -233,6 +233,11 @@ def from_table(table: Table) -> Definition | None:
     return replace(definition, index_table=table.name)
 
 
+def has_properties(table: Table) -> bool:
+    """Return whether a table has properties that only index tables have."""
+    return any(key.startswith(PREFIX) and key != POINTER for key in table.properties)
+
+
 def from_properties(properties: Mapping[str, str]) -> Definition | None:
     """Return the definition in these TBLPROPERTIES; None if there is none, its version is unknown, or it was edited."""
     stored = {key[len(PREFIX) :]: value for key, value in properties.items() if key.startswith(PREFIX)}

@@ -39,7 +39,7 @@ def by_database(spark: SparkSession, tables: Sequence[Table]) -> Judge:
             bases = [base for base in tables if base.name == definition.table]
         else:
             bases = [base for base in tables if _may_index(base, table)]
-        bases = bases or [_of_user(spark, table)]
+        bases = bases or [_of_user(spark, table, definition)]
         whys = [by_base(spark, base)(table, definition) for base in bases]
         return "" if "" in whys else whys[0]
 
@@ -54,13 +54,13 @@ def _may_index(base: Table, table: Table) -> bool:
     return table.name in base.properties.get(POINTER, "").split(",")
 
 
-def _of_user(spark: SparkSession, table: Table) -> Table:
+def _of_user(spark: SparkSession, table: Table, definition: Definition | None) -> Table:
     """Return what stands for a base table that is gone: one that belongs to the user of the session.
 
     Where the index table has no owner, neither had the base table.
     """
     owner = str(spark.sql("SELECT current_user()").collect()[0][0]) if table.owner else ""
-    return Table(table.database, "that is gone", "EXTERNAL", owner=owner)
+    return Table(table.database, definition.table if definition else "", "EXTERNAL", owner=owner)
 
 
 def why_untrusted(

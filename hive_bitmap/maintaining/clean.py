@@ -16,7 +16,7 @@ from hive_bitmap import stores
 from hive_bitmap.errors import NotFound, StoreError, Unsupported
 from hive_bitmap.index import catalog, deletion, generation, locations, roots
 from hive_bitmap.index.catalog import Index
-from hive_bitmap.index.definition import PREFIX, Definition
+from hive_bitmap.index.definition import Definition, has_properties
 from hive_bitmap.index.generation import State, Usage
 from hive_bitmap.index.markers import GRACE_SECONDS, Unreadable
 from hive_bitmap.metastore import metastore
@@ -139,14 +139,12 @@ def _live(spark: SparkSession, tables: Sequence[Table], folders: Sequence[str]) 
     Of the partitions of others, only those of index tables, and of tables that lie where a root is, are looked up.
     """
     inside = tuple(f"{folder}/" for folder in folders)
-    near = [
-        table
-        for table in tables
-        if f"{table.location}/".startswith(inside) or any(key.startswith(PREFIX) for key in table.properties)
-    ]
-    return {
-        place for table in tables for place in (catalog.places(spark, table) if table in near else [table.location])
-    }
+
+    def places(table: Table) -> list[str]:
+        has_own = f"{table.location}/".startswith(inside) or has_properties(table)
+        return catalog.places(spark, table) if has_own else [table.location]
+
+    return {place for table in tables for place in places(table)}
 
 
 def _dropped(
