@@ -26,7 +26,7 @@ from hive_bitmap.building.publish import Switch, publish
 from hive_bitmap.building.refresh import from_scratch
 from hive_bitmap.errors import BuildFailed, StoreError
 from hive_bitmap.index import catalog, deletion, locations, roots
-from hive_bitmap.index.definition import Definition, define
+from hive_bitmap.index.definition import Definition, define, require_distinct
 from hive_bitmap.index.manifest import FILES, SHARDS
 from hive_bitmap.metastore import base_files as sources
 from hive_bitmap.metastore import metastore, permission
@@ -115,7 +115,7 @@ def build(
             continue
         catalog.require_free(spark, base, indexes, definition)
         definitions.append(locations.with_root(spark, base, definition, location))
-    catalog.require_distinct(definitions)
+    require_distinct(definitions)
     if not definitions:
         return []
     keys = sorted({name for definition in definitions for name in definition.column_names})
@@ -146,6 +146,8 @@ def rebuild(
     """
     started = time.monotonic()
     planned = plan_rebuild(spark, table, names, partition, full, compact)
+    for scope in planned.scopes:
+        locations.require_own(spark, planned.base, scope.definition)
     return _run(spark, planned, False, progress, started)
 
 

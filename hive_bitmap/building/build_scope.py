@@ -90,7 +90,7 @@ def plan_rebuild(
     scopes = []
     for index, state in zip(wanted, states, strict=True):
         definition = index.definition if partition else index.definition.renewed()
-        if problem := roots.rival(definition, [other.definition for other in indexes if other.trusted]):
+        if problem := roots.rival(definition, catalog.trusted_definitions(indexes)):
             raise Unsupported(problem)
         published = {values: folder for values, folder in state.items() if values in chosen}
         changed = definition != index.definition

@@ -43,7 +43,8 @@ class Switch:
 class Doomed:
     """An index that is to be dropped, as it was while its table existed.
 
-    `live` are the published generations. `refusal` says why its files have to stay; empty if they need not.
+    `live` are the published generations. `refusal` says why its files have to stay; empty if they need not. Those of an
+    index that is not trusted stay, and nothing is asked of the store in which it claims to be.
     """
 
     definition: Definition
@@ -69,8 +70,8 @@ def publish(spark: SparkSession, base: Table, switches: Sequence[Switch]) -> Non
 
 def doomed(spark: SparkSession, index: Index, indexes: Iterable[Index]) -> Doomed:
     """Return what has to be known of an index to drop it; `indexes` are all of its table or database."""
-    rivals = [other.definition for other in indexes if other.trusted or not index.trusted]
-    refusal = roots.rival(index.definition, rivals)
+    left = f"folder {index.definition.root} is left alone, as {index.problem}"
+    refusal = roots.rival(index.definition, catalog.trusted_definitions(indexes)) if index.trusted else left
     live = frozenset(_referenced(spark, index.definition))
     return Doomed(index.definition, live, refusal)
 
@@ -98,8 +99,10 @@ def drop(spark: SparkSession, base: Table | None, index: Doomed) -> None:
         stays = deletion.remove_root(definition)
         for why in dict.fromkeys([*(left.why for left in remains), *filter(None, [stays])]):
             log.warning("index %s is dropped, but %s", definition.name, why)
-    except (OSError, StoreError) as e:
-        with suppress(OSError, StoreError):  # without the marker, clean must wait until the build process has ended
+    except (OSError, StoreError, Unsupported) as e:
+        with suppress(
+            OSError, StoreError, Unsupported
+        ):  # without the marker, clean must wait until the build process has ended
             _retire(definition, live)
         raise StoreError(
             f"index {definition.name} is dropped, but files of it are left in {definition.root}, which clean deletes "
@@ -178,10 +181,8 @@ def _index_table(spark: SparkSession, base: Table, switch: Switch) -> Table:
 
 def _is_same(table: Table, definition: Definition) -> bool:
     """Return whether a table is the index table of this very index, and not another of its name."""
-    return any(
-        index.definition.root == definition.root and roots.is_of(index.definition, definition)
-        for index in catalog.among([table])
-    )
+    index = catalog.at(table, definition.root)
+    return index is not None and index.definition.root == definition.root and roots.is_of(index.definition, definition)
 
 
 def _is_there(spark: SparkSession, definition: Definition) -> bool:

@@ -63,6 +63,8 @@ def in_scratch(
         return
     is_new = not definitions[0].root
     first = locations.with_root(spark, base, definitions[0], None) if is_new else roots.identified(definitions[0])
+    if not is_new:
+        locations.require_own(spark, base, first)
     folder = f"{first.root}/{generation.new_name()}"
     try:
         try:

@@ -24,7 +24,7 @@ from hive_bitmap.errors import HiveBitmapError, StoreError
 from hive_bitmap.explaining.plan import Plan
 from hive_bitmap.index import catalog
 from hive_bitmap.memory_budget import Cache
-from hive_bitmap.metastore import jvm_reader, metastore
+from hive_bitmap.metastore import file_listing, jvm_reader, metastore
 from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.planning import settings
 from hive_bitmap.planning.spark_fallback import fallback_reason
@@ -107,8 +107,7 @@ class Planning:
         if not indexes:
             question.leave(scan.number, report(scan, LEFT_ALONE, "no_index", "the table has no index"))
             return
-        if scan.option:
-            why = f"the query reads it with the option {scan.option!r}, which may change what is read"
+        if why := file_listing.why_query_unsupported(scan.options):
             question.leave(scan.number, report(scan, LEFT_ALONE, "unsupported", why))
             return
         Decision(spark, question, scan, base, indexes, conf, self._caches).make()

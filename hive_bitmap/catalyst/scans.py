@@ -28,8 +28,8 @@ class Scan:
     `indexed_known` says whether the JVM already knows which columns of the table are indexed, `native` whether Spark's
     reader can be told to read certain blocks only.
     `runtime_filters` are the columns that the keys of a small join side could filter, an item for each such filter.
-    `listing_summary` is the text of a `ListingSummary`, None if the question does not hold it. `option` is one that the
-    query gives to the reader, past those of the table.
+    `listing_summary` is the text of a `ListingSummary`, None if the question does not hold it. `options` are those
+    that the query gives to the reader, past those of the table.
     """
 
     number: int
@@ -46,7 +46,7 @@ class Scan:
     runtime_filters: tuple[str, ...]
     listing_summary: str | None
     cores: int
-    option: str | None
+    options: tuple[str, ...]
 
     @classmethod
     def of(cls, number: int, fields: Mapping[str, Any], cores: int) -> Scan:
@@ -67,7 +67,7 @@ class Scan:
             tuple(fields["runtime_filters"]),
             fields.get("listing_summary"),
             cores,
-            fields.get("option"),
+            tuple(fields["options"]),
         )
 
 

@@ -15,8 +15,7 @@ from sqlglot import exp
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import NotFound, ServerError
 from hive_bitmap.hiveserver.connection import Server
-from hive_bitmap.index.catalog import POINTER
-from hive_bitmap.index.definition import Definition, from_table
+from hive_bitmap.index.definition import POINTER, Definition, from_table
 from hive_bitmap.index.schema_drift import problem
 from hive_bitmap.index.trust import why_untrusted
 from hive_bitmap.metastore.security_settings import TRUSTED_OWNERS, TRUSTED_ROOTS

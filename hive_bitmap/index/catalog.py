@@ -7,23 +7,24 @@ index table or the base table.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from hive_bitmap import stores
-from hive_bitmap.errors import AlreadyExists, NotFound, Unsupported
+from hive_bitmap.errors import AlreadyExists, NotFound, StoreError, Unsupported
 from hive_bitmap.index import generation, schema_drift, trust
-from hive_bitmap.index.definition import PREFIX, VERSION, Definition, from_table, to_properties
-from hive_bitmap.metastore import alter_table, metastore, session_settings, session_stores
+from hive_bitmap.index.definition import POINTER, PREFIX, VERSION, Definition, from_table, to_properties
+from hive_bitmap.metastore import alter_table, metastore, session_stores
 from hive_bitmap.metastore.table_info import Table, Values, hadoop_path, index_table_name
 from hive_bitmap.session_cache import TtlCache
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-POINTER = PREFIX + "index_tables"  # property of a base table: comma-separated index tables that IN TABLE named
+log = logging.getLogger(__name__)
 NEXT_ENCODING = PREFIX + "next_encoding"
 TABLES_AT_ONCE = 500  # tables described in one metastore call
 INDEX_CACHE_SECONDS = 30.0  # seconds for which a query may miss changes that other sessions made to indexes
@@ -40,13 +41,15 @@ class Index:
     """An existing index: its definition, and its index table as the metastore describes it now.
 
     `problem` says why queries cannot use the index and how to repair it; it is empty if they can. An index that is not
-    `trusted` is not rebuilt either, for its root may be a place of others.
+    `trusted` is not rebuilt either, for its root may be a place of others. `copies` are the definitions in other tables
+    that are trusted and claim to be this index.
     """
 
     definition: Definition
     table: Table
     problem: str = ""
     trusted: bool = True
+    copies: tuple[Definition, ...] = ()
 
     @property
     def why_not(self) -> str:
@@ -58,14 +61,36 @@ class Index:
 
 @dataclass(frozen=True)
 class _IndexTables:
-    """The tables named like index tables of one base table, and the indexes found among them."""
+    """The tables named like index tables of one base table: those with a definition, and those that have lost theirs.
+
+    `_written` are the indexes that the latter hold, by table, as far as their files have been read.
+    """
 
     names: frozenset[str]
-    indexes: tuple[Index, ...]
+    defined: tuple[Index, ...]
+    damaged: tuple[Table, ...]
+    _written: dict[str, Index | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, tables: Sequence[Table]) -> _IndexTables:
-        return cls(frozenset(table.name for table in tables), tuple(_indexes(tables)))
+        damaged = tuple(table for table in tables if _is_damaged(table))
+        return cls(frozenset(table.name for table in tables), tuple(among(tables)), damaged)
+
+    def judged(self, why: trust.Judge) -> list[Index]:
+        """Return the indexes, each with the problem that it is not to be believed, if so.
+
+        Of a table that is not believed no file is read.
+        """
+        believed = [table for table in self.damaged if not why(table, None)]
+        for table in believed:
+            if table.name not in self._written:
+                self._written[table.name] = _from_files(table)
+        indexes = [*self.defined, *filter(None, (self._written[table.name] for table in believed))]
+        whys = [why(index.table, index.definition) for index in indexes]
+        return [
+            replace(index, problem=why, trusted=False) if why else index
+            for index, why in zip(indexes, whys, strict=True)
+        ]
 
 
 def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tuple[Table, list[Index]]:
@@ -106,18 +131,12 @@ def _with_pointed(spark: SparkSession, base: Table, found: _IndexTables) -> list
     """Return the indexes among `found`, and those whose tables the base table's POINTER property names."""
     pointed = base.properties.get(POINTER, "").split(",")
     others = [name for name in pointed if name and name not in found.names]
-    more = _indexes(metastore.describe_many(spark, base.database, others)) if others else []
-    judged = (_judged(spark, base, index) for index in [*found.indexes, *more])
+    more = [_IndexTables.of(metastore.describe_many(spark, base.database, others))] if others else []
+    judged = [index for tables in (found, *more) for index in tables.judged(trust.by_base(spark, base))]
     return [
         replace(index, problem=index.problem or schema_drift.problem(base, index.table, index.definition))
         for index in _distinct(judged, base.name)
     ]
-
-
-def _judged(spark: SparkSession, base: Table, index: Index) -> Index:
-    """Return the index with the problem that it is not to be believed, if so."""
-    why = trust.why_untrusted(base, index.table, index.definition, lambda: session_settings.settings(spark))
-    return replace(index, problem=why, trusted=False) if why else index
 
 
 def find_even_if_dropped(spark: SparkSession, name: str) -> tuple[Table | None, list[Index]]:
@@ -133,7 +152,7 @@ def find_even_if_dropped(spark: SparkSession, name: str) -> tuple[Table | None, 
         if not left:
             raise
         gone = f"table {database}.{table} is gone, dropped or renamed: drop the index"
-        return None, [replace(index, problem=gone) for index in left]
+        return None, [replace(index, problem=gone) if index.trusted else index for index in left]
 
 
 def indexes_of_database(spark: SparkSession, database: str) -> list[Index]:
@@ -141,13 +160,12 @@ def indexes_of_database(spark: SparkSession, database: str) -> list[Index]:
 
     An unknown database has none.
     """
-    tables = tables_of_database(spark, database)
-    bases = {table.name: table for table in tables}
-    judged = (
-        _judged(spark, bases[index.definition.table], index) if index.definition.table in bases else index
-        for index in _indexes(tables)
-    )
-    return _distinct(judged, None)
+    return _distinct(with_copies(spark, tables_of_database(spark, database)), None)
+
+
+def with_copies(spark: SparkSession, tables: Sequence[Table]) -> list[Index]:
+    """Return the index of each index table of a database, all of whose tables are given; some may claim to be one."""
+    return _IndexTables.of(tables).judged(trust.by_database(spark, tables))
 
 
 def tables_of_database(spark: SparkSession, database: str) -> list[Table]:
@@ -173,14 +191,6 @@ def require_free(spark: SparkSession, base: Table, indexes: Sequence[Index], def
         owner = from_table(table)
         whose = f"it is index {owner.name} on {owner.full_table}" if owner else "it is no index table"
         raise AlreadyExists(f"table {table.full_name} already exists and {whose}: give another name with IN TABLE")
-
-
-def require_distinct(definitions: Sequence[Definition]) -> None:
-    """Raise AlreadyExists if two indexes of one build would share an index table."""
-    tables = [definition.index_table for definition in definitions]
-    for table in tables:
-        if tables.count(table) > 1:
-            raise AlreadyExists(f"two of the indexes would be table {table}: build them one by one, with names")
 
 
 def require_same_table(base: Table, index: Index) -> None:
@@ -220,7 +230,7 @@ def published_generations(spark: SparkSession, index: Index, seconds: float = 0)
     cached = _generations.get(spark, key, seconds)
     if cached is not None:
         return cached
-    found = _fetched_generations(spark, index)
+    found = _fetched_generations(spark, index.table)
     if len(found) <= MOST_CACHED_PARTITIONS:
         _generations.put(spark, key, found)
     else:
@@ -228,15 +238,21 @@ def published_generations(spark: SparkSession, index: Index, seconds: float = 0)
     return found
 
 
-def _fetched_generations(spark: SparkSession, index: Index) -> dict[Values, str]:
+def _fetched_generations(spark: SparkSession, table: Table) -> dict[Values, str]:
     from pyspark.errors import PySparkException
 
     try:
-        return {partition.values: partition.location for partition in metastore.partitions(spark, index.table)}
+        return {partition.values: partition.location for partition in metastore.partitions(spark, table)}
     except PySparkException:
-        if metastore.describe_many(spark, index.table.database, [index.table.name]):
+        if metastore.describe_many(spark, table.database, [table.name]):
             raise
         return {}
+
+
+def places(spark: SparkSession, table: Table) -> list[str]:
+    """Return the folders at which a table, and each of its partitions in the metastore, points."""
+    of_partitions = _fetched_generations(spark, table).values() if table.partition_columns else ()
+    return [*filter(None, [table.location]), *of_partitions]
 
 
 def alter(spark: SparkSession, index: Index, changed: Definition) -> None:
@@ -279,38 +295,53 @@ def point_to(spark: SparkSession, base: Table, added: set[str], removed: set[str
         alter_table.set_properties(spark, base, {}, [POINTER])
 
 
-def among(tables: Iterable[Table], base: str | None = None) -> list[Index]:
-    """Return the indexes among these tables, of one base table or of all, sorted by base table and index name.
-
-    If two tables claim to be the same index, the first by table name counts; one that is trusted before any other.
-    """
-    return _distinct(_indexes(tables), base)
+def among(tables: Iterable[Table]) -> list[Index]:
+    """Return the indexes whose definitions are in the properties of these tables, as the tables say: none is judged."""
+    defined = ((from_table(table), table) for table in tables)
+    return [Index(definition, table) for definition, table in defined if definition is not None]
 
 
-def _indexes(tables: Iterable[Table]) -> list[Index]:
-    return [index for index in map(_index, tables) if index is not None]
+def at(table: Table, root: str) -> Index | None:
+    """Return the index that a table in this root holds, judged no further, or None."""
+    if found := among([table]):
+        return found[0]
+    here = table.location == root or table.location.startswith(f"{root}/")
+    return _from_files(table) if here and _is_damaged(table) else None
 
 
 def _distinct(indexes: Iterable[Index], base: str | None) -> list[Index]:
-    found: dict[tuple[str, str], Index] = {}
+    """Return the indexes of one base table, or of all, sorted by base table and index name.
+
+    If two tables claim to be the same index, the first by table name counts; one that is trusted before any other.
+    """
+    found: dict[tuple[str, str], list[Index]] = {}
     for index in sorted(indexes, key=lambda index: (not index.trusted, index.table.name)):
         if base in (None, index.definition.table):
-            found.setdefault((index.definition.table, index.definition.name), index)
-    return [found[key] for key in sorted(found)]
+            found.setdefault((index.definition.table, index.definition.name), []).append(index)
+    return [
+        replace(first, copies=tuple(copy.definition for copy in copies if copy.trusted))
+        for first, *copies in (found[key] for key in sorted(found))
+    ]
 
 
-def _index(table: Table) -> Index | None:
-    """Return the index that a table holds, or None.
+def trusted_definitions(indexes: Iterable[Index]) -> list[Definition]:
+    """Return the definitions of those that are trusted, each with those of its copies."""
+    return [definition for one in indexes if one.trusted for definition in (one.definition, *one.copies)]
 
-    If its properties were edited, the definition comes from its newest generation, and `problem` says so.
-    """
-    definition = from_table(table)
-    if definition is not None:
-        return Index(definition, table)
-    ours = {key for key in table.properties if key.startswith(PREFIX) and key != POINTER}
-    if not ours or table.properties.get(PREFIX + "version", VERSION) != VERSION:
+
+def _is_damaged(table: Table) -> bool:
+    """Return whether a table has properties of an index table, but no definition."""
+    ours = any(key.startswith(PREFIX) and key != POINTER for key in table.properties)
+    return ours and table.properties.get(PREFIX + "version", VERSION) == VERSION and from_table(table) is None
+
+
+def _from_files(table: Table) -> Index | None:
+    """Return the index of a table whose properties were edited: its definition is that of its newest generation."""
+    try:
+        written = schema_drift.written_definition(table)
+    except (StoreError, Unsupported, ValueError, OSError) as e:
+        log.warning("table %s is taken for no index table, as its folder cannot be read: %s", table.full_name, e)
         return None
-    written = schema_drift.written_definition(table)
     if written is None:
         return None
     edited = f"the TBLPROPERTIES or columns of index table {table.full_name} are not what a build wrote"

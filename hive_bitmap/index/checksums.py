@@ -12,6 +12,7 @@ import json
 import zlib
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -52,10 +53,13 @@ def _bytes(found: Mapping[str, Sequence[int]]) -> int:
 def of_generation(folder: str) -> Mapping[str, Sequence[int]]:
     """Return the checksums of a generation, which never change. Raise FileNotFoundError, or OSError if not JSON."""
     try:
-        found: Mapping[str, Sequence[int]] = json.loads(stores.read_immutable(f"{folder}/{FOLDER}/{NAME}"))
-        return found
-    except ValueError as e:
+        found = json.loads(stores.read_immutable(f"{folder}/{FOLDER}/{NAME}"))
+    except (ValueError, RecursionError) as e:
         raise OSError(f"its checksums cannot be read: {e}") from e
+    sums = found.values() if isinstance(found, dict) else [None]
+    if not all(isinstance(one, list) and one and all(isinstance(crc, int) for crc in one) for one in sums):
+        raise OSError("its checksums cannot be read: they are no lists of numbers by file name")
+    return cast(Mapping[str, Sequence[int]], found)
 
 
 def require(content: bytes | pa.Buffer, sums: Sequence[int] | None) -> None:

@@ -16,11 +16,12 @@ import pyarrow as pa
 
 from hive_bitmap.bitmaps import ENCODINGS
 from hive_bitmap.columns import Column, find
-from hive_bitmap.errors import InvalidProperty, Unsupported, nearest, suggestion
+from hive_bitmap.errors import AlreadyExists, InvalidProperty, Unsupported, nearest, suggestion
 from hive_bitmap.metastore.table_info import VARIABLE, Table, in_spark, index_table_name, quote
 
 VERSION = "1"
 PREFIX = "hive_bitmap."
+POINTER = PREFIX + "index_tables"  # property of a base table: comma-separated index tables that IN TABLE named
 TYPES = ("BITMAP", "COMPACT")
 OWN_PROPERTIES = ("encoding", "compression", "comment", "enabled")
 COMPRESSIONS = ("zstd", "snappy", "gzip")  # of the shards; Hive before 4 has no zstd
@@ -183,6 +184,14 @@ def default_name(columns: Sequence[str]) -> str:
     'origin_dest_city'
     """
     return re.sub(r"[^a-z0-9_]", "_", "_".join(columns).lower())
+
+
+def require_distinct(definitions: Sequence[Definition]) -> None:
+    """Raise AlreadyExists if two indexes of one build would share an index table."""
+    tables = [definition.index_table for definition in definitions]
+    for table in tables:
+        if tables.count(table) > 1:
+            raise AlreadyExists(f"two of the indexes would be table {table}: build them one by one, with names")
 
 
 def to_properties(definition: Definition) -> dict[str, str]:

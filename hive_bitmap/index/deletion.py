@@ -55,11 +55,16 @@ def remove_root(definition: Definition) -> str:
     """Remove the folders of an index's partitions, then its marker and root, where they hold nothing else.
 
     Return a sentence that says what they hold that is not of this index; "" if nothing. While there are generations,
-    those of a running build, the root stays with its marker.
+    those of a running build, the root stays with its marker. Without a marker that names the index, as in roots of
+    early versions, all these folders stay: they may have been there before.
     """
     root = definition.root
     if problem := roots.refusal(definition):
         return problem
+    if not roots.is_marked(definition):
+        return (
+            f"folder {root} stays, as it has no marker {roots.MARKER}; {roots.BY_HAND}" if stores.exists(root) else ""
+        )
     for folder in reversed(generation.with_partitions(root)):
         if folder != root:
             stores.remove_folder(folder, root)
@@ -72,8 +77,14 @@ def remove_root(definition: Definition) -> str:
     return _stays(root, strange)
 
 
-def remove_empty_parents(folder: str, root: str) -> None:
-    """Remove the folders above a generation, below its root, as long as they are empty."""
+def remove_empty_parents(folders: Iterable[str], definition: Definition) -> None:
+    """Remove the folders above generations, below their root, as long as they are empty, if the root is marked."""
+    if roots.is_marked(definition):
+        for folder in folders:
+            _remove_empty_parents(folder, definition.root)
+
+
+def _remove_empty_parents(folder: str, root: str) -> None:
     while (folder := folder.rpartition("/")[0]) != root and folder.startswith(root):
         stores.remove_folder(folder, root)
 

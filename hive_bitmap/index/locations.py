@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hive_bitmap import stores
-from hive_bitmap.errors import AlreadyExists, InvalidProperty, StoreError
-from hive_bitmap.index import catalog, roots
+from hive_bitmap.errors import AlreadyExists, InvalidProperty, StoreError, Unsupported
+from hive_bitmap.index import catalog, generation, roots
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.markers import Unreadable
 from hive_bitmap.metastore import metastore
@@ -30,14 +30,53 @@ def with_root(spark: SparkSession, base: Table, definition: Definition, location
     """
     known = replace(definition, id=roots.new_id())
     if location is None:
-        home = catalog.default_folder(spark, definition.database)
-        return replace(known, root=hadoop_path(f"{home}/{definition.index_table}-{known.id[:ID_DIGITS]}"))
+        return replace(known, root=_default_root(spark, known))
     root = catalog.root_at(location)
     if re.match(r"(?!file:)\w+:/(//|[^/])", root):
         raise InvalidProperty(f"LOCATION {location} names no host or bucket: the metastore would add one")
     _require_unmarked(root)
     _require_apart(spark, base, root, location)
     return replace(known, root=root)
+
+
+def require_own(spark: SparkSession, base: Table, definition: Definition) -> None:
+    """Raise Unsupported if the root of an existing index is none that a build of it has made.
+
+    One that is gone is made again, if it is the default root, or if it may be the LOCATION of a new index.
+    """
+    root = definition.root
+    anew = f"drop index {definition.name}, and create it anew"
+    if stores.exists(root):
+        if not roots.is_marked(definition) and not _has_generations(definition):
+            problem = roots.refusal(definition) or f"no build of index {definition.name} has made folder {root}"
+            raise Unsupported(f"{problem}: {anew}")
+    elif root != _default_root(spark, definition):
+        try:
+            _require_unmarked(root)
+            _require_apart(spark, base, root, root, definition)
+        except (AlreadyExists, InvalidProperty) as e:
+            raise Unsupported(
+                f"folder {root} of index {definition.name} is gone, and is not made again ({e}): {anew}"
+            ) from e
+
+
+def _default_root(spark: SparkSession, definition: Definition) -> str:
+    home = catalog.default_folder(spark, definition.database)
+    return hadoop_path(f"{home}/{definition.index_table}-{definition.id[:ID_DIGITS]}")
+
+
+def _has_generations(definition: Definition) -> bool:
+    """Return whether a build of this index has left a generation in its root."""
+    written = (generation.definition_of(folder) for folder in generation.all_below(definition.root))
+    return any(found is not None and roots.is_of(found, definition) for found in written)
+
+
+def canonical(place: str) -> str:
+    """Return the place of a table as `stores.canonical`; "" if it has none, or one that no store has."""
+    try:
+        return stores.canonical(place) if place else ""
+    except Unsupported:
+        return ""
 
 
 def overlap(one: str, other: str) -> bool:
@@ -60,13 +99,20 @@ def _require_unmarked(root: str) -> None:
             )
 
 
-def _require_apart(spark: SparkSession, base: Table, root: str, location: str) -> None:
-    """Raise AlreadyExists or InvalidProperty if the folder is, contains or lies in one that the metastore knows."""
+def _require_apart(spark: SparkSession, base: Table, root: str, location: str, own: Definition | None = None) -> None:
+    """Raise AlreadyExists or InvalidProperty if the folder is, contains or lies in one that the metastore knows.
+
+    The table of the index's `own` is left out.
+    """
     here = stores.canonical(root)
     for database in spark.catalog.listDatabases():
-        tables = catalog.tables_of_database(spark, database.name)
+        tables = [
+            table
+            for table in catalog.tables_of_database(spark, database.name)
+            if own is None or (table.database, table.name) != (own.database, own.index_table)
+        ]
         for definition in (index.definition for index in catalog.among(tables)):
-            if overlap(here, stores.canonical(definition.root)):
+            if (taken := canonical(definition.root)) and overlap(here, taken):
                 index = f"index {definition.name} on {definition.full_table}"
                 raise AlreadyExists(f"folder {root} is that of {index}, or in it or around it: give another LOCATION")
         for table in tables:
@@ -80,8 +126,8 @@ def _require_apart(spark: SparkSession, base: Table, root: str, location: str) -
 
 
 def _require_no_overlap(location: str, here: str, owner: str, folder: str) -> None:
-    if folder and overlap(here, canonical := stores.canonical(folder)):
-        raise _in_the_way(location, here, owner, canonical)
+    if (taken := canonical(folder)) and overlap(here, taken):
+        raise _in_the_way(location, here, owner, taken)
 
 
 def _in_the_way(location: str, here: str, owner: str, folder: str) -> InvalidProperty:

@@ -102,6 +102,15 @@ def refusal(definition: Definition) -> str:
     return f"folder {definition.root} is left alone, as its marker {MARKER} says that it is of index {known.described}"
 
 
+def is_marked(definition: Definition) -> bool:
+    """Return whether the marker in the root of an index names this very index."""
+    try:
+        known = owner(definition.root)
+    except Unreadable:
+        return False
+    return known is not None and _is_home(known, definition) and definition.id == known.id
+
+
 def rival(definition: Definition, others: Iterable[Definition]) -> str:
     """Return which of other indexes claims to be this one, as a copy of its table does, as a sentence; "" if none."""
     for other in others:
@@ -113,10 +122,11 @@ def rival(definition: Definition, others: Iterable[Definition]) -> str:
 
 def is_of(written: Definition, definition: Definition) -> bool:
     """Return whether a generation, by the definition in its marker, was built for this index."""
+    if (written.database, written.table) != (definition.database, definition.table):
+        return False  # also with its id, as in the properties that the owner of another table has copied
     if written.id and definition.id:
         return written.id == definition.id
-    homes = ((one.database, one.table, one.root) for one in (written, definition))
-    return next(homes) == next(homes)
+    return written.root == definition.root
 
 
 def _is_home(known: Owner, definition: Definition) -> bool:

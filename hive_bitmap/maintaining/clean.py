@@ -1,9 +1,9 @@
 """Deleting what builds left behind: replaced generations, incomplete ones of dead builds, and those of dropped indexes.
 
 Only folders that markers show to be ours are deleted: those of an index whose root they are in, or of a dropped index
-of this database that was created in this very metastore. What cannot be shown to be ours is left alone, and reported
-with a sentence. A generation is never deleted while a table of the database points at it, while its build may be
-running, or before the grace period is over.
+of this database that was created in this very metastore. The root of an index that is not trusted is not even read.
+What cannot be shown to be ours is left alone, and reported with a sentence. A generation is never deleted while a
+table of the database points at it, while its build may be running, or before the grace period is over.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hive_bitmap import stores
-from hive_bitmap.errors import NotFound
+from hive_bitmap.errors import NotFound, StoreError, Unsupported
 from hive_bitmap.index import catalog, deletion, generation, locations, roots
 from hive_bitmap.index.catalog import Index
-from hive_bitmap.index.definition import Definition
+from hive_bitmap.index.definition import PREFIX, Definition
 from hive_bitmap.index.generation import State, Usage
 from hive_bitmap.index.markers import GRACE_SECONDS, Unreadable
 from hive_bitmap.metastore import metastore
@@ -35,7 +35,7 @@ class Leftover:
     """A folder that nothing references: its size in bytes, and why it was left behind.
 
     It is `due` for deletion in `seconds` seconds; 0 means now. `kept` says why it is left alone whatever its age, as it
-    is not known to be ours, or holds what is not; empty if it is not.
+    is not known to be ours, or holds what is not, or cannot be read; empty if it is not.
     """
 
     path: str
@@ -85,13 +85,17 @@ def clean(
     """
     database, name = metastore.split_name(spark, table) if table else (metastore.current_database(spark), None)
     tables = catalog.tables_of_database(spark, database)
-    indexes = catalog.among(tables, name)
-    dropped, unproved = _dropped(spark, database, name, tables, location)
-    existing, refused = _existing(indexes)
-    found = map_parallel(_candidates, [*existing, *dropped])  # before asking the metastore: see `usage`
+    everything = catalog.with_copies(spark, tables)
+    indexes = [index for index in everything if name in (None, index.definition.table)]
+    trusted = [index.definition for index in everything if index.trusted]
+    dropped, unproved = _dropped(spark, database, name, tables, trusted, location)
+    existing, refused = _existing(indexes, trusted)
+    listed = map_parallel(_listed, [*existing, *dropped])  # before asking the metastore: see `usage`
+    found = [candidates for candidates in listed if not isinstance(candidates, Leftover)]
+    refused += [report for report in listed if isinstance(report, Leftover)]
     if table is not None and not indexes and not any(found) and not unproved:
         metastore.describe(spark, table)
-    live = {folder for index in indexes for folder in catalog.published_generations(spark, index).values()}
+    live = _live(spark, tables, [root.definition.root for root in (*existing, *dropped)])
     unused = [one for candidates in found for one in candidates if one.path not in live]
     unused = [one for one in unused if one.kept or one.usage.state is not State.BUILDING]
     left = [_leftover(one, grace_seconds) for one in unused]
@@ -104,21 +108,54 @@ def clean(
     return [*left, *empty, *refused, *unproved]
 
 
-def _existing(indexes: Sequence[Index]) -> tuple[list[_Root], list[Leftover]]:
+def _existing(indexes: Sequence[Index], trusted: Sequence[Definition]) -> tuple[list[_Root], list[Leftover]]:
     """Return the roots of indexes, and reports on those in which nothing may be deleted."""
     found, refused = [], []
-    definitions = [index.definition for index in indexes]
-    for definition in definitions:
-        why = roots.rival(definition, definitions) or roots.refusal(definition)
-        if why:
+    for index in indexes:
+        definition = index.definition
+        if why := _why_refused(index, trusted):
             refused.append(Leftover(definition.root, 0, f"the root of index {definition.name}", kept=why))
         else:
             found.append(_Root(definition))
     return found, refused
 
 
+def _why_refused(index: Index, trusted: Sequence[Definition]) -> str:
+    if not index.trusted:
+        return f"folder {index.definition.root} is left alone, as {index.problem}"
+    try:
+        return roots.rival(index.definition, trusted) or roots.refusal(index.definition)
+    except (OSError, StoreError, Unsupported) as e:
+        return _unread(index.definition, e)
+
+
+def _unread(definition: Definition, error: Exception) -> str:
+    return f"folder {definition.root} is left alone, as it cannot be read: {error}"
+
+
+def _live(spark: SparkSession, tables: Sequence[Table], folders: Sequence[str]) -> set[str]:
+    """Return at which folders the tables of the database point, believed or not.
+
+    Of the partitions of others, only those of index tables, and of tables that lie where a root is, are looked up.
+    """
+    inside = tuple(f"{folder}/" for folder in folders)
+    near = [
+        table
+        for table in tables
+        if f"{table.location}/".startswith(inside) or any(key.startswith(PREFIX) for key in table.properties)
+    ]
+    return {
+        place for table in tables for place in (catalog.places(spark, table) if table in near else [table.location])
+    }
+
+
 def _dropped(
-    spark: SparkSession, database: str, name: str | None, tables: Sequence[Table], location: str | None
+    spark: SparkSession,
+    database: str,
+    name: str | None,
+    tables: Sequence[Table],
+    trusted: Sequence[Definition],
+    location: str | None,
 ) -> tuple[list[_Root], list[Leftover]]:
     """Find roots of dropped indexes, in the default folder for index tables of the database and in `location`.
 
@@ -131,8 +168,7 @@ def _dropped(
         if not stores.exists(given):
             raise NotFound(f"there is no folder {location}")
         folders.add(given)
-    indexes = [index.definition for index in catalog.among(tables)]
-    taken = [stores.canonical(path) for path in {*(t.location for t in tables), *(d.root for d in indexes)} if path]
+    taken = [here for here in (locations.canonical(table.location) for table in tables) if here]
     mine, found, unproved = metastore_id(spark), [], []
     for folder in sorted(folders):
         here = stores.canonical(folder)
@@ -141,7 +177,7 @@ def _dropped(
         definition, kept = _owner(folder, mine, folder == given)
         if definition is None or (definition.database, definition.root) != (database, folder):
             continue
-        if name not in (None, definition.table) or any(roots.is_of(definition, one) for one in indexes):
+        if name not in (None, definition.table) or any(roots.is_of(definition, one) for one in trusted):
             continue
         if kept:
             unproved.append(Leftover(folder, 0, f"index {_named(definition)} is not here", kept=kept))
@@ -171,6 +207,15 @@ def _by_generations(folder: str) -> Definition | None:
     """Return the definition in the markers of the generations in a folder without a marker of its own."""
     written = (generation.definition_of(path) for path in generation.all_below(folder))
     return next((definition for definition in written if definition is not None), None)
+
+
+def _listed(root: _Root) -> list[_Candidate] | Leftover:
+    """Return the generations in a root, or the report that its store fails."""
+    try:
+        return _candidates(root)
+    except (OSError, StoreError, Unsupported) as e:
+        definition = root.definition
+        return Leftover(definition.root, 0, f"the root of index {definition.name}", kept=_unread(definition, e))
 
 
 def _candidates(root: _Root) -> list[_Candidate]:
@@ -220,9 +265,8 @@ def _delete(folders: Sequence[str], root: _Root) -> Iterator[tuple[str, str]]:
     definition = root.definition
     try:
         yield from ((remains.folder, remains.why) for remains in deletion.delete(folders, definition))
-        for folder in folders:
-            deletion.remove_empty_parents(folder, definition.root)
-    except OSError as e:
+        deletion.remove_empty_parents(folders, definition)
+    except (OSError, StoreError) as e:
         yield from ((folder, f"not all of {definition.root} can be deleted: {e}") for folder in folders)
 
 

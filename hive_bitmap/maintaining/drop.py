@@ -89,6 +89,8 @@ def _drop_partitions(spark: SparkSession, base: Table, index: Index, indexes: Se
             f"Index '{definition.name}' was not created with explicit partitions."
             " Partial drop by partition is not supported."
         )
+    if not index.trusted:
+        raise Unsupported(index.problem)
     known = [partition.values for partition in metastore.partitions(spark, base)]
     known = list(dict.fromkeys([*known, *catalog.published_generations(spark, index)]))
     before, chosen = (covered(spark, base, text, known) for text in (definition.where, where))

@@ -8,7 +8,7 @@ alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from hive_bitmap import stores
 from hive_bitmap.errors import Unsupported
@@ -32,6 +32,7 @@ HARMLESS_OPTIONS = re.compile(  # options that concern writing only
     r"|base\.delta\.ratio|direct\.encoding\.columns|column\.encoding\.direct)",
     re.IGNORECASE,
 )
+OF_QUERIES = ("mergeschema", "partitionoverwritemode")  # Spark adds them; the schema is that of the metastore anyway
 OF_FORMATS = ("orc.", "parquet.")  # prefixes of the properties of Hive tables that Spark takes as options too
 ORC_BY_POSITION = "orc.force.positional.evolution"
 SETTINGS = {  # with any other value the session may read other files, columns or values than this package does
@@ -112,6 +113,12 @@ def why_option_unsupported(table: Table) -> str | None:
     options = {*table.options, *(key for key in table.properties if key.lower().startswith(OF_FORMATS))}
     odd = sorted(key for key in options if not HARMLESS_OPTIONS.fullmatch(key))
     return f"table option {odd[0]!r} may change what is read" if odd else None
+
+
+def why_query_unsupported(options: Iterable[str]) -> str | None:
+    """Return why a query with reader options of its own, given by name, may see other rows; None if not."""
+    odd = sorted(name for name in options if not (HARMLESS_OPTIONS.fullmatch(name) or name.lower() in OF_QUERIES))
+    return f"the query reads it with the option {odd[0]!r}, which may change what is read" if odd else None
 
 
 def files_of(table: Table, folder: str) -> list[FileStatus]:

@@ -151,8 +151,9 @@ def settings(spark: SparkSession) -> dict[str, str]:
 def _hadoop_settings(spark: SparkSession) -> dict[str, str]:
     """Return those of HADOOP_SETTINGS that a program or a site file has set past the session."""
     hadoop = cast(Any, spark)._jsparkSession.sparkContext().hadoopConfiguration()
-    sources = {name: hadoop.getPropertySources(name) for name in HADOOP_SETTINGS}
-    return {name: hadoop.get(name) for name, of in sources.items() if of and not of[-1].endswith("-default.xml")}
+    values = {name: hadoop.get(name) for name in HADOOP_SETTINGS}
+    sources = {name: hadoop.getPropertySources(name) for name, value in values.items() if value is not None}
+    return {name: values[name] for name, of in sources.items() if of and not of[-1].endswith("-default.xml")}
 
 
 def _enforced(spark: SparkSession, session: Mapping[str, str]) -> dict[str, str]:

@@ -11,7 +11,8 @@ PREFIX = "hive_bitmap."
 ENGINE_READS_ONLY = PREFIX + "engine_reads_only"
 TRUSTED_OWNERS = PREFIX + "trusted_owners"
 TRUSTED_ROOTS = PREFIX + "trusted_roots"
-NAMES = (ENGINE_READS_ONLY, TRUSTED_OWNERS, TRUSTED_ROOTS)
+OF_PROCESS = tuple(PREFIX + "stores." + name for name in ("hdfs.user", "hdfs.client", "cache_folder"))
+NAMES = (ENGINE_READS_ONLY, TRUSTED_OWNERS, TRUSTED_ROOTS, *OF_PROCESS)
 
 
 def items(settings: Mapping[str, str], name: str) -> tuple[str, ...]:
@@ -26,10 +27,15 @@ def items(settings: Mapping[str, str], name: str) -> tuple[str, ...]:
 def enforced(server: Mapping[str, str], session: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of a session with those of its server in force: a session may only be stricter.
 
+    As whom the process reads, and where it writes a cache, only the server says: the process is that of all sessions.
+
     >>> enforced({"hive_bitmap.trusted_owners": "etl,ops"}, {"hive_bitmap.trusted_owners": "ops,me"})
     {'hive_bitmap.trusted_owners': 'ops'}
+    >>> enforced({}, {"hive_bitmap.stores.hdfs.user": "hdfs"})
+    {}
     """
-    found = dict(session)
+    found = {name: value for name, value in session.items() if name.removeprefix("spark.") not in OF_PROCESS}
+    found |= {name: server[name] for name in OF_PROCESS if name in server}
     if (said := server.get(ENGINE_READS_ONLY, "false")).strip().lower() != "false":
         found[ENGINE_READS_ONLY] = said
     for name in (TRUSTED_OWNERS, TRUSTED_ROOTS):

@@ -10,7 +10,7 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.building.progress import BuildProgress
-from hive_bitmap.errors import BuildFailed
+from hive_bitmap.errors import BuildFailed, Unsupported
 from hive_bitmap.index import catalog
 from hive_bitmap.metastore import alter_table, jvm_reader, metastore
 from tests.maintaining.life import flat_table, generations, index_table, live, parted_table, require_right, write
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ODD = ["a b", "x/y=z", "50%", "%20", "it's", 'say "hi"', "näß 日", "back\\slash", "a:b", "#?&", None, "x" * 100]
-ODD += ["both ' and \\", "at the end \\"]
+ODD += ["both ' and \\", "at the end \\", "${env:PATH}", "${spark.app.name}"]
 # Spark then resolves no escapes in a partition spec, and takes the text of constants that are not strings.
 LEGACY = ("spark.sql.parser.escapedStringLiterals", "spark.sql.legacy.keepPartitionSpecAsStringLiteral")
 
@@ -176,3 +176,40 @@ def test_the_later_of_two_builds_wins(spark: SparkSession, database: str, tmp_pa
     assert len(hive_bitmap.clean(spark, flat, grace_seconds=0)) == 2 and generations(spark, database) == [won]
     hive_bitmap.rebuild(spark, flat)
     assert [one.fresh for one in hive_bitmap.show(spark, flat)] == [3]
+
+
+def test_a_new_encoding_drops_no_table_of_others(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    """Neither one that sounds like its own, nor one that has the name which it needs."""
+    flat = flat_table(spark, tmp_path / "t")
+    [report] = hive_bitmap.build(spark, flat, ["k"], index_table="foo")
+    needed = f"foo{report.definition.id[:8]}next__"
+    for name in ("foonext__", needed):
+        spark.sql(f"CREATE TABLE {name} USING parquet AS SELECT 1 AS a")
+    hive_bitmap.set_properties(spark, flat, "k", {"encoding": "roaring"})
+    with pytest.raises(BuildFailed, match=f"{needed} has the name that index k needs"):
+        hive_bitmap.rebuild(spark, flat)
+    assert [spark.table(name).count() for name in ("foonext__", needed)] == [1, 1]
+    require_right(spark, flat)
+    spark.sql(f"ALTER TABLE {needed} RENAME TO elsewhere")
+    hive_bitmap.rebuild(spark, flat)
+    assert [spark.table(name).count() for name in ("foonext__", "elsewhere")] == [1, 1]
+    require_right(spark, flat)
+
+
+def test_values_that_look_like_variables_are_values(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    spark.sql("CREATE TABLE v (k int) PARTITIONED BY (p string) STORED AS PARQUET")
+    by_frame = spark.createDataFrame([(1, "${env:PATH}"), (2, "${spark.app.name}")], "k int, p string")
+    by_frame.write.insertInto("v")
+    [report] = hive_bitmap.build(spark, "v", ["k"], comment="of ${env:PATH}")
+    index = report.definition.index_table
+    assert sorted(row[0] for row in spark.sql(f"SHOW PARTITIONS {index}").collect()) == sorted(
+        row[0] for row in spark.sql("SHOW PARTITIONS v").collect()
+    )
+    [status] = hive_bitmap.show(spark, "v")
+    assert status.definition.comment == "of ${env:PATH}" and status.unindexed == 0
+
+
+def test_a_column_that_looks_like_a_variable_is_no_key(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    spark.createDataFrame([(1,)], "`${env:PATH}` int").write.saveAsTable("v")
+    with pytest.raises(Unsupported, match="has the value of a variable"):
+        hive_bitmap.build(spark, "v", ["${env:PATH}"])

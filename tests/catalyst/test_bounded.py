@@ -182,3 +182,21 @@ def test_caches_are_bounded_together(crowd: SparkSession) -> None:
         crowd.sql("SELECT t, count(*) FROM crowd GROUP BY t").collect()
     kinds = {use.kind for use in hive_bitmap.caches()}
     assert {"answers", "checksums", "footers of shards", "listings", "manifests", "plans", "shards", "tables"} <= kinds
+
+
+def test_computed_groups_and_values_are_bounded_too(crowd: SparkSession) -> None:
+    """Few small keys, from which much is computed: 5 MB each of a group or a value."""
+    for computed in ("SELECT repeat(t, 350000) x, count(*) n", "SELECT j + 1 x, max(repeat(t, 350000)) n"):
+        inner = f"{computed} FROM crowd WHERE u < 40 GROUP BY {'1' if 'j' not in computed else 'j, t'}"
+        require_alike(crowd, f"SELECT count(*), max(length(x)), max(length(n)) FROM ({inner})", "index only")
+
+
+@pytest.mark.parametrize("pattern", ["^(a|aa)+(x?)\\\\2$", "(a*)*b", ".*a.*b.*c.*d", "(a|b){9}"])
+def test_a_regular_expression_that_may_take_long_is_asked_of_rows_only(crowd: SparkSession, pattern: str) -> None:
+    """Spark asks it of the rows that the other conditions leave; keys may be any."""
+    query = f"SELECT count(*) FROM crowd WHERE j = 3 AND t RLIKE '{pattern}'"
+    require_alike(crowd, query, "index only", "blocks")
+    assert told(crowd, query, "index only") == [("crowd", "left alone")]
+    assert told(crowd, "SELECT count(*) FROM crowd WHERE j = 3 AND t RLIKE '^key 0+1'", "index only") == [
+        ("crowd", "answered")
+    ]

@@ -172,3 +172,23 @@ def test_a_planned_query_that_is_not_answered_after_all_reads_the_files_of_its_p
         spark.sql(f"INSERT INTO {table} PARTITION (p='c') SELECT 3, 12 FROM range(10)")
         with under(spark, {"hive_bitmap.enabled": "false"}):
             assert answer(planned).rows == old.rows
+
+
+@pytest.mark.parametrize("query", ["SELECT k, count(*) FROM f GROUP BY k", "SELECT count(*) FROM f WHERE k = 3"])
+def test_a_write_between_planning_and_the_first_execution_is_seen(
+    spark: SparkSession, database: str, query: str
+) -> None:
+    """As in plain Spark, which keeps what the first execution has read, and reads no later write."""
+    spark.sql("CREATE TABLE f USING parquet AS SELECT CAST(id % 5 AS INT) k FROM range(500)")
+    hive_bitmap.build(spark, "f", ["k"])
+    with indexed(spark, "index only"):
+        before = sorted(spark.sql(query).collect())
+        answered = spark.sql(query)
+        assert "IndexAnswer" in answered._jdf.queryExecution().executedPlan().toString()
+        with under(spark, {"hive_bitmap.enabled": "false"}):
+            plain = spark.sql(query)
+            plain._jdf.queryExecution().executedPlan()
+        spark.sql("INSERT INTO f SELECT 3 FROM range(70)")
+        wanted = sorted(plain.collect())
+        assert sorted(answered.collect()) == wanted != before
+        assert sorted(answered.collect()) == wanted

@@ -142,6 +142,7 @@ def test_a_damaged_manifest_is_not_believed(generation: list[LookupUnit], tmp_pa
     flips = [(at, 1 << int(rng.integers(8))) for at in rng.integers(0, len(whole), FLIPS).tolist()]
     damages = [bytes(b ^ bit * (n == at) for n, b in enumerate(whole)) for at, bit in flips]
     damages += [b"", whole[:-1], whole[: len(whole) // 2]]
+    damages += [b"[]", b"1", b"null", b'{"files.parquet": 1}', b'{"files.parquet": []}', b"[" * 100_000]
     for damage in damages:
         path.write_bytes(damage)
         forget()

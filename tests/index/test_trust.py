@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 import hive_bitmap
+from hive_bitmap.building import publish
 from hive_bitmap.building.publish import create_statement
 from hive_bitmap.building.shard_compaction import shard_rows
 from hive_bitmap.errors import Unsupported
@@ -20,6 +21,7 @@ from hive_bitmap.index import catalog, generation, manifest, shard
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.trust import why_untrusted
+from hive_bitmap.maintaining import drop
 from hive_bitmap.metastore import security_settings
 from hive_bitmap.metastore.table_info import Table
 from tests.asking import indexed, require_alike, under, used
@@ -183,16 +185,22 @@ def test_a_base_table_given_away_takes_its_indexes_out_of_use(spark: SparkSessio
 )
 def test_whom_an_index_is_believed(base: str, index: str, conf: dict[str, str], believed: bool) -> None:
     made = Definition("i", "d", "t", (), root="file:/w/i")
-    why = why_untrusted(
-        Table("d", "t", "MANAGED", owner=base), Table("d", "d__t_i__", "EXTERNAL", owner=index), made, lambda: conf
-    )
-    assert (why == "") is believed
+    table = Table("d", "t", "MANAGED", owner=base)
+    of_index = Table("d", "d__t_i__", "EXTERNAL", owner=index, location="file:/w/i/generation")
+    for definition in (made, None):
+        assert (why_untrusted(table, of_index, definition, lambda: conf) == "") is believed
+
+
+def test_a_table_outside_of_the_trusted_folder_where_it_says_to_be_is_not_in_it() -> None:
+    made = Definition("i", "d", "t", (), root="file:/w/i")
+    tables = Table("d", "t", "MANAGED", owner="a"), Table("d", "i", "EXTERNAL", owner="b", location="file:/x/i")
+    assert why_untrusted(*tables, made, lambda: {ROOTS: "/w"})
 
 
 @pytest.mark.parametrize("root", ["file:/w/../x", "file:/w/./../x", "file:/w//x", "file:/wx", "file:/", "/w/.."])
 def test_a_root_that_leaves_a_trusted_folder_is_not_in_it(root: str) -> None:
     made = Definition("i", "d", "t", (), root=root)
-    tables = Table("d", "t", "MANAGED", owner="a"), Table("d", "d__t_i__", "EXTERNAL", owner="b")
+    tables = Table("d", "t", "MANAGED", owner="a"), Table("d", "i", "EXTERNAL", owner="b", location="file:/w/i")
     assert why_untrusted(*tables, made, lambda: {ROOTS: "/w"})
 
 
@@ -209,3 +217,81 @@ def test_an_equal_owner_asks_for_no_settings() -> None:
 
     table = Table("d", "t", "MANAGED", owner="a")
     assert not why_untrusted(table, table, Definition("i", "d", "t", ()), unexpected)
+
+
+@pytest.mark.parametrize("is_own", [False, True])
+def test_a_table_that_points_to_no_store_and_has_no_definition_is_no_index(
+    spark: SparkSession, database: str, forge: Forge, caplog: pytest.LogCaptureFixture, is_own: bool
+) -> None:
+    """No file is looked for, unless the table belongs to the owner of v."""
+    tables = catalog.tables_of_database(spark, database)
+    [base] = [table for table in tables if table.name == "v"]
+    nowhere = Table(
+        database,
+        f"{database}__v_x__",
+        "EXTERNAL",
+        location=f"foo://x/{generation.new_name()}",
+        properties={"hive_bitmap.x": "1"},
+        owner=base.owner if is_own else "mallory",
+    )
+    with caplog.at_level(logging.WARNING):
+        assert [one.definition.name for one in catalog.with_copies(spark, [*tables, nowhere])] == ["k"]
+    assert ("is taken for no index table, as its folder cannot be read" in caplog.text) is is_own
+    assert catalog.among([nowhere]) == [] and catalog.at(nowhere, "file:/w") is None
+
+
+def test_of_a_table_that_is_not_believed_no_marker_is_read(spark: SparkSession, database: str, forge: Forge) -> None:
+    made = forge()
+    spark.sql(f"ALTER TABLE {made.definition.index_table} SET TBLPROPERTIES ('hive_bitmap.columns'='[]')")
+    catalog.clear_caches()
+    assert [one.definition.name for one in hive_bitmap.show(spark, "v")] == ["k"]
+    assert [one.definition.name for one in catalog.indexes_of_database(spark, database)] == ["k"]
+    with under(spark, {ROOTS: made.definition.root}):
+        [damaged, _] = hive_bitmap.show(spark, "v")
+        assert "are not what a build wrote" in damaged.problem
+        assert len(catalog.indexes_of_database(spark, database)) == 2
+
+
+def test_of_a_table_that_is_gone_the_indexes_of_this_user_are_believed(
+    spark: SparkSession, database: str, forge: Forge, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = forge()
+    _, indexes = catalog.table_and_indexes(spark, "v")
+    theirs, own = (Path(index.definition.root.removeprefix("file:")) for index in indexes)
+    before = sorted(theirs.rglob("*"))
+    spark.sql("DROP TABLE v")
+    found = catalog.indexes_of_database(spark, database)
+    assert {index.definition.name: index.trusted for index in found} == {"aaa": False, "k": True}
+    with caplog.at_level(logging.WARNING):
+        hive_bitmap.drop(spark, "v", "aaa")
+        hive_bitmap.drop(spark, "v", "k")
+    assert f"index aaa is dropped, but folder {made.definition.root} is left alone, as index aaa" in caplog.text
+    assert sorted(theirs.rglob("*")) == before and not own.exists()
+    assert catalog.tables_of_database(spark, database) == []
+
+
+@pytest.mark.parametrize("how", ["index", "table", "database"])
+def test_its_table_is_dropped_and_nothing_is_asked_of_its_store(
+    spark: SparkSession, database: str, forge: Forge, tmp_path: Path, caplog: pytest.LogCaptureFixture, how: str
+) -> None:
+    base, [legitimate] = catalog.table_and_indexes(spark, "v")
+    table = f"{database}__v_aaa__"
+    false = replace(legitimate.definition, name="aaa", index_table=table, root="foo://x/i", id="0" * 32)
+    spark.sql(create_statement(base, false, f"file:{tmp_path}/aaa"))
+    give(spark, table, "mallory")
+    reports = hive_bitmap.clean(spark, grace_seconds=0)
+    assert [(one.path, "is not believed" in one.kept) for one in reports if one.kept] == [("foo://x/i", True)]
+    with caplog.at_level(logging.WARNING):
+        if how == "index":
+            hive_bitmap.drop(spark, "v", "aaa")
+        elif how == "table":
+            hive_bitmap.drop_table(spark, "v")
+        else:
+            doomed = [publish.doomed(spark, *one) for one in _with_all(catalog.indexes_of_database(spark, database))]
+            drop.drop_after(spark, doomed)
+    assert "index aaa is dropped, but folder foo://x/i is left alone, as index aaa is not believed" in caplog.text
+    assert table not in [one.name for one in catalog.tables_of_database(spark, database)]
+
+
+def _with_all(indexes: list[Index]) -> list[tuple[Index, list[Index]]]:
+    return [(index, indexes) for index in indexes]

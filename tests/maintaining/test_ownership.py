@@ -20,11 +20,12 @@ from hive_bitmap.building.publish import create_statement
 from hive_bitmap.errors import AlreadyExists, InvalidProperty, Unsupported
 from hive_bitmap.index import catalog, deletion, generation, markers, roots
 from hive_bitmap.index.catalog import Index
-from hive_bitmap.index.definition import Definition, to_properties
+from hive_bitmap.index.definition import PREFIX, VERSION, Definition, from_properties, to_properties
 from hive_bitmap.index.generation import State
 from hive_bitmap.metastore import alter_table, metastore
 from hive_bitmap.stores import local_path
-from tests.maintaining.life import flat_table, live, parted_table, require_right, write
+from tests.index.test_trust import give
+from tests.maintaining.life import flat_table, generations, live, parted_table, require_right, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -173,6 +174,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "no process": lambda path: path.write_text(json.dumps({"host": os.uname().nodename})),
     "no number": lambda path: path.write_text('{"host": "h", "pid": "x", "started": "y"}'),
     "NaN": lambda path: path.write_text('{"host": "h", "pid": 1, "started": NaN, "id": 1, "definition": {"a": 1}}'),
+    "late": lambda path: path.write_text('{"host": "h", "pid": 1, "started": 1' + 400 * "0" + "}"),
     "truncated": lambda path: path.write_bytes(path.read_bytes()[:-9]),
     "flipped": lambda path: path.write_bytes(path.read_bytes().replace(b'"pid": ', b'"pid": 1')),
     "empty": lambda path: path.write_bytes(b""),
@@ -374,7 +376,8 @@ def test_an_early_index_gets_an_id_and_a_marker_with_its_next_rebuild(
     assert known is not None and known.id == only(spark, flat).definition.id != ""
     hive_bitmap.drop(spark, flat, "k")
     hive_bitmap.drop(spark, flat, "id")
-    assert not (tmp_path / "root").exists() and not (tmp_path / "other").exists()
+    assert not (tmp_path / "root").exists()
+    assert content(tmp_path / "other") == [], "nothing says that a build has made this folder"
 
 
 def test_the_dropped_indexes_of_another_metastore_stay(
@@ -400,7 +403,11 @@ def test_the_dropped_indexes_of_another_metastore_stay(
     assert (content(theirs), content(early)) == before and not ours.exists()
     for root in (theirs, early):
         reports = hive_bitmap.clean(spark, location=str(root), grace_seconds=0)
-        assert [one.path for one in reports if one.due and str(root) in one.path] and not root.exists()
+        assert [one.path for one in reports if one.due and str(root) in one.path]
+    assert not theirs.exists() and content(early) == []
+    assert [one.kept for one in reports if one.path == f"file:{early}"] == [
+        f"folder file:{early} stays, as it has no marker {roots.MARKER}; {roots.BY_HAND}"
+    ]
 
 
 def test_a_root_without_generations_goes_once_its_creator_is_gone(
@@ -421,3 +428,156 @@ def test_a_build_that_fails_leaves_no_root(spark: SparkSession, database: str, t
     with pytest.raises(ZeroDivisionError):
         hive_bitmap.build(spark, flat, ["k"], location=str(tmp_path / "root"), progress=lambda done: 1 // 0)
     assert not (tmp_path / "root").exists()
+
+
+@pytest.mark.parametrize("name", ["generation-99999999T999999-deadbeef", "generation-20260230T000000-deadbeef"])
+def test_a_folder_of_no_date_is_no_generation(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    assert not generation.is_generation(f"file:{tmp_path}/{name}")
+    assert generation.all_below(f"file:{tmp_path}") == []
+
+
+@pytest.mark.parametrize("columns", ['[[1, "int"]]', "[" * 1200, "[1]", '{"a": 1}', "null"], ids=range(5))
+def test_forged_columns_are_no_definition(columns: str) -> None:
+    known = {"version": VERSION, "type": "BITMAP", "table": "d.t", "index": "i", "columns": columns, "encoding": "gap"}
+    assert from_properties({f"{PREFIX}{key}": value for key, value in (known | {"root": "file:/r"}).items()}) is None
+
+
+class TestCopies:
+    """The table of an index is copied, with all properties, and stands elsewhere."""
+
+    def copy(self, spark: SparkSession, table: str, elsewhere: Path) -> str:
+        base, [own] = catalog.table_and_indexes(spark, table)
+        name = f"{base.database}__{base.name}_a__"
+        spark.sql(create_statement(base, replace(own.definition, index_table=name), f"file:{elsewhere}"))
+        catalog.clear_caches()
+        return name
+
+    def test_of_somebody_else_neither_loses_nor_keeps_generations(
+        self, spark: SparkSession, database: str, tmp_path: Path, dead: int
+    ) -> None:
+        for table in (flat_table(spark, tmp_path / "t"), parted_table(spark, tmp_path / "p", 2)):
+            hive_bitmap.build(spark, table, ["k"])
+            give(spark, self.copy(spark, table, tmp_path / f"elsewhere of {table}"), "mallory")
+            before = live(spark, table)
+            for folder in before:
+                built_by(folder, dead)
+            reports = hive_bitmap.clean(spark, table, grace_seconds=0)
+            assert not [one for one in reports if one.due] and generations(spark, database)[-len(before) :] == before
+            require_right(spark, table)
+            hive_bitmap.rebuild(spark, table, full=True)
+            reports = hive_bitmap.clean(spark, table, grace_seconds=0)
+            assert sorted(one.path for one in reports if one.due) == before
+            assert not any(os.path.exists(local_path(folder)) for folder in before)
+            require_right(spark, table)
+            hive_bitmap.drop_table(spark, table)
+
+    def test_for_a_table_of_somebody_else_is_not_this_index(
+        self, spark: SparkSession, database: str, tmp_path: Path, dead: int
+    ) -> None:
+        """Of his own table, his index is believed; it says that it has the id and the root of another."""
+        flat = flat_table(spark, tmp_path / "t")
+        hive_bitmap.build(spark, flat, ["k"])
+        before = live(spark, flat)
+        built_by(before[0], dead)
+        spark.sql("CREATE TABLE m (k INT, id BIGINT) USING parquet")
+        name = f"{database}__m_k__"
+        copy = replace(only(spark, flat).definition, table="m", index_table=name)
+        base, _ = catalog.table_and_indexes(spark, "m")
+        spark.sql(create_statement(base, copy, f"file:{tmp_path}/elsewhere"))
+        for table in ("m", name):
+            give(spark, table, "mallory")
+        with pytest.raises(Unsupported, match="left alone, as its marker"):
+            hive_bitmap.rebuild(spark, "m")
+        hive_bitmap.rebuild(spark, flat, full=True)
+        reports = hive_bitmap.clean(spark, grace_seconds=0)
+        assert [one.path for one in reports if one.due] == before
+        hive_bitmap.drop_table(spark, "m")
+        require_right(spark, flat)
+
+    def test_of_the_owner_is_told_and_nothing_is_deleted(
+        self, spark: SparkSession, database: str, tmp_path: Path, dead: int, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """Its name comes first: DROP INDEX drops it, and leaves the files to the other table."""
+        flat = flat_table(spark, tmp_path / "t")
+        hive_bitmap.build(spark, flat, ["k"])
+        [published] = live(spark, flat)
+        built_by(published, dead)
+        self.copy(spark, flat, tmp_path / "elsewhere")
+        before = content(Path(local_path(published)))
+        assert all("both claim it" in one.kept for one in hive_bitmap.clean(spark, grace_seconds=0))
+        with pytest.raises(Unsupported, match="both claim it"):
+            hive_bitmap.rebuild(spark, flat)
+        with caplog.at_level(logging.WARNING, logger="hive_bitmap"):
+            hive_bitmap.drop(spark, flat, "k")
+        assert "index k is dropped, but folder" in caplog.text
+        assert content(Path(local_path(published))) == before and live(spark, flat) == [published]
+        require_right(spark, flat)
+
+
+def test_a_root_in_no_store_is_reported_and_the_others_are_cleaned(
+    spark: SparkSession, database: str, tmp_path: Path
+) -> None:
+    flat, parted = flat_table(spark, tmp_path / "t"), parted_table(spark, tmp_path / "p", 1)
+    for table in (flat, parted):
+        hive_bitmap.build(spark, table, ["k"])
+        hive_bitmap.rebuild(spark, table, full=True)
+    lost = only(spark, flat)
+    alter_table.set_properties(spark, lost.table, to_properties(replace(lost.definition, root="foo://x/i")))
+    reports = hive_bitmap.clean(spark, grace_seconds=0)
+    assert [one.path for one in reports if one.kept] == ["foo://x/i"]
+    assert "left alone, as it cannot be read: no reader for files of scheme 'foo'" in reports[-1].kept
+    assert len([one for one in reports if one.due]) == 1
+    with pytest.raises(Unsupported, match="no reader for files of scheme"):
+        hive_bitmap.rebuild(spark, flat)
+    hive_bitmap.drop_table(spark, flat)
+    assert [one.name for one in catalog.tables_of_database(spark, database) if one.name.count(flat)] == []
+
+
+def test_folders_in_a_root_without_a_marker_stay(tmp_path: Path) -> None:
+    """Nobody knows who made them. Of the root itself there is no trace if it is gone."""
+    (tmp_path / "payroll" / "year=2024" / "month=1").mkdir(parents=True)
+    definition = Definition("i", "db", "t", (), root=f"file:{tmp_path}/payroll", id="1")
+    folder = f"{definition.root}/year=2024/{generation.new_name()}"
+    generation.start(folder, "file:/nowhere", definition)
+    assert deletion.delete([folder], definition) == []
+    deletion.remove_empty_parents([folder], definition)
+    assert "stays, as it has no marker _index.json" in deletion.remove_root(definition)
+    assert content(tmp_path) == ["payroll", "payroll/year=2024", "payroll/year=2024/month=1"]
+    assert deletion.remove_root(replace(definition, root=f"{definition.root}/gone")) == ""
+
+
+class TestRebuild:
+    """A rebuild writes where builds of the index have written, or where CREATE would."""
+
+    def moved(self, spark: SparkSession, table: str, root: Path) -> None:
+        index = only(spark, table)
+        alter_table.set_properties(spark, index.table, to_properties(replace(index.definition, root=f"file:{root}")))
+        catalog.clear_caches()
+
+    def test_writes_to_no_folder_of_others(self, spark: SparkSession, database: str, tmp_path: Path) -> None:
+        flat = flat_table(spark, tmp_path / "t")
+        hive_bitmap.build(spark, flat, ["k"])
+        (tmp_path / "payroll" / "year=2024").mkdir(parents=True)
+        spark.sql(f"CREATE TABLE pay (a INT) USING parquet LOCATION '{tmp_path}/pay'")
+        said = {
+            "payroll": "has made folder",
+            "t/in": "is gone, and is not made again",
+            "pay/in": "of table .*pay: give",
+        }
+        before = content(tmp_path)
+        for place, sentence in said.items():
+            self.moved(spark, flat, tmp_path / place)
+            with pytest.raises(Unsupported, match=f"{sentence}.*: drop index k, and create it anew"):
+                hive_bitmap.rebuild(spark, flat, full=True)
+            assert content(tmp_path) == before
+
+    def test_makes_a_root_again_that_is_gone(self, spark: SparkSession, database: str, tmp_path: Path) -> None:
+        flat = flat_table(spark, tmp_path / "t")
+        hive_bitmap.build(spark, flat, ["k"])
+        hive_bitmap.build(spark, flat, ["id"], location=str(tmp_path / "root"))
+        for name in ("k", "id"):
+            shutil.rmtree(root_of(spark, flat, name))
+        hive_bitmap.rebuild(spark, flat)
+        assert [one.fresh for one in hive_bitmap.show(spark, flat)] == [2, 2]
+        require_right(spark, flat)

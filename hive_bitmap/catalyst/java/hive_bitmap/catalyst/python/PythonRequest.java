@@ -73,9 +73,9 @@ public abstract class PythonRequest {
         Map<String, String> settings = new HashMap<>();
         Configuration hadoop = SparkContext.getOrCreate().hadoopConfiguration();
         for (String name : OF_HADOOP) {
-            String[] sources = hadoop.getPropertySources(name);
-            boolean isSet = sources != null && !sources[sources.length - 1].endsWith("-default.xml");
-            if (isSet) settings.put(name, hadoop.get(name));
+            String value = hadoop.get(name);
+            String[] sources = value == null ? null : hadoop.getPropertySources(name);
+            if (sources != null && !sources[sources.length - 1].endsWith("-default.xml")) settings.put(name, value);
         }
         scala.collection.immutable.Map<String, String> session = SQLConf.get().getAllConfs();
         if (settings.isEmpty()) return session;

@@ -78,6 +78,8 @@ final class Aggregates {
         private final List<Expression> grouping;
         private final List<NamedExpression> results;
         final List<Part> parts;
+        private boolean executed;
+        private boolean outdated;
 
         private Weighted(Scan scan, List<Expression> grouping, List<NamedExpression> results) {
             this.scan = scan;
@@ -143,6 +145,7 @@ final class Aggregates {
          * that of the rows. {@code id} is that of the answer in Python.
          */
         List<InternalRow> rows(SparkSession session, String id) {
+            if (isOutdated()) return null;
             Counting counting = new Counting(session, scan, id);
             List<Integer> unknown = counting.ask();
             if (unknown == null) return null;
@@ -159,6 +162,16 @@ final class Aggregates {
             List<Attribute> output = new ArrayList<>(groupOutput());
             for (Part part : parts) output.addAll(outputs(part));
             return projected(merged(found), output);
+        }
+
+        /**
+         * Whether the table was written in this session after the query was planned and before it was first executed. Spark,
+         * too, decides at the first execution which files a plan reads from then on.
+         */
+        private synchronized boolean isOutdated() {
+            if (!executed) outdated = scan.listing() != null && scan.listing().isOutdated();
+            executed = true;
+            return outdated;
         }
 
         /** Returns the counts of a part as a leaf with the keys' expression ids; Spark counts the {@code unknown} files. */
@@ -196,13 +209,13 @@ final class Aggregates {
             List<Expression> aggregates = new ArrayList<>();
             for (AggregateExpression one : part.aggregates) aggregates.add(KeyAggregates.overKeys(one, weight));
             if (counts.rows().size() <= DriverAggregation.MAX_ROWS && DriverAggregation.computes(grouping, aggregates)) {
-                return new DriverAggregation(input, grouping, aggregates).of(counts.rows());
+                return new DriverAggregation(input, grouping, aggregates).of(counts.rows(), settings().resultBytes());
             }
             List<NamedExpression> results = new ArrayList<>();
             for (Expression one : grouping) results.add(Expressions.alias(one, "g" + results.size()));
             for (Expression one : aggregates) results.add(Expressions.alias(one, "a" + results.size()));
             LogicalPlan plan = new Aggregate(Scala.seq(grouping), Scala.seq(results), counts, Option.empty());
-            return SideQuery.rows(session, plan);
+            return SideQuery.rows(session, plan, settings().resultBytes());
         }
 
         private static Settings settings() {

@@ -1,5 +1,6 @@
 package hive_bitmap.catalyst.queries;
 
+import hive_bitmap.catalyst.spark.AnswerSize;
 import hive_bitmap.catalyst.spark.Allowlist;
 import hive_bitmap.catalyst.spark.Expressions;
 import hive_bitmap.catalyst.spark.Scala;
@@ -18,6 +19,7 @@ import org.apache.spark.sql.catalyst.expressions.JoinedRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.DeclarativeAggregate;
+import org.apache.spark.unsafe.types.UTF8String;
 
 /** Aggregates a few rows in the driver by evaluating Spark's own expressions, without a job, which would take longer. */
 final class DriverAggregation {
@@ -61,16 +63,23 @@ final class DriverAggregation {
         for (Expression child : Scala.list(expression.children())) addAggregates(child, found);
     }
 
-    /** Returns a row for each group: its grouping values, then the results. Without grouping it is always one row. */
-    List<InternalRow> of(List<InternalRow> rows) {
+    /**
+     * Returns a row for each group: its grouping values, then the results. Without grouping it is always one row. Throws
+     * {@link AnswerSize.TooLarge} if groups and values take more than {@code limit} bytes.
+     */
+    List<InternalRow> of(List<InternalRow> rows, long limit) {
+        AnswerSize size = new AnswerSize(limit);
         Map<InternalRow, Group> groups = new LinkedHashMap<>();
         UnsafeProjection key = UnsafeProjection.create(Scala.seq(grouping), Scala.seq(input));
         if (grouping.isEmpty()) groups.put(key.apply(new GenericInternalRow(new Object[input.size()])).copy(), new Group());
         for (InternalRow row : rows) {
             InternalRow found = key.apply(row);
             Group group = groups.get(found);
-            if (group == null) groups.put(found.copy(), group = new Group());
-            group.add(row);
+            if (group == null) {
+                size.add(found);
+                groups.put(found.copy(), group = new Group());
+            }
+            group.add(row, size);
         }
         List<InternalRow> made = new ArrayList<>();
         List<Expression> finished = results.stream().map(this::finished).toList();
@@ -118,6 +127,16 @@ final class DriverAggregation {
         }
     }
 
+    /** Returns the bytes of those values that may be large. */
+    private static long bytes(Object[] values) {
+        long sum = 0;
+        for (Object value : values) {
+            if (value instanceof UTF8String text) sum += text.numBytes();
+            else if (value instanceof byte[] binary) sum += binary.length;
+        }
+        return sum;
+    }
+
     /** The aggregation buffers of one group. */
     private final class Group {
         private final List<GenericInternalRow> values = new ArrayList<>();
@@ -130,13 +149,14 @@ final class DriverAggregation {
             }
         }
 
-        void add(InternalRow row) {
+        void add(InternalRow row, AnswerSize size) {
             for (int at = 0; at < functions.size(); at++) {
                 Function one = functions.get(at);
                 if (one.filter != null && !Boolean.TRUE.equals(one.filter.eval(row))) continue;
                 if (one.arguments != null && !seen.get(at).add(one.arguments.apply(row).copy())) continue;
                 JoinedRow known = new JoinedRow(values.get(at), row);
                 Object[] updated = one.updates.stream().map(update -> update.eval(known)).toArray();
+                size.addBytes(bytes(updated) - bytes(values.get(at).values()));
                 values.set(at, new GenericInternalRow(updated));
             }
         }

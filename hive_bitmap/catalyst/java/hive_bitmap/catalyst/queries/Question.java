@@ -136,7 +136,8 @@ public final class Question extends PythonRequest {
             for (Attribute column : scan.columns) columns.add(column.name());
             one.put("indexed_known", IndexedColumns.areKnown(scan.table));
             one.put("native", NarrowedRelations.reads(scan));
-            one.put("option", scan.optionOfQuery());
+            ArrayNode options = one.putArray("options");
+            for (String option : scan.optionsOfQuery()) options.add(option);
             if (scan.isListedBySpark()) one.put("listing_summary", listingSummary(scans.indexOf(scan)));
             ArrayNode filters = one.putArray("runtime_filters");
             for (RuntimeFilter filter : scan.runtimeFilters) filters.add(filter.column().name());

@@ -11,7 +11,6 @@ import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import java.util.Set;
 import java.util.stream.Stream;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
@@ -33,8 +32,6 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
  * the columns that the query needs. {@code aggregate} is the aggregation over this scan alone, or null.
  */
 public final class Scan {
-    /** Options that Spark adds to those of a table of the metastore, whose schema it does not take from files. */
-    private static final Set<String> SPARKS_OPTIONS = Set.of("path", "mergeschema");
     final LogicalPlan relation;
     public final CatalogTable table;
     public final List<Expression> conjuncts;
@@ -132,17 +129,17 @@ public final class Scan {
         return relation instanceof LogicalRelation files ? (HadoopFsRelation) files.relation() : null;
     }
 
-    /** Returns an option that the query gives to the reader, past those of the table; null if there is none. */
-    String optionOfQuery() {
-        if (files() == null) return null;
+    /** Returns the names of the options that the query gives to the reader, past those of the table. */
+    List<String> optionsOfQuery() {
+        List<String> names = new ArrayList<>();
+        if (files() == null) return names;
         Map<String, String> ofTable = new HashMap<>();
         Scala.javaMap(table.properties()).forEach((name, value) -> ofTable.put(name.toLowerCase(Locale.ROOT), value));
         Scala.javaMap(table.storage().properties()).forEach((name, value) -> ofTable.put(name.toLowerCase(Locale.ROOT), value));
-        for (Map.Entry<String, String> option : Scala.javaMap(files().options()).entrySet()) {
-            String name = option.getKey().toLowerCase(Locale.ROOT);
-            if (!SPARKS_OPTIONS.contains(name) && !option.getValue().equals(ofTable.get(name))) return option.getKey();
-        }
-        return null;
+        Scala.javaMap(files().options()).forEach((name, value) -> {
+            if (!value.equals(ofTable.get(name.toLowerCase(Locale.ROOT)))) names.add(name);
+        });
+        return names;
     }
 
     /** Returns the files that Spark would read for this scan, listed once; null if Spark does not tell them. */

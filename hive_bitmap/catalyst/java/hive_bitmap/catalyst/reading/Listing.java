@@ -34,11 +34,13 @@ public final class Listing {
     final List<PartitionDirectory> partitions;
     public final List<FileStatusWithMetadata> files = new ArrayList<>();
     private final List<Integer> firstFiles = new ArrayList<>();
+    private final List<Expression> partitionFilters;
     private String fingerprint;
 
-    private Listing(FileIndex index, List<PartitionDirectory> partitions) {
+    private Listing(FileIndex index, List<Expression> partitionFilters) {
         this.index = index;
-        this.partitions = partitions;
+        this.partitionFilters = partitionFilters;
+        this.partitions = listed();
         for (PartitionDirectory partition : partitions) {
             firstFiles.add(files.size());
             files.addAll(Scala.list(partition.files()));
@@ -50,7 +52,25 @@ public final class Listing {
         FileIndex index = location;
         if (location instanceof CatalogFileIndex catalog) index = catalog.filterPartitions(Scala.seq(partitionFilters));
         else if (!(location instanceof InMemoryFileIndex)) return null;
-        return new Listing(index, Scala.list(index.listFiles(Scala.seq(partitionFilters), Scala.seq(List.of()))));
+        return new Listing(index, partitionFilters);
+    }
+
+    private List<PartitionDirectory> listed() {
+        return Scala.list(index.listFiles(Scala.seq(partitionFilters), Scala.seq(List.of())));
+    }
+
+    /** Whether Spark would read other files now, as after a write to the table in this session. It lists nothing anew. */
+    public boolean isOutdated() {
+        List<FileStatusWithMetadata> now = new ArrayList<>();
+        for (PartitionDirectory partition : listed()) now.addAll(Scala.list(partition.files()));
+        if (now.size() != files.size()) return true;
+        for (int at = 0; at < now.size(); at++) {
+            FileStatusWithMetadata file = files.get(at);
+            boolean same = file.getPath().equals(now.get(at).getPath()) && file.getLen() == now.get(at).getLen()
+                    && file.getModificationTime() == now.get(at).getModificationTime();
+            if (!same) return true;
+        }
+        return false;
     }
 
     public long bytes() {

@@ -5,6 +5,7 @@ import java.util.List;
 import java.util.Objects;
 import java.util.Set;
 import java.util.function.Function;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
@@ -69,7 +70,22 @@ public final class Allowlist {
     private static final String CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING";
     private static final String PADDING = "CharVarcharCodegenUtils.readSidePadding";
 
+    /** The functions whose second argument is a regular expression of Java's, which may take exponentially long. */
+    private static final Set<String> REGEXES = names("""
+            RLike RegExpExtract RegExpExtractAll RegExpInStr RegExpReplace StringSplit
+            """);
+    private static final Pattern BACKTRACKING = Pattern.compile("\\\\[0-9k]|\\)[*+?{]");
+    private static final Pattern REPETITION = Pattern.compile("[*+{]");
+    private static final int MAX_REPETITIONS = 3;
+
     private Allowlist() {}
+
+    /** Whether a regular expression is a constant without backreferences and repeated groups, and with few repetitions. */
+    private static boolean isSimple(Expression pattern) {
+        if (!(pattern instanceof Literal literal) || literal.value() == null) return false;
+        String text = literal.value().toString();
+        return !BACKTRACKING.matcher(text).find() && REPETITION.matcher(text).results().count() <= MAX_REPETITIONS;
+    }
 
     /** Whether equal values of a type are indistinguishable in every expression, unlike 0.0 and -0.0. */
     public static boolean isExact(DataType type) {
@@ -89,6 +105,9 @@ public final class Allowlist {
         if (name == null) return Expressions.sql(expression) + " is not known to be the same for a key as for its rows";
         if (isCollated(expression.dataType())) return Expressions.sql(expression) + " has a collation";
         List<Expression> children = Scala.list(expression.children());
+        if (REGEXES.contains(name) && !isSimple(children.get(1))) {
+            return "the regular expression of " + Expressions.sql(expression) + " may take long for a key that no row asks for";
+        }
         if (name.equals(PADDING) && children.get(0) instanceof AttributeReference) return null; // keys of CHAR are padded
         return children.stream().map(refusalOfChild).filter(Objects::nonNull).findFirst().orElse(null);
     }
