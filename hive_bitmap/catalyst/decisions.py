@@ -21,7 +21,7 @@ from hive_bitmap.catalyst.listing import ScanListing
 from hive_bitmap.catalyst.ranges import file_choices
 from hive_bitmap.catalyst.reporting import ANSWERED, LEFT_ALONE, NARROWED, ReadFigures, label, read_figures, report
 from hive_bitmap.catalyst.scans import ListingSummary, Scan, why_too_small, worthwhile_runtime_filters
-from hive_bitmap.errors import HiveBitmapError
+from hive_bitmap.errors import HiveBitmapError, Unsupported
 from hive_bitmap.explaining.plan import BLOCKS, FILES, FULL_SCAN, INDEX_ONLY, Plan
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.memory_budget import BUDGET
@@ -183,7 +183,11 @@ class Decision:
 
     def _read_by_tasks(self, request: Request, prepared: Prepared) -> None:
         plan, number = prepared.plan, self._scan.number
-        frame = superset_rows(self._spark, request, prepared)
+        try:
+            frame = superset_rows(self._spark, request, prepared)
+        except Unsupported as e:
+            self._question.leave(number, self._report(LEFT_ALONE, "unsupported", replace(plan, reason=str(e))))
+            return
         if frame is None:
             self._question.leave(number, self._report(LEFT_ALONE, "not_selective", plan))
             return

@@ -86,7 +86,13 @@ def rows(spark: SparkSession, request: Request, prepared: Prepared) -> DataFrame
         full_scan = analysed(spark, request)
         pruned = _engine_splits(spark, request, reading, full_scan)
         return full_scan if pruned is None else pruned
-    frame = _read(spark, request, reading, strategy)
+    try:
+        frame = _read(spark, request, reading, strategy)
+    except Unsupported as e:
+        if request.strategy is not None:
+            raise
+        log.info("%s is left to Spark: %s", request.table, e)
+        return analysed(spark, request)
     if frame is not None:
         found = filtered(frame, request, reading, request.columns or _schema(spark, request, reading).names)
         if found is not None:
@@ -113,8 +119,11 @@ def superset_rows(spark: SparkSession, request: Request, prepared: Prepared) -> 
 
 
 def task_rows(spark: SparkSession, request: Request, reading: Reading, tasks: Sequence[ReadTask]) -> DataFrame | None:
-    """Return a DataFrame of the rows that the tasks read, with the table's types; None if there are no tasks."""
-    from pyspark.sql.types import StructType
+    """Return a DataFrame of the rows that the tasks read, with the table's types; None if there are no tasks.
+
+    Raise Unsupported for a column that the session does not see, and for a type that PySpark takes from no task.
+    """
+    from pyspark.sql.types import CharType, StructType, VarcharType
 
     if not tasks:
         return None
@@ -122,6 +131,11 @@ def task_rows(spark: SparkSession, request: Request, reading: Reading, tasks: Se
     if unseen := [name for name in tasks[0].names if name.lower() not in fields]:
         raise Unsupported(f"the session does not see column {unseen[0]} of table {reading.resolved.base.full_name}")
     schema = StructType([fields[name.lower()] for name in tasks[0].names])
+    for field in schema.fields:  # under spark.sql.preserveCharVarcharTypeInfo
+        if isinstance(field.dataType, (CharType, VarcharType)):
+            raise Unsupported(
+                f"PySpark takes no column of type {field.dataType.simpleString()} from tasks: {field.name}"
+            )
     return distribute(spark, tasks).mapInArrow(with_store_settings(spark, read_batches), schema)
 
 

@@ -177,7 +177,9 @@ def test_char_types_that_are_kept_as_such(t: SparkSession) -> None:
     for setting in ("spark.sql.legacy.charVarcharAsString", "spark.sql.preserveCharVarcharTypeInfo"):
         with under(t, {setting: "true"}):
             for query in queries:
-                require_alike(t, query, "", "index only", "blocks")
+                require_alike(t, query, "", "index only", "blocks", "rows")
+            found = hive_bitmap.scan(t, "c", "v = 'v1' AND ch = 'c1'")
+            assert sorted(found.collect()) == sorted(t.table("c").where("v = 'v1' AND ch = 'c1'").collect())
 
 
 def test_groups_of_float_partitions(t: SparkSession) -> None:
