@@ -192,3 +192,14 @@ def test_a_write_between_planning_and_the_first_execution_is_seen(
         wanted = sorted(plain.collect())
         assert sorted(answered.collect()) == wanted != before
         assert sorted(answered.collect()) == wanted
+
+
+def test_a_relation_that_stands_in_a_plan_twice_is_left_alone(spark: SparkSession, database: str) -> None:
+    """Spark copies the outer query of a LATERAL subquery into it, as the same nodes, with columns of its own."""
+    for name in ("p", "q"):
+        rows = "CAST(id % 40 AS INT) i, CAST(id % 7 AS INT) j, CAST(id AS BIGINT) l, CAST(id % 3 AS INT) pn"
+        spark.sql(f"CREATE TABLE {name} USING parquet AS SELECT {rows} FROM range(400)")
+        hive_bitmap.build(spark, name, ["i", "j"])
+    outer = "SELECT DISTINCT a.i AS x, b.l AS y FROM p a JOIN q b ON a.i = b.j WHERE a.i = 3 AND a.j < 5"
+    query = f"SELECT o.x, side.n FROM ({outer}) o, LATERAL (SELECT count(*) AS n FROM p c WHERE c.j = o.x) side"
+    require_alike(spark, query, "", "index only", "rows", "blocks", "files")

@@ -10,6 +10,7 @@ import hive_bitmap.catalyst.queries.Existence;
 import hive_bitmap.catalyst.queries.Inference;
 import hive_bitmap.catalyst.queries.Joins;
 import hive_bitmap.catalyst.queries.Question;
+import hive_bitmap.catalyst.queries.Repeated;
 import hive_bitmap.catalyst.queries.Scan;
 import hive_bitmap.catalyst.queries.TooSmall;
 import hive_bitmap.catalyst.spark.Conditions;
@@ -51,6 +52,7 @@ public final class UseIndexes extends Rule<LogicalPlan> {
             List<Scan> scans = new ArrayList<>();
             collect(plan, null, scans);
             scans.removeIf(scan -> !Reports.areWanted() && IndexedColumns.areNone(scan.table));
+            Repeated.remove(scans, plan);
             if (scans.isEmpty()) return plan;
             Inference.add(plan, scans);
             Joins.addRuntimeFilters(plan, scans);
