@@ -19,7 +19,7 @@ Unreadable: TypeAlias = CorruptIndex | CorruptBitmap
 def error(folder: str, file: str, cause: Exception) -> CorruptIndex:
     """Return the error for a file of the generation in `folder` that could not be read for this cause."""
     if isinstance(cause, FileNotFoundError) and not stores.exists(f"{folder}/{FOLDER}"):
-        return DroppedIndex(f"generation {folder} is gone")
+        return DroppedIndex(f"generation {folder} is gone, or its manifest")
     return CorruptIndex(f"{file} of {folder} cannot be read: {cause}")
 
 
