@@ -51,7 +51,7 @@ def why_not_as_it_is(spark: SparkSession, base: Table, columns: Sequence[str]) -
     try:
         frame = spark.table(base.spark_name)
         shown = frame.select(*map(quote, columns)) if columns else frame
-        added = _added(shown) if jvm_reader.available(spark) else _added_by_text(shown)
+        added = _added(shown) if hasattr(shown, "_jdf") else _added_by_text(shown)
     except PySparkException as e:
         return f"Spark refuses to read it ({error_message(e)})"
     except _error_of_jvm() as e:
