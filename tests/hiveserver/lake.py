@@ -92,7 +92,7 @@ class Lake:
         generation_folders = {}
         for one in values:
             folder = partition_folder(root, ("m", "r")[: len(one)], map(str, one))
-            [generation] = Path(folder.removeprefix("file:")).iterdir()
+            [generation] = Path(folder.removeprefix("file:")).glob("generation-*")
             generation_folders[tuple(map(str, one))] = f"{folder}/{generation.name}"
         said = definition_of(f"{folder}/{generation.name}")
         assert said is not None
