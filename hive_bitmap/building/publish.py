@@ -187,7 +187,7 @@ def _is_same(table: Table, definition: Definition) -> bool:
 
 def _is_there(spark: SparkSession, definition: Definition) -> bool:
     """Return whether the index table exists, and is of this index."""
-    if not spark.catalog.databaseExists(quote(definition.database)):
+    if not metastore.database_exists(spark, definition.database):
         return False
     found = metastore.describe_many(spark, definition.database, [definition.index_table])
     return any(_is_same(table, definition) for table in found)

@@ -214,7 +214,7 @@ def default_folder(spark: SparkSession, database: str) -> str:
     external = spark.conf.get("spark.hadoop.metastore.warehouse.external.dir", None)
     if external and urlsplit(external).scheme:
         return hadoop_path(external)
-    folder = spark.catalog.getDatabase(database).locationUri
+    folder = metastore.database_folder(spark, database)
     return hadoop_path(urlsplit(folder)._replace(path=external).geturl() if external else folder)
 
 

@@ -105,10 +105,10 @@ def _require_apart(spark: SparkSession, base: Table, root: str, location: str, o
     The table of the index's `own` is left out.
     """
     here = stores.canonical(root)
-    for database in spark.catalog.listDatabases():
+    for database in metastore.database_names(spark):
         tables = [
             table
-            for table in catalog.tables_of_database(spark, database.name)
+            for table in catalog.tables_of_database(spark, database)
             if own is None or (table.database, table.name) != (own.database, own.index_table)
         ]
         for definition in (index.definition for index in catalog.among(tables)):
@@ -117,9 +117,9 @@ def _require_apart(spark: SparkSession, base: Table, root: str, location: str, o
                 raise AlreadyExists(f"folder {root} is that of {index}, or in it or around it: give another LOCATION")
         for table in tables:
             _require_no_overlap(location, here, f"table {table.full_name}", table.location)
-        folder = stores.canonical(hadoop_path(database.locationUri))
+        folder = stores.canonical(hadoop_path(metastore.database_folder(spark, database)))
         if _is_in(folder, here):
-            raise _in_the_way(location, here, f"database {database.name}", folder)
+            raise _in_the_way(location, here, f"database {database}", folder)
     if base.partition_columns and not base.by_folders:
         for partition in metastore.partitions(spark, base):
             _require_no_overlap(location, here, f"a partition of table {base.full_name}", partition.location)

@@ -75,7 +75,7 @@ def read(folder: str, name: str) -> Content | None:
     """Return the content of a marker; None if there is none. Raise Unreadable, and StoreError if the store fails."""
     try:
         content = json.loads(stores.read_whole(f"{folder}/{name}", MOST_BYTES))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as e:
         raise Unreadable(f"its marker {name} cannot be read: {e.strerror or e}") from e

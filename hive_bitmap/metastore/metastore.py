@@ -75,6 +75,16 @@ def database_exists(spark: SparkSession, database: str) -> bool:
     return spark.catalog.databaseExists(in_spark(database))
 
 
+def database_names(spark: SparkSession) -> list[str]:
+    """Return the databases of the session's own catalog, whichever catalog is current."""
+    return [name for (name,) in spark.sql(f"SHOW DATABASES IN {SESSION_CATALOG}").collect()]
+
+
+def database_folder(spark: SparkSession, database: str) -> str:
+    """Return the folder (a URI) of a database of the session's own catalog, whichever catalog is current."""
+    return str(spark.catalog.getDatabase(in_spark(database)).locationUri)
+
+
 @lru_cache(maxsize=NAMES_REMEMBERED)
 def table_name(name: str) -> exp.Table:
     """Parse a table name; raise NotFound if it is not one."""
@@ -107,12 +117,12 @@ def describe_with(spark: SparkSession, name: str, others: Callable[[str, str], l
     except AnalysisException as e:
         if database_exists(spark, database):
             raise
-        raise NotFound.of("database", database, [d.name for d in spark.catalog.listDatabases()]) from e
+        raise NotFound.of("database", database, database_names(spark)) from e
     for position, candidate in enumerate(found):
         if candidate.name == table:
             return candidate, found[:position] + found[position + 1 :]
     if not database_exists(spark, database):
-        raise NotFound.of("database", database, [d.name for d in spark.catalog.listDatabases()])
+        raise NotFound.of("database", database, database_names(spark))
     indexes = index_table_name(database, "*", "*")
     tables = [known for known in names_like(spark, database, "*") if not fnmatchcase(known, indexes)]
     raise NotFound.of("table", table, tables, f"database {database}")

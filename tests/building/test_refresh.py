@@ -40,7 +40,7 @@ def manifest(files: Iterable[Known], sizes: Mapping[str, int] | None = None) -> 
             "path": file.path,
             "size": file.size,
             "mtime_ms": file.mtime_ms,
-            "etag": "",
+            "etag": "inode",
             "tail_crc32": 0,
             "shard": file.shard,
             "reason": "" if file.shard else "encrypted",

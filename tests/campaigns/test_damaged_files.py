@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.random
-SHORT, LONG = 20, 100  # damages of a seed
+SHORT, LONG = 10, 100  # damages of a seed
 MOST_SHOWN = 12  # findings of a seed after which it ends
 PREDICATES = ("k = 3", "k IS NULL OR k > 5", "k <> 2 AND p = 'a'", "s LIKE 'x1%'")
 QUERIES = (

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.random
-SAMPLE, AT_ONCE = 200, 20
+SAMPLE, AT_ONCE = 40, 4
 WAYS = ("index only", "blocks")
+# Which of the two a query ends with depends on the row that a task meets first, with plain Spark too.
+EITHER = {"NULL_MAP_KEY", "DUPLICATED_MAP_KEY"}
 _EXAMPLE = re.compile(r"> SELECT (.*?);\s*$", re.M)
 _LITERAL = re.compile(
     r"""(?<![\w.'"])(?:(?P<date>DATE\s*'[^']*')|(?P<time>TIMESTAMP\s*'[^']*')|(?P<text>'(?:[^'\\]|\\.)*')"""
@@ -126,5 +128,9 @@ def differing(spark: SparkSession, calls: list[str]) -> list[str]:
         for query in queries
         for wanted in [outcome(spark, query, None)]
         for way in WAYS
-        if outcome(spark, query, way) != wanted
+        if not alike(outcome(spark, query, way), wanted)
     ]
+
+
+def alike(found: object, wanted: object) -> bool:
+    return found == wanted or {str(found), str(wanted)} <= EITHER

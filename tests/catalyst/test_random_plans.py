@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.random
 log = logging.getLogger(__name__)
 WAYS = ("", "index only", "rows", "blocks", "files")
-QUERIES, SHORT, LONG = 100, 2, 4  # queries of a seed, ways of each
+QUERIES, WAYS_OF_EACH = 100, 4  # of a seed
+FEW, FEWER_WAYS = 25, 2  # without --long
 BETWEEN = 25  # queries between two changes of the tables
 SHRUNK, TRIES = 5, 120  # failures that are made smaller, and queries for each
 _SETTINGS = {"spark.sql.shuffle.partitions": "1", "spark.sql.parquet.filterPushdown": "true"}
@@ -154,12 +155,13 @@ def test_answers_are_sparks(
 ) -> None:
     for price in ("NATIVE_LOOKUP", "DIRECT_START"):  # no table is too small for a lookup
         monkeypatch.setattr(prices, price, -1.0)
-    ways = LONG if pytestconfig.getoption("--long") else SHORT
+    long = pytestconfig.getoption("--long")
+    queries, ways = (QUERIES, WAYS_OF_EACH) if long else (FEW, FEWER_WAYS)
     hive_bitmap.enable(spark)
     campaign = Campaign(spark, seed, tmp_path)
     with under(spark, _SETTINGS):
-        campaign.run(QUERIES, ways)
+        campaign.run(queries, ways)
     log.warning("seed %d: %s", seed, dict(campaign.done))
-    again = f'make test T="tests/catalyst/test_random_plans.py --seed {seed}{" --long 1" if ways == LONG else ""}"'
+    again = f'make test T="tests/catalyst/test_random_plans.py --seed {seed}{" --long 1" if long else ""}"'
     assert not campaign.wrong, "\n\n".join([*campaign.wrong, f"again: {again}"])
-    assert campaign.done["queries compared"] > QUERIES / 4, campaign.done
+    assert campaign.done["queries compared"] > queries / 4, campaign.done

@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 import hive_bitmap
-from hive_bitmap.errors import Unsupported
+from hive_bitmap.errors import InvalidProperty, Unsupported
 from hive_bitmap.metastore import metastore
 from hive_bitmap.metastore.sql_reader import SqlReader
 from hive_bitmap.metastore.table_info import Table
@@ -85,6 +85,7 @@ def test_a_table_of_another_catalog_is_read_by_spark_and_has_no_indexes(
 
 def test_a_name_with_its_catalog_works_whichever_is_current(spark: SparkSession, names: Names) -> None:
     name = f"spark_catalog.{names.database}.t"
+    home = metastore.database_folder(spark, names.database)
     for strategy in ("rows", "files", "full scan"):
         assert hive_bitmap.scan(spark, name, "k = 3", strategy=strategy).count() == 200
     assert hive_bitmap.count(spark, name, "k = 3") == 200
@@ -93,6 +94,8 @@ def test_a_name_with_its_catalog_works_whichever_is_current(spark: SparkSession,
     assert [index.definition.name for index in hive_bitmap.show(spark, name)] == ["k", "x"]
     hive_bitmap.sql(spark, f"DROP INDEX x ON {name}")
     hive_bitmap.sql(spark, f"CREATE INDEX x ON TABLE {name} (x) AS 'BITMAP'")
+    with pytest.raises(InvalidProperty, match=rf"is in the folder of table {names.database}\.t"):
+        hive_bitmap.build(spark, name, ["x"], name="y", location=f"{home}/t/y")
     assert hive_bitmap.clean(spark, name) is not None
     assert all(found.ok for found in hive_bitmap.verify(spark, name))
     for strategy in ("", "rows", "blocks", "index only"):

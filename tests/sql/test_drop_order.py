@@ -65,7 +65,10 @@ def test_a_table_goes_with_its_indexes(spark: SparkSession, database: str, tmp_p
     run(spark, "DROP TABLE IF EXISTS nope")
     assert len(hive_bitmap.show(spark, flat)) == 3
     run(spark, "DROP TABLE flat PURGE")
-    assert spark.catalog.listTables() == [] and generations(spark, database) == []
+    assert (
+        not [table for table in spark.catalog.listTables() if not table.isTemporary]
+        and generations(spark, database) == []
+    )
     assert not (tmp_path / "root").exists() and len(list((tmp_path / "t").iterdir())) == 2
 
 
@@ -100,7 +103,7 @@ def test_indexes_that_cannot_be_dropped_do_not_fail_the_statement(
     with caplog.at_level(logging.WARNING, logger="hive_bitmap"):
         run(spark, "DROP TABLE flat")
     assert not spark.catalog.tableExists("flat") and root.read_text() == "a file"
-    assert "index k is dropped, but folder" in caplog.text and "Not a directory" in caplog.text
+    assert "index k is dropped, but folder" in caplog.text and "stays" in caplog.text
     root.unlink()
     shutil.move(tmp_path / "away", root)
     reports = hive_bitmap.clean(spark, grace_seconds=0)
