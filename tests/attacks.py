@@ -1,0 +1,111 @@
+"""What attacks on the package have found, and the tests that hold each of it.
+
+The attacks were on the package at the commit BEFORE, with default settings. `python scripts/red_before.py` runs these
+tests on the package as it was then, where they must fail.
+"""
+
+from __future__ import annotations
+
+BEFORE = "4c2b42d"
+_ANSWERS = "tests/catalyst/test_answers.py"
+_STATE = "tests/catalyst/test_one_state.py"
+_BOUNDED = "tests/catalyst/test_bounded.py"
+_OWNERSHIP = "tests/maintaining/test_ownership.py"
+_TRUST = "tests/index/test_trust.py"
+
+ATTACKS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "A1": (
+        "a filter above a nondeterministic projection was ignored by answers",
+        (f"{_ANSWERS}::test_only_the_rows_answer",),
+    ),
+    "A2": (
+        "a listing was known without the values of its partitions",
+        (
+            f"{_STATE}::test_a_folder_that_is_added_under_another_value",
+            f"{_STATE}::test_a_partition_that_is_renamed",
+            f"{_STATE}::test_partitions_that_swap_their_folders",
+        ),
+    ),
+    "A3": (
+        "partitions that share a folder were counted twice",
+        (f"{_STATE}::test_partitions_that_share_a_folder", "tests/reading/test_shared_folder.py"),
+    ),
+    "A4": ("-0.0 was 0.0 to expressions over float keys", (f"{_ANSWERS}::test_only_the_rows_answer",)),
+    "A5": ("groups of a collation were groups of bytes", (f"{_ANSWERS}::test_only_the_rows_answer",)),
+    "A6": ("sums of wide decimals lost digits", (f"{_ANSWERS}::test_the_index_answers",)),
+    "A7": ("try_sum wrapped where it overflowed", (f"{_ANSWERS}::test_a_sum_that_may_overflow_is_sparks",)),
+    "A8": ("groups of what is not deterministic were made of keys", (f"{_ANSWERS}::test_only_the_rows_answer",)),
+    "A9": (
+        "an answer kept the small side that was read, and joined another",
+        (f"{_STATE}::test_an_answer_joins_the_small_side_that_was_read",),
+    ),
+    "A10": ("functions read another table than Spark names", ("tests/metastore/test_names.py",)),
+    "B1": ("groups by a UDF or a subquery were internal errors", (f"{_ANSWERS}::test_only_the_rows_answer",)),
+    "B2": ("a sum ran in another ANSI mode", (f"{_ANSWERS}::test_a_view_keeps_the_mode_that_it_was_made_with",)),
+    "B3": (
+        "all keys became rows of the driver",
+        (f"{_BOUNDED}::test_keys_that_fit_are_answered_and_others_are_left_to_spark",),
+    ),
+    "B4": (
+        "groups of CHAR and VARCHAR failed",
+        (f"{_ANSWERS}::test_char_types_that_are_kept_as_such",),
+    ),
+    "B5": (
+        "a byte of a marker stopped rebuild, clean and drop",
+        (f"{_OWNERSHIP}::test_with_damaged_markers_an_index_is_rebuilt_shown_cleaned_and_dropped",),
+    ),
+    "C1": ("a drop emptied what a link led to", (f"{_OWNERSHIP}::TestLinks",)),
+    "C2": (
+        "the cache removed the files of others",
+        ("tests/stores/test_cache_folder.py::test_shrinking_removes_no_file_but_its_own_entries",),
+    ),
+    "C3": ("two indexes shared a root", (f"{_OWNERSHIP}::TestLocation",)),
+    "C4": (
+        "a forged table had the root of another index deleted",
+        (f"{_OWNERSHIP}::test_an_index_table_with_the_root_of_another_index",),
+    ),
+    "C5": ("an index could lie in a table of another database", (f"{_OWNERSHIP}::TestLocation",)),
+    "D1": (
+        "an index was believed by its name",
+        (f"{_TRUST}::test_an_index_of_another_owner_is_used_for_no_query",),
+    ),
+    "D2": (
+        "the WHERE of an index ran as SQL",
+        ("tests/index/test_partition_conditions.py::test_code_in_the_where_of_an_index_does_not_run",),
+    ),
+    "D3": ("py4j's port took calls of anybody", ("tests/catalyst/test_callback_port.py",)),
+    "D4": (
+        "engine_reads_only stopped no build, and a session could override it",
+        ("tests/planning/test_engine_reads_only.py", "tests/metastore/test_security_settings.py"),
+    ),
+    "D5": (
+        "shards were readable by whom the base files were not",
+        ("tests/building/test_access.py::test_files_of_an_index_are_as_private_as_the_most_private_base_file",),
+    ),
+    "D6": (
+        "the cache believed entries that others had planted",
+        ("tests/stores/test_cache_folder.py::test_a_folder_that_others_own_or_can_write_is_not_used",),
+    ),
+    "D7": (
+        "a silent caller blocked the data source",
+        ("tests/sql/test_datasource.py::test_silent_callers_keep_nobody_waiting",),
+    ),
+    "E1": (
+        "planning that was late ran on, and was begun again",
+        (f"{_BOUNDED}::test_what_is_late_is_cancelled_and_not_tried_again",),
+    ),
+    "E2": (
+        "row groups were cut without regard to their keys",
+        ("tests/index/test_shard.py::test_long_keys_are_looked_up_in_one_row_group",),
+    ),
+    "E3": ("caches were bounded by count", (f"{_BOUNDED}::test_caches_are_bounded_together",)),
+    "F": (
+        "indexes went before Spark had dropped their table",
+        ("tests/sql/test_drop_order.py::test_indexes_stay_if_spark_refuses",),
+    ),
+    "H1": (
+        "writes of another session were not seen",
+        (f"{_STATE}::test_a_write_between_planning_and_the_first_execution_is_seen",),
+    ),
+    "H3": ("a dropped index was told as damaged", ("tests/index/test_unreadable.py",)),
+}
