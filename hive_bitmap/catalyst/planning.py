@@ -24,7 +24,7 @@ from hive_bitmap.errors import HiveBitmapError, StoreError
 from hive_bitmap.explaining.plan import Plan
 from hive_bitmap.index import catalog
 from hive_bitmap.memory_budget import Cache
-from hive_bitmap.metastore import file_listing, jvm_reader, metastore
+from hive_bitmap.metastore import file_listing, jvm_reader, jvm_settings, metastore
 from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.planning import settings
 from hive_bitmap.planning.spark_fallback import fallback_reason
@@ -142,7 +142,7 @@ class Planning:
         return id
 
     def _conf(self, spark: SparkSession, request: Any, key: tuple[str, str]) -> Mapping[str, str]:
-        return self._settings.of(key, lambda: jvm_reader.settings_of(spark, request.settings()))
+        return self._settings.of(key, lambda: jvm_settings.of_map(spark, request.settings()))
 
     def _base(self, spark: SparkSession, question: Any, scan: Scan) -> Table:
         return self._tables.of(scan.version, lambda: metastore.table_of(spark, question.table(scan.number)))

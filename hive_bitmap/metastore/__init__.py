@@ -11,6 +11,7 @@ __all__ = [
     "file_listing",
     "identity",
     "jvm_reader",
+    "jvm_settings",
     "metastore",
     "permission",
     "security_settings",

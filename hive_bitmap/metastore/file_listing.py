@@ -14,6 +14,7 @@ from hive_bitmap import stores
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.formats import BY_INPUT_FORMAT, FORMATS, LAYOUTS
 from hive_bitmap.metastore import serde
+from hive_bitmap.metastore.session_settings import OF_HADOOP
 from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.stores import FileStatus
 
@@ -44,7 +45,6 @@ SETTINGS = {  # with any other value the session may read other files, columns o
     "spark.sql.parquet.binaryAsString": "false",
     "spark.sql.parquet.int96AsTimestamp": "true",
     "spark.sql.parquet.int96TimestampConversion": "false",
-    "spark.sql.parquet.fieldId.read.enabled": "false",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
     "spark.sql.legacy.parquet.datetimeRebaseModeInRead": "CORRECTED",
@@ -58,7 +58,7 @@ SETTINGS = {  # with any other value the session may read other files, columns o
     "mapreduce.input.pathFilter.class": "",
     "mapred.input.pathFilter.class": "",
 }
-OF_HADOOP = "spark.hadoop."  # optional prefix of Hadoop's settings in a session
+FIELD_IDS, FIELD_ID = "spark.sql.parquet.fieldId.read.enabled", "parquet.field.id"
 
 
 def format_of(table: Table) -> str:
@@ -103,6 +103,8 @@ def why_unsupported(settings: Mapping[str, str], table: Table) -> str | None:
     for name, value in settings.items():
         if SETTINGS.get(name.removeprefix(OF_HADOOP), value).lower() != value.lower():
             return f"{name} is {value}"
+    if settings.get(FIELD_IDS, "false").lower() != "false" and FIELD_ID in table.declared:
+        return f"{FIELD_IDS} is {settings[FIELD_IDS]}, and columns of table {table.full_name} have field ids"
     if serde.read_properties(table):
         return serde.why_unsupported(settings)
     return why_option_unsupported(table)

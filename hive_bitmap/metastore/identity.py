@@ -7,14 +7,14 @@ import socket
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from hive_bitmap.metastore import jvm_reader, session_settings
+from hive_bitmap.metastore import jvm_reader, jvm_settings, session_settings
+from hive_bitmap.metastore.session_settings import OF_HADOOP
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 URIS, DATABASE = "hive.metastore.uris", "javax.jdo.option.ConnectionURL"
 HEX_DIGITS = 32
-_OF_HADOOP = "spark.hadoop."
 _LOOPBACK = ("localhost", "127.", "[::1]", "0.0.0.0")
 
 
@@ -32,9 +32,9 @@ def metastore_id(spark: SparkSession) -> str:
 def _configured(spark: SparkSession) -> dict[str, str]:
     """Return the settings that name the metastore, and the folder in which the JVM runs."""
     if jvm_reader.available(spark):
-        return jvm_reader.hive_settings(spark, (URIS, DATABASE))
+        return jvm_settings.of_metastore(spark, (URIS, DATABASE))
     settings = session_settings.settings(spark)
-    return {name: settings[_OF_HADOOP + name] for name in (URIS, DATABASE) if _OF_HADOOP + name in settings}
+    return {name: settings[OF_HADOOP + name] for name in (URIS, DATABASE) if OF_HADOOP + name in settings}
 
 
 def _of_servers(uris: str) -> str:

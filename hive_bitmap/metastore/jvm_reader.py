@@ -2,7 +2,7 @@
 
 Results are transferred as one JSON text, written by the Jackson library of Spark, so that a request needs few calls
 however many tables or partitions it is for. Changed partitions are sent back in the same way. All functions but
-`available` and `with_startup_settings` need a session that is `available`.
+`available` need a session that is `available`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
-from hive_bitmap.errors import ServerError, StoreError
-from hive_bitmap.metastore import security_settings
+from hive_bitmap.errors import ServerError
 from hive_bitmap.metastore.table_info import (
     NULL_PARTITION,
     Partition,
@@ -27,24 +26,11 @@ from hive_bitmap.metastore.table_info import (
     hadoop_path,
     is_unknown_kind,
 )
-from hive_bitmap.stores.options import HDFS_USER, PREFIX
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 PIECE = 8000  # characters of a text that are transferred in one call
 _bridges: WeakKeyDictionary[SparkSession, _Bridge] = WeakKeyDictionary()
-HADOOP_SETTINGS = (  # decide what readers see, and are set past the session too; as in PythonRequest.java
-    "orc.force.positional.evolution",
-    "mapreduce.input.pathFilter.class",
-    "mapred.input.pathFilter.class",
-    "textinputformat.record.delimiter",
-    "mapreduce.input.linerecordreader.line.maxlength",
-    "mapreduce.input.fileinputformat.input.dir.recursive",
-    "mapred.input.dir.recursive",
-    "hive.mapred.supports.subdirectories",
-)
-CREDENTIAL_FILES = "security.credential.provider.path"
 
 
 def available(spark: SparkSession) -> bool:
@@ -91,6 +77,11 @@ def table_of(spark: SparkSession, described: Any) -> Table:
     return _table(_bridge(spark).json(described))
 
 
+def to_python(spark: SparkSession, value: Any) -> Any:
+    """Convert a Scala or Java value: a collection, a map, or an object with public fields."""
+    return _bridge(spark).json(value)
+
+
 def text_of(text: Any) -> str:
     """Return the text of a Java `StringBuilder` or `StringBuffer`.
 
@@ -98,11 +89,6 @@ def text_of(text: Any) -> str:
     """
     length = text.length()
     return "".join(text.substring(at, min(at + PIECE, length)) for at in range(0, length, PIECE))
-
-
-def settings_of(spark: SparkSession, found: Any) -> dict[str, str]:
-    """Return the settings in a Scala map."""
-    return _enforced(spark, _bridge(spark).json(found))
 
 
 def names_like(spark: SparkSession, database: str, pattern: str) -> list[str]:
@@ -142,85 +128,6 @@ def set_locations(
         bridge.catalog.alterPartitions(table.database, table.name, bridge.array_seq.unsafeWrapArray(found))
 
 
-def settings(spark: SparkSession) -> dict[str, str]:
-    """Return the session's settings that are not at their defaults."""
-    bridge = _bridge(spark)
-    return _enforced(spark, {**_hadoop_settings(spark), **bridge.json(bridge.conf.getAll())})
-
-
-def _hadoop_settings(spark: SparkSession) -> dict[str, str]:
-    """Return those of HADOOP_SETTINGS that a program or a site file has set past the session."""
-    hadoop = cast(Any, spark)._jsparkSession.sparkContext().hadoopConfiguration()
-    values = {name: hadoop.get(name) for name in HADOOP_SETTINGS}
-    sources = {name: hadoop.getPropertySources(name) for name, value in values.items() if value is not None}
-    return {name: values[name] for name, of in sources.items() if of and not of[-1].endswith("-default.xml")}
-
-
-def _enforced(spark: SparkSession, session: Mapping[str, str]) -> dict[str, str]:
-    return security_settings.enforced(_server_settings(spark.sparkContext), with_startup_settings(session))
-
-
-@lru_cache(maxsize=8)
-def _server_settings(context: SparkContext) -> dict[str, str]:
-    """Return the settings of `security_settings` in the server's configuration, which no session can change."""
-    conf: Any = context._conf  # `getConf` copies it, with two calls for each setting
-    names = [prefix + name for name in security_settings.NAMES for prefix in ("spark.", "")]
-    return with_startup_settings({name: conf.get(name) for name in names if conf.contains(name)})
-
-
-def hive_settings(spark: SparkSession, names: Sequence[str]) -> dict[str, str]:
-    """Return the settings of these names that the client of the metastore has, and `user.dir` of the JVM.
-
-    Without a Hive metastore, there are none: Spark's catalog is in memory then.
-    """
-    session, jvm = cast(Any, spark)._jsparkSession, cast(Any, spark._jvm)
-    if session.sparkContext().conf().get("spark.sql.catalogImplementation", "in-memory") != "hive":
-        return {}
-    conf = session.sessionState().newHadoopConf()
-    found = {name: conf.get(name) for name in names}
-    return {"user.dir": str(jvm.System.getProperty("user.dir")), **{n: str(v) for n, v in found.items() if v}}
-
-
-def hadoop(spark: SparkSession, prefixes: Sequence[str]) -> dict[str, str]:
-    """Return the settings of the session's Hadoop configuration with these prefixes, and secrets of credential files.
-
-    Raises StoreError if a credential file cannot be read.
-    """
-    bridge, conf = _bridge(spark), cast(Any, spark)._jsparkSession.sessionState().newHadoopConf()
-    found = {}
-    for prefix in prefixes:
-        properties = bridge.json(conf.getPropsWithPrefix(prefix))
-        found.update({prefix + name: value for name, value in properties.items()})
-    jvm: Any = spark._jvm
-    user = jvm.org.apache.hadoop.security.UserGroupInformation.getCurrentUser()
-    found[PREFIX + HDFS_USER] = str(user.getShortUserName())
-    paths = {name: path for name, path in found.items() if name.endswith(CREDENTIAL_FILES) and path.strip()}
-    for name, path in sorted(paths.items(), key=lambda pair: pair[0].startswith("fs.s3a.")):
-        bucket = name.removeprefix("fs.s3a.bucket.").removesuffix(f".{CREDENTIAL_FILES}") if ".bucket." in name else ""
-        for alias, secret in _credentials(spark, conf, path).items():
-            inside = bucket and alias.startswith("fs.s3a.") and not alias.startswith("fs.s3a.bucket.")
-            found[f"fs.s3a.bucket.{bucket}.{alias.removeprefix('fs.s3a.')}" if inside else alias] = secret
-    return found
-
-
-def _credentials(spark: SparkSession, conf: Any, path: str) -> dict[str, str]:
-    """Return the secrets in Hadoop's credential files, by their aliases."""
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-
-    jvm: Any = spark._jvm
-    own = jvm.org.apache.hadoop.conf.Configuration(conf)
-    own.set(f"hadoop.{CREDENTIAL_FILES}", path)
-    try:
-        return {
-            alias: "".join(provider.getCredentialEntry(alias).getCredential())
-            for provider in jvm.org.apache.hadoop.security.alias.CredentialProviderFactory.getProviders(own)
-            for alias in provider.getAliases()
-        }
-    except Py4JJavaError as e:
-        reason = str(e.java_exception.toString()).partition("\n")[0]
-        raise StoreError(f"the credential files {path} cannot be read: {reason} ({CREDENTIAL_FILES})") from e
-
-
 def forget_files(spark: SparkSession, table: Table) -> None:
     """Drop what the session has cached of the files and the schema of a table, but not cached rows."""
     jvm: Any = spark._jvm
@@ -251,7 +158,7 @@ def time_zone(spark: SparkSession) -> str:
 @contextlib.contextmanager
 def _metastore_errors() -> Iterator[None]:
     """Turn an error of the metastore into a ServerError of one sentence."""
-    from py4j.protocol import Py4JJavaError
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
     try:
         yield
@@ -285,7 +192,6 @@ class _Bridge:
     catalog: Any
     session_catalog: Any
     cache: Any
-    conf: Any
     to_scala: Any
     array_list: Any
     array_seq: Any
@@ -316,7 +222,6 @@ def _new_bridge(spark: SparkSession) -> _Bridge:
         spark._jsparkSession.sharedState().externalCatalog(),
         spark._jsparkSession.sessionState().catalog(),
         spark._jsparkSession.sharedState().cacheManager(),
-        spark._jsparkSession.conf(),
         jvm.scala.jdk.javaapi.CollectionConverters,
         jvm.java.util.ArrayList,
         jvm.scala.collection.immutable.ArraySeq,
@@ -348,16 +253,3 @@ def _table(info: dict[str, Any]) -> Table:
         info["provider"] != "hive" and bool(partition_names) and not info["tracksPartitionsInCatalog"],
         info["owner"] or "",
     )
-
-
-def with_startup_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """Add the `hive_bitmap` settings that Spark was started with, without the prefix `spark.`, to a session's settings.
-
-    At its start Spark drops all settings without that prefix. Settings of the session have precedence.
-
-    >>> with_startup_settings({"spark.hive_bitmap.strategy": "rows"})["hive_bitmap.strategy"]
-    'rows'
-    """
-    prefix = "spark.hive_bitmap."
-    started = {key.removeprefix("spark."): value for key, value in settings.items() if key.startswith(prefix)}
-    return {**started, **settings}

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from hive_bitmap import stores
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.formats import BY_INPUT_FORMAT, FileFormat
+from hive_bitmap.metastore.session_settings import OF_HADOOP
 from hive_bitmap.metastore.table_info import Partition, Table
 from hive_bitmap.stores import FileStatus
 
@@ -71,7 +72,7 @@ def require_same_properties(table: Table, partitions: Iterable[Partition]) -> No
 def why_unsupported(settings: Mapping[str, str]) -> str | None:
     """Return why a session with these settings might read other files or values; None if it does not."""
     for name, value in sorted(settings.items()):
-        if DOUBTFUL_SETTINGS.fullmatch(name.removeprefix("spark.hadoop.")) and value.lower() != "false":
+        if DOUBTFUL_SETTINGS.fullmatch(name.removeprefix(OF_HADOOP)) and value.lower() != "false":
             return f"{name} is {value}"
     return None
 

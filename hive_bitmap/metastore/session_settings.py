@@ -8,11 +8,12 @@ from threading import Lock
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from hive_bitmap.metastore import jvm_reader
+from hive_bitmap.metastore import jvm_reader, jvm_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+OF_HADOOP = "spark.hadoop."  # optional prefix of Hadoop's settings in a session
 SKIP_VALIDATION = "spark.sql.legacy.skipTypeValidationOnAlterPartition"
 KEEP_CONSTANTS = "spark.sql.legacy.keepPartitionSpecAsStringLiteral"
 _VERBATIM = {SKIP_VALIDATION: "true", KEEP_CONSTANTS: "false"}
@@ -66,5 +67,5 @@ def _end(spark: SparkSession) -> None:
 def settings(spark: SparkSession) -> Mapping[str, str]:
     """Return the session's settings that are not at their defaults."""
     if jvm_reader.available(spark):
-        return jvm_reader.settings(spark)
-    return jvm_reader.with_startup_settings(spark.conf.getAll)
+        return jvm_settings.session(spark)
+    return jvm_settings.with_startup(spark.conf.getAll)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING
 
-from hive_bitmap.metastore import jvm_reader, session_settings
+from hive_bitmap.metastore import jvm_reader, jvm_settings, session_settings
+from hive_bitmap.metastore.session_settings import OF_HADOOP
 from hive_bitmap.session_cache import TtlCache
 from hive_bitmap.stores import options
 from hive_bitmap.stores.options import Options
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CACHE_SECONDS = 10.0  # seconds for which settings are cached; keys may change while a session runs
-OF_HADOOP = "spark.hadoop."
 _options: TtlCache[str, Options] = TtlCache(most=1)
 
 
@@ -41,5 +41,5 @@ def options_of(spark: SparkSession) -> Options:
 def _read(spark: SparkSession) -> dict[str, str]:
     settings = session_settings.settings(spark)
     if jvm_reader.available(spark):
-        return {**jvm_reader.hadoop(spark, options.PREFIXES), **settings}
+        return {**jvm_settings.of_stores(spark, options.PREFIXES), **settings}
     return {**{name.removeprefix(OF_HADOOP): value for name, value in settings.items()}, **settings}

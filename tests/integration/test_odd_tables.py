@@ -17,6 +17,7 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql.functions import lit
+from pyspark.sql.types import LongType, StructField, StructType
 
 import hive_bitmap
 from hive_bitmap.errors import (
@@ -347,6 +348,27 @@ def test_settings_of_sessions(spark: SparkSession, database: str, values: Mappin
         spark.catalog.refreshTable("t")
         names = {field.lower(): field for field in spark.table("t").columns}
         agree(spark, "t", "k = 1", f"{names['s']} = 'a\\\\b'", f"{names['s']} LIKE 'a%'", "\"k\" = '1'", "k >= 1")
+
+
+def test_field_ids_count_for_tables_that_have_them(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    """Delta's extension has all sessions read by field ids; then only a table whose columns have some is Spark's."""
+    spark.sql("CREATE TABLE t USING parquet AS SELECT int(id % 9) AS k, id FROM range(90)")
+    ids = {"k": 2, "id": 1}
+    fields = [StructField(name, LongType(), True, {"parquet.field.id": number}) for name, number in ids.items()]
+    swapped = pa.schema([pa.field(name, pa.int64(), metadata={"PARQUET:field_id": str(3 - ids[name])}) for name in ids])
+    spark.createDataFrame([], StructType(fields)).write.option("path", f"{tmp_path}/t").saveAsTable("u")
+    pq.write_table(pa.table({"k": range(5), "id": range(100, 105)}, swapped), tmp_path / "t" / "part-0.parquet")
+    hive_bitmap.build(spark, "u", ["k"])
+    for value, first, way in (("false", 0, "rows"), ("true", 100, "full scan")):
+        with settings(spark, parquet_fieldId_read_enabled=value):
+            hive_bitmap.build(spark, "t", ["k"], name=f"under_{value}")
+            spark.catalog.refreshTable("u")
+            assert spark.table("u").agg({"k": "min"}).first() == (first,)
+            for table, wanted in (("t", "rows"), ("u", way)):
+                plan = hive_bitmap.plan(spark, table, "k = 3", strategy="rows")
+                assert plan.strategy == wanted
+                assert wanted == "rows" or re.search("columns of table .* have field ids", plan.reason)
+                agree(spark, table, "k = 3", "k = 103", "k IN (1, 2)")
 
 
 @pytest.mark.parametrize("escaped", ["false", "true"])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Barrier
 from typing import TYPE_CHECKING
 
 import pytest
 
-from hive_bitmap.metastore import jvm_reader
+import hive_bitmap
+from hive_bitmap.metastore import jvm_reader, jvm_settings, session_settings
 from hive_bitmap.metastore.session_settings import KEEP_CONSTANTS, SKIP_VALIDATION, verbatim_partitions
 from hive_bitmap.metastore.sql_reader import SqlReader
 from hive_bitmap.metastore.table_info import Column, Table
@@ -63,3 +66,23 @@ def test_partitions_are_read_verbatim(spark: SparkSession, database: str) -> Non
     table = Table(database, "t", "MANAGED", partition_columns=(Column("p", "int"),))
     assert sorted(one.values for one in SqlReader.partitions(spark, table)) == [("01",), ("1",)]
     assert sorted(one.values for one in jvm_reader.partitions(spark, table)) == [("01",), ("1",)]
+
+
+def test_java_sends_the_settings_of_readers_that_python_reads() -> None:
+    source = Path(hive_bitmap.__file__).parent / "catalyst/java/hive_bitmap/catalyst/python/PythonRequest.java"
+    listed = re.findall(r"OF_HADOOP = List\.of\((.*?)\);", source.read_text(), re.S)
+    assert [tuple(re.findall(r'"([^"]+)"', text)) for text in listed] == [jvm_settings.OF_READERS]
+
+
+def test_what_a_program_sets_past_the_session_is_seen(spark: SparkSession) -> None:
+    conf = spark.sparkContext._jsc.hadoopConfiguration()
+    before = session_settings.settings(spark)
+    assert not set(before) & set(jvm_settings.OF_READERS)
+    name = "mapreduce.input.fileinputformat.input.dir.recursive"
+    for written in (name, "mapred.input.dir.recursive"):  # the second is what Hadoop called it before
+        conf.set(written, "true")
+        try:
+            assert session_settings.settings(spark).items() >= {**before, name: "true"}.items()
+        finally:
+            conf.unset(name)
+    assert session_settings.settings(spark) == before

@@ -12,7 +12,7 @@ import pytest
 import hive_bitmap
 from hive_bitmap.errors import NotPermitted
 from hive_bitmap.explaining.explain import to_json
-from hive_bitmap.metastore import jvm_reader, session_settings
+from hive_bitmap.metastore import jvm_settings, session_settings
 from tests.asking import indexed, require_alike, under
 
 if TYPE_CHECKING:
@@ -109,12 +109,12 @@ def server(spark: SparkSession) -> Iterator[Callable[[str, str], None]]:
     def start_with(name: str, value: str) -> None:
         conf.set(name, value)
         names.append(name)
-        jvm_reader._server_settings.cache_clear()
+        jvm_settings._of_server.cache_clear()
 
     yield start_with
     for name in names:
         conf._jconf.remove(name)
-    jvm_reader._server_settings.cache_clear()
+    jvm_settings._of_server.cache_clear()
 
 
 @pytest.mark.parametrize("prefix", ["spark.", ""])
