@@ -66,7 +66,8 @@ class Decision:
         self._base, self._indexes, self._conf = base, tuple(indexes), conf
         self._settings = settings.read(conf)
         self._listed = ListingSummary.of(question, scan)
-        self._too_large = ""  # why the keys of an answer would take too much memory
+        self._unanswered = ""  # why the aggregation is not answered, and the code of that if it is the reason to tell
+        self._unanswered_code = ""
 
     def make(self) -> None:
         """Decide, and call that one of the question's `leave`, `select`, `rows`, `empty` and `answer`."""
@@ -83,7 +84,7 @@ class Decision:
             return
         snapshot = None
         if self._scan.unanswered is not None:
-            self._log_unanswered(self._scan.unanswered)
+            self._note_unanswered(self._scan.unanswered, "not_counted")
         if self._scan.key_sets:
             request, prepared = self._prepare_counts(resolved)
             if prepared is not None:
@@ -131,7 +132,7 @@ class Decision:
         try:
             return request, prepare(self._spark, request, resolved)
         except HiveBitmapError as e:
-            self._log_unanswered(str(e))
+            self._note_unanswered(str(e))
             return request, None
 
     def _is_decided_by_counts(
@@ -143,14 +144,13 @@ class Decision:
             self._question.leave(number, self._report(LEFT_ALONE, "store", plan))
             return True
         if plan.strategy != INDEX_ONLY:
-            self._too_large = plan.reason if plan.code == "too_large" else ""
-            self._log_unanswered(plan.reason)
+            self._note_unanswered(plan.reason, "too_large" if plan.code == "too_large" else "")
             return False
         if not is_countable_together(prepared, self._scan.key_sets):
-            self._log_unanswered("its keys cannot be counted together")
+            self._note_unanswered("its keys cannot be counted together")
             return False
         if listing is not None and not BUDGET.fits(weights.of_listing(listing)):
-            self._log_unanswered("its listing is larger than a half of hive_bitmap.stores.memory")
+            self._note_unanswered("its listing is larger than a half of hive_bitmap.stores.memory")
             return False
         kept = None if listing is None else ref(listing)
         answer = Answer(request, self._base, found, kept, self._scan.cores)
@@ -160,7 +160,8 @@ class Decision:
         self._question.answer(number, self._caches.keep_answer(answer), by, said)
         return True
 
-    def _log_unanswered(self, why: str) -> None:
+    def _note_unanswered(self, why: str, code: str = "") -> None:
+        self._unanswered, self._unanswered_code = why, code
         log.info("%s is not answered by its indexes: %s", self._base.full_name, why)
 
     def _narrow(self, resolved: ResolvedTable, listing: ScanListing | None, snapshot: Snapshot | None) -> None:
@@ -170,9 +171,7 @@ class Decision:
         plan, number = prepared.plan, self._scan.number
         if prepared.reading is None or plan.strategy in (FULL_SCAN, INDEX_ONLY):
             code = plan.code or ("not_fresh" if _is_nothing_fresh(plan) else "not_selective")
-            if self._too_large:
-                plan, code = replace(plan, reason=f"{self._too_large}; {plan.reason}"), "too_large"
-            self._question.leave(number, self._report(LEFT_ALONE, code, plan))
+            self._question.leave(number, self._report(LEFT_ALONE, *self._with_unanswered(code, plan)))
         elif resolved.native and plan.strategy in (BLOCKS, FILES) and listing is not None:
             chosen = file_choices(prepared.reading.results, listing.numbers, whole_files=plan.strategy == FILES)
             figures = read_figures(plan)
@@ -180,6 +179,13 @@ class Decision:
             self._question.select(number, chosen, label(plan.strategy, figures), *figures, said)
         else:
             self._read_by_tasks(request, prepared)
+
+    def _with_unanswered(self, code: str, plan: Plan) -> tuple[str, Plan]:
+        """Return why a scan is left alone, and why its aggregation is not answered, if that was what was asked for."""
+        if not self._unanswered or (self._unanswered_code != "too_large" and code != "not_tested"):
+            return code, plan
+        reason = f"{self._unanswered}; {plan.reason}" if self._scan.condition else self._unanswered
+        return self._unanswered_code or code, replace(plan, reason=reason)
 
     def _read_by_tasks(self, request: Request, prepared: Prepared) -> None:
         plan, number = prepared.plan, self._scan.number

@@ -14,6 +14,7 @@ STRATEGIES = (INDEX_ONLY, ROWS, BLOCKS, FILES, FULL_SCAN)
 REASONS = {
     "no_index": "the table has no usable index",
     "not_tested": "the condition tests no indexed column, or a grouping column is not indexed",
+    "not_counted": "the aggregation cannot be computed from keys and their counts",
     "not_understood": "the condition on the indexed columns is not understood",
     "not_fresh": "every file is new or changed since the index was built",
     "not_selective": "a full scan costs no more",

@@ -96,7 +96,10 @@ def refusal(definition: Definition) -> str:
     try:
         known = owner(definition.root)
     except Unreadable as e:
-        return f"folder {definition.root} is left alone, as {e}"
+        return (
+            f"folder {definition.root} is left alone, as {e}: if it is this index's folder, delete the marker, and the "
+            "next rebuild writes it anew"
+        )
     if known is None or (_is_home(known, definition) and definition.id == known.id):
         return ""
     return f"folder {definition.root} is left alone, as its marker {MARKER} says that it is of index {known.described}"

@@ -229,6 +229,25 @@ def test_with_damaged_markers_an_index_is_rebuilt_shown_cleaned_and_dropped(
     assert "index k is dropped, but folder" in caplog.text
 
 
+def test_a_damaged_root_marker_that_is_deleted_is_written_anew(
+    spark: SparkSession, database: str, tmp_path: Path
+) -> None:
+    flat = flat_table(spark, tmp_path / "t")
+    hive_bitmap.build(spark, flat, ["k"])
+    marker = root_of(spark, flat) / roots.MARKER
+    whole = roots.owner(f"file:{marker.parent}")
+    marker.write_text("{")
+    [shown] = hive_bitmap.show(spark, flat)
+    assert "delete the marker, and the next rebuild writes it anew" in shown.problem
+    marker.unlink()
+    write(tmp_path / "t", 1, 2)
+    hive_bitmap.rebuild(spark, flat)
+    found = roots.owner(f"file:{marker.parent}")
+    assert whole is not None and found is not None and found.id == whole.id
+    hive_bitmap.drop(spark, flat, "k")
+    assert not marker.parent.exists()
+
+
 def test_a_build_that_was_killed_as_it_began_goes(tmp_path: Path) -> None:
     """With no marker, or half of one, and nothing else."""
     definition = Definition("i", "db", "t", (), root=f"file:{tmp_path}", id="1")
