@@ -157,6 +157,18 @@ def test_a_view_keeps_the_mode_that_it_was_made_with(t: SparkSession) -> None:
         require_alike(t, "SELECT * FROM failing", "", "index only")
 
 
+@pytest.mark.parametrize("given", ["FF", "E2", "EFBF", "E282AC", "EFBFBD", "", "76FF"])
+def test_texts_of_any_bytes(spark: SparkSession, database: str, given: str) -> None:
+    """A literal that is no UTF-8 is not the text that Java makes of it, in which each such byte is U+FFFD."""
+    texts = r"array('\uFFFDx', '\uFFFD', '\u20ACuro', 'v1', 'v\uFFFD', NULL)"
+    spark.sql(f"CREATE TABLE t USING parquet AS SELECT element_at({texts}, int(id % 6) + 1) AS s, id FROM range(600)")
+    hive_bitmap.build(spark, "t", ["s"])
+    for test in ("startswith(s, {0})", "s = {0}", "s IN ({0}, 'v1')", "s > {0}", "contains(s, {0})", "endswith(s, {0})"):
+        condition = test.format(f"CAST(X'{given}' AS STRING)")
+        for query in (f"SELECT count(*) FROM t WHERE {condition}", f"SELECT id FROM t WHERE NOT {condition}"):
+            require_alike(spark, query, "", "index only", "rows", "blocks")
+
+
 def test_char_types_that_are_kept_as_such(t: SparkSession) -> None:
     t.sql("CREATE TABLE c (id INT, v VARCHAR(10), ch CHAR(4)) USING parquet")
     t.sql("INSERT INTO c SELECT id, concat('v', id % 3), concat('c', id % 2) FROM range(100)")

@@ -230,8 +230,9 @@ public final class Conditions {
         return column.dataType().equals(literal.dataType());
     }
 
+    /** Whether a literal is text like the column; bytes that are no UTF-8 would become others in JSON. */
     private static boolean isText(Expression column, Expression given) {
-        return given instanceof Literal literal && literal.value() != null
+        return given instanceof Literal literal && literal.value() instanceof UTF8String text && text.isValid()
                 && column.dataType().equals(StringType$.MODULE$) && sameType(column, literal);
     }
 
