@@ -70,7 +70,7 @@ def test_partitions_are_read_verbatim(spark: SparkSession, database: str) -> Non
 
 def test_java_sends_the_settings_of_readers_that_python_reads() -> None:
     source = Path(hive_bitmap.__file__).parent / "catalyst/java/hive_bitmap/catalyst/python/PythonRequest.java"
-    listed = re.findall(r"OF_HADOOP = List\.of\((.*?)\);", source.read_text(), re.S)
+    listed = re.findall(r"OF_READERS = List\.of\((.*?)\);", source.read_text(), re.S)
     assert [tuple(re.findall(r'"([^"]+)"', text)) for text in listed] == [jvm_settings.OF_READERS]
 
 

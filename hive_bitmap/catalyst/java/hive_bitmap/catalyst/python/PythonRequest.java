@@ -28,8 +28,8 @@ public abstract class PythonRequest {
      */
     public static final int PROTOCOL = 2;
 
-    /** Hadoop's settings that decide what readers see, which a program or a site file may set past the session; as in Python. */
-    private static final List<String> OF_HADOOP = List.of(
+    /** Hadoop's settings that decide what readers see, which a program or a site file may set past the session; as in jvm_settings.py. */
+    private static final List<String> OF_READERS = List.of(
             "orc.force.positional.evolution", "mapreduce.input.pathFilter.class", "mapred.input.pathFilter.class",
             "textinputformat.record.delimiter", "mapreduce.input.linerecordreader.line.maxlength",
             "mapreduce.input.fileinputformat.input.dir.recursive", "mapred.input.dir.recursive",
@@ -59,7 +59,7 @@ public abstract class PythonRequest {
     /** Returns an expression that the request's JSON gives to Python by its number in a scan. */
     protected abstract Expression expression(int scan, int number);
 
-    /** Returns the session's settings, without those that have their default, and Hadoop's {@link #OF_HADOOP}. */
+    /** Returns the session's settings, without those that have their default, and Hadoop's {@link #OF_READERS}. */
     public scala.collection.immutable.Map<String, String> settings() {
         return currentSettings();
     }
@@ -72,7 +72,7 @@ public abstract class PythonRequest {
     private static scala.collection.immutable.Map<String, String> currentSettings() {
         Map<String, String> settings = new HashMap<>();
         Configuration hadoop = SparkContext.getOrCreate().hadoopConfiguration();
-        for (String name : OF_HADOOP) {
+        for (String name : OF_READERS) {
             String value = hadoop.get(name);
             String[] sources = value == null ? null : hadoop.getPropertySources(name);
             if (sources != null && !sources[sources.length - 1].endsWith("-default.xml")) settings.put(name, value);

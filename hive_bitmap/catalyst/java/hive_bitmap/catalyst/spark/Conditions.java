@@ -134,9 +134,7 @@ public final class Conditions {
         if (condition instanceof BinaryComparison comparison) return comparison(comparison);
         if (condition instanceof In in) return in(in.value(), Scala.list(in.list()));
         if (condition instanceof InSet in) return in(in.child(), literals(in));
-        if (condition instanceof StartsWith test && column(test.left()) != null && isText(test.left(), test.right())) {
-            return node("prefix").add(column(test.left())).add(((Literal) test.right()).value().toString());
-        }
+        if (condition instanceof StartsWith test) return prefix(test);
         return null;
     }
 
@@ -179,6 +177,13 @@ public final class Conditions {
             else if (!addValue(found, literal.value(), literal.dataType())) return null;
         }
         return hasNull ? node("or").add(found).add(node("constant").addNull()) : found;
+    }
+
+    private ArrayNode prefix(StartsWith test) {
+        String name = column(test.left());
+        if (name == null || !(test.right() instanceof Literal literal) || !sameType(test.left(), literal)) return null;
+        ArrayNode found = node("prefix").add(name);
+        return literal.value() != null && addValue(found, literal.value(), literal.dataType()) ? found : null;
     }
 
     private static List<Expression> literals(InSet in) {
@@ -230,12 +235,7 @@ public final class Conditions {
         return column.dataType().equals(literal.dataType());
     }
 
-    /** Whether a literal is text like the column; bytes that are no UTF-8 would become others in JSON. */
-    private static boolean isText(Expression column, Expression given) {
-        return given instanceof Literal literal && literal.value() instanceof UTF8String text && text.isValid()
-                && column.dataType().equals(StringType$.MODULE$) && sameType(column, literal);
-    }
-
+    /** Adds a literal's value, unless JSON cannot hold it: bytes of a text that are no UTF-8 would become others. */
     private static boolean addValue(ArrayNode to, Object value, DataType type) {
         if (type instanceof BooleanType) to.add((Boolean) value);
         else if (type instanceof ByteType || type instanceof ShortType || type instanceof IntegerType || type instanceof LongType) {
