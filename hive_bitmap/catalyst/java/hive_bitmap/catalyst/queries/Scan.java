@@ -22,7 +22,6 @@ import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
-import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
@@ -32,6 +31,9 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
  * the columns that the query needs. {@code aggregate} is the aggregation over this scan alone, or null.
  */
 public final class Scan {
+    /** Spark's {@code CatalogManager} has this name too, but is a class in Spark 4.0 and an interface in later ones. */
+    public static final String SESSION_CATALOG = "spark_catalog";
+
     final LogicalPlan relation;
     public final CatalogTable table;
     public final List<Expression> conjuncts;
@@ -104,7 +106,7 @@ public final class Scan {
     /** Whether a table is of the catalog whose tables are indexed; other ones, too, may describe theirs as Spark's do. */
     private static boolean isOfSessionCatalog(CatalogTable table) {
         scala.Option<String> catalog = table.identifier().catalog();
-        return catalog.isEmpty() || catalog.get().equalsIgnoreCase(CatalogManager.SESSION_CATALOG_NAME());
+        return catalog.isEmpty() || catalog.get().equalsIgnoreCase(SESSION_CATALOG);
     }
 
     /** Whether the query needs a hidden column such as {@code _metadata}, which has the file of a row and its place in it. */

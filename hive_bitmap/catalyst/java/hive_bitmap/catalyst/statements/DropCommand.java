@@ -2,6 +2,7 @@ package hive_bitmap.catalyst.statements;
 
 import hive_bitmap.catalyst.python.Helper;
 import hive_bitmap.catalyst.python.PythonCalls;
+import hive_bitmap.catalyst.queries.Scan;
 import hive_bitmap.catalyst.spark.Leaf;
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.List;
@@ -46,7 +47,7 @@ final class DropCommand extends PythonCommand {
     private boolean mayHaveIndexes(org.apache.spark.sql.classic.SparkSession session) {
         if (!(original instanceof DropTable drop) || !(drop.child() instanceof UnresolvedIdentifier named)) return true;
         List<String> name = Scala.list(named.nameParts());
-        if (name.size() > 3 || name.size() == 3 && !name.get(0).equalsIgnoreCase("spark_catalog")) return false;
+        if (name.size() > 3 || name.size() == 3 && !name.get(0).equalsIgnoreCase(Scan.SESSION_CATALOG)) return false;
         String table = name.get(name.size() - 1).toLowerCase(java.util.Locale.ROOT);
         String database = name.size() == 1
                 ? session.sessionState().catalog().getCurrentDatabase()
