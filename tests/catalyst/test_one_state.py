@@ -194,6 +194,51 @@ def test_a_write_between_planning_and_the_first_execution_is_seen(
         assert sorted(answered.collect()) == wanted
 
 
+def test_spark_finds_no_group_after_all(spark: SparkSession, table: str) -> None:
+    """An aggregation of the groups of a planned answer has its one row, also where Spark's own plan has no partition."""
+    text = f"SELECT count(*) FROM (SELECT k, count(*) FROM {table} WHERE k = 3 AND id < 0 GROUP BY k)"
+    hive_bitmap.build(spark, table, ["id"], name="by_id")
+    with indexed(spark, "index only"):
+        planned = frame(spark, text)
+        assert "IndexAnswer" in planned._jdf.queryExecution().executedPlan().toString()
+        with under(spark, {"hive_bitmap.enabled": "false"}):
+            assert planned.collect() == [(0,)]
+
+
+WRITES = {
+    "made again": "DROP TABLE {t}; CREATE TABLE {t} USING parquet AS SELECT 3 AS k FROM range(7)",
+    "renamed": "ALTER TABLE {t} RENAME TO gone; CREATE TABLE {t} USING parquet AS SELECT 3 AS k FROM range(7)",
+    "dropped": "DROP TABLE {t}",
+    "overwritten": "INSERT OVERWRITE {t} SELECT 3 FROM range(9)",
+    "emptied": "TRUNCATE TABLE {t}",
+    "appended to": "INSERT INTO {t} SELECT 3 FROM range(9)",
+}
+
+
+@pytest.mark.parametrize("asked", [("index only", True), ("index only", False), ("full scan", True)])
+@pytest.mark.parametrize("write", WRITES)
+def test_an_answer_that_was_given_is_given_again(
+    spark: SparkSession, database: str, write: str, asked: tuple[str, bool]
+) -> None:
+    """As in plain Spark, whose adaptive plan keeps what its stages have computed; also where the index has no answer."""
+    strategy, has_answer = asked
+    spark.sql("CREATE TABLE f USING parquet AS SELECT CAST(id % 5 AS INT) k FROM range(500)")
+    hive_bitmap.build(spark, "f", ["k"])
+    one = "SELECT count(*) n FROM f WHERE k = 3"
+    mixed = f"SELECT count(*) FROM f WHERE k + rand() > 2 UNION ALL {one}"
+    chained = f"SELECT /*+ REPARTITION(2) */ n + 1 FROM ({one})"
+    with indexed(spark, strategy):
+        frames = [spark.sql(query) for query in (one, mixed, chained)]
+        if strategy == "index only":
+            assert all("IndexAnswer" in plan._jdf.queryExecution().executedPlan().toString() for plan in frames)
+        with under(spark, {} if has_answer else {"hive_bitmap.answer_bytes": "1"}):
+            first = [plan.collect() for plan in frames]
+            for statement in WRITES[write].format(t="f").split(";"):
+                spark.sql(statement)
+            assert [plan.collect() for plan in frames] == first
+            assert [list(plan.toLocalIterator()) for plan in frames] == first
+
+
 def test_a_relation_that_stands_in_a_plan_twice_is_left_alone(spark: SparkSession, database: str) -> None:
     """Spark copies the outer query of a LATERAL subquery into it, as the same nodes, with columns of its own."""
     for name in ("p", "q"):

@@ -78,8 +78,6 @@ final class Aggregates {
         private final List<Expression> grouping;
         private final List<NamedExpression> results;
         final List<Part> parts;
-        private boolean executed;
-        private boolean outdated;
 
         private Weighted(Scan scan, List<Expression> grouping, List<NamedExpression> results) {
             this.scan = scan;
@@ -141,11 +139,12 @@ final class Aggregates {
         }
 
         /**
-         * Computes the aggregation from Python's counts of the keys; null if Python has none, or if a sum of them may not be
-         * that of the rows. {@code id} is that of the answer in Python.
+         * Computes the aggregation from Python's counts of the keys; null if Python has none, if a sum of them may not be that
+         * of the rows, or if the table was written in this session since the query was planned: Spark, too, decides when it
+         * first executes a plan which files it reads. {@code id} is that of the answer in Python.
          */
         List<InternalRow> rows(SparkSession session, String id) {
-            if (isOutdated()) return null;
+            if (scan.listing() != null && scan.listing().isOutdated()) return null;
             Counting counting = new Counting(session, scan, id);
             List<Integer> unknown = counting.ask();
             if (unknown == null) return null;
@@ -162,16 +161,6 @@ final class Aggregates {
             List<Attribute> output = new ArrayList<>(groupOutput());
             for (Part part : parts) output.addAll(outputs(part));
             return projected(merged(found), output);
-        }
-
-        /**
-         * Whether the table was written in this session after the query was planned and before it was first executed. Spark,
-         * too, decides at the first execution which files a plan reads from then on.
-         */
-        private synchronized boolean isOutdated() {
-            if (!executed) outdated = scan.listing() != null && scan.listing().isOutdated();
-            executed = true;
-            return outdated;
         }
 
         /** Returns the counts of a part as a leaf with the keys' expression ids; Spark counts the {@code unknown} files. */

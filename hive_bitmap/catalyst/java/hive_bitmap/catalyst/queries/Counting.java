@@ -63,6 +63,7 @@ public final class Counting extends PythonRequest {
             Thread.currentThread().interrupt();
             throw new IllegalStateException("interrupted", e);
         } catch (ExecutionException e) {
+            size.addBytes(0); // Python tells as text that it is too large
             throw new IllegalStateException(e.getCause());
         } catch (JsonProcessingException e) {
             throw new IllegalStateException("Python did not answer with numbers of files", e);

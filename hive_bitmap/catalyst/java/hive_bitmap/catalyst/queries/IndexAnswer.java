@@ -15,7 +15,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import scala.Option;
 
-/** Replaces an aggregation: its result is computed from the index when the plan is executed. */
+/** Replaces an aggregation: its result is computed from the index when the plan is first executed. */
 public final class IndexAnswer extends Leaf {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
     private final transient Aggregates.Weighted weighted;
@@ -24,14 +24,17 @@ public final class IndexAnswer extends Leaf {
     private final String label;
     /** What tells apart answers to one aggregation: if the keys of a small side restrict it, the id, else nothing. */
     private final String restriction;
+    private final transient FirstExecution first;
 
-    private IndexAnswer(Aggregates.Weighted weighted, LogicalPlan original, String id, String label, String restriction) {
+    private IndexAnswer(Aggregates.Weighted weighted, LogicalPlan original, String id, String label, String restriction,
+            FirstExecution first) {
         super(original.output());
         this.weighted = weighted;
         this.original = original;
         this.id = id;
         this.label = label;
         this.restriction = restriction;
+        this.first = first;
     }
 
     /**
@@ -40,11 +43,16 @@ public final class IndexAnswer extends Leaf {
      */
     static IndexAnswer of(Scan scan, String id, String label) {
         LogicalPlan original = scan.isListed() ? NarrowedRelations.overListed(scan, scan.aggregate) : scan.aggregate;
-        return new IndexAnswer(Aggregates.Weighted.of(scan), original, id, label, scan.readFirst.isEmpty() ? "" : id);
+        String restriction = scan.readFirst.isEmpty() ? "" : id;
+        return new IndexAnswer(Aggregates.Weighted.of(scan), original, id, label, restriction, new FirstExecution());
     }
 
-    /** Computes the rows of the aggregation; null if the index has no answer, or fails: Spark then executes {@link #original}. */
+    /** Returns the rows of the aggregation; null if the index has no answer, or fails: Spark then executes {@link #original}. */
     List<InternalRow> rows(SparkSession session) {
+        return first.rows(() -> computed(session));
+    }
+
+    private List<InternalRow> computed(SparkSession session) {
         try {
             return weighted.rows(session, id);
         } catch (AnswerSize.TooLarge e) {
@@ -56,11 +64,11 @@ public final class IndexAnswer extends Leaf {
     }
 
     /**
-     * Returns the physical plan of the aggregation as it is in the query, of one partition if {@code single}. Its rows stay in
-     * the tasks, for there may be many.
+     * Returns the physical plan of the aggregation as it is in the query, of one partition if {@code single} and if it was not
+     * asked for otherwise before. Its rows stay in the tasks, for there may be many.
      */
     SparkPlan original(SparkSession session, boolean single) {
-        return SideQuery.plan(session, single ? new Repartition(1, true, original) : original);
+        return first.plan(() -> SideQuery.plan(session, single ? new Repartition(1, true, original) : original));
     }
 
     String label() {
@@ -80,7 +88,7 @@ public final class IndexAnswer extends Leaf {
 
     @Override
     protected Leaf copy() {
-        return new IndexAnswer(weighted, original, id, label, restriction);
+        return new IndexAnswer(weighted, original, id, label, restriction, first);
     }
 
     @Override

@@ -13,13 +13,14 @@ import org.apache.spark.sql.catalyst.plans.physical.SinglePartition$;
 import org.apache.spark.sql.execution.LeafExecNode;
 import org.apache.spark.sql.execution.SparkPlan;
 import scala.Function1;
+import scala.Option;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 import scala.reflect.ClassTag;
 
 /**
- * A leaf of a physical plan whose rows, few of them, are computed in the driver each time that the plan is executed; or, if
- * that fails, by another plan.
+ * A leaf of a physical plan whose rows, few of them, are computed in the driver when the plan is executed; or, if that fails,
+ * by another plan.
  */
 public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
     private final Seq<Attribute> output;
@@ -31,7 +32,7 @@ public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
     /** Computes the rows; null if the plan {@link #instead} has to be executed. */
     protected abstract List<InternalRow> rows();
 
-    /** Returns the plan that computes the rows if this leaf does not; of one partition if {@code single}. */
+    /** Returns the plan that computes the rows if this leaf does not; if {@code single}, best one of one partition. */
     protected SparkPlan instead(boolean single) {
         throw new IllegalStateException("there is no other plan");
     }
@@ -57,6 +58,10 @@ public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
         return rows.stream().map(row -> (InternalRow) projection.apply(row).copy()).toArray(InternalRow[]::new);
     }
 
+    private static RDD<InternalRow> inOnePartition(RDD<InternalRow> rows) {
+        return rows.getNumPartitions() == 1 ? rows : rows.coalesce(1, false, Option.empty(), null);
+    }
+
     /** Ignores the arguments: no rule changes anything in this leaf. */
     @Override
     public SparkPlan makeCopy(Object[] arguments) {
@@ -66,7 +71,7 @@ public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
     @Override
     public RDD<InternalRow> doExecute() {
         InternalRow[] all = unsafeRows();
-        if (all == null) return SideQuery.within(() -> instead(true).execute());
+        if (all == null) return SideQuery.within(() -> inOnePartition(instead(true).execute()));
         ClassTag<InternalRow> tag = scala.reflect.ClassTag$.MODULE$.apply(InternalRow.class);
         return sparkContext().parallelize(Scala.seq(Arrays.asList(all)), 1, tag);
     }
