@@ -220,7 +220,7 @@ WRITES = {
 def test_an_answer_that_was_given_is_given_again(
     spark: SparkSession, database: str, write: str, asked: tuple[str, bool]
 ) -> None:
-    """As in plain Spark, whose adaptive plan keeps what its stages have computed; also where the index has no answer."""
+    """As in plain Spark, whose adaptive plan keeps what its stages computed; also where the index has no answer."""
     strategy, has_answer = asked
     spark.sql("CREATE TABLE f USING parquet AS SELECT CAST(id % 5 AS INT) k FROM range(500)")
     hive_bitmap.build(spark, "f", ["k"])
