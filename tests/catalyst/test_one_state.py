@@ -195,7 +195,7 @@ def test_a_write_between_planning_and_the_first_execution_is_seen(
 
 
 def test_spark_finds_no_group_after_all(spark: SparkSession, table: str) -> None:
-    """An aggregation of the groups of a planned answer has its one row, also where Spark's own plan has no partition."""
+    """An aggregation of the groups of a planned answer has its row, also where Spark plans no partition."""
     text = f"SELECT count(*) FROM (SELECT k, count(*) FROM {table} WHERE k = 3 AND id < 0 GROUP BY k)"
     hive_bitmap.build(spark, table, ["id"], name="by_id")
     with indexed(spark, "index only"):
