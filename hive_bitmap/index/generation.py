@@ -207,8 +207,8 @@ def links_below(root: str) -> list[str]:
 
 
 def size(folder: str) -> int:
-    """Return the size of a generation in bytes."""
-    files = [file for path in (folder, f"{folder}/{FOLDER}") for file in entries(path).files]
+    """Return the size of a generation in bytes, without that of folders that may not be listed."""
+    files = [file for path in (folder, f"{folder}/{FOLDER}") for file in _listable(path).files]
     return sum(file.size for file in files)
 
 
@@ -302,8 +302,12 @@ def _generations(path: str) -> list[str]:
 
 def subfolders(path: str) -> list[str]:
     """Return the names of the folders in a folder, without links; none if it does not exist or cannot be listed."""
-    try:
-        there = entries(path)
-    except PermissionError:
-        return []
+    there = _listable(path)
     return [name for name in there.folders if name not in there.others]
+
+
+def _listable(path: str) -> stores.Listing:
+    try:
+        return entries(path)
+    except PermissionError:
+        return stores.Listing([], [])

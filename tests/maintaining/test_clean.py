@@ -17,10 +17,11 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.errors import NotFound
-from hive_bitmap.index import catalog, deletion, generation
+from hive_bitmap.index import catalog, checksums, deletion, generation
 from hive_bitmap.index.definition import Definition, to_properties
 from hive_bitmap.index.generation import State
 from hive_bitmap.stores import local_path
+from tests.campaigns import damages
 from tests.maintaining.life import flat_table, generations, index_table, live, parted_table, require_right
 
 if TYPE_CHECKING:
@@ -118,6 +119,26 @@ def test_replaced_generations_go_after_the_grace_period(spark: SparkSession, dat
     assert generations(spark, database) == kept and not (Path(local_path(old[1])).parent).exists()
     require_right(spark, parted)
     assert hive_bitmap.clean(spark, grace_seconds=0) == []
+
+
+def test_a_generation_with_a_folder_that_may_not_be_read_stays(
+    spark: SparkSession, database: str, tmp_path: Path
+) -> None:
+    parted = parted_table(spark, tmp_path / "t", 1)
+    hive_bitmap.build(spark, parted, ["k"])
+    [old] = live(spark, parted)
+    hive_bitmap.rebuild(spark, parted, full=True)
+    locked = Path(local_path(old), checksums.FOLDER)
+    locked.chmod(0)
+    try:
+        with damages.bound_by_modes():
+            [shown] = hive_bitmap.clean(spark, parted, grace_seconds=0, dry_run=True)
+            [told] = hive_bitmap.clean(spark, parted, grace_seconds=0)
+    finally:
+        locked.chmod(0o700)
+    assert shown.path == told.path == old and "Permission denied" in told.kept
+    assert [one.kept for one in hive_bitmap.clean(spark, parted, grace_seconds=0)] == [""]
+    assert generations(spark, database) == live(spark, parted)
 
 
 def test_halves_of_dead_builds_go_and_builds_at_work_stay(
