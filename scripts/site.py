@@ -9,7 +9,12 @@ from typing import Any
 
 HOME = Path(__file__).parents[1]
 # Pages outside docs/, and where the site has them.
-OUTSIDE = {"README.md": "index.md", "CHANGELOG.md": "changes.md", "bench/README.md": "bench.md"}
+OUTSIDE = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changes.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "bench/README.md": "bench.md",
+}
 _LINK = re.compile(r"\]\(([^):#\s]+)(#[^)]*)?\)")
 
 

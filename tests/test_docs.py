@@ -35,6 +35,7 @@ FORMAT = (HOME / "docs/format.md").read_text()
 PAGES = [
     "README.md",
     "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "bench/README.md",
     *sorted(path.relative_to(HOME).as_posix() for path in (HOME / "docs").rglob("*.md")),
 ]
