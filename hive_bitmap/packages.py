@@ -7,31 +7,29 @@ the Python worker of an executor, which may lack packages that the driver has, w
 from __future__ import annotations
 
 import atexit
-import re
 import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import lru_cache, partial
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.resources import as_file, files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hive_bitmap.errors import MissingPackage
 
-# The same as in setup.cfg, as a test checks. `make compat VERSIONS=lowest` tests the lower bounds. pyarrow before 21
-# has no option to ignore extension types, and pyarrow 18 aborts the process at a damaged ORC file.
-TASK = ("pyarrow>=21", "numpy>=2", "duckdb>=1.2", "sqlglot>=26", "cachetools>=5.3", "pyorc>=0.9")
-# PySpark requires pandas for `mapInArrow` and Spark Connect, and warns about pandas 3. pandas before 2.2.2 does not
-# support numpy 2.
-DRIVER = ("pyspark>=4.0,<4.4", "pandas>=2.2.2,<3", *TASK, "rich>=13")
-PROGRAM = (*DRIVER, "click>=8.1", "prompt_toolkit>=3.0")
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+# Which packages are needed where; their versions are those that the installed package requires (setup.cfg).
+TASK = ("pyarrow", "numpy", "duckdb", "packaging", "cachetools", "pyorc")
+DRIVER = ("pyspark", "pandas", *TASK, "rich")
+PROGRAM = (*DRIVER, "click", "prompt_toolkit")
 
 _copies = ExitStack()
 atexit.register(_copies.close)
-_REQUIREMENT = re.compile(r"(?P<name>\w+)>=(?P<oldest>[\d.]+)")
 
 
 @lru_cache
@@ -94,7 +92,10 @@ def require_in_task() -> None:
 
 
 def _require_installed(needed: Sequence[str], where: str) -> None:
-    found = {requirement: problem for requirement in needed if (problem := _problem(requirement))}
+    if find_spec("packaging") is None:  # which compares the versions of the others
+        found = {"packaging": "packaging is not installed"}
+    else:
+        found = {str(requirement): problem for requirement in _declared(needed) if (problem := _problem(requirement))}
     if not found:
         return
     install = " ".join(f"'{requirement}'" for requirement in found)
@@ -105,34 +106,35 @@ def _require_installed(needed: Sequence[str], where: str) -> None:
     )
 
 
-def _problem(requirement: str) -> str:
+def _declared(needed: Sequence[str]) -> list[Requirement]:
+    """Return these packages with the versions that hive_bitmap requires; any version if it was sent as a mere zip."""
+    from packaging.requirements import Requirement
+
+    try:
+        lines = requires("hive_bitmap") or []
+    except PackageNotFoundError:
+        lines = []
+    declared = [Requirement(line) for line in lines]
+    versions = {one.name: one.specifier for one in declared if one.marker is None}
+    found = [Requirement(name) for name in needed]
+    for one in found:
+        one.specifier = versions.get(one.name, one.specifier)
+    return found
+
+
+def _problem(requirement: Requirement) -> str:
     """Return what is wrong with a required package; "" if nothing is.
 
-    >>> _problem("numpy>=2"), _problem("numpy>=1000")[:6], _problem("no_such_package>=1")
-    ('', 'numpy ', 'no_such_package is not installed')
+    >>> from packaging.requirements import Requirement
+    >>> _problem(Requirement("numpy>=2")), _problem(Requirement("numpy>=1000"))[:6]
+    ('', 'numpy ')
+    >>> _problem(Requirement("no_such_package>=1"))
+    'no_such_package is not installed'
     """
-    match = _REQUIREMENT.match(requirement)
-    assert match is not None, requirement
-    name, oldest = match["name"], match["oldest"]
-    if find_spec(name) is None:
-        return f"{name} is not installed"
+    if find_spec(requirement.name) is None:
+        return f"{requirement.name} is not installed"
     try:
-        found = version(name)
+        found = version(requirement.name)
     except PackageNotFoundError:  # without metadata, like pyspark from SPARK_HOME/python: assume that it fits
         return ""
-    return f"{name} is {found}" if _numbers(found) < _numbers(oldest) else ""
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    """Return the release numbers of a version, for comparison.
-
-    >>> _numbers("2.2.0rc1") < _numbers("2.2.2") < _numbers("2.10") < _numbers("10.dev1")
-    True
-    >>> _numbers("2.0.0") == _numbers("2")
-    True
-    """
-    match = re.match(r"\d+(\.\d+)*", version)
-    numbers = [int(part) for part in match[0].split(".")] if match else []
-    while numbers and not numbers[-1]:
-        numbers.pop()
-    return tuple(numbers)
+    return "" if requirement.specifier.contains(found, prereleases=True) else f"{requirement.name} is {found}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -79,7 +80,8 @@ def test_files_of_a_package_that_came_as_a_zip_are_files(tmp_path: Path) -> None
 def test_what_is_asked_for_is_what_is_declared() -> None:
     declared = configparser.ConfigParser()
     declared.read(SETUP)
-    assert sorted(packages.PROGRAM) == sorted(declared["options"]["install_requires"].split())
+    names = [re.split("[<>=]", line)[0] for line in declared["options"]["install_requires"].split()]
+    assert sorted(packages.PROGRAM) == sorted(names)
 
 
 def test_all_that_users_install_has_a_lower_bound() -> None:
@@ -96,10 +98,22 @@ def test_the_first_call_says_what_to_install(tmp_path: Path, call: str) -> None:
     status, error = run(python, "-c", f"import hive_bitmap\n{call}")
     assert status == 1
     assert error.splitlines()[-1] == (
-        "hive_bitmap.errors.MissingPackage: hive_bitmap needs pandas>=2.2.2,<3, duckdb>=1.2, pyorc>=0.9, and pandas is "
+        "hive_bitmap.errors.MissingPackage: hive_bitmap needs pandas<3,>=2.2.2, duckdb>=1.2, pyorc>=0.9, and pandas is "
         "not installed and duckdb is 1.1.3 and pyorc is not installed: "
-        f"{tmp_path}/env/bin/python -m pip install 'pandas>=2.2.2,<3' 'duckdb>=1.2' 'pyorc>=0.9'"
+        f"{tmp_path}/env/bin/python -m pip install 'pandas<3,>=2.2.2' 'duckdb>=1.2' 'pyorc>=0.9'"
     )
+
+
+def test_a_package_may_be_too_new(tmp_path: Path) -> None:
+    python = python_without(tmp_path, older={"pandas": "3.1"})
+    status, error = run(python, "-c", "import hive_bitmap\nhive_bitmap.build")
+    assert status == 1 and "hive_bitmap needs pandas<3,>=2.2.2, and pandas is 3.1: " in error
+
+
+def test_versions_are_compared_with_a_package(tmp_path: Path) -> None:
+    python = python_without(tmp_path, "packaging")
+    status, error = run(python, "-c", "import hive_bitmap\nhive_bitmap.build")
+    assert status == 1 and "hive_bitmap needs packaging, and packaging is not installed: " in error
 
 
 def test_the_program_says_it_in_one_line(tmp_path: Path) -> None:

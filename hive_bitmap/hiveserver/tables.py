@@ -9,9 +9,6 @@ from dataclasses import replace
 from functools import partial
 from urllib.parse import unquote
 
-import sqlglot
-from sqlglot import exp
-
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import NotFound, ServerError
 from hive_bitmap.hiveserver.connection import Server
@@ -19,7 +16,7 @@ from hive_bitmap.index.definition import POINTER, Definition, from_table
 from hive_bitmap.index.schema_drift import problem
 from hive_bitmap.index.trust import why_untrusted
 from hive_bitmap.metastore.security_settings import TRUSTED_OWNERS, TRUSTED_ROOTS
-from hive_bitmap.metastore.table_info import NULL_PARTITION, Partition, Table, constant, literal, quote
+from hive_bitmap.metastore.table_info import NULL_PARTITION, Partition, Table, constant, literal, name_parts, quote
 
 KINDS = {"MANAGED_TABLE": "MANAGED", "EXTERNAL_TABLE": "EXTERNAL", "MANAGED": "MANAGED", "EXTERNAL": "EXTERNAL"}
 # Headings of DESCRIBE FORMATTED, and the sections below them.
@@ -128,11 +125,8 @@ def _names_in(server: Server, database: str) -> list[str]:
 
 
 def _names(name: str) -> tuple[str, str]:
-    try:
-        table = exp.to_table(name, dialect="hive")
-    except (sqlglot.errors.SqlglotError, ValueError) as e:
-        raise NotFound(f"{name!r} is not a table name: use table or database.table") from e
-    return (table.db or "default").lower(), table.name.lower()
+    _, database, table = name_parts(name)
+    return (database or "default").lower(), table.lower()
 
 
 def why_unusable(base: Table, table: Table, definition: Definition) -> str:

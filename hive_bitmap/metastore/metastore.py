@@ -9,24 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
-
-import sqlglot
-from sqlglot import exp
 
 from hive_bitmap.errors import NotFound, Unsupported
 from hive_bitmap.metastore import jvm_reader, session_stores
 from hive_bitmap.metastore.reader import Reader
 from hive_bitmap.metastore.sql_reader import SqlReader
-from hive_bitmap.metastore.table_info import SESSION_CATALOG, Partition, Table, in_spark, index_table_name
+from hive_bitmap.metastore.table_info import SESSION_CATALOG, Partition, Table, in_spark, index_table_name, name_parts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # The first reader that is available for a session is used. To add a reader, write its module and add it here.
 READERS: Sequence[Reader] = (jvm_reader, SqlReader)
-NAMES_REMEMBERED = 1024
 OWN_STATEMENT = "/* hive_bitmap */"  # marks a DROP of this package, which the extension's parser must not intercept
 GLOBAL_TEMP = "global_temp"  # Spark's database of global temporary views, which is not in the metastore
 SESSION_VIEWS = "session"  # from Spark 4.2 on, in place of a database, the name of that of a session's temporary views
@@ -37,14 +32,14 @@ def split_name(spark: SparkSession, name: str) -> tuple[str, str]:
 
     Raises Unsupported if that table is in another catalog.
     """
-    table = table_name(name)
-    catalog = table.catalog or catalog_of(spark, table.db)
+    catalog, database, table = name_parts(name)
+    catalog = catalog or catalog_of(spark, database)
     if catalog.lower() != SESSION_CATALOG:
         raise Unsupported(
             f"table {name} is in catalog {catalog!r}, and only tables of {SESSION_CATALOG} have indexes: to name one, "
             f"write {SESSION_CATALOG}.database.table"
         )
-    return (table.db or spark.catalog.currentDatabase()).lower(), table.name.lower()
+    return (database or spark.catalog.currentDatabase()).lower(), table.lower()
 
 
 def catalog_of(spark: SparkSession, database: str) -> str:
@@ -83,16 +78,6 @@ def database_names(spark: SparkSession) -> list[str]:
 def database_folder(spark: SparkSession, database: str) -> str:
     """Return the folder (a URI) of a database of the session's own catalog, whichever catalog is current."""
     return str(spark.catalog.getDatabase(in_spark(database)).locationUri)
-
-
-@lru_cache(maxsize=NAMES_REMEMBERED)
-def table_name(name: str) -> exp.Table:
-    """Parse a table name; raise NotFound if it is not one."""
-    try:
-        name.encode()
-        return exp.to_table(name, dialect="spark")
-    except (sqlglot.errors.SqlglotError, ValueError) as e:  # ValueError: too many parts, or not valid Unicode
-        raise NotFound(f"{name!r} is not a table name: use table or database.table") from e
 
 
 def describe(spark: SparkSession, name: str) -> Table:
@@ -135,8 +120,8 @@ def describe_many(spark: SparkSession, database: str, names: Sequence[str]) -> l
 
 def _view(name: str) -> str:
     """Return the name of a temporary view that Spark would read for a table name, if there is one; "" for none."""
-    table = table_name(name)
-    return "" if table.db and table.db.lower() != SESSION_VIEWS else table.name
+    _, database, table = name_parts(name)
+    return "" if database and database.lower() != SESSION_VIEWS else table
 
 
 def names_like(spark: SparkSession, database: str, pattern: str) -> list[str]:

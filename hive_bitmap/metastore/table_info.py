@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from hive_bitmap.columns import Column
-from hive_bitmap.errors import Unsupported
+from hive_bitmap.errors import InvalidPredicate, NotFound, Unsupported
+from hive_bitmap.predicates.tokens import Token, tokenize
 
 if TYPE_CHECKING:
     from pyspark.errors import AnalysisException
 
 Values = tuple[str | None, ...]  # values of the partition columns; () for an unpartitioned table
 
+NAMES_REMEMBERED = 1024
 SESSION_CATALOG = "spark_catalog"  # Spark's name of the session's own catalog
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 VARIABLE = "${"  # Spark and Hive replace what begins so in SQL by a setting, property or environment variable
@@ -86,6 +89,35 @@ def quote(name: str) -> str:
     if VARIABLE in name:
         raise Unsupported(f"name {name!r} holds {VARIABLE}, where SQL has the value of a variable instead")
     return "`" + name.replace("`", "``") + "`"
+
+
+@lru_cache(maxsize=NAMES_REMEMBERED)
+def name_parts(text: str) -> tuple[str, str, str]:
+    """Return the catalog, the database and the name that a name of a table consists of, by the rules of Spark's lexer.
+
+    A part that is not there is "". Raises NotFound for what is no name of a table.
+
+    >>> name_parts("db.`a table`"), name_parts("t")
+    (('', 'db', 'a table'), ('', '', 't'))
+    """
+    try:
+        text.encode()  # text that is not valid Unicode would fail in the JVM
+        tokens = tokenize(text)
+    except (UnicodeEncodeError, InvalidPredicate):
+        tokens = []
+    parts = [_identifier(token) for token in tokens[::2]]
+    dotted = len(tokens) % 2 == 1 and all(token.text == "." for token in tokens[1::2])
+    if not dotted or len(parts) > 3 or not all(parts):
+        raise NotFound(f"{text!r} is not a table name: use table or database.table")
+    catalog, database, name = ["", "", *parts][-3:]
+    return catalog, database, name
+
+
+def _identifier(token: Token) -> str:
+    """Return the name that a token is; "" for another token."""
+    if token.text.startswith("`"):
+        return token.text[1:-1].replace("``", "`")
+    return token.text if token.kind in ("word", "name") and token.text.isascii() else ""
 
 
 def in_spark(database: str, *names: str) -> str:

@@ -11,8 +11,8 @@ import pyarrow as pa
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import InvalidPredicate
 from hive_bitmap.index.catalog import Index
-from hive_bitmap.metastore import metastore, table_info
-from hive_bitmap.metastore.table_info import Table, Values, quote
+from hive_bitmap.metastore import table_info
+from hive_bitmap.metastore.table_info import Table, Values, name_parts, quote
 from hive_bitmap.predicates.nodes import Predicate, SparkLeaf
 from hive_bitmap.predicates.spark_conditions import require_characters, satisfying
 from hive_bitmap.stores import FileStatus
@@ -67,7 +67,7 @@ def analysed(spark: SparkSession, request: Request) -> DataFrame:
     """
     from pyspark.errors import AnalysisException, ParseException
 
-    metastore.table_name(request.table)  # raises NotFound for text that is no table name, before the JVM sees it
+    name_parts(request.table)  # raises NotFound for text that is no table name, before the JVM sees it
     try:
         frame = spark.table(request.table)
         if request.predicate is not None:

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.errors import PySparkException
 
 import hive_bitmap
-from hive_bitmap.errors import InvalidProperty, Unsupported
+from hive_bitmap.errors import InvalidProperty, NotFound, Unsupported
 from hive_bitmap.metastore import metastore
 from hive_bitmap.metastore.sql_reader import SqlReader
-from hive_bitmap.metastore.table_info import Table
+from hive_bitmap.metastore.table_info import Table, name_parts
 from tests.asking import require_alike, under
 
 if TYPE_CHECKING:
@@ -154,3 +157,23 @@ def test_a_database_that_is_called_as_the_temporary_views_of_a_session(spark: Sp
     finally:
         spark.catalog.dropTempView("t")
         spark.sql("DROP DATABASE session CASCADE")
+
+
+NAMES = st.one_of(
+    st.text("aB_1.`-/*\n é", max_size=9), st.from_regex(r"[a-z1`.]{1,4}\.[a-z0-9_`]{1,6}", fullmatch=True)
+)
+
+
+@given(text=NAMES)
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_names_have_the_parts_that_sparks_parser_finds(spark: SparkSession, text: str) -> None:
+    parser = spark._jsparkSession.sessionState().sqlParser()  # type: ignore[attr-defined]
+    try:
+        wanted = list(parser.parseMultipartIdentifier(text).mkString("\0").split("\0"))
+    except PySparkException:
+        wanted = []
+    try:
+        parts = [part for part in name_parts(text) if part]
+    except NotFound:
+        parts = []
+    assert parts == (wanted if len(wanted) <= 3 else [])

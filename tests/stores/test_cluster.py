@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.stores, pytest.mark.xdist_group("cluster")]  # it begi
 JOB, SCRIPT = (Path(__file__).with_name(name) for name in ("job.py", "submitted.py"))
 CHECKOUT, PACKAGE = Path(__file__).parents[2], Path(hive_bitmap.__file__).parent
 SUBMIT = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
-PURE = ("cachetools", "sqlglot")  # of what tasks need, what is no compiled library
+PURE = ("cachetools", "packaging")  # of what tasks need, what is no compiled library
 CONF = {"spark.driver.memory": "700m", "spark.executor.memory": "512m", "spark.executor.cores": "1"}
 
 
