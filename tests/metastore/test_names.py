@@ -176,4 +176,4 @@ def test_names_have_the_parts_that_sparks_parser_finds(spark: SparkSession, text
         parts = [part for part in name_parts(text) if part]
     except NotFound:
         parts = []
-    assert parts == (wanted if len(wanted) <= 3 else [])
+    assert parts == (wanted if len(wanted) <= 3 and all(wanted) else [])
