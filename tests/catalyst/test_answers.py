@@ -157,6 +157,29 @@ def test_a_view_keeps_the_mode_that_it_was_made_with(t: SparkSession) -> None:
         require_alike(t, "SELECT * FROM failing", "", "index only")
 
 
+CORRELATED = (
+    "SELECT j, (SELECT count(*) FROM t WHERE t.k = o.j {w}) AS n FROM o",
+    "SELECT j, (SELECT count(*) FROM t WHERE t.k = o.j {w} GROUP BY k) AS n FROM o",
+    "SELECT j, (SELECT count(*) FROM t WHERE t.k = o.j {w} GROUP BY 'constant') AS n FROM o",
+    "SELECT j, (SELECT coalesce(sum(small), -1) FROM t WHERE t.k = o.j {w}) AS n FROM o",
+    "SELECT j FROM o WHERE (SELECT count(*) FROM t WHERE t.k = o.j {w}) = 0",
+    "SELECT j, s.n FROM o, LATERAL (SELECT count(*) AS n FROM t WHERE t.k = o.j {w}) s",
+    "SELECT j FROM o WHERE NOT EXISTS (SELECT 1 FROM t WHERE t.k = o.j {w})",
+    "SELECT j FROM o WHERE j NOT IN (SELECT k FROM t WHERE t.small > o.j {w})",
+)
+SUBQUERY = "spark.sql.optimizer.decorrelateSubqueryLegacyIncorrectCountHandling.enabled"
+
+
+@pytest.mark.parametrize("legacy", ["false", "true"])
+@pytest.mark.parametrize("condition", ["", "AND s = 'a1'", "AND s = 'none'", "AND k = 3 AND k = 4"])
+def test_correlated_subqueries_over_no_rows(t: SparkSession, condition: str, legacy: str) -> None:
+    """Spark makes them joins, by the aggregation that it finds in them: COUNT of no rows is 0, not NULL."""
+    t.sql("CREATE OR REPLACE TEMPORARY VIEW o AS SELECT EXPLODE(array(1, 2, 40, NULL)) AS j")
+    with under(t, {SUBQUERY: legacy}):
+        for query in CORRELATED:
+            require_alike(t, query.format(w=condition), "", "index only", "rows", "blocks")
+
+
 @pytest.mark.parametrize("given", ["FF", "E2", "EFBF", "E282AC", "EFBFBD", "", "76FF"])
 def test_texts_of_any_bytes(spark: SparkSession, database: str, given: str) -> None:
     """A literal that is no UTF-8 is not the text that Java makes of it, in which each such byte is U+FFFD."""

@@ -97,9 +97,10 @@ class Tables:
         """Index what is new; a table that has grown is rebuilt, or its new files stay unknown to its indexes."""
         for name in self._names():
             table = f"{self.database}.`{name}`"
-            if name not in self._indexed:
+            has_indexes = bool(catalog.table_and_indexes(self.spark, table)[1])
+            if name not in self._indexed or self._indexed[name] and not has_indexes:  # dropped, and made again
                 self._indexed[name] = self._is_built(table)
-            elif self._indexed[name] and self.rng.random() < 0.3:
+            elif has_indexes and self.rng.random() < 0.3:
                 hive_bitmap.rebuild(self.spark, table)
 
     def _names(self) -> list[str]:

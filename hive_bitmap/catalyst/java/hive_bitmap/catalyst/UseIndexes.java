@@ -24,6 +24,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.Subquery;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.execution.columnar.InMemoryRelation;
 import org.apache.spark.sql.internal.SQLConf;
@@ -50,7 +51,7 @@ public final class UseIndexes extends Rule<LogicalPlan> {
         if (Reports.areWanted()) reportCached(plan);
         try {
             List<Scan> scans = new ArrayList<>();
-            collect(plan, null, scans);
+            collect(plan, null, !isCorrelated(plan), scans);
             scans.removeIf(scan -> !Reports.areWanted() && IndexedColumns.areNone(scan.table));
             Repeated.remove(scans, plan);
             if (scans.isEmpty()) return plan;
@@ -89,20 +90,31 @@ public final class UseIndexes extends Rule<LogicalPlan> {
                 expression.exists(Scala.predicate(Conditions::isInputFile)))));
     }
 
-    /** Adds the scans below {@code plan}. {@code required} are the columns that are needed of it (null: all). */
-    private static void collect(LogicalPlan plan, AttributeSet required, List<Scan> scans) {
-        Existence existence = Existence.of(plan);
+    /**
+     * Whether a plan is that of a correlated subquery, which is optimized by itself and then made a join. How Spark does that
+     * depends on the aggregation in it: COUNT of no rows is 0, where a join has NULL.
+     */
+    private static boolean isCorrelated(LogicalPlan plan) {
+        return plan instanceof Subquery subquery && subquery.correlated();
+    }
+
+    /**
+     * Adds the scans below {@code plan}. {@code required} are the columns that are needed of it (null: all). Aggregations are
+     * looked at if they may be replaced by their {@code answers}.
+     */
+    private static void collect(LogicalPlan plan, AttributeSet required, boolean answers, List<Scan> scans) {
+        Existence existence = answers ? Existence.of(plan) : null;
         Scan scan = existence != null ? Scan.below(existence.count())
-                : plan instanceof Aggregate aggregate ? Scan.below(aggregate) : Scan.of(plan, required);
+                : answers && plan instanceof Aggregate aggregate ? Scan.below(aggregate) : Scan.of(plan, required);
         if (scan != null) {
             scan.existence = existence;
             scans.add(scan);
         } else if (plan instanceof Filter filter) {
-            collect(filter.child(), required == null ? null : required.$plus$plus(filter.references()), scans);
+            collect(filter.child(), required == null ? null : required.$plus$plus(filter.references()), answers, scans);
         } else if (plan instanceof Project || plan instanceof Aggregate) {
-            collect(Scala.list(plan.children()).get(0), plan.references(), scans);
+            collect(Scala.list(plan.children()).get(0), plan.references(), answers, scans);
         } else {
-            for (LogicalPlan child : Scala.list(plan.children())) collect(child, null, scans);
+            for (LogicalPlan child : Scala.list(plan.children())) collect(child, null, answers, scans);
         }
     }
 }
