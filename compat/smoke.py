@@ -220,14 +220,6 @@ def joins(spark: SparkSession) -> None:
                 expect(hive_bitmap.sql(spark, query), spark.sql(query))
 
 
-@entry("SQL views")
-def views(spark: SparkSession) -> None:
-    """A data source in SQL text."""
-    for name in ("pq", "orc_parts"):
-        spark.sql(f"CREATE TEMPORARY VIEW v_{name} USING hive_bitmap OPTIONS (table '{name}', predicate 'k = 3')")
-        expect(spark.sql(f"SELECT * FROM v_{name}"), spark.table(name).where("k = 3"))
-
-
 @entry("SQL statements")
 def statements(spark: SparkSession) -> None:
     """Hive's words and openLooKeng's."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hive_bitmap.building.preview import Preview, preview
     from hive_bitmap.catalyst.enabling import disable, enable
     from hive_bitmap.catalyst.explanation import Explanation, Relation, explain
+    from hive_bitmap.catalyst.scanning import plan, scan
     from hive_bitmap.counts.aggregates import count, group_counts
     from hive_bitmap.estimating.estimate import Estimate, estimate
     from hive_bitmap.explaining.plan import Plan
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from hive_bitmap.maintaining.show import IndexStatus, show
     from hive_bitmap.memory_budget import CacheUse, caches
     from hive_bitmap.reading.result_file import write_offsets
-    from hive_bitmap.reading.scan import plan, scan
-    from hive_bitmap.sql.datasource import register
     from hive_bitmap.verifying.verify import Verification, verify
 
 __version__ = "0.1.0"
@@ -63,12 +62,11 @@ _HOMES = {
     "explain": "catalyst.explanation",
     "extend": "maintaining.alter",
     "group_counts": "counts.aggregates",
-    "plan": "reading.scan",
+    "plan": "catalyst.scanning",
     "preview": "building.preview",
     "rebuild": "building.build",
-    "register": "sql.datasource",
     "rename": "maintaining.alter",
-    "scan": "reading.scan",
+    "scan": "catalyst.scanning",
     "set_properties": "maintaining.alter",
     "show": "maintaining.show",
     "verify": "verifying.verify",
@@ -100,7 +98,6 @@ __all__ = [
     "plan",
     "preview",
     "rebuild",
-    "register",
     "rename",
     "scan",
     "session",

@@ -61,9 +61,7 @@ def session(
         _open_metastore(spark, Path(warehouse).absolute())
     from hive_bitmap.catalyst.enabling import enable
     from hive_bitmap.metastore import jvm_reader
-    from hive_bitmap.sql.datasource import register
 
-    register(spark)
     if jvm_reader.available(spark):
         enable(spark)
     return spark

@@ -86,10 +86,6 @@ ATTACKS: dict[str, tuple[str, tuple[str, ...]]] = {
         "the cache believed entries that others had planted",
         ("tests/stores/test_cache_folder.py::test_a_folder_that_others_own_or_can_write_is_not_used",),
     ),
-    "D7": (
-        "a silent caller blocked the data source",
-        ("tests/sql/test_datasource.py::test_silent_callers_keep_nobody_waiting",),
-    ),
     "E1": (
         "planning that was late ran on, and was begun again",
         (f"{_BOUNDED}::test_what_is_late_is_cancelled_and_not_tried_again",),

@@ -31,7 +31,7 @@ from hive_bitmap.planning.prepare import Prepared, prepare
 from hive_bitmap.planning.request import Request, ResolvedTable
 from hive_bitmap.planning.snapshot import Snapshot
 from hive_bitmap.predicates.nodes import Constant
-from hive_bitmap.reading.scan import superset_rows
+from hive_bitmap.reading.superset import superset_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,8 +63,9 @@ class Decision:
         caches: Caches,
     ) -> None:
         self._spark, self._question, self._scan, self._caches = spark, question, scan, caches
-        self._base, self._indexes, self._conf = base, tuple(indexes), conf
-        self._settings = settings.read(conf)
+        self._base, self._indexes = base, tuple(indexes)
+        self._conf = conf if scan.strategy is None else {**conf, settings.STRATEGY: scan.strategy}
+        self._settings = settings.read(self._conf)
         self._listed = ListingSummary.of(question, scan)
         self._unanswered = ""  # why the aggregation is not answered, and the code of that if it is the reason to tell
         self._unanswered_code = ""

@@ -29,7 +29,8 @@ class Scan:
     reader can be told to read certain blocks only.
     `runtime_filters` are the columns that the keys of a small join side could filter, an item for each such filter.
     `listing_summary` is the text of a `ListingSummary`, None if the question does not hold it. `options` are those
-    that the query gives to the reader, past those of the table.
+    that the query gives to the reader, past those of the table. `strategy` is the one that was chosen for this scan,
+    whatever the session's is; None if none was.
     """
 
     number: int
@@ -47,6 +48,7 @@ class Scan:
     listing_summary: str | None
     cores: int
     options: tuple[str, ...]
+    strategy: str | None
 
     @classmethod
     def of(cls, number: int, fields: Mapping[str, Any], cores: int) -> Scan:
@@ -68,6 +70,7 @@ class Scan:
             fields.get("listing_summary"),
             cores,
             tuple(fields["options"]),
+            fields.get("strategy"),
         )
 
 

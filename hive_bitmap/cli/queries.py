@@ -62,11 +62,10 @@ def query(
       hive-bitmap query flights "dest = 'ANC'" --columns carrier,flight,time_hour --format csv
       hive-bitmap query flights "dep_time IS NULL" --count
     """
+    from hive_bitmap.catalyst.scanning import prepared, scan
     from hive_bitmap.cli.row_output import print_rows
     from hive_bitmap.counts.aggregates import count_prepared
-    from hive_bitmap.planning.prepare import prepare
     from hive_bitmap.planning.request import Request
-    from hive_bitmap.reading.scan import rows
 
     if count and (columns is not None or limit is not None):
         raise click.UsageError("--count goes with neither --columns nor --limit")
@@ -77,15 +76,14 @@ def query(
         return
     request = Request(table, where, None if columns is None else tuple(columns), count, strategy)
     with endpoint.session() as spark:
-        prepared = prepare(spark, request)
-        log.info("%s: %s", prepared.plan.strategy, prepared.plan.reason)
-        if explained:
+        found = prepared(spark, request) if count or explained else None
+        if explained and found is not None:
             console = messages()
-            print(explaining.to_text(prepared.plan, console.width, console.is_terminal), file=sys.stderr)  # noqa: T201
-        if count:
-            print_count(format_, count_prepared(spark, request, prepared))
+            print(explaining.to_text(found.plan, console.width, console.is_terminal), file=sys.stderr)  # noqa: T201
+        if count and found is not None:
+            print_count(format_, count_prepared(spark, request, found))
         else:
-            print_rows(format_, rows(spark, request, prepared), limit)
+            print_rows(format_, scan(spark, table, where, columns, strategy=strategy), limit)
 
 
 @click.command()
@@ -130,7 +128,7 @@ def explain(
       hive-bitmap explain flights "carrier = 'UA' AND dest = 'ANC'" --html plan.html
       hive-bitmap explain "SELECT origin, count(*) FROM flights WHERE dest = 'ANC' GROUP BY origin" --analyze
     """
-    from hive_bitmap.reading.scan import plan as make_plan
+    from hive_bitmap.catalyst.scanning import plan as make_plan
 
     is_query = bool({"SELECT", "WITH"} & set(first_words(table, 1)))
     if is_query and (where is not None or columns is not None or count or strategy is not None):
@@ -173,8 +171,8 @@ def offsets(
     Example:
       hive-bitmap offsets flights "tailnum = 'N14228'" n14228.offsets
     """
+    from hive_bitmap.catalyst.scanning import plan as make_plan
     from hive_bitmap.reading.result_file import write_offsets
-    from hive_bitmap.reading.scan import plan as make_plan
 
     if min_split is not None and (endpoint.address is None or out is None):
         raise click.UsageError("--min-split goes with --hiveserver2 and OUT: elsewhere the files tell all")

@@ -33,7 +33,7 @@ from hive_bitmap.planning.prepare import DRIVER_INDEX_BYTES, Prepared, Reading, 
 from hive_bitmap.planning.request import Request, analysed
 from hive_bitmap.planning.spark_fallback import fallback_reason
 from hive_bitmap.reading.read_task import ReadTask
-from hive_bitmap.reading.scan import filtered, task, task_rows
+from hive_bitmap.reading.superset import filtered, task, task_rows
 from hive_bitmap.selecting.candidates import Lookup, LookupResults, restrict
 from hive_bitmap.selecting.key_matches import MatchingKeys
 from hive_bitmap.selecting.lookup_units import Flags, Place

@@ -228,7 +228,8 @@ class _Preparation:
 
     def _require_readable(self, prepared: Prepared) -> None:
         """Raise StoreError if the plan has tasks of ours open base files, and they cannot."""
-        told = self._resolved.native and self._resolved.partitions is not None
+        resolved = self._resolved
+        told = resolved.native and (resolved.partitions is not None or not resolved.planned)
         strategy, reading = prepared.plan.strategy, prepared.reading
         by_spark = strategy in (FULL_SCAN, INDEX_ONLY) or (told and strategy in (BLOCKS, FILES))
         path = "" if by_spark or reading is None else _any_file(reading.results)

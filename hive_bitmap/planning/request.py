@@ -60,8 +60,8 @@ class ResolvedTable:
     planned: bool = False
 
 
-def analysed(spark: SparkSession, request: Request) -> DataFrame:
-    """Return the DataFrame by which Spark alone answers the request.
+def analysed(spark: SparkSession, request: Request, table: Callable[[], DataFrame] | None = None) -> DataFrame:
+    """Return the DataFrame by which Spark alone answers the request; `table` gives that of its table.
 
     Raises NotFound and InvalidPredicate, with Spark's text.
     """
@@ -69,7 +69,7 @@ def analysed(spark: SparkSession, request: Request) -> DataFrame:
 
     name_parts(request.table)  # raises NotFound for text that is no table name, before the JVM sees it
     try:
-        frame = spark.table(request.table)
+        frame = spark.table(request.table) if table is None else table()
         if request.predicate is not None:
             frame = satisfying(frame, request.predicate)
         if request.columns is not None:

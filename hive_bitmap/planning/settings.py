@@ -11,6 +11,7 @@ from hive_bitmap.explaining.plan import STRATEGIES
 from hive_bitmap.planning.planner import DIRECT_STRATEGY
 
 PREFIX = "hive_bitmap."
+STRATEGY = f"{PREFIX}strategy"
 ANSWER_BYTES = 16 << 20
 RPC_SHARE = 2  # all rows of an answer are sent to a task in at most a half of the largest message of Spark
 RPC_MEGABYTES = 128  # of a message by default
@@ -48,7 +49,7 @@ def read(conf: Mapping[str, str]) -> Settings:
     return Settings(
         _flag(conf, "enabled", True),
         _flag(conf, "engine_reads_only", False),
-        _strategy(conf.get(PREFIX + "strategy")),
+        _strategy(conf.get(STRATEGY)),
         _flag(conf, "strict", False),
         _answer_bytes(conf),
     )
@@ -77,5 +78,5 @@ def _strategy(said: str | None) -> str | None:
         return None
     strategy = said.strip().lower().replace("_", " ")
     if strategy not in STRATEGIES:
-        raise InvalidProperty(f"{PREFIX}strategy is {said!r}; it takes {', '.join(STRATEGIES)}")
+        raise InvalidProperty(f"{STRATEGY} is {said!r}; it takes {', '.join(STRATEGIES)}")
     return strategy

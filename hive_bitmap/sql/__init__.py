@@ -1,7 +1,7 @@
-"""Index statements of Hive's and openLooKeng's dialects, and a Spark SQL data source.
+"""Index statements of Hive's and openLooKeng's dialects.
 
 `parse` parses text to the values in `statements`, without Spark; `commands` executes them. `script` splits scripts into
-statements. `datasource` implements `USING hive_bitmap`.
+statements.
 """
 
-__all__ = ["commands", "datasource", "parse", "script", "statements"]
+__all__ = ["commands", "parse", "script", "statements"]

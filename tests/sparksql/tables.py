@@ -98,7 +98,7 @@ class Tables:
         for name in self._names():
             table = f"{self.database}.`{name}`"
             has_indexes = bool(catalog.table_and_indexes(self.spark, table)[1])
-            if name not in self._indexed or self._indexed[name] and not has_indexes:  # dropped, and made again
+            if name not in self._indexed or (self._indexed[name] and not has_indexes):  # dropped, and made again
                 self._indexed[name] = self._is_built(table)
             elif has_indexes and self.rng.random() < 0.3:
                 hive_bitmap.rebuild(self.spark, table)

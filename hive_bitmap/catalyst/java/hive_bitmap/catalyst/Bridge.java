@@ -5,8 +5,11 @@ import hive_bitmap.catalyst.python.Helper;
 import hive_bitmap.catalyst.python.IndexedColumns;
 import hive_bitmap.catalyst.python.PythonCalls;
 import hive_bitmap.catalyst.python.Reports;
+import hive_bitmap.catalyst.queries.ChosenStrategy;
 import hive_bitmap.catalyst.statements.Statements;
 import java.util.function.BiFunction;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import py4j.GatewayServer;
@@ -39,6 +42,12 @@ public final class Bridge {
     /** Clears the cache of indexed columns. */
     public void forgetIndexed() {
         IndexedColumns.clear();
+    }
+
+    /** Returns the DataFrame of a table with the strategy by which it is read; null if that cannot be chosen for it. */
+    public Dataset<Row> withStrategy(Dataset<Row> table, String strategy) {
+        LogicalPlan chosen = ChosenStrategy.of(table.queryExecution().analyzed(), strategy);
+        return chosen == null ? null : Dataset.ofRows(table.sparkSession(), chosen);
     }
 
     /** Plans a DataFrame and returns the decisions on its scans, a JSON array: py4j takes a call for each item of a list. */

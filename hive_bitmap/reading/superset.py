@@ -1,26 +1,24 @@
-"""The entry points of a query: `plan` tells how it would be answered, `scan` returns its rows as a DataFrame.
+"""The rows that a plan reads, by tasks of ours or by Spark's reader without some files or splits; maybe more.
 
-Both accept any table that Spark can read. Spark always applies the predicate to the rows that are read: the index
-prunes, the engine decides.
+The query that uses them applies its predicate: the index prunes, the engine decides.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote as percent
 
 import numpy as np
 
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.explaining.plan import FILES, FULL_SCAN, INDEX_ONLY, Plan
+from hive_bitmap.explaining.plan import FILES, FULL_SCAN, INDEX_ONLY
 from hive_bitmap.formats import LAYOUTS
 from hive_bitmap.metastore.table_info import quote
 from hive_bitmap.planning.planner import needs_file
-from hive_bitmap.planning.prepare import Prepared, Reading, prepare
-from hive_bitmap.planning.request import Request, analysed
+from hive_bitmap.planning.prepare import Prepared, Reading
+from hive_bitmap.planning.request import Request
 from hive_bitmap.planning.spark_types import schema_of
 from hive_bitmap.predicates.spark_conditions import satisfying
 from hive_bitmap.reading import hadoop_splits
@@ -34,70 +32,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 UNQUOTED = "/;:@&=+$,-_.!~*'()"  # characters of a path that java.net.URI does not percent-encode
-
-
-def plan(
-    spark: SparkSession,
-    table: str,
-    predicate: str | None = None,
-    columns: Sequence[str] | None = None,
-    *,
-    count: bool = False,
-    strategy: str | None = None,
-) -> Plan:
-    """Plan how `scan` (or, with `count`, `hive_bitmap.count`) would answer now, without reading rows of the table.
-
-    `predicate` is a condition in Spark SQL, None for all rows; `columns` are those to read, None for all. `strategy`
-    overrides the choice by cost: `index only`, `rows`, `blocks`, `files` or `full scan`. `str()` of the plan is the
-    text of EXPLAIN. Raises NotFound for an unknown table or column, and InvalidPredicate for a predicate that is not
-    SQL.
-    """
-    request = _request(table, predicate, columns, count, strategy)
-    analysed(spark, request)
-    return prepare(spark, request).told
-
-
-def scan(
-    spark: SparkSession,
-    table: str,
-    predicate: str | None = None,
-    columns: Sequence[str] | None = None,
-    *,
-    strategy: str | None = None,
-) -> DataFrame:
-    """Return `spark.table(table).where(predicate)`, with these columns, read through the index if that is cheaper.
-
-    Rows, types and NULLs are those of Spark. The files are checked again when the DataFrame runs: one that was replaced
-    in between is read whole, or the query fails with FileChanged. `strategy` overrides the choice by cost if an index
-    can be used for the predicate. Raises the errors of `plan`, and Unsupported for a strategy that cannot answer.
-    """
-    request = replace(_request(table, predicate, columns, False, strategy), must_pay=True)
-    prepared = prepare(spark, request)
-    log.info("%s where %s: %s (%s)", table, predicate, prepared.plan.strategy, prepared.plan.reason)
-    return rows(spark, request, prepared)
-
-
-def rows(spark: SparkSession, request: Request, prepared: Prepared) -> DataFrame:
-    """Return the rows of a prepared request."""
-    reading, strategy = prepared.reading, prepared.plan.strategy
-    if reading is None or strategy in (FULL_SCAN, INDEX_ONLY):
-        return analysed(spark, request)
-    if reading.format in LAYOUTS:
-        full_scan = analysed(spark, request)
-        pruned = _engine_splits(spark, request, reading, full_scan)
-        return full_scan if pruned is None else pruned
-    try:
-        frame = _read(spark, request, reading, strategy)
-    except Unsupported as e:
-        if request.strategy is not None:
-            raise
-        log.info("%s is left to Spark: %s", request.table, e)
-        return analysed(spark, request)
-    if frame is not None:
-        found = filtered(frame, request, reading, request.columns or _schema(spark, request, reading).names)
-        if found is not None:
-            return found
-    return analysed(spark, request)
 
 
 def superset_rows(spark: SparkSession, request: Request, prepared: Prepared) -> DataFrame | None:

@@ -1,0 +1,87 @@
+"""The entry points of a query: `plan` tells how it would be answered, `scan` returns its rows as a DataFrame.
+
+Both accept any table that Spark can read. The DataFrame is `spark.table(table).where(predicate)`, with the table in its
+plan, so that Spark's checks, caches and authorizers see it; the optimizer rule reads it through the indexes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+
+from hive_bitmap.catalyst import enabling
+from hive_bitmap.catalyst.jvm_bridge import bridge
+from hive_bitmap.errors import Unsupported
+from hive_bitmap.explaining.plan import INDEX_ONLY, Plan
+from hive_bitmap.metastore import jvm_reader, serde
+from hive_bitmap.planning.prepare import Prepared, prepare
+from hive_bitmap.planning.request import Request, analysed
+from hive_bitmap.planning.resolving import resolve
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def plan(
+    spark: SparkSession,
+    table: str,
+    predicate: str | None = None,
+    columns: Sequence[str] | None = None,
+    *,
+    count: bool = False,
+    strategy: str | None = None,
+) -> Plan:
+    """Plan how `scan` (or, with `count`, `hive_bitmap.count`) would answer now, without reading rows of the table.
+
+    `predicate` is a condition in Spark SQL, None for all rows; `columns` are those to read, None for all. `strategy`
+    overrides the choice by cost: `index only`, `rows`, `blocks`, `files` or `full scan`. `str()` of the plan is the
+    text of EXPLAIN. Raises NotFound for an unknown table or column, and InvalidPredicate for a predicate that is not
+    SQL.
+    """
+    request = Request(table, predicate, None if columns is None else tuple(columns), count, strategy)
+    analysed(spark, request)
+    return prepared(spark, request).told
+
+
+def scan(
+    spark: SparkSession,
+    table: str,
+    predicate: str | None = None,
+    columns: Sequence[str] | None = None,
+    *,
+    strategy: str | None = None,
+) -> DataFrame:
+    """Return `spark.table(table).where(predicate)`, with these columns, read through the index if that is cheaper.
+
+    It is that DataFrame, of Spark's own making, in a session that `enable` was called for; if it was not, it is now.
+    `strategy` overrides the choice by cost, as `hive_bitmap.strategy` does for a session. Raises the errors of `plan`,
+    and Unsupported for a strategy that cannot answer, and for any on a Spark Connect client, where the server decides.
+    """
+    request = Request(table, predicate, None if columns is None else tuple(columns), strategy=strategy)
+    if not jvm_reader.available(spark):
+        if strategy is not None:
+            raise Unsupported("a Spark Connect client plans nothing: set hive_bitmap.strategy in its session instead")
+        return analysed(spark, request)
+    enabling.enable_once(spark)
+    if strategy is None:
+        return analysed(spark, request)
+    if strategy == INDEX_ONLY:
+        raise Unsupported(f"strategy {strategy!r} counts rows, and reads none")
+    prepared(spark, request)
+    return analysed(spark, request, lambda: _with_strategy(spark, table, strategy))
+
+
+def prepared(spark: SparkSession, request: Request) -> Prepared:
+    """Plan a request as the optimizer rule would. Raises the errors of `plan`, and Unsupported."""
+    resolved = resolve(spark, request)
+    native = jvm_reader.available(spark) and not serde.read_properties(resolved.base)
+    return prepare(spark, request, replace(resolved, native=native and not request.count))
+
+
+def _with_strategy(spark: SparkSession, table: str, strategy: str) -> DataFrame:
+    frame = spark.table(table)
+    chosen = bridge(spark).withStrategy(frame._jdf, strategy)
+    return frame if chosen is None else DataFrame(chosen, spark)
