@@ -11,6 +11,7 @@ __all__ = [
     "prepare",
     "prices",
     "request",
+    "resolving",
     "settings",
     "snapshot",
     "spark_fallback",

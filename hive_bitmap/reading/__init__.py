@@ -1,6 +1,6 @@
-"""Execution of a plan: the selected rows as a DataFrame, or their offsets for readers of compact indexes.
+"""Execution of a plan: rows, or offsets for readers of compact indexes.
 
-`scan` and `result_file` have the entry points. Each task compares the file that it opens with the one that was planned.
+`superset` reads rows by tasks, or makes Spark leave out files; `result_file` writes offsets. Each task compares the file that it opens with the one that was planned.
 """
 
-__all__ = ["offsets", "read_task", "result_file", "scan"]
+__all__ = ["offsets", "read_task", "result_file", "superset"]
