@@ -57,8 +57,9 @@ def scan(
     """Return `spark.table(table).where(predicate)`, with these columns, read through the index if that is cheaper.
 
     It is that DataFrame, of Spark's own making, in a session that `enable` was called for; if it was not, it is now.
-    `strategy` overrides the choice by cost, as `hive_bitmap.strategy` does for a session. Raises the errors of `plan`,
-    and Unsupported for a strategy that cannot answer, and for any on a Spark Connect client, where the server decides.
+    `strategy` overrides the choice by cost if an index can be used, as `hive_bitmap.strategy` does for a session.
+    Raises the errors of `plan`, and Unsupported for a strategy that cannot answer, and for any on a Spark Connect
+    client, where the server decides.
     """
     request = Request(table, predicate, None if columns is None else tuple(columns), strategy=strategy)
     if not jvm_reader.available(spark):

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from hive_bitmap.columns import Column
+from hive_bitmap.columns import Column, find
 from hive_bitmap.errors import InvalidPredicate
 from hive_bitmap.index.catalog import Index
-from hive_bitmap.metastore import table_info
+from hive_bitmap.metastore import metastore, table_info
 from hive_bitmap.metastore.table_info import Table, Values, name_parts, quote
 from hive_bitmap.predicates.nodes import Predicate, SparkLeaf
 from hive_bitmap.predicates.spark_conditions import require_characters, satisfying
@@ -77,9 +77,17 @@ def analysed(spark: SparkSession, request: Request, table: Callable[[], DataFram
         frame.schema  # noqa: B018 - Spark Connect analyses when it is asked for the schema
         return frame
     except AnalysisException as e:
+        _require_names(spark, request)
         if isinstance(e, ParseException):
             require_sql(spark, request)  # its error has the position in the user's text, without our parentheses
         raise _refused(request, e) from e
+
+
+def _require_names(spark: SparkSession, request: Request) -> None:
+    """Raise NotFound if the table, or a column to fetch, does not exist."""
+    base = metastore.describe(spark, request.table)
+    for name in request.columns or ():
+        find((*base.columns, *base.partition_columns), name, f"table {base.full_name}")
 
 
 def require_sql(spark: SparkSession, request: Request) -> None:

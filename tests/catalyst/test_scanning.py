@@ -1,0 +1,96 @@
+"""`hive_bitmap.scan` is Spark's own DataFrame over the table, which Spark's checks see and its caches follow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import AnalysisException
+
+import hive_bitmap
+from hive_bitmap.catalyst import enabling
+from hive_bitmap.errors import InvalidPredicate, NotFound, Unsupported
+from tests.asking import answer, by_spark, difference, frame, indexed, under
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STRATEGIES = (None, "rows", "blocks", "files", "full scan")
+QUERY = "SELECT * FROM t WHERE k = 7"
+
+
+@pytest.fixture(params=["parquet", "orc"])
+def t(request: pytest.FixtureRequest, spark: SparkSession, database: str) -> SparkSession:
+    """A session with the table `t`, of which `k` is indexed; 20 rows have k = 7."""
+    spark.sql(f"CREATE TABLE t USING {request.param} AS SELECT CAST(id % 50 AS INT) k, id FROM range(1000)")
+    hive_bitmap.build(spark, "t", ["k"])
+    return spark
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_table_is_not_overwritten_by_its_own_rows(t: SparkSession, strategy: str | None) -> None:
+    """Spark refuses that before it deletes a file."""
+    found = hive_bitmap.scan(t, "t", "k = 7", strategy=strategy)
+    with pytest.raises(AnalysisException, match="UNSUPPORTED_OVERWRITE"):
+        found.write.insertInto("t", overwrite=True)
+    with pytest.raises(AnalysisException, match="UNSUPPORTED_OVERWRITE"):
+        found.write.mode("overwrite").saveAsTable("t")
+    found.createOrReplaceTempView("v")
+    with pytest.raises(AnalysisException, match="UNSUPPORTED_OVERWRITE"):
+        t.sql("INSERT OVERWRITE t SELECT * FROM v")
+    assert t.table("t").count() == 1000
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_frame_sees_later_rows_of_the_session(t: SparkSession, strategy: str | None) -> None:
+    found = hive_bitmap.scan(t, "t", "k = 7", strategy=strategy)
+    assert found.count() == 20
+    t.sql("INSERT INTO t VALUES (7, -1)")
+    assert found.count() == 21
+    found.cache()
+    try:
+        assert found.count() == 21
+        t.sql("INSERT INTO t VALUES (7, -2)")
+        assert found.count() == 22
+    finally:
+        found.unpersist()
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES[1:])
+def test_the_chosen_strategy_is_that_of_one_frame(t: SparkSession, strategy: str) -> None:
+    with under(t, {"hive_bitmap.strategy": "blocks"}):
+        found = hive_bitmap.scan(t, "t", "k = 7", ["id"], strategy=strategy)
+        [told] = hive_bitmap.explain(found.where("id > 3")).relations
+        assert told.strategy == strategy or (strategy, told.action) == ("full scan", "left alone")
+        [other] = hive_bitmap.explain(frame(t, QUERY)).relations
+        assert other.strategy == "blocks"
+        joined = frame(t, QUERY).join(hive_bitmap.scan(t, "t", "k = 7", strategy=strategy), "id")
+        assert joined.count() == 20
+
+
+def test_a_session_that_was_disabled_stays_so(t: SparkSession) -> None:
+    hive_bitmap.disable(t)
+    try:
+        with under(t, {"hive_bitmap.strategy": "blocks"}):
+            assert hive_bitmap.scan(t, "t", "k = 7").count() == 20
+            assert not enabling.is_enabled(t), "what the user has disabled stays so"
+    finally:
+        hive_bitmap.enable(t)
+    with indexed(t):
+        wanted = by_spark(t, QUERY)
+        assert not difference(answer(hive_bitmap.scan(t, "t", "k = 7")), wanted)
+
+
+def test_what_is_refused(t: SparkSession) -> None:
+    with pytest.raises(NotFound, match="strategy"):
+        hive_bitmap.scan(t, "t", "k = 7", strategy="fast")
+    with pytest.raises(Unsupported, match="index only"):
+        hive_bitmap.scan(t, "t", "k = 7", strategy="index only")
+    with under(t, {"hive_bitmap.engine_reads_only": "true"}), pytest.raises(Unsupported, match="cannot answer"):
+        hive_bitmap.scan(t, "t", "k = 7", strategy="rows")
+    with pytest.raises(InvalidPredicate):
+        hive_bitmap.scan(t, "t", "k = ")
+    with pytest.raises(NotFound, match="nowhere"):
+        hive_bitmap.scan(t, "nowhere", "k = 7")
+    with pytest.raises(NotFound, match="no column 'other'"):
+        hive_bitmap.scan(t, "t", "k = 7", ["other"])
