@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from hive_bitmap import stores
-from hive_bitmap.errors import AlreadyExists, NotFound, StoreError, Unsupported
+from hive_bitmap.errors import AlreadyExists, InvalidProperty, NotFound, StoreError, Unsupported
 from hive_bitmap.index import generation, schema_drift, trust
 from hive_bitmap.index.definition import POINTER, PREFIX, VERSION, Definition, from_table, has_properties, to_properties
 from hive_bitmap.metastore import alter_table, metastore, session_stores
@@ -200,7 +200,12 @@ def require_same_table(base: Table, index: Index) -> None:
 
 
 def root_at(location: str) -> str:
-    """Return a LOCATION as a Hadoop path string; without a scheme it is a folder of the local file system."""
+    """Return a LOCATION as a Hadoop path string; without a scheme it is a folder of the local file system.
+
+    Raises InvalidProperty for a text that is no path.
+    """
+    if "\0" in location:
+        raise InvalidProperty(f"{location!r} is no location: no path has the character NUL")
     given = location if ":" in location.partition("/")[0] else "file:" + stores.absolute(location)
     return hadoop_path(stores.normal(given))
 

@@ -19,6 +19,7 @@ from hive_bitmap.index import markers
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.markers import Author, Unreadable
 from hive_bitmap.metastore.identity import metastore_id
+from hive_bitmap.stores import FileStatus
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,6 +45,17 @@ class Owner:
     @property
     def described(self) -> str:
         return f"{self.index} on {self.database}.{self.table}"
+
+
+def only_begun(root: str) -> list[FileStatus]:
+    """Return the files in a folder if all that it holds are markers of a root that killed builds had begun to write."""
+    try:
+        there = stores.listing(root)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return []
+    names = there.names
+    begun = not there.folders and not there.others and all(markers.is_begun(name, MARKER) for name in names)
+    return there.files if begun else []
 
 
 def new_id() -> str:

@@ -8,6 +8,7 @@ table of the database points at it, while its build may be running, or before th
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -88,7 +89,10 @@ def clean(
     everything = catalog.with_copies(spark, tables)
     indexes = [index for index in everything if name in (None, index.definition.table)]
     trusted = [index.definition for index in everything if index.trusted]
-    dropped, unproved = _dropped(spark, database, name, tables, trusted, location)
+    given = _given(location)
+    unclaimed = _unclaimed(spark, database, tables, given)
+    dropped, unproved = _dropped(spark, database, name, unclaimed, trusted, given)
+    begun = [folder for folder in unclaimed if name is None or folder == given]
     existing, refused = _existing(indexes, trusted)
     listed = map_parallel(_listed, [*existing, *dropped])  # before asking the metastore: see `usage`
     found = [candidates for candidates in listed if not isinstance(candidates, Leftover)]
@@ -100,12 +104,12 @@ def clean(
     unused = [one for one in unused if one.kept or one.usage.state is not State.BUILDING]
     left = [_leftover(one, grace_seconds) for one in unused]
     if not dry_run:
-        begun = (one for one in unused if one.usage.state is State.COMPLETE and not one.kept)
-        map_parallel(lambda one: generation.retire(one.path, one.root.definition), begun)
+        replaced = (one for one in unused if one.usage.state is State.COMPLETE and not one.kept)
+        map_parallel(lambda one: generation.retire(one.path, one.root.definition), replaced)
         left = _deleted(unused, left)
     had = {one.root for one in unused}
     empty = [leftover for root in dropped for leftover in _empty(root, root in had, dry_run)]
-    return [*left, *empty, *refused, *unproved]
+    return [*left, *empty, *refused, *unproved, *_only_begun(begun, grace_seconds, dry_run)]
 
 
 def _existing(indexes: Sequence[Index], trusted: Sequence[Definition]) -> tuple[list[_Root], list[Leftover]]:
@@ -147,31 +151,52 @@ def _live(spark: SparkSession, tables: Sequence[Table], folders: Sequence[str]) 
     return {place for table in tables for place in places(table)}
 
 
+def _given(location: str | None) -> str:
+    """Return the folder of an index that the caller names; "" if none is named. Raise NotFound if it does not exist."""
+    given = "" if location is None else catalog.root_at(location)
+    if given and not stores.exists(given):
+        raise NotFound(f"there is no folder {location}")
+    return given
+
+
+def _unclaimed(spark: SparkSession, database: str, tables: Sequence[Table], given: str) -> list[str]:
+    """Return the folders in the default folder for index tables of a database, and `given`, in which no table lies."""
+    home = catalog.default_folder(spark, database)
+    folders = {f"{home}/{folder}" for folder in generation.subfolders(home)} | ({given} if given else set())
+    taken = [here for here in (locations.canonical(table.location) for table in tables) if here]
+    canonical = {folder: stores.canonical(folder) for folder in sorted(folders)}
+    return [folder for folder, here in canonical.items() if not any(locations.overlap(here, path) for path in taken)]
+
+
+def _only_begun(folders: Sequence[str], grace_seconds: float, dry_run: bool) -> Iterator[Leftover]:
+    """Remove folders with nothing in them but the marker that a build was killed in writing; yield a report on each."""
+    for folder in folders:
+        files = roots.only_begun(folder)
+        if not files:
+            continue
+        age = time.time() - max(file.mtime_ms for file in files) / 1000
+        why = "half-built: its build died before it named its index"
+        leftover = Leftover(folder, sum(file.size for file in files), why, max(grace_seconds - age, 0.0))
+        if leftover.due and not dry_run:
+            stores.delete_files(folder, [file.path.rpartition("/")[2] for file in files], folder)
+            stores.remove_folder(folder, folder)
+        yield leftover
+
+
 def _dropped(
     spark: SparkSession,
     database: str,
     name: str | None,
-    tables: Sequence[Table],
+    folders: Sequence[str],
     trusted: Sequence[Definition],
-    location: str | None,
+    given: str,
 ) -> tuple[list[_Root], list[Leftover]]:
-    """Find roots of dropped indexes, in the default folder for index tables of the database and in `location`.
+    """Find roots of dropped indexes among folders.
 
-    Return those that are known to be of this metastore, or were given, and reports on the others.
+    Return those that are known to be of this metastore, or are `given`, and reports on the others.
     """
-    home = catalog.default_folder(spark, database)
-    folders = {f"{home}/{folder}" for folder in generation.subfolders(home)}
-    given = "" if location is None else catalog.root_at(location)
-    if given:
-        if not stores.exists(given):
-            raise NotFound(f"there is no folder {location}")
-        folders.add(given)
-    taken = [here for here in (locations.canonical(table.location) for table in tables) if here]
     mine, found, unproved = metastore_id(spark), [], []
-    for folder in sorted(folders):
-        here = stores.canonical(folder)
-        if any(locations.overlap(here, path) for path in taken):
-            continue
+    for folder in folders:
         definition, kept = _owner(folder, mine, folder == given)
         if definition is None or (definition.database, definition.root) != (database, folder):
             continue

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hive_bitmap
-from hive_bitmap.errors import NotFound, Unsupported
+from hive_bitmap.errors import InvalidProperty, NotFound, Unsupported
 from hive_bitmap.index import catalog
 from hive_bitmap.stores import local_path
 from tests.maintaining.life import flat_table, generations, index_table, live, parted_table, require_right, status
@@ -208,3 +208,8 @@ def test_an_index_that_hive_made_hides_no_table(spark: SparkSession, database: s
     finally:
         client.runSqlHive(f"DROP INDEX IF EXISTS own ON {database}.flat")
         jvm.java.lang.System.clearProperty("spark.testing")
+
+
+def test_a_location_that_is_no_path() -> None:
+    with pytest.raises(InvalidProperty, match="is no location"):
+        catalog.root_at("a\0b")

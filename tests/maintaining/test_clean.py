@@ -17,7 +17,7 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.errors import NotFound
-from hive_bitmap.index import catalog, checksums, deletion, generation
+from hive_bitmap.index import catalog, checksums, deletion, generation, roots
 from hive_bitmap.index.definition import Definition, to_properties
 from hive_bitmap.index.generation import State
 from hive_bitmap.stores import local_path
@@ -184,6 +184,24 @@ def test_folders_of_dropped_indexes_go_and_strangers_stay(
     assert len(hive_bitmap.clean(spark, grace_seconds=0)) == 1
     assert all(path.exists() for path in mine)
     assert [one.fresh + one.gone for one in hive_bitmap.show(spark, flat)] == [2], "index id is still there"
+
+
+def test_a_root_whose_marker_was_only_begun_goes(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    """Its build was killed between the creation of the marker's file and the moment in which it got its name."""
+    flat = flat_table(spark, tmp_path / "t")
+    hive_bitmap.build(spark, flat, ["k"])
+    home = Path(local_path(catalog.default_folder(spark, database)))
+    begun, other = home / "flat__k-12345678", home / "mine"
+    for folder in (begun, other):
+        folder.mkdir()
+        (folder / f"{roots.MARKER}.0123abcd.begun").write_text('{"id":')
+    (other / "notes").touch()
+    assert hive_bitmap.clean(spark, flat, grace_seconds=0) == []
+    [waiting] = hive_bitmap.clean(spark)
+    [shown] = hive_bitmap.clean(spark, grace_seconds=0, dry_run=True)
+    assert local_path(waiting.path) == str(begun) and not waiting.due and shown.due and begun.exists()
+    assert hive_bitmap.clean(spark, grace_seconds=0) == [shown]
+    assert not begun.exists() and len(list(other.iterdir())) == 2
 
 
 def test_what_a_table_points_at_stays(spark: SparkSession, database: str, tmp_path: Path, dead: int) -> None:
