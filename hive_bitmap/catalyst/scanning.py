@@ -68,6 +68,7 @@ def scan(
         return analysed(spark, request)
     enabling.enable_once(spark)
     if strategy is None:
+        resolve(spark, request)  # raises what `plan` would
         return analysed(spark, request)
     if strategy == INDEX_ONLY:
         raise Unsupported(f"strategy {strategy!r} counts rows, and reads none")
