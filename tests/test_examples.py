@@ -22,7 +22,7 @@ HOME = Path(__file__).parents[1]
 # The examples of other pages need a HiveServer2 or a store and are in tests/hiveserver and tests/stores.
 SHELL = ["docs/guide/life.md", "docs/guide/queries.md", "docs/guide/reference.md"]
 PYTHON = ["README.md", "docs/guide/install.md", "docs/guide/queries.md"]
-SQL = ["docs/guide/life.md", "docs/guide/recipes.md", "docs/guide/queries.md"]
+SQL = ["docs/guide/life.md", "docs/guide/recipes.md"]
 
 
 def fenced(page: str, language: str) -> list[str]:

@@ -7,17 +7,17 @@ plan, so that Spark's checks, caches and authorizers see it; the optimizer rule 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 
 from hive_bitmap.catalyst import enabling
 from hive_bitmap.catalyst.jvm_bridge import bridge
-from hive_bitmap.errors import Unsupported
+from hive_bitmap.errors import StoreError, Unsupported
 from hive_bitmap.explaining.plan import INDEX_ONLY, Plan
-from hive_bitmap.metastore import jvm_reader, serde
-from hive_bitmap.planning.prepare import Prepared, prepare
+from hive_bitmap.metastore import jvm_reader
+from hive_bitmap.planning.prepare import prepare
 from hive_bitmap.planning.request import Request, analysed
 from hive_bitmap.planning.resolving import resolve
 
@@ -43,7 +43,7 @@ def plan(
     """
     request = Request(table, predicate, None if columns is None else tuple(columns), count, strategy)
     analysed(spark, request)
-    return prepared(spark, request).told
+    return prepare(spark, request).told
 
 
 def scan(
@@ -68,19 +68,13 @@ def scan(
         return analysed(spark, request)
     enabling.enable_once(spark)
     if strategy is None:
-        resolve(spark, request)  # raises what `plan` would
+        with suppress(Unsupported, StoreError):  # errors that Spark does not have
+            resolve(spark, request)
         return analysed(spark, request)
     if strategy == INDEX_ONLY:
         raise Unsupported(f"strategy {strategy!r} counts rows, and reads none")
-    prepared(spark, request)
+    prepare(spark, request)
     return analysed(spark, request, lambda: _with_strategy(spark, table, strategy))
-
-
-def prepared(spark: SparkSession, request: Request) -> Prepared:
-    """Plan a request as the optimizer rule would. Raises the errors of `plan`, and Unsupported."""
-    resolved = resolve(spark, request)
-    native = jvm_reader.available(spark) and not serde.read_properties(resolved.base)
-    return prepare(spark, request, replace(resolved, native=native and not request.count))
 
 
 def _with_strategy(spark: SparkSession, table: str, strategy: str) -> DataFrame:

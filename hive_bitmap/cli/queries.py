@@ -62,9 +62,10 @@ def query(
       hive-bitmap query flights "dest = 'ANC'" --columns carrier,flight,time_hour --format csv
       hive-bitmap query flights "dep_time IS NULL" --count
     """
-    from hive_bitmap.catalyst.scanning import prepared, scan
+    from hive_bitmap.catalyst.scanning import scan
     from hive_bitmap.cli.row_output import print_rows
     from hive_bitmap.counts.aggregates import count_prepared
+    from hive_bitmap.planning.prepare import prepare
     from hive_bitmap.planning.request import Request
 
     if count and (columns is not None or limit is not None):
@@ -76,12 +77,13 @@ def query(
         return
     request = Request(table, where, None if columns is None else tuple(columns), count, strategy)
     with endpoint.session() as spark:
-        found = prepared(spark, request) if count or explained else None
-        if explained and found is not None:
+        prepared = prepare(spark, request)
+        log.info("%s: %s", prepared.plan.strategy, prepared.plan.reason)
+        if explained:
             console = messages()
-            print(explaining.to_text(found.plan, console.width, console.is_terminal), file=sys.stderr)  # noqa: T201
-        if count and found is not None:
-            print_count(format_, count_prepared(spark, request, found))
+            print(explaining.to_text(prepared.plan, console.width, console.is_terminal), file=sys.stderr)  # noqa: T201
+        if count:
+            print_count(format_, count_prepared(spark, request, prepared))
         else:
             print_rows(format_, scan(spark, table, where, columns, strategy=strategy), limit)
 

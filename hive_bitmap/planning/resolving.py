@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hive_bitmap.errors import InvalidPredicate
 from hive_bitmap.index import catalog
-from hive_bitmap.metastore import session_settings
+from hive_bitmap.metastore import jvm_reader, serde, session_settings
 from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.planning.request import Request, ResolvedTable, require_sql
 from hive_bitmap.planning.spark_leaves import true_keys
@@ -27,7 +27,10 @@ def resolve(spark: SparkSession, request: Request) -> ResolvedTable:
     settings = session_settings.settings(spark)
     base, indexes = catalog.table_and_indexes(spark, request.table, catalog.INDEX_CACHE_SECONDS)
     tree = _parsed(spark, request, base)
-    return ResolvedTable(base, tuple(indexes), settings, tree, partial(true_keys, spark, base.name), parallelism(spark))
+    evaluate = partial(true_keys, spark, base.name)
+    # The rule reads the rows of such a table by Spark's own reader, which it gives the blocks to read.
+    native = not request.count and jvm_reader.available(spark) and not serde.read_properties(base)
+    return ResolvedTable(base, tuple(indexes), settings, tree, evaluate, parallelism(spark), native=native)
 
 
 def _parsed(spark: SparkSession, request: Request, base: Table) -> Predicate:

@@ -175,9 +175,12 @@ SUBQUERY = "spark.sql.optimizer.decorrelateSubqueryLegacyIncorrectCountHandling.
 def test_correlated_subqueries_over_no_rows(t: SparkSession, condition: str, legacy: str) -> None:
     """Spark makes them joins, by the aggregation that it finds in them: COUNT of no rows is 0, not NULL."""
     t.sql("CREATE OR REPLACE TEMPORARY VIEW o AS SELECT EXPLODE(array(1, 2, 40, NULL)) AS j")
-    with under(t, {SUBQUERY: legacy}):
-        for query in CORRELATED:
-            require_alike(t, query.format(w=condition), "", "index only", "rows", "blocks")
+    try:
+        with under(t, {SUBQUERY: legacy}):
+            for query in CORRELATED:
+                require_alike(t, query.format(w=condition), "", "index only", "rows", "blocks")
+    finally:
+        t.catalog.dropTempView("o")
 
 
 @pytest.mark.parametrize("given", ["FF", "E2", "EFBF", "E282AC", "EFBFBD", "", "76FF"])

@@ -35,9 +35,12 @@ def test_a_table_is_not_overwritten_by_its_own_rows(t: SparkSession, strategy: s
         found.write.insertInto("t", overwrite=True)
     with pytest.raises(AnalysisException, match="UNSUPPORTED_OVERWRITE"):
         found.write.mode("overwrite").saveAsTable("t")
-    found.createOrReplaceTempView("v")
-    with pytest.raises(AnalysisException, match="UNSUPPORTED_OVERWRITE"):
-        t.sql("INSERT OVERWRITE t SELECT * FROM v")
+    found.createOrReplaceTempView("own_rows")
+    try:
+        with pytest.raises(AnalysisException, match="UNSUPPORTED_OVERWRITE"):
+            t.sql("INSERT OVERWRITE t SELECT * FROM own_rows")
+    finally:
+        t.catalog.dropTempView("own_rows")
     assert t.table("t").count() == 1000
 
 
