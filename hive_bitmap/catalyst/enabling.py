@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
 
 from cachetools import LRUCache
 
@@ -61,9 +60,6 @@ class Answers:
         implements = ["java.util.function.BiFunction"]  # noqa: RUF012 - py4j requires a list
 
 
-_disabled: WeakSet[SparkContext] = WeakSet()  # in which the rule was switched off by the user
-
-
 def enable(spark: SparkSession) -> None:
     """Let plain `spark.sql` and DataFrames of this session, and of new sessions beside it, use indexes from now on.
 
@@ -77,21 +73,17 @@ def enable(spark: SparkSession) -> None:
             f"--conf spark.sql.extensions={EXTENSION}"
         )
     callback_port.open_port(spark)
-    _enable(spark)
+    bridge(spark).enable(spark._jsparkSession, _answers(spark.sparkContext))
+    catalog.on_change(_forget_indexed_columns)
     spark.conf.unset("hive_bitmap.enabled")
 
 
-def enable_once(spark: SparkSession) -> None:
-    """Enable a session, unless it is enabled, or the user has disabled it; settings stay as they are."""
-    if spark.sparkContext not in _disabled and not is_enabled(spark):
+def enable_chosen(spark: SparkSession) -> None:
+    """Let DataFrames of `scan` use indexes; in a session that is not enabled, other queries stay Spark's own."""
+    if not is_enabled(spark):
         callback_port.open_port(spark)
-        _enable(spark)
-
-
-def _enable(spark: SparkSession) -> None:
-    _disabled.discard(spark.sparkContext)
-    bridge(spark).enable(spark._jsparkSession, _answers(spark.sparkContext))
-    catalog.on_change(_forget_indexed_columns)
+        bridge(spark).enableChosen(spark._jsparkSession, _answers(spark.sparkContext))
+        catalog.on_change(_forget_indexed_columns)
 
 
 def _forget_indexed_columns() -> None:
@@ -106,7 +98,6 @@ def _forget_indexed_columns() -> None:
 def disable(spark: SparkSession) -> None:
     """Undo `enable`: plans are Spark's own again."""
     if jvm_reader.available(spark):
-        _disabled.add(spark.sparkContext)
         bridge(spark).disable()
 
 

@@ -56,7 +56,7 @@ def scan(
 ) -> DataFrame:
     """Return `spark.table(table).where(predicate)`, with these columns, read through the index if that is cheaper.
 
-    It is that DataFrame, of Spark's own making, in a session that `enable` was called for; if it was not, it is now.
+    It is that DataFrame, of Spark's own making; the session need not be enabled for it.
     `strategy` overrides the choice by cost if an index can be used, as `hive_bitmap.strategy` does for a session.
     Raises the errors of `plan`, and Unsupported for a strategy that cannot answer, and for any on a Spark Connect
     client, where the server decides.
@@ -66,15 +66,15 @@ def scan(
         if strategy is not None:
             raise Unsupported("a Spark Connect client plans nothing: set hive_bitmap.strategy in its session instead")
         return analysed(spark, request)
-    enabling.enable_once(spark)
-    if strategy is None:
-        with suppress(Unsupported, StoreError):  # errors that Spark does not have
-            resolve(spark, request)
-        return analysed(spark, request)
     if strategy == INDEX_ONLY:
         raise Unsupported(f"strategy {strategy!r} counts rows, and reads none")
-    prepare(spark, request)
-    return analysed(spark, request, lambda: _with_strategy(spark, table, strategy))
+    if strategy is not None:
+        prepare(spark, request)
+    else:
+        with suppress(Unsupported, StoreError):  # errors that Spark does not have
+            resolve(spark, request)
+    enabling.enable_chosen(spark)
+    return analysed(spark, request, lambda: _with_strategy(spark, table, strategy or ""))
 
 
 def _with_strategy(spark: SparkSession, table: str, strategy: str) -> DataFrame:

@@ -37,7 +37,7 @@ class Settings:
     def strategy_for(self, format: str) -> str | None:
         """The forced strategy for files of a format: our own tasks read `rows` of Parquet, `blocks` of ORC."""
         direct = self.strategy in DIRECT_STRATEGY.values()
-        return DIRECT_STRATEGY.get(format) if direct else self.strategy
+        return DIRECT_STRATEGY.get(format, self.strategy) if direct else self.strategy
 
 
 def read(conf: Mapping[str, str]) -> Settings:

@@ -172,7 +172,7 @@ def _engine_splits(spark: SparkSession, request: Request, reading: Reading, fram
     """
     from pyspark.sql import functions as f
 
-    pruned = hadoop_splits.pruned(spark, frame, reading.results, always=request.strategy is not None)
+    pruned = hadoop_splits.pruned(spark, frame, reading.results, always=not request.must_pay)
     if pruned is None:
         return None
     tasks = [task(reading, lookup, (), check_only=True) for lookup in reading.results.lookups]

@@ -9,7 +9,6 @@ import hive_bitmap.catalyst.queries.ChosenStrategy;
 import hive_bitmap.catalyst.statements.Statements;
 import java.util.function.BiFunction;
 import org.apache.spark.sql.Row;
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import py4j.GatewayServer;
@@ -22,6 +21,13 @@ public final class Bridge {
         Statements.install(session);
         PythonCalls.register(python);
         Helper.stop();
+    }
+
+    /** Lets DataFrames that {@link #withStrategy} has made use indexes, if this session does not anyway. */
+    public void enableChosen(SparkSession session, BiFunction<Object, Object, Object> python) {
+        if (Helper.isInstalled()) return;
+        BitmapExtension.inject(session.extensions());
+        PythonCalls.registerForChosen(python);
     }
 
     /** Lets this JVM show the token when it calls Python through the server of py4j. */
@@ -46,8 +52,7 @@ public final class Bridge {
 
     /** Returns the DataFrame of a table with the strategy by which it is read; null if that cannot be chosen for it. */
     public Dataset<Row> withStrategy(Dataset<Row> table, String strategy) {
-        LogicalPlan chosen = ChosenStrategy.of(table.queryExecution().analyzed(), strategy);
-        return chosen == null ? null : Dataset.ofRows(table.sparkSession(), chosen);
+        return ChosenStrategy.in(table, strategy);
     }
 
     /** Plans a DataFrame and returns the decisions on its scans, a JSON array: py4j takes a call for each item of a list. */

@@ -6,6 +6,7 @@ import hive_bitmap.catalyst.python.IndexedColumns;
 import hive_bitmap.catalyst.python.PythonCalls;
 import hive_bitmap.catalyst.python.Reports;
 import hive_bitmap.catalyst.python.Settings;
+import hive_bitmap.catalyst.queries.ChosenStrategy;
 import hive_bitmap.catalyst.queries.Existence;
 import hive_bitmap.catalyst.queries.Inference;
 import hive_bitmap.catalyst.queries.Joins;
@@ -44,7 +45,8 @@ public final class UseIndexes extends Rule<LogicalPlan> {
     @Override
     public LogicalPlan apply(LogicalPlan plan) {
         if (SideQuery.isRunning()) return plan;
-        boolean absent = PythonCalls.isAbsent();
+        boolean chosenOnly = PythonCalls.isForChosen();
+        boolean absent = !chosenOnly && PythonCalls.isAbsent();
         if (absent && (!Helper.isInstalled() || PythonCalls.isOff())) return plan;
         Settings settings = Settings.of(SQLConf.get());
         if (!settings.enabled() && !Reports.areWanted() || plan.isStreaming()) return plan;
@@ -52,6 +54,7 @@ public final class UseIndexes extends Rule<LogicalPlan> {
         try {
             List<Scan> scans = new ArrayList<>();
             collect(plan, null, !isCorrelated(plan), scans);
+            if (chosenOnly) scans.removeIf(scan -> ChosenStrategy.of(scan) == null);
             scans.removeIf(scan -> !Reports.areWanted() && IndexedColumns.areNone(scan.table));
             Repeated.remove(scans, plan);
             if (scans.isEmpty()) return plan;

@@ -30,15 +30,34 @@ public final class PythonCalls {
     private static volatile BiFunction<Object, Object, Object> python;
     private static volatile BiFunction<Object, Object, Object> helper;
     private static volatile boolean off;
+    private static volatile boolean chosenOnly;
 
     private PythonCalls() {}
 
     /** Lets the driver's own Python answer: a function of a session and a request, such as a {@link PythonRequest}. */
     public static void register(BiFunction<Object, Object, Object> answers) {
         off = false;
+        chosenOnly = false;
         python = answers;
         IndexedColumns.clear();
         LatePlans.clear();
+    }
+
+    /**
+     * Lets the driver's own Python answer for those tables alone that a DataFrame of {@code hive_bitmap.scan} reads, unless some
+     * Python answers already: other queries, and statements, are Spark's as before.
+     */
+    public static synchronized void registerForChosen(BiFunction<Object, Object, Object> answers) {
+        if (answers() != null) return;
+        chosenOnly = true;
+        python = answers;
+        IndexedColumns.clear();
+        LatePlans.clear();
+    }
+
+    /** Whether Python answers for the tables of {@link #registerForChosen} alone. */
+    public static boolean isForChosen() {
+        return chosenOnly;
     }
 
     /** Lets the helper process answer if the driver's own Python does not; null if the process has ended. */
@@ -52,11 +71,12 @@ public final class PythonCalls {
     public static void unregister() {
         off = true;
         python = null;
+        chosenOnly = false;
     }
 
-    /** Whether there is no Python that answers. */
+    /** Whether there is no Python that answers for any query. */
     public static boolean isAbsent() {
-        return answers() == null;
+        return chosenOnly || answers() == null;
     }
 
     static boolean isServedByHelper() {

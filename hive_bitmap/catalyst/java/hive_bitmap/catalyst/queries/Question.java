@@ -142,8 +142,8 @@ public final class Question extends PythonRequest {
             ArrayNode filters = one.putArray("runtime_filters");
             for (RuntimeFilter filter : scan.runtimeFilters) filters.add(filter.column().name());
             if (scan.aggregate != null) Aggregates.describe(scan, one.putObject("aggregate"));
-            String strategy = ChosenStrategy.of(scan.relation);
-            if (strategy != null) one.put("strategy", strategy);
+            String strategy = ChosenStrategy.of(scan);
+            if (strategy != null && !strategy.isEmpty()) one.put("strategy", strategy);
         }
         return question.toString();
     }
