@@ -6,6 +6,7 @@ plan, so that Spark's checks, caches and authorizers see it; the optimizer rule 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -23,6 +24,8 @@ from hive_bitmap.planning.resolving import resolve
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
 
 
 def plan(
@@ -57,15 +60,11 @@ def scan(
     """Return `spark.table(table).where(predicate)`, with these columns, read through the index if that is cheaper.
 
     It is that DataFrame, of Spark's own making; the session need not be enabled for it.
-    `strategy` overrides the choice by cost if an index can be used, as `hive_bitmap.strategy` does for a session.
-    Raises the errors of `plan`, and Unsupported for a strategy that cannot answer, and for any on a Spark Connect
-    client, where the server decides.
+    `strategy` overrides the choice by cost if an index can be used, as `hive_bitmap.strategy` does for a session. On a
+    Spark Connect client the server plans: with the extension as it does for SQL, otherwise without an index. Raises the
+    errors of `plan`, and Unsupported for a strategy that cannot answer.
     """
     request = Request(table, predicate, None if columns is None else tuple(columns), strategy=strategy)
-    if not jvm_reader.available(spark):
-        if strategy is not None:
-            raise Unsupported("a Spark Connect client plans nothing: set hive_bitmap.strategy in its session instead")
-        return analysed(spark, request)
     if strategy == INDEX_ONLY:
         raise Unsupported(f"strategy {strategy!r} counts rows, and reads none")
     if strategy is not None:
@@ -73,6 +72,9 @@ def scan(
     else:
         with suppress(Unsupported, StoreError):  # errors that Spark does not have
             resolve(spark, request)
+    if not jvm_reader.available(spark):
+        log.info("the server of this Spark Connect client plans the scan of %s, with its extension or alone", table)
+        return analysed(spark, request)
     enabling.enable_chosen(spark)
     return analysed(spark, request, lambda: _with_strategy(spark, table, strategy or ""))
 
