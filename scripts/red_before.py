@@ -21,6 +21,7 @@ sys.path.insert(0, str(CHECKOUT))
 from tests.attacks import ATTACKS, BEFORE  # noqa: E402 - from this checkout
 
 NEW = ("ImportError", "ModuleNotFoundError", "AttributeError", "TypeError", "unrecognized", "fixture '")
+NEEDED_THEN = ("sqlglot>=26",)  # packages that the package needs no longer
 SHOWN = 110  # characters of why a test failed
 
 
@@ -36,9 +37,12 @@ def main() -> int:
             home = Path(folder) / "before"
             git("worktree", "add", "--detach", str(home), BEFORE)
             try:
+                needed = Path(folder) / "needed"
+                pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(needed), *NEEDED_THEN]
+                subprocess.run(pip, check=True)
                 shutil.rmtree(home / "tests")
                 shutil.copytree(CHECKOUT / "tests", home / "tests")
-                found = run(home)
+                found = run(home, needed)
             finally:
                 git("worktree", "remove", "--force", str(home))
     wanted = "passed" if now else "failed"
@@ -59,8 +63,8 @@ def git(*arguments: str) -> None:
     subprocess.run(["git", "-C", str(CHECKOUT), *arguments], check=True, capture_output=True)
 
 
-def run(home: Path) -> dict[str, list[tuple[str, str]]]:
-    """Run the tests on the package in a folder; the outcomes and reasons of those that each item of ATTACKS names."""
+def run(home: Path, *more: Path) -> dict[str, list[tuple[str, str]]]:
+    """Run the tests on the package in a folder, with `more` folders of packages; the outcomes and reasons of those that each item of ATTACKS names."""
     named = sorted({test for _, tests in ATTACKS.values() for test in tests})
     found: dict[str, list[tuple[str, str]]] = {}
     for file in sorted({name.partition("::")[0] for name in named}):
@@ -70,7 +74,7 @@ def run(home: Path) -> dict[str, list[tuple[str, str]]]:
         subprocess.run(
             [sys.executable, "-m", "pytest", "-q", "--show-capture=no", f"--junitxml={report}", *of_file],
             cwd=home,
-            env={**os.environ, "PYTHONPATH": str(home)},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (home, *more)))},
             capture_output=True,
             check=False,
         )

@@ -25,6 +25,7 @@ public final class ChosenStrategy {
     public static Dataset<Row> in(Dataset<Row> table, String strategy) {
         LogicalPlan copy = copied(table.queryExecution().analyzed());
         if (copy == null) return null;
+        copy.setAnalyzed(); // as the table's plan is: another analysis, under other settings, might give another plan
         Dataset<Row> chosen = Dataset.ofRows(table.sparkSession(), copy);
         for (LogicalPlan leaf : Scala.list(chosen.queryExecution().analyzed().collectLeaves())) leaf.setTagValue(TAG, strategy);
         return chosen;
