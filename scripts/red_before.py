@@ -64,7 +64,10 @@ def git(*arguments: str) -> None:
 
 
 def run(home: Path, *more: Path) -> dict[str, list[tuple[str, str]]]:
-    """Run the tests on the package in a folder, with `more` folders of packages; the outcomes and reasons of those that each item of ATTACKS names."""
+    """Run the tests on the package in a folder, with `more` folders of packages.
+
+    Returns the outcomes and reasons of the tests that each item of ATTACKS names.
+    """
     named = sorted({test for _, tests in ATTACKS.values() for test in tests})
     found: dict[str, list[tuple[str, str]]] = {}
     for file in sorted({name.partition("::")[0] for name in named}):
