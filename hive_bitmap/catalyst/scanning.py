@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
-
 from hive_bitmap.catalyst import enabling
 from hive_bitmap.catalyst.jvm_bridge import bridge
 from hive_bitmap.errors import StoreError, Unsupported
@@ -23,7 +21,7 @@ from hive_bitmap.planning.request import Request, analysed
 from hive_bitmap.planning.resolving import resolve
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +78,8 @@ def scan(
 
 
 def _with_strategy(spark: SparkSession, table: str, strategy: str) -> DataFrame:
+    from pyspark.sql import DataFrame as Frame
+
     frame = spark.table(table)
     chosen = bridge(spark).withStrategy(frame._jdf, strategy)
-    return frame if chosen is None else DataFrame(chosen, spark)
+    return frame if chosen is None else Frame(chosen, spark)

@@ -47,15 +47,20 @@ class Owner:
         return f"{self.index} on {self.database}.{self.table}"
 
 
-def only_begun(root: str) -> list[FileStatus]:
-    """Return the files in a folder if all that it holds are markers of a root that killed builds had begun to write."""
+def only_begun(root: str, alone: bool) -> list[FileStatus]:
+    """Return the files of a folder that are markers of a root which killed builds had begun to write.
+
+    None are returned if there is a marker, and, with `alone`, if the folder holds anything else.
+    """
     try:
         there = stores.listing(root)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return []
-    names = there.names
-    begun = not there.folders and not there.others and all(markers.is_begun(name, MARKER) for name in names)
-    return there.files if begun else []
+    names = {file.path.rpartition("/")[2]: file for file in there.files}
+    begun = [name for name in names if markers.is_begun(name, MARKER) and name not in there.others]
+    if MARKER in there.names or (alone and begun != there.names):
+        return []
+    return [names[name] for name in begun]
 
 
 def new_id() -> str:

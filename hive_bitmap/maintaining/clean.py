@@ -109,7 +109,7 @@ def clean(
         left = _deleted(unused, left)
     had = {one.root for one in unused}
     empty = [leftover for root in dropped for leftover in _empty(root, root in had, dry_run)]
-    return [*left, *empty, *refused, *unproved, *_only_begun(begun, grace_seconds, dry_run)]
+    return [*left, *empty, *refused, *unproved, *_only_begun(begun, given, grace_seconds, dry_run)]
 
 
 def _existing(indexes: Sequence[Index], trusted: Sequence[Definition]) -> tuple[list[_Root], list[Leftover]]:
@@ -168,10 +168,13 @@ def _unclaimed(spark: SparkSession, database: str, tables: Sequence[Table], give
     return [folder for folder, here in canonical.items() if not any(locations.overlap(here, path) for path in taken)]
 
 
-def _only_begun(folders: Sequence[str], grace_seconds: float, dry_run: bool) -> Iterator[Leftover]:
-    """Remove folders with nothing in them but the marker that a build was killed in writing; yield a report on each."""
+def _only_begun(folders: Sequence[str], given: str, grace_seconds: float, dry_run: bool) -> Iterator[Leftover]:
+    """Delete the markers that builds were killed in writing, and their folders; yield a report on each.
+
+    Only the folder that the caller named may hold something else, which stays.
+    """
     for folder in folders:
-        files = roots.only_begun(folder)
+        files = roots.only_begun(folder, alone=folder != given)
         if not files:
             continue
         age = time.time() - max(file.mtime_ms for file in files) / 1000

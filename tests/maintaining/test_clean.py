@@ -202,6 +202,8 @@ def test_a_root_whose_marker_was_only_begun_goes(spark: SparkSession, database: 
     assert local_path(waiting.path) == str(begun) and not waiting.due and shown.due and begun.exists()
     assert hive_bitmap.clean(spark, grace_seconds=0) == [shown]
     assert not begun.exists() and len(list(other.iterdir())) == 2
+    [named] = hive_bitmap.clean(spark, grace_seconds=0, location=str(other))
+    assert local_path(named.path) == str(other) and [path.name for path in other.iterdir()] == ["notes"]
 
 
 def test_what_a_table_points_at_stays(spark: SparkSession, database: str, tmp_path: Path, dead: int) -> None:
