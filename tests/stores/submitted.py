@@ -24,8 +24,8 @@ def main(table: str, allocation: str) -> None:
         while executors_of(spark) and time.monotonic() < started + IDLE:
             time.sleep(0.2)
         tell("idle", executors_of(spark))
-    fetched: SparkSession = hive_bitmap.scan(spark, table, "k = 7", strategy="rows")
-    tell("rows", fetched.count())
+    fetched = hive_bitmap.scan(spark, table, "k = 7", strategy="rows")
+    tell("rows", len(fetched.collect()))
     [report] = hive_bitmap.rebuild(spark, table, full=True)
     tell("build", report.base_rows)
     tell("count", spark.sql(f"SELECT count(*) FROM {table} WHERE k = 7").collect()[0][0])
