@@ -44,7 +44,7 @@ def main(given: dict[str, Any]) -> None:
             tell("after that", hive_bitmap.count(spark, "t", "k = 7"))
         else:
             fetched = hive_bitmap.scan(spark, "t", "k < 300", strategy="rows")
-            tell("killed in a fetch", killing(spark, lambda: len(fetched.collect())))
+            tell("killed in a fetch", len(killing(spark, fetched.collect)))
     spark.stop()
 
 

@@ -6,8 +6,6 @@ import sys
 import time
 from collections.abc import Iterator
 
-from pyspark.sql import SparkSession
-
 import hive_bitmap
 from tests.stores.job import executors_of, tell
 
