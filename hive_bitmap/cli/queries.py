@@ -77,12 +77,14 @@ def query(
         return
     request = Request(table, where, None if columns is None else tuple(columns), count, strategy)
     with endpoint.session() as spark:
-        prepared = prepare(spark, request)
-        log.info("%s: %s", prepared.plan.strategy, prepared.plan.reason)
-        if explained:
+        # The rows of `scan` are planned by the rule, so that they need no plan of their own unless it is shown.
+        prepared = prepare(spark, request) if count or explained or log.isEnabledFor(logging.INFO) else None
+        if prepared is not None:
+            log.info("%s: %s", prepared.plan.strategy, prepared.plan.reason)
+        if explained and prepared is not None:
             console = messages()
             print(explaining.to_text(prepared.plan, console.width, console.is_terminal), file=sys.stderr)  # noqa: T201
-        if count:
+        if count and prepared is not None:
             print_count(format_, count_prepared(spark, request, prepared))
         else:
             print_rows(format_, scan(spark, table, where, columns, strategy=strategy), limit)

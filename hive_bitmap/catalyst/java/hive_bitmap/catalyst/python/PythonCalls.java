@@ -35,7 +35,7 @@ public final class PythonCalls {
     private PythonCalls() {}
 
     /** Lets the driver's own Python answer: a function of a session and a request, such as a {@link PythonRequest}. */
-    public static void register(BiFunction<Object, Object, Object> answers) {
+    public static synchronized void register(BiFunction<Object, Object, Object> answers) {
         off = false;
         chosenOnly = false;
         python = answers;
@@ -68,7 +68,7 @@ public final class PythonCalls {
     }
 
     /** Switches indexes off until {@link #register} is called: plans are Spark's own, and the helper is not started. */
-    public static void unregister() {
+    public static synchronized void unregister() {
         off = true;
         python = null;
         chosenOnly = false;
