@@ -29,9 +29,12 @@ def main() -> int:
     """Run the tests and print a line for each attack. Returns the exit status."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--now", action="store_true", help="run the tests on this checkout")
-    now = arguments.parse_args().now
+    arguments.add_argument("attack", nargs="*", metavar="ATTACK", help="of these only, such as A1")
+    given = arguments.parse_args()
+    now, attacks = given.now, {name: ATTACKS[name] for name in given.attack or ATTACKS}
+    named = {test for _, tests in attacks.values() for test in tests}
     if now:
-        found = run(CHECKOUT)
+        found = run(named, CHECKOUT)
     else:
         with tempfile.TemporaryDirectory() as folder:
             home = Path(folder) / "before"
@@ -42,20 +45,20 @@ def main() -> int:
                 subprocess.run(pip, check=True)
                 shutil.rmtree(home / "tests")
                 shutil.copytree(CHECKOUT / "tests", home / "tests")
-                found = run(home, needed)
+                found = run(named, home, needed)
             finally:
                 git("worktree", "remove", "--force", str(home))
     wanted = "passed" if now else "failed"
     missing = 0
-    for attack, (what, tests) in ATTACKS.items():
+    for attack, (what, tests) in attacks.items():
         outcomes = [one for test in tests for one in found.get(test, [("could not run", "not collected")])]
         counts = Counter(outcome for outcome, _ in outcomes)
         good = counts[wanted] and not (now and counts["failed"])
         missing += not good
-        why = next((text for outcome, text in outcomes if outcome == "failed"), "")
+        why = next((text for outcome, text in outcomes if outcome == wanted), outcomes[0][1])
         told = ", ".join(f"{number} {outcome}" for outcome, number in counts.items())
         print(f"{attack:4} {'as wanted' if good else 'NOT SHOWN':10} {told}: {what}{' | ' + why if why else ''}")
-    print(f"{len(ATTACKS) - missing} of {len(ATTACKS)} attacks have a test that {wanted}")
+    print(f"{len(attacks) - missing} of {len(attacks)} attacks have a test that {wanted}")
     return int(bool(missing))
 
 
@@ -63,15 +66,14 @@ def git(*arguments: str) -> None:
     subprocess.run(["git", "-C", str(CHECKOUT), *arguments], check=True, capture_output=True)
 
 
-def run(home: Path, *more: Path) -> dict[str, list[tuple[str, str]]]:
-    """Run the tests on the package in a folder, with `more` folders of packages.
+def run(named: set[str], home: Path, *more: Path) -> dict[str, list[tuple[str, str]]]:
+    """Run the named tests on the package in a folder, with `more` folders of packages.
 
-    Returns the outcomes and reasons of the tests that each item of ATTACKS names.
+    Returns the outcomes and reasons of each.
     """
-    named = sorted({test for _, tests in ATTACKS.values() for test in tests})
     found: dict[str, list[tuple[str, str]]] = {}
     for file in sorted({name.partition("::")[0] for name in named}):
-        of_file = [name for name in named if name.partition("::")[0] == file]
+        of_file = [name for name in sorted(named) if name.partition("::")[0] == file]
         report = home / "red.xml"
         report.unlink(missing_ok=True)
         subprocess.run(
@@ -98,8 +100,9 @@ def is_of(name: str, test: str) -> bool:
 
 def outcome(case: ET.Element) -> tuple[str, str]:
     """What became of a test, and why; one that calls what did not exist then shows nothing."""
-    if case.find("error") is not None or case.find("skipped") is not None:
-        return "could not run", ""
+    for without in (case.find("error"), case.find("skipped")):
+        if without is not None:
+            return "could not run", " ".join((without.get("message") or "").split())[-SHOWN:]
     failure = case.find("failure")
     if failure is None:
         return "passed", ""

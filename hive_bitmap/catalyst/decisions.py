@@ -5,216 +5,240 @@ To narrow a scan is to leave out files, blocks or rows that cannot satisfy its c
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+import pyarrow as pa
+
 from hive_bitmap.catalyst import weights
-from hive_bitmap.catalyst.arrow_batches import satisfying_keys
 from hive_bitmap.catalyst.conditions import Condition, condition
 from hive_bitmap.catalyst.index_answers import Answer, is_countable_together
 from hive_bitmap.catalyst.listing import ScanListing
+from hive_bitmap.catalyst.outcomes import Counts, Empty, LeaveAlone, Outcome, ReadChoices, ReadRows
 from hive_bitmap.catalyst.ranges import file_choices
-from hive_bitmap.catalyst.reporting import ANSWERED, LEFT_ALONE, NARROWED, ReadFigures, label, read_figures, report
+from hive_bitmap.catalyst.reporting import ANSWERED, LEFT_ALONE, NARROWED, NOTHING_READ, Report, read_figures
 from hive_bitmap.catalyst.scans import ListingSummary, Scan, why_too_small, worthwhile_runtime_filters
+from hive_bitmap.columns import Column
 from hive_bitmap.errors import HiveBitmapError, Unsupported
 from hive_bitmap.explaining.plan import BLOCKS, FILES, FULL_SCAN, INDEX_ONLY, Plan
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.memory_budget import BUDGET
+from hive_bitmap.metastore import file_listing
 from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.planning import settings
-from hive_bitmap.planning.prepare import Prepared, prepare
+from hive_bitmap.planning.prepare import Prepared
 from hive_bitmap.planning.request import Request, ResolvedTable
+from hive_bitmap.planning.settings import Settings
 from hive_bitmap.planning.snapshot import Snapshot
-from hive_bitmap.predicates.nodes import Constant
-from hive_bitmap.reading.superset import superset_rows
+from hive_bitmap.predicates.nodes import Constant, SparkLeaf
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame
 
 log = logging.getLogger(__name__)
-_NOTHING_READ = {"strategy": FILES, "files_selected": 0, "blocks_selected": 0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexedTable:
+    """The table of a scan with its indexes and the settings of the session, of which `settings` are ours."""
+
+    base: Table
+    indexes: tuple[Index, ...]
+    conf: Mapping[str, str]
+    settings: Settings
+
+    @classmethod
+    def of(cls, scan: Scan, base: Table, indexes: Sequence[Index], conf: Mapping[str, str]) -> IndexedTable:
+        """Return the table as a scan reads it, with the strategy that was chosen for the scan."""
+        chosen = conf if scan.strategy is None else {**conf, settings.STRATEGY: scan.strategy}
+        return cls(base=base, indexes=tuple(indexes), conf=chosen, settings=settings.read(chosen))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """The functions by which a decision learns what a scan does not tell.
+
+    `listing_summary` and `listing` describe the files that Spark reads. `small_side(n)` runs the small side of runtime
+    filter n and returns the filter's condition as JSON, None if it has too many rows. `keys` returns those keys of a
+    column for which Spark evaluates a leaf of the condition to TRUE. `prepare` reads indexes and makes a plan; `frame`
+    returns the rows of a plan, read by tasks of ours, None if Spark reads them.
+    """
+
+    listing_summary: Callable[[], ListingSummary | None]
+    listing: Callable[[ListingSummary], ScanListing]
+    small_side: Callable[[int], Sequence[Any] | None]
+    keys: Callable[[Condition, SparkLeaf, Column, pa.Array], pa.Array | None]
+    prepare: Callable[[Request, ResolvedTable, Snapshot | None], Prepared]
+    frame: Callable[[Request, Prepared], DataFrame | None]
 
 
 @dataclass(frozen=True)
-class Caches:
-    """Access to what is cached between questions: `listing` looks up, the others store a value and return its id."""
+class Unanswered:
+    """Why the aggregation over a scan is not answered, and the code of that if it is the reason to tell."""
 
-    listing: Callable[[Any, Scan, ListingSummary], ScanListing]
-    keep_plan: Callable[[Plan], str]
-    keep_answer: Callable[[Answer], str]
+    reason: str = ""
+    code: str = ""
 
 
-class Decision:
-    """The decision on one scan of a table that has indexes, given to the `Question` of the JVM that has the scan."""
+def decide(scan: Scan, table: IndexedTable, ask: Ask) -> Outcome:
+    """Decide on a scan. Raises HiveBitmapError if something fails; the scan is left alone then."""
+    if not table.indexes:
+        return LeaveAlone(report=Report.of(scan, LEFT_ALONE, "no_index", "the table has no index"))
+    if why := file_listing.why_query_unsupported(scan.options):
+        return LeaveAlone(report=Report.of(scan, LEFT_ALONE, "unsupported", why))
+    listed = ask.listing_summary()
+    too_small = why_too_small(scan, table.base, table.settings, listed)
+    if too_small and not scan.key_sets:
+        return _too_small(scan, too_small)
+    found = _condition(scan, table, listed, ask)
+    if isinstance(found.predicate, Constant) and found.predicate.value is not True:
+        return Empty(report=_report_of_nothing(scan))
+    listing = None if listed is None else ask.listing(listed)
+    case = _Case(scan=scan, table=table, ask=ask, condition=found, listing=listing)
+    unanswered, snapshot = Unanswered(), None
+    if scan.unanswered is not None:
+        unanswered = case.unanswered(scan.unanswered, "not_counted")
+    if scan.key_sets:
+        counted, snapshot = case.counted()
+        if not isinstance(counted, Unanswered):
+            return counted
+        unanswered = counted
+    if too_small:
+        return _too_small(scan, too_small)
+    return case.narrowed(snapshot, unanswered)
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        question: Any,
-        scan: Scan,
-        base: Table,
-        indexes: Sequence[Index],
-        conf: Mapping[str, str],
-        caches: Caches,
-    ) -> None:
-        self._spark, self._question, self._scan, self._caches = spark, question, scan, caches
-        self._base, self._indexes = base, tuple(indexes)
-        self._conf = conf if scan.strategy is None else {**conf, settings.STRATEGY: scan.strategy}
-        self._settings = settings.read(self._conf)
-        self._listed = ListingSummary.of(question, scan)
-        self._unanswered = ""  # why the aggregation is not answered, and the code of that if it is the reason to tell
-        self._unanswered_code = ""
 
-    def make(self) -> None:
-        """Decide, and call that one of the question's `leave`, `select`, `rows`, `empty` and `answer`."""
-        too_small = why_too_small(self._scan, self._base, self._settings, self._listed)
-        if too_small and not self._scan.key_sets:
-            self._leave_as_too_small(too_small)
-            return
-        found = self._condition()
-        listing = None if self._listed is None else self._caches.listing(self._question, self._scan, self._listed)
-        resolved = self._resolved(found, listing)
-        if isinstance(found.predicate, Constant) and found.predicate.value is not True:
-            said = report(self._scan, NARROWED, "", "no row satisfies the condition", _NOTHING_READ)
-            self._question.empty(self._scan.number, said)
-            return
-        snapshot = None
-        if self._scan.unanswered is not None:
-            self._note_unanswered(self._scan.unanswered, "not_counted")
-        if self._scan.key_sets:
-            request, prepared = self._prepare_counts(resolved)
-            if prepared is not None:
-                if self._is_decided_by_counts(request, prepared, found, listing):
-                    return
-                snapshot = prepared.snapshot
-        if too_small:
-            self._leave_as_too_small(too_small)
-        else:
-            self._narrow(resolved, listing, snapshot)
+@dataclass(frozen=True, kw_only=True)
+class _Case:
+    """A scan of a table that has indexes, its condition, and its files (None if Spark does not tell them)."""
 
-    def _leave_as_too_small(self, why: str) -> None:
-        self._question.tooSmall(self._scan.number)
-        self._question.leave(self._scan.number, report(self._scan, LEFT_ALONE, "too_small", why))
+    scan: Scan
+    table: IndexedTable
+    ask: Ask
+    condition: Condition
+    listing: ScanListing | None
 
-    def _condition(self) -> Condition:
-        """Return the condition on the scan AND the runtime filters that are worth their job, which is run here."""
-        tree = self._scan.tree
-        worthwhile = worthwhile_runtime_filters(self._scan, self._base, self._indexes, self._settings, self._listed)
-        for number in worthwhile:
-            keys = self._question.readFirst(self._scan.number, number)
-            tree = tree if keys is None else ["and", tree, json.loads(keys)]
-        return condition(tree, (*self._base.columns, *self._base.partition_columns))
-
-    def _resolved(self, found: Condition, listing: ScanListing | None) -> ResolvedTable:
+    @cached_property
+    def resolved(self) -> ResolvedTable:
         return ResolvedTable(
-            self._base,
-            self._indexes,
-            self._conf,
-            found.predicate,
-            partial(satisfying_keys, self._spark, self._question, self._scan.number, found),
-            self._scan.cores,
-            None if listing is None else listing.with_bytes,
-            self._scan.native,
+            self.table.base,
+            self.table.indexes,
+            self.table.conf,
+            self.condition.predicate,
+            partial(self.ask.keys, self.condition),
+            self.scan.cores,
+            None if self.listing is None else self.listing.with_bytes,
+            self.scan.native,
             planned=True,
         )
 
-    def _prepare_counts(self, resolved: ResolvedTable) -> tuple[Request, Prepared | None]:
-        """Return the request for the counts of all key sets, and what is prepared of it, None if that fails."""
-        key_sets, text = self._scan.key_sets, self._scan.condition or None
-        keys = tuple(dict.fromkeys(key for keys in key_sets for key in keys))
-        strategy = INDEX_ONLY if self._settings.strategy == INDEX_ONLY else None
-        name, columns = self._base.full_name, self._scan.columns
-        request = Request(name, text, columns, True, strategy, keys=keys, grouping_sets=key_sets)
+    def unanswered(self, why: str, code: str = "") -> Unanswered:
+        log.info("%s is not answered by its indexes: %s", self.table.base.full_name, why)
+        return Unanswered(why, code)
+
+    def counted(self) -> tuple[Outcome | Unanswered, Snapshot | None]:
+        """The outcome if the index answers the aggregation, or the store of its files fails; the snapshot in any case.
+
+        Narrowing the scan would ask the store again, and wait as long.
+        """
+        request = self._count_request()
         try:
-            return request, prepare(self._spark, request, resolved)
+            prepared = self.ask.prepare(request, self.resolved, None)
         except HiveBitmapError as e:
-            self._note_unanswered(str(e))
-            return request, None
-
-    def _is_decided_by_counts(
-        self, request: Request, prepared: Prepared, found: Condition, listing: ScanListing | None
-    ) -> bool:
-        """Decide the scan if the index answers its aggregation or the store of its files fails; return whether so."""
-        plan, number = prepared.plan, self._scan.number
-        if plan.code == "store":  # narrowing the scan would ask the same store again, and wait as long
-            self._question.leave(number, self._report(LEFT_ALONE, "store", plan))
-            return True
+            return self.unanswered(str(e)), None
+        plan = prepared.plan
+        if plan.code == "store":
+            return LeaveAlone(report=self._report(LEFT_ALONE, plan, "store")), None
         if plan.strategy != INDEX_ONLY:
-            self._note_unanswered(plan.reason, "too_large" if plan.code == "too_large" else "")
-            return False
-        if not is_countable_together(prepared, self._scan.key_sets):
-            self._note_unanswered("its keys cannot be counted together")
-            return False
-        if listing is not None and not BUDGET.fits(weights.of_listing(listing)):
-            self._note_unanswered("its listing is larger than a half of hive_bitmap.stores.memory")
-            return False
-        kept = None if listing is None else ref(listing)
-        answer = Answer(request, self._base, found, kept, self._scan.cores)
+            code = "too_large" if plan.code == "too_large" else ""
+            return self.unanswered(plan.reason, code), prepared.snapshot
+        if not is_countable_together(prepared, self.scan.key_sets):
+            return self.unanswered("its keys cannot be counted together"), prepared.snapshot
+        if self.listing is not None and not BUDGET.fits(weights.of_listing(self.listing)):
+            why = "its listing is larger than a half of hive_bitmap.stores.memory"
+            return self.unanswered(why), prepared.snapshot
+        return self._counts(request, plan), prepared.snapshot
+
+    def _count_request(self) -> Request:
+        """The request for the counts of all key sets."""
+        key_sets, text = self.scan.key_sets, self.scan.condition or None
+        keys = tuple(dict.fromkeys(key for keys in key_sets for key in keys))
+        strategy = INDEX_ONLY if self.table.settings.strategy == INDEX_ONLY else None
+        name, columns = self.table.base.full_name, self.scan.columns
+        return Request(name, text, columns, count=True, strategy=strategy, keys=keys, grouping_sets=key_sets)
+
+    def _counts(self, request: Request, plan: Plan) -> Counts:
+        listing = None if self.listing is None else ref(self.listing)
+        answer = Answer(request, self.table.base, self.condition, listing, self.scan.cores)
         used = [use.name for use in plan.indexes if use.used] or ["its indexes"]
-        said = self._report(ANSWERED, "", plan)
-        by = f"{self._base.full_name} by {', '.join(used)}"
-        self._question.answer(number, self._caches.keep_answer(answer), by, said)
-        return True
+        source = f"{self.table.base.full_name} by {', '.join(used)}"
+        return Counts(report=self._report(ANSWERED, plan), answer=answer, source=source)
 
-    def _note_unanswered(self, why: str, code: str = "") -> None:
-        self._unanswered, self._unanswered_code = why, code
-        log.info("%s is not answered by its indexes: %s", self._base.full_name, why)
-
-    def _narrow(self, resolved: ResolvedTable, listing: ScanListing | None, snapshot: Snapshot | None) -> None:
-        name, text, must_pay = self._base.spark_name, self._scan.condition or None, self._settings.strategy is None
-        request = Request(name, text, self._scan.columns, must_pay=must_pay)
-        prepared = prepare(self._spark, request, resolved, snapshot)
-        plan, number = prepared.plan, self._scan.number
+    def narrowed(self, snapshot: Snapshot | None, unanswered: Unanswered) -> Outcome:
+        """The outcome for the scan itself."""
+        name, text, must_pay = self.table.base.spark_name, self.scan.condition or None, self._is_by_cost
+        request = Request(name, text, self.scan.columns, must_pay=must_pay)
+        prepared = self.ask.prepare(request, self.resolved, snapshot)
+        plan = prepared.plan
         if prepared.reading is None or plan.strategy in (FULL_SCAN, INDEX_ONLY):
             code = plan.code or ("not_fresh" if _is_nothing_fresh(plan) else "not_selective")
-            self._question.leave(number, self._report(LEFT_ALONE, *self._with_unanswered(code, plan)))
-        elif resolved.native and plan.strategy in (BLOCKS, FILES) and listing is not None:
-            chosen = file_choices(prepared.reading.results, listing.numbers, whole_files=plan.strategy == FILES)
-            figures = read_figures(plan)
-            said = self._report(NARROWED, "", plan, figures)
-            self._question.select(number, chosen, label(plan.strategy, figures), *figures, said)
-        else:
-            self._read_by_tasks(request, prepared)
+            code, reason = self._why_left(unanswered, code, plan.reason)
+            return LeaveAlone(report=self._report(LEFT_ALONE, replace(plan, reason=reason), code))
+        if not self.scan.native or plan.strategy not in (BLOCKS, FILES) or self.listing is None:
+            return self._read_rows(request, prepared)
+        chosen = file_choices(prepared.reading.results, self.listing.numbers, whole_files=plan.strategy == FILES)
+        return ReadChoices(report=self._report(NARROWED, plan), choices=chosen)
 
-    def _with_unanswered(self, code: str, plan: Plan) -> tuple[str, Plan]:
-        """Return why a scan is left alone, and why its aggregation is not answered, if that was what was asked for."""
-        if not self._unanswered or (self._unanswered_code != "too_large" and code != "not_tested"):
-            return code, plan
-        reason = f"{self._unanswered}; {plan.reason}" if self._scan.condition else self._unanswered
-        return self._unanswered_code or code, replace(plan, reason=reason)
+    @property
+    def _is_by_cost(self) -> bool:
+        return self.table.settings.strategy is None
 
-    def _read_by_tasks(self, request: Request, prepared: Prepared) -> None:
-        plan, number = prepared.plan, self._scan.number
+    def _why_left(self, unanswered: Unanswered, code: str, reason: str) -> tuple[str, str]:
+        """Why a scan is left alone: why its aggregation is not answered, if that was what was asked for."""
+        if not unanswered.reason or (unanswered.code != "too_large" and code != "not_tested"):
+            return code, reason
+        both = f"{unanswered.reason}; {reason}" if self.scan.condition else unanswered.reason
+        return unanswered.code or code, both
+
+    def _read_rows(self, request: Request, prepared: Prepared) -> Outcome:
+        plan = prepared.plan
         try:
-            frame = superset_rows(self._spark, request, prepared)
+            frame = self.ask.frame(request, prepared)
         except Unsupported as e:
-            self._question.leave(number, self._report(LEFT_ALONE, "unsupported", replace(plan, reason=str(e))))
-            return
+            return LeaveAlone(report=self._report(LEFT_ALONE, replace(plan, reason=str(e)), "unsupported"))
         if frame is None:
-            self._question.leave(number, self._report(LEFT_ALONE, "not_selective", plan))
-            return
+            return LeaveAlone(report=self._report(LEFT_ALONE, plan, "not_selective"))
         share = (plan.rows_selected or 0) / max(plan.rows_total or 0, 1)
         size = int((plan.bytes_total or 0) * share) or plan.bytes_selected or 0
-        figures = read_figures(plan)
-        said = self._report(NARROWED, "", plan, figures)
-        self._question.rows(number, frame._jdf, size, label(plan.strategy, figures), *figures, said)
+        return ReadRows(report=self._report(NARROWED, plan), frame=frame, size=size)
 
-    def _report(self, action: str, reason: str, plan: Plan, figures: ReadFigures | None = None) -> str:
-        """Return the report of a scan that has a plan; `figures` are its `read_figures`, if they are known already."""
-        told = plan.without_figures if self._settings.engine_reads_only else plan
-        details: dict[str, Any] = {
-            "strategy": told.strategy,
-            "costs": dict(told.costs),
-            "plan": self._caches.keep_plan(told),
-        }
-        if plan.looked_up:
-            details |= (figures or read_figures(plan))._asdict()
-        return report(self._scan, action, reason, told.reason, details)
+    def _report(self, action: str, plan: Plan, reason: str = "") -> Report:
+        told = plan.without_figures if self.table.settings.engine_reads_only else plan
+        figures = read_figures(plan) if plan.looked_up else None
+        said = Report.of(self.scan, action, reason, told.reason)
+        return replace(said, strategy=told.strategy, costs=told.costs, figures=figures, plan=told)
+
+
+def _too_small(scan: Scan, why: str) -> LeaveAlone:
+    return LeaveAlone(report=Report.of(scan, LEFT_ALONE, "too_small", why), too_small=True)
+
+
+def _condition(scan: Scan, table: IndexedTable, listed: ListingSummary | None, ask: Ask) -> Condition:
+    """Return the condition on the scan AND the runtime filters that are worth their job, which is run here."""
+    tree = scan.tree
+    for number in worthwhile_runtime_filters(scan, table.base, table.indexes, table.settings, listed):
+        keys = ask.small_side(number)
+        tree = tree if keys is None else ["and", tree, keys]
+    return condition(tree, (*table.base.columns, *table.base.partition_columns))
+
+
+def _report_of_nothing(scan: Scan) -> Report:
+    nothing = Report.of(scan, NARROWED, "", "no row satisfies the condition")
+    return replace(nothing, strategy=FILES, figures=NOTHING_READ)
 
 
 def _is_nothing_fresh(plan: Plan) -> bool:

@@ -11,7 +11,7 @@ from cachetools import LRUCache
 from hive_bitmap.catalyst import callback_port, index_statements
 from hive_bitmap.catalyst.extension_jar import EXTENSION
 from hive_bitmap.catalyst.jvm_bridge import bridge
-from hive_bitmap.catalyst.planning import Planning
+from hive_bitmap.catalyst.serving import Serving
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.index import catalog
 from hive_bitmap.metastore import jvm_reader
@@ -28,7 +28,7 @@ class Answers:
 
     def __init__(self, context: SparkContext) -> None:
         self._context = context
-        self.planning = Planning()
+        self.serving = Serving()
         self._sessions: LRUCache[str, SparkSession] = LRUCache(SESSIONS_KEPT)
         self._lock = Lock()
 
@@ -37,9 +37,9 @@ class Answers:
         spark = self._session(session)
         match asked.kind():
             case "plan":
-                return self.planning.answer(spark, asked)
+                return self.serving.answer(spark, asked)
             case "count":
-                return self.planning.counts(spark, asked)
+                return self.serving.counts(spark, asked)
             case statement_kind:
                 return index_statements.answer(spark, statement_kind, asked.text())
 

@@ -141,7 +141,7 @@ def relations_of(frame: DataFrame) -> tuple[Relation, ...]:
     """Plan a DataFrame and return what the indexes do for each of its scans. The session must be enabled."""
     session = frame.sparkSession
     reports = json.loads(bridge(session).reports(frame._jdf))
-    plans = answers(session).planning.plans
+    plans = answers(session).serving.plans
     return tuple(Relation(**fields, plan=plans.get(id)) for fields in reports for id in [fields.pop("plan", None)])
 
 

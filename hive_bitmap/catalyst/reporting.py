@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import pyarrow.compute as pc
@@ -15,12 +15,46 @@ NARROWED, ANSWERED, LEFT_ALONE = "narrowed", "answered", "left alone"  # the las
 
 
 class ReadFigures(NamedTuple):
-    """How many blocks and files a plan reads, and how many there are; named as in `explanation.Relation`."""
+    """How many blocks and files are read, and of how many; None where they were not counted."""
 
     blocks_selected: int
-    blocks_total: int
+    blocks_total: int | None
     files_selected: int
-    files_total: int
+    files_total: int | None
+
+
+NOTHING_READ = ReadFigures(0, None, 0, None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """The decision on a scan, as `explanation.Relation` tells of it.
+
+    `action` is NARROWED, ANSWERED or LEFT_ALONE; if left alone, `reason` is a key of REASONS. `figures` are None if no
+    index was looked up, `plan` if there is none.
+    """
+
+    table: str
+    action: str
+    reason: str = ""
+    detail: str = ""
+    condition: str = ""
+    strategy: str = ""
+    figures: ReadFigures | None = None
+    costs: Mapping[str, float] = field(default_factory=dict)
+    plan: Plan | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, scan: Scan, action: str, reason: str, detail: str) -> Report:
+        """Return the report of a scan that has no plan."""
+        table = f"{scan.database}.{scan.table}"
+        return cls(table=table, condition=scan.condition, action=action, reason=reason, detail=detail)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields of an `explanation.Relation` but for the plan, which has no form in JSON."""
+        texts = ("table", "action", "reason", "detail", "condition", "strategy")
+        figures = {} if self.figures is None else self.figures._asdict()
+        return {name: getattr(self, name) for name in texts} | figures | {"costs": dict(self.costs)}
 
 
 def read_figures(plan: Plan) -> ReadFigures:
@@ -30,27 +64,7 @@ def read_figures(plan: Plan) -> ReadFigures:
     return ReadFigures(plan.blocks_selected or 0, plan.blocks_total or 0, files, plan.files.num_rows)
 
 
-def label(strategy: str, figures: ReadFigures) -> str:
+def label(report: Report) -> str:
     """Describe a narrowed scan in a line for Spark's EXPLAIN."""
-    blocks, all_blocks, files, all_files = figures
-    return f"{strategy} by the bitmap index: {blocks} of {all_blocks} blocks, {files} of {all_files} files"
-
-
-def report(scan: Scan, action: str, reason: str, detail: str, more: Mapping[str, Any] | None = None) -> str:
-    """Return the decision on a scan as a JSON object: the fields of an `explanation.Relation`, with the plan's id.
-
-    `action` is NARROWED, ANSWERED or LEFT_ALONE; if left alone, `reason` is a key of REASONS.
-    """
-    fields = {
-        "table": f"{scan.database}.{scan.table}",
-        "condition": scan.condition,
-        "action": action,
-        "reason": reason,
-        "detail": detail,
-    }
-    return json.dumps({**fields, **(more or {})})
-
-
-def report_of_unread(table: str, reason: str, detail: str) -> str:
-    """Return the report of a scan that is left alone and of which nothing but the table is read."""
-    return json.dumps({"table": table, "action": LEFT_ALONE, "reason": reason, "detail": detail})
+    blocks, all_blocks, files, all_files = report.figures or NOTHING_READ
+    return f"{report.strategy} by the bitmap index: {blocks} of {all_blocks} blocks, {files} of {all_files} files"

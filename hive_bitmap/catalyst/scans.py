@@ -18,6 +18,25 @@ RUNTIME_FILTER_SECONDS = 0.4  # a scan must take at least this long for a job th
 
 
 @dataclass(frozen=True)
+class ListingSummary:
+    """The bytes and number of the files that Spark reads for a scan, and the digest of their listing's text."""
+
+    size: int
+    files: int
+    digest: str
+
+    @classmethod
+    def of(cls, text: str) -> ListingSummary:
+        """Return the summary from its text, three words.
+
+        >>> ListingSummary.of("1024 2 5f2a")
+        ListingSummary(size=1024, files=2, digest='5f2a')
+        """
+        size, files, digest = text.split(" ")
+        return cls(int(size), int(files), digest)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Scan:
     """A scan of a table in a query.
 
@@ -28,9 +47,9 @@ class Scan:
     `indexed_known` says whether the JVM already knows which columns of the table are indexed, `native` whether Spark's
     reader can be told to read certain blocks only.
     `runtime_filters` are the columns that the keys of a small join side could filter, an item for each such filter.
-    `listing_summary` is the text of a `ListingSummary`, None if the question does not hold it. `options` are those
-    that the query gives to the reader, past those of the table. `strategy` is the one that was chosen for this scan,
-    whatever the session's is; None if none was.
+    `listed` is None if the question does not tell it, since Spark has not listed the files yet, or does not tell them.
+    `options` are those that the query gives to the reader, past those of the table. `strategy` is the one that was
+    chosen for this scan, whatever the session's is; None if none was.
     """
 
     number: int
@@ -45,7 +64,7 @@ class Scan:
     key_sets: tuple[tuple[str, ...], ...]
     unanswered: str | None
     runtime_filters: tuple[str, ...]
-    listing_summary: str | None
+    listed: ListingSummary | None
     cores: int
     options: tuple[str, ...]
     strategy: str | None
@@ -53,43 +72,25 @@ class Scan:
     @classmethod
     def of(cls, number: int, fields: Mapping[str, Any], cores: int) -> Scan:
         """Return scan `number` of a question from its JSON object; `cores` is how many tasks run at once."""
-        aggregate = fields.get("aggregate") or {}
+        aggregate, summary = fields.get("aggregate") or {}, fields.get("listing_summary")
         return cls(
-            number,
-            fields["database"],
-            fields["table"],
-            fields["version"],
-            fields["condition"],
-            fields["tree"],
-            tuple(fields["columns"]),
-            fields["indexed_known"],
-            fields["native"],
-            tuple(tuple(keys) for keys in aggregate.get("key_sets", ())),
-            aggregate.get("why"),
-            tuple(fields["runtime_filters"]),
-            fields.get("listing_summary"),
-            cores,
-            tuple(fields["options"]),
-            fields.get("strategy"),
+            number=number,
+            database=fields["database"],
+            table=fields["table"],
+            version=fields["version"],
+            condition=fields["condition"],
+            tree=fields["tree"],
+            columns=tuple(fields["columns"]),
+            indexed_known=fields["indexed_known"],
+            native=fields["native"],
+            key_sets=tuple(tuple(keys) for keys in aggregate.get("key_sets", ())),
+            unanswered=aggregate.get("why"),
+            runtime_filters=tuple(fields["runtime_filters"]),
+            listed=None if summary is None else ListingSummary.of(summary),
+            cores=cores,
+            options=tuple(fields["options"]),
+            strategy=fields.get("strategy"),
         )
-
-
-@dataclass(frozen=True)
-class ListingSummary:
-    """The bytes and number of the files that Spark reads for a scan, and the digest of their listing's text."""
-
-    size: int
-    files: int
-    digest: str
-
-    @classmethod
-    def of(cls, question: Any, scan: Scan) -> ListingSummary | None:
-        """Return the summary, from the JVM if the question does not hold it; None if Spark does not tell its files."""
-        text: str | None = scan.listing_summary or question.listingSummary(scan.number)
-        if text is None:
-            return None
-        size, files, digest = text.split(" ")
-        return cls(int(size), int(files), digest)
 
 
 def why_too_small(scan: Scan, base: Table, settings: Settings, listed: ListingSummary | None) -> str | None:

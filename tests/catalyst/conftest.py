@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hive_bitmap.catalyst.planning import Planning
+from hive_bitmap.catalyst.serving import Serving
 from tests.asking import under
 from tests.catalyst import warehouse
 
@@ -29,11 +29,11 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
 def questions(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Return a list to which each question of the optimizer rule is added, in a test that uses this fixture."""
     asked: list[Any] = []
-    answer_it = Planning.answer
+    answer_it = Serving.answer
 
-    def seen(self: Planning, session: SparkSession, question: Any) -> None:
+    def seen(self: Serving, session: SparkSession, question: Any) -> str | None:
         asked.append(question)
-        answer_it(self, session, question)
+        return answer_it(self, session, question)
 
-    monkeypatch.setattr(Planning, "answer", seen)
+    monkeypatch.setattr(Serving, "answer", seen)
     return asked

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hive_bitmap
-from hive_bitmap.catalyst.planning import Planning
+from hive_bitmap.catalyst.serving import Serving
 from hive_bitmap.memory_budget import BUDGET
 from hive_bitmap.planning import settings
 from tests.asking import Answer, answer, by_spark, difference, frame, indexed, require_alike, told
@@ -36,7 +36,7 @@ def crowd(spark: SparkSession) -> Iterator[SparkSession]:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     "Python's requests of the JVM from now on, by kind."
     calls: list[str] = []
-    plan, count = Planning.answer, Planning.counts
+    plan, count = Serving.answer, Serving.counts
 
     def answer_noted(*args: Any) -> Any:
         calls.append("plan")
@@ -46,8 +46,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         calls.append("count")
         return count(*args)
 
-    monkeypatch.setattr(Planning, "answer", answer_noted)
-    monkeypatch.setattr(Planning, "counts", counts_noted)
+    monkeypatch.setattr(Serving, "answer", answer_noted)
+    monkeypatch.setattr(Serving, "counts", counts_noted)
     return calls
 
 

@@ -28,7 +28,7 @@ if os.getuid() == 0:
     os.setuid({nobody})
 for number in range(8):
     with socket.create_connection(("127.0.0.1", {port}), 10) as caller:
-        caller.sendall(b"c\\np%d\\n__setattr__\\nsplanning\\nsbroken\\ne\\n" % number)
+        caller.sendall(b"c\\np%d\\n__setattr__\\nsserving\\nsbroken\\ne\\n" % number)
         try:
             print(os.getuid(), caller.recv(300))
         except ConnectionResetError:
@@ -53,13 +53,13 @@ def send(port: int, *lines: str) -> bytes:
 
 def test_another_user_of_the_machine_calls_nothing(tables: SparkSession) -> None:
     require_alike(tables, QUERY, "index only")
-    before = answers(tables).planning
+    before = answers(tables).serving
     code = STRANGER.format(nobody=NOBODY, port=port_of(tables))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     lines = done.stdout.split("\n")[:-1]
     assert len(lines) == 8 and all(line.endswith("b''") for line in lines), done.stdout
     assert os.getuid() or all(line.startswith(str(NOBODY)) for line in lines)
-    assert answers(tables).planning is before
+    assert answers(tables).serving is before
     require_alike(tables, QUERY, "index only")
     assert used(tables, QUERY, "index only") == [("fact", "answered")]
 

@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import ArithmeticException
 
 import hive_bitmap
-from hive_bitmap.catalyst import decisions, index_answers, planning
+from hive_bitmap.catalyst import decisions, index_answers, outcomes, serving
 from hive_bitmap.catalyst.arrow_batches import batches
 from hive_bitmap.index import catalog
 from tests.asking import answer, by_spark, difference, frame, indexed
@@ -23,17 +23,17 @@ COUNTING = "SELECT k, count(*) AS n FROM few WHERE k < 5 GROUP BY k"
 STEPS = [  # a query, its strategy, and the function that is made to raise while it is planned
     (NARROWING, "blocks", catalog, "indexes_on"),
     (NARROWING, "blocks", decisions, "condition"),
-    (NARROWING, "blocks", planning, "parse"),
-    (NARROWING, "blocks", decisions, "prepare"),
+    (NARROWING, "blocks", serving, "parse"),
+    (NARROWING, "blocks", serving, "prepare"),
     (NARROWING, "blocks", decisions, "file_choices"),
-    (NARROWING, "rows", decisions, "superset_rows"),
+    (NARROWING, "rows", serving, "superset_rows"),
     (NARROWING, "files", decisions, "read_figures"),
-    (NARROWING, "blocks", decisions, "report"),
-    (COUNTING, "index only", decisions, "prepare"),
+    (NARROWING, "blocks", outcomes, "label"),
+    (COUNTING, "index only", serving, "prepare"),
     (COUNTING, "index only", index_answers, "is_countable"),
 ]
 # functions that are called when an answer from the index is executed
-EXECUTION = [(index_answers, "as_now"), (index_answers, "known_counts"), (planning, "batches")]
+EXECUTION = [(index_answers, "as_now"), (index_answers, "known_counts"), (serving, "batches")]
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_counts_that_the_jvm_cannot_use_leave_the_aggregation_to_spark(
     few: SparkSession, monkeypatch: pytest.MonkeyPatch, sent: Any
 ) -> None:
     wanted = by_spark(few, COUNTING)
-    monkeypatch.setattr(planning, "batches", sent)
+    monkeypatch.setattr(serving, "batches", sent)
     with indexed(few, "index only", strict="false"):
         assert not difference(answer(frame(few, COUNTING)), wanted)
     with indexed(few, "index only"), pytest.raises(Exception, match=r"."):
@@ -110,23 +110,23 @@ def test_counts_that_the_jvm_cannot_use_leave_the_aggregation_to_spark(
 def test_files_to_count_that_are_none_leave_the_aggregation_to_spark(
     few: SparkSession, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
-    count = planning.Planning.counts
+    count = serving.Serving.counts
 
-    def counts(self: planning.Planning, spark: SparkSession, counting: Any) -> str:
+    def counts(self: serving.Serving, spark: SparkSession, counting: Any) -> str:
         count(self, spark, counting)
         return said
 
     wanted = by_spark(few, COUNTING)
-    monkeypatch.setattr(planning.Planning, "counts", counts)
+    monkeypatch.setattr(serving.Serving, "counts", counts)
     with indexed(few, "index only", strict="false"):
         assert not difference(answer(frame(few, COUNTING)), wanted)
 
 
 def test_a_query_that_was_cancelled_is_not_begun_again(few: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    def counts(self: planning.Planning, spark: SparkSession, counting: Any) -> str:
+    def counts(self: serving.Serving, spark: SparkSession, counting: Any) -> str:
         raise TypeError("[SPARK_JOB_CANCELLED] Job 7 cancelled part of cancelled job group")
 
-    monkeypatch.setattr(planning.Planning, "counts", counts)
+    monkeypatch.setattr(serving.Serving, "counts", counts)
     with indexed(few, "index only", strict="false"), pytest.raises(Exception, match="Job 7 cancelled"):
         answer(frame(few, COUNTING))
 
@@ -143,13 +143,13 @@ def test_an_error_of_the_query_itself_is_sparks(few: SparkSession) -> None:
 def test_what_is_late_is_left_to_spark(few: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     import time
 
-    wanted, prepare = by_spark(few, NARROWING), decisions.prepare
+    wanted, prepare = by_spark(few, NARROWING), serving.prepare
 
     def slow(*args: Any) -> Any:
         time.sleep(1)
         return prepare(*args)
 
-    monkeypatch.setattr(decisions, "prepare", slow)
+    monkeypatch.setattr(serving, "prepare", slow)
     with indexed(few, "blocks", strict="false", planning_seconds="0.1"):
         assert not difference(answer(frame(few, NARROWING)), wanted)
         assert [one.reason for one in hive_bitmap.explain(NARROWING, few).relations] == ["late"]

@@ -143,7 +143,7 @@ public final class PythonCalls {
             context.setLocalProperties(properties);
             try {
                 Object answer = SideQuery.within(() -> answers.apply(session, request));
-                if (request instanceof PythonRequest answered) answered.answered();
+                if (request instanceof PythonRequest answered) answered.answered(answer);
                 return answer;
             } finally {
                 SparkSession.clearActiveSession();

@@ -24,9 +24,9 @@ public abstract class PythonRequest {
     /**
      * The version of what this jar and Python send to each other, the same as in hive_bitmap/catalyst/extension_jar.py.
      * Raise both with each change that the other side does not understand. In a {@code Question} of any version, Python looks
-     * for {@code protocol} and for the {@code database} and {@code table} of each of {@code scans}, and calls {@code leave}.
+     * for {@code protocol} and for the {@code database} and {@code table} of each of {@code scans}, and replies "leave alone".
      */
-    public static final int PROTOCOL = 2;
+    public static final int PROTOCOL = 3;
 
     /** Hadoop's settings that decide what readers see, which a program or a site file may set past the session; as in jvm_settings.py. */
     private static final List<String> OF_READERS = List.of(
@@ -53,8 +53,8 @@ public abstract class PythonRequest {
         return false;
     }
 
-    /** Called when Python has answered, unless it failed. */
-    protected void answered() {}
+    /** Called with what Python has answered, unless it failed. */
+    protected void answered(Object answer) {}
 
     /** Returns an expression that the request's JSON gives to Python by its number in a scan. */
     protected abstract Expression expression(int scan, int number);

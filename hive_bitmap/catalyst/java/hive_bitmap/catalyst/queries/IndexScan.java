@@ -6,13 +6,11 @@ import hive_bitmap.catalyst.spark.Leaf;
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.ArrayList;
 import java.util.List;
-import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.Statistics;
-import org.apache.spark.sql.classic.Dataset;
 import scala.Option;
 import scala.collection.immutable.Seq;
 
@@ -29,9 +27,8 @@ public final class IndexScan extends Leaf {
         this.narrowing = narrowing;
     }
 
-    /** Returns the columns that a scan needs, taken by name from a DataFrame, with the scan's expression ids. */
-    static IndexScan of(Scan scan, Dataset<Row> frame, long bytes, Narrowing narrowing) {
-        LogicalPlan rows = frame.queryExecution().optimizedPlan();
+    /** Returns the columns that a scan needs, taken by name from an optimized plan, with the scan's expression ids. */
+    static IndexScan of(Scan scan, LogicalPlan rows, long bytes, Narrowing narrowing) {
         List<NamedExpression> aliases = new ArrayList<>();
         List<Attribute> output = new ArrayList<>();
         for (Attribute column : scan.columns) {

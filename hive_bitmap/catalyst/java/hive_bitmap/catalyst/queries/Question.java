@@ -11,7 +11,6 @@ import hive_bitmap.catalyst.python.Reports;
 import hive_bitmap.catalyst.python.Settings;
 import hive_bitmap.catalyst.python.Versions;
 import hive_bitmap.catalyst.reading.Listing;
-import hive_bitmap.catalyst.reading.Narrowing;
 import hive_bitmap.catalyst.spark.Conditions;
 import hive_bitmap.catalyst.spark.Expressions;
 import hive_bitmap.catalyst.spark.Scala;
@@ -20,6 +19,7 @@ import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CancellationException;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
@@ -35,16 +35,17 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset;
 
 /**
- * The request to Python to decide on the scans of a query. Python reads {@link #text} and calls {@link #leave},
- * {@link #select}, {@link #rows}, {@link #empty} or {@link #answer} for each scan; a scan without such a call is left alone.
+ * The request to Python to decide on the scans of a query. Python reads {@link #text} and replies with an {@link Outcome} for each
+ * scan. What it may ask meanwhile are {@link #listing}s, {@link #satisfying} keys, and a small side that is {@link #readFirst}.
  */
 public final class Question extends PythonRequest {
     private static final Versions<CatalogTable> TABLES = new Versions<>(1024);
 
     private final List<Scan> scans;
     private final Map<LogicalPlan, LogicalPlan> replacements = new IdentityHashMap<>();
-    private final List<String> reports = new ArrayList<>();
     private final Map<LogicalPlan, List<InternalRow>> smallSides = new IdentityHashMap<>();
+    private final Map<Integer, LogicalPlan> rows = new ConcurrentHashMap<>();
+    private volatile List<Outcome> outcomes = List.of();
     private volatile boolean closed;
     private volatile boolean cut; // Python has ended early, because the call was late
 
@@ -77,6 +78,7 @@ public final class Question extends PythonRequest {
         try {
             if (settings.strict()) asked.result().get();
             else asked.result().get((long) (settings.planningSeconds() * 1e9), TimeUnit.NANOSECONDS);
+            apply(outcomes);
         } catch (TimeoutException e) {
             Reports.late(settings.planningSeconds(), LatePlans.add(shape()));
             close();
@@ -88,27 +90,30 @@ public final class Question extends PythonRequest {
             Thread.currentThread().interrupt();
         } catch (ExecutionException | CancellationException e) {
             throw new IllegalStateException(e.getCause() == null ? e : e.getCause());
-        } finally {
-            close();
         }
-        Reports.add(reports);
     }
 
-    /** Ignores all answers from now on, since they are too late. */
-    private synchronized void close() {
+    /** Says to Python that its answer is not waited for any longer. */
+    private void close() {
         closed = true;
     }
 
-    /** Whether answers are ignored. Called by Python when Spark fails, as it does when the jobs of a late call are cancelled. */
+    /** Whether the answer is not waited for. Called by Python when Spark fails, as it does when the jobs of a late call are cancelled. */
     @Override
     public boolean isLate() {
         cut |= closed;
         return closed;
     }
 
-    /** Called when Python has answered, in time or not. */
+    /** Called when Python has answered, in time or not. What it says of tables is kept in any case. */
     @Override
-    protected void answered() {
+    protected void answered(Object reply) {
+        if (reply != null) outcomes = Outcome.all((String) reply);
+        for (int scan = 0; scan < outcomes.size(); scan++) {
+            List<String> columns = outcomes.get(scan).indexedColumns();
+            if (columns != null) IndexedColumns.add(scans.get(scan).table, columns);
+            if (outcomes.get(scan).isTooSmall()) TooSmall.add(scans.get(scan));
+        }
         if (closed && !cut) LatePlans.ended(shape());
     }
 
@@ -148,11 +153,6 @@ public final class Question extends PythonRequest {
         return question.toString();
     }
 
-    /** Caches the key columns of all indexes of a scan's table, given as lines. */
-    public void setIndexedColumns(int scan, String columns) {
-        IndexedColumns.add(scans.get(scan).table, columns.lines().toList());
-    }
-
     /**
      * Executes the small side of a runtime filter of a scan and returns the filter's condition as JSON, as
      * {@link Conditions} writes it; null if it has too many rows.
@@ -169,11 +169,6 @@ public final class Question extends PythonRequest {
 
     private void requireInTime() {
         if (isLate()) throw new CancellationException("planning is late, so its answer is not waited for");
-    }
-
-    /** Caches that a scan is too small for an index to help. */
-    public void tooSmall(int scan) {
-        TooSmall.add(scans.get(scan));
     }
 
     /** Returns the table of a scan. */
@@ -203,52 +198,35 @@ public final class Question extends PythonRequest {
         return scans.get(scan).leaves.get(number);
     }
 
-    /** Leaves a scan as it is. Partitions that were listed for the question are not listed again. */
-    public synchronized void leave(int scan, String report) {
-        if (closed) return;
-        reports.add(report);
-        Scan one = scans.get(scan);
-        if (one.isListed()) replacements.put(one.relation, NarrowedRelations.listed(one));
+    /** Takes the rows of a scan that is to be read by tasks of Python's: a DataFrame with the columns that the scan needs. */
+    public void rows(int scan, Dataset<Row> frame) {
+        rows.put(scan, frame.queryExecution().optimizedPlan());
     }
 
-    /**
-     * Narrows a scan to files and blocks that Spark's own reader reads; see {@link NarrowedRelations#choices}. The figures
-     * are those of {@link Narrowing}, each a parameter, since py4j sends an array by a call for each of its items.
-     */
-    public synchronized void select(
-            int scan, String choices, String label, int blocks, int blocksOfAll, int files, int filesOfAll, String report) {
-        if (closed) return;
-        Scan one = scans.get(scan);
-        put(one, NarrowedRelations.narrowed(one, choices, new Narrowing(label, blocks, blocksOfAll, files, filesOfAll)));
-        reports.add(report);
+    private void apply(List<Outcome> outcomes) {
+        List<String> reports = new ArrayList<>();
+        for (int scan = 0; scan < outcomes.size(); scan++) {
+            apply(scans.get(scan), outcomes.get(scan), rows.get(scan));
+            reports.add(outcomes.get(scan).report());
+        }
+        Reports.add(reports);
     }
 
-    /** Replaces a scan by an empty relation, since no row satisfies its condition. */
-    public synchronized void empty(int scan, String report) {
-        if (closed) return;
-        Scan one = scans.get(scan);
-        put(one, new LocalRelation(one.relation.output(), Scala.seq(List.of()), false, scala.Option.empty()));
-        reports.add(report);
-    }
-
-    /** Replaces a scan by a DataFrame, which must have the columns that the scan needs, in any order. */
-    public synchronized void rows(
-            int scan, Dataset<Row> frame, long bytes, String label, int blocks, int blocksOfAll, int files, int filesOfAll,
-            String report) {
-        if (closed) return;
-        Scan one = scans.get(scan);
-        put(one, IndexScan.of(one, frame, bytes, new Narrowing(label, blocks, blocksOfAll, files, filesOfAll)));
-        reports.add(report);
-    }
-
-    /** Has the aggregation over a scan answered from the index on execution; {@code id} is that of the answer in Python. */
-    public synchronized void answer(int scan, String id, String label, String report) {
-        if (closed) return;
-        Scan one = scans.get(scan);
-        LogicalPlan answer = IndexAnswer.of(one, id, label);
-        if (one.existence == null) replace(one, one.aggregate, answer);
-        else replace(one, one.existence.plan(), one.existence.from(answer));
-        reports.add(report);
+    private void apply(Scan scan, Outcome outcome, LogicalPlan rows) {
+        switch (outcome.kind()) {
+            case "leave alone" -> { // partitions that were listed for the question are not listed again
+                if (scan.isListed()) replacements.put(scan.relation, NarrowedRelations.listed(scan));
+            }
+            case "empty" -> put(scan, new LocalRelation(scan.relation.output(), Scala.seq(List.of()), false, scala.Option.empty()));
+            case "read choices" -> put(scan, NarrowedRelations.narrowed(scan, outcome.text("choices"), outcome.narrowing()));
+            case "read rows" -> put(scan, IndexScan.of(scan, rows, outcome.bytes(), outcome.narrowing()));
+            case "counts" -> {
+                LogicalPlan answer = IndexAnswer.of(scan, outcome.text("answer"), outcome.text("label"));
+                if (scan.existence == null) replace(scan, scan.aggregate, answer);
+                else replace(scan, scan.existence.plan(), scan.existence.from(answer));
+            }
+            default -> throw new IllegalStateException("not an outcome: " + outcome.kind());
+        }
     }
 
     private void put(Scan scan, LogicalPlan narrowed) {
@@ -263,7 +241,7 @@ public final class Question extends PythonRequest {
     }
 
     /** Returns the plan with its scans replaced. Nodes are compared by identity: equal scans may have different filters. */
-    public synchronized LogicalPlan replaced(LogicalPlan plan) {
+    public LogicalPlan replaced(LogicalPlan plan) {
         if (replacements.isEmpty()) return plan;
         return (LogicalPlan) plan.transformDownWithSubqueries(Scala.replacing(replacements::get));
     }

@@ -13,30 +13,34 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 from hive_bitmap.catalyst import weights
-from hive_bitmap.catalyst.arrow_batches import batches
-from hive_bitmap.catalyst.decisions import Caches, Decision
-from hive_bitmap.catalyst.extension_jar import protocol_mismatch
+from hive_bitmap.catalyst.arrow_batches import batches, satisfying_keys
+from hive_bitmap.catalyst.decisions import Ask, IndexedTable, decide
+from hive_bitmap.catalyst.extension_jar import PROTOCOL, protocol_mismatch
 from hive_bitmap.catalyst.index_answers import Answer
 from hive_bitmap.catalyst.listing import ScanListing, parse
-from hive_bitmap.catalyst.reporting import LEFT_ALONE, report, report_of_unread
+from hive_bitmap.catalyst.outcomes import Counts, LeaveAlone, ReadRows, Told
+from hive_bitmap.catalyst.reporting import LEFT_ALONE, Report
 from hive_bitmap.catalyst.scans import ListingSummary, Scan
 from hive_bitmap.errors import HiveBitmapError, StoreError
 from hive_bitmap.explaining.plan import Plan
 from hive_bitmap.index import catalog
 from hive_bitmap.memory_budget import Cache
-from hive_bitmap.metastore import file_listing, jvm_reader, jvm_settings, metastore
+from hive_bitmap.metastore import jvm_reader, jvm_settings, metastore
 from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.planning import settings
+from hive_bitmap.planning.prepare import prepare
 from hive_bitmap.planning.spark_fallback import fallback_reason
+from hive_bitmap.reading.superset import superset_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+Conf = tuple[Mapping[str, str], settings.Settings]  # the settings of a session, and ours among them
 
 
-class Planning:
+class Serving:
     """Answer the questions of all sessions of one JVM.
 
     Tables, listings and settings are cached under versions, which the JVM sends with each question: those of tables and
@@ -53,64 +57,90 @@ class Planning:
         self._process, self._numbers = uuid4().hex, count()
         self._mismatch_logged = False
         self.plans: Cache[str, Plan] = Cache("plans", weights.of_plan)
-        self._caches = Caches(self._listing, self._keep_plan, partial(self._keep, self._answers))
 
-    def answer(self, spark: SparkSession, question: Any) -> None:
-        """Decide on each scan of a question and call its method for the decision.
+    def answer(self, spark: SparkSession, question: Any) -> str | None:
+        """Decide on each scan of a question. Returns the reply, as `Question.java` takes it.
 
         A scan of which a HiveBitmapError is raised is left alone, with the reason in its report; but if the session is
         strict, the error is raised, unless it is a StoreError. If the JVM has the jar of another protocol, all scans
-        are left alone. Nothing is raised if the answer is not waited for any longer: its jobs were cancelled then.
+        are left alone. None if the answer is not waited for any longer: its jobs were cancelled then.
         """
         try:
-            self._answer(spark, question)
+            return self._answer(spark, question)
         except Exception:
             if not question.isLate():
                 raise
             log.info("planning was late, and its jobs were cancelled")
+            return None
 
-    def _answer(self, spark: SparkSession, question: Any) -> None:
+    def _answer(self, spark: SparkSession, question: Any) -> str:
         fields = json.loads(question.text())
         mismatch = protocol_mismatch(fields)
         if mismatch is not None:
-            self._leave_all(question, fields["scans"], mismatch)
-            return
-        conf = self._conf(spark, question, (fields["session"], fields["settings"]))
-        strict = settings.read(conf).strict
-        for number, scan_fields in enumerate(fields["scans"]):
-            scan = Scan.of(number, scan_fields, int(fields["cores"]))
-            try:
-                self._decide(spark, question, scan, conf)
-            except StoreError as e:
-                question.leave(number, report(scan, LEFT_ALONE, "store", fallback_reason(e)))
-            except HiveBitmapError as e:
-                if strict:
-                    raise
-                question.leave(number, report(scan, LEFT_ALONE, "error", str(e)))
+            told = self._leave_all(fields["scans"], mismatch)
+        else:
+            conf = self._conf(spark, question, (fields["session"], fields["settings"]))
+            ours, cores = settings.read(conf), int(fields["cores"])
+            scans = [Scan.of(number, one, cores) for number, one in enumerate(fields["scans"])]
+            told = [self._told(spark, question, scan, (conf, ours)) for scan in scans]
+        return json.dumps({"protocol": PROTOCOL, "scans": [one.to_json() for one in told]})
 
-    def _leave_all(self, question: Any, scans: Sequence[Mapping[str, Any]], why: str) -> None:
+    def _leave_all(self, scans: Sequence[Mapping[str, Any]], why: str) -> list[Told]:
         """Leave alone all scans, whose fields may be those of another protocol, and log the reason once."""
         with self._lock:
             logged, self._mismatch_logged = self._mismatch_logged, True
         if not logged:
             log.warning("indexes are not used: %s", why)
-        for number, fields in enumerate(scans):
-            table = f"{fields['database']}.{fields['table']}"
-            question.leave(number, report_of_unread(table, "unsupported", why))
+        tables = [f"{fields['database']}.{fields['table']}" for fields in scans]
+        reports = [Report(table=table, action=LEFT_ALONE, reason="unsupported", detail=why) for table in tables]
+        return [Told(outcome=LeaveAlone(report=report)) for report in reports]
 
-    def _decide(self, spark: SparkSession, question: Any, scan: Scan, conf: Mapping[str, str]) -> None:
-        base = self._base(spark, question, scan)
-        indexes = catalog.indexes_on(spark, base, catalog.INDEX_CACHE_SECONDS)
-        if not scan.indexed_known:
-            columns = {name for index in indexes for name in index.definition.column_names}
-            question.setIndexedColumns(scan.number, "".join(f"{name}\n" for name in columns))
-        if not indexes:
-            question.leave(scan.number, report(scan, LEFT_ALONE, "no_index", "the table has no index"))
-            return
-        if why := file_listing.why_query_unsupported(scan.options):
-            question.leave(scan.number, report(scan, LEFT_ALONE, "unsupported", why))
-            return
-        Decision(spark, question, scan, base, indexes, conf, self._caches).make()
+    def _told(self, spark: SparkSession, question: Any, scan: Scan, of_session: Conf) -> Told:
+        columns: tuple[str, ...] | None = None
+        conf, ours = of_session
+        try:
+            base = self._tables.of(scan.version, lambda: metastore.table_of(spark, question.table(scan.number)))
+            indexes = catalog.indexes_on(spark, base, catalog.INDEX_CACHE_SECONDS)
+            if not scan.indexed_known:
+                columns = tuple({name: None for index in indexes for name in index.definition.column_names})
+            table = IndexedTable.of(scan, base, indexes, conf)
+            outcome = decide(scan, table, self._ask(spark, question, scan))
+        except StoreError as e:
+            outcome = LeaveAlone(report=Report.of(scan, LEFT_ALONE, "store", fallback_reason(e)))
+        except HiveBitmapError as e:
+            if ours.strict:
+                raise
+            outcome = LeaveAlone(report=Report.of(scan, LEFT_ALONE, "error", str(e)))
+        if isinstance(outcome, ReadRows):
+            question.rows(scan.number, outcome.frame._jdf)
+        plan = None if outcome.report.plan is None else self._keep_plan(outcome.report.plan)
+        answer = self._keep(self._answers, outcome.answer) if isinstance(outcome, Counts) else None
+        return Told(outcome=outcome, indexed_columns=columns, plan=plan, answer=answer)
+
+    def _ask(self, spark: SparkSession, question: Any, scan: Scan) -> Ask:
+        number = scan.number
+
+        def summary() -> ListingSummary | None:
+            if scan.listed is not None:
+                return scan.listed
+            text = question.listingSummary(number)
+            return None if text is None else ListingSummary.of(text)
+
+        def small_side(filter: int) -> Any:
+            tree = question.readFirst(number, filter)
+            return None if tree is None else json.loads(tree)
+
+        def listing(listed: ListingSummary) -> ScanListing:
+            return self._listings.of(listed.digest, lambda: parse(jvm_reader.text_of(question.listing(number))))
+
+        return Ask(
+            listing_summary=summary,
+            listing=listing,
+            small_side=small_side,
+            keys=partial(satisfying_keys, spark, question, number),
+            prepare=partial(prepare, spark),
+            frame=partial(superset_rows, spark),
+        )
 
     def counts(self, spark: SparkSession, counting: Any) -> str | None:
         """Send the counts of an answered aggregation to the JVM, by `counting.add` for each batch of each key set.
@@ -143,9 +173,3 @@ class Planning:
 
     def _conf(self, spark: SparkSession, request: Any, key: tuple[str, str]) -> Mapping[str, str]:
         return self._settings.of(key, lambda: jvm_settings.of_map(spark, request.settings()))
-
-    def _base(self, spark: SparkSession, question: Any, scan: Scan) -> Table:
-        return self._tables.of(scan.version, lambda: metastore.table_of(spark, question.table(scan.number)))
-
-    def _listing(self, question: Any, scan: Scan, listed: ListingSummary) -> ScanListing:
-        return self._listings.of(listed.digest, lambda: parse(jvm_reader.text_of(question.listing(scan.number))))
