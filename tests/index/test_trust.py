@@ -6,18 +6,15 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
 import hive_bitmap
 from hive_bitmap.building import publish
 from hive_bitmap.building.publish import create_statement
-from hive_bitmap.building.shard_compaction import shard_rows
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.index import catalog, generation, manifest, shard
+from hive_bitmap.index import catalog, generation
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.trust import why_untrusted
@@ -25,6 +22,7 @@ from hive_bitmap.maintaining import drop
 from hive_bitmap.metastore import security_settings
 from hive_bitmap.metastore.table_info import Table
 from tests.asking import indexed, require_alike, under, used
+from tests.forging import forge_without_three, give
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,18 +30,6 @@ if TYPE_CHECKING:
 OWNERS, ROOTS = security_settings.TRUSTED_OWNERS, security_settings.TRUSTED_ROOTS
 QUERY = "SELECT count(*) FROM v WHERE k = 3"
 Forge = Callable[..., Index]
-
-
-def give(spark: SparkSession, name: str, owner: str) -> None:
-    """Give a table to another owner, as his own CREATE TABLE would."""
-    tables: Any = spark._jsparkSession.sharedState().externalCatalog()
-    table = tables.getTable(spark.catalog.currentDatabase(), name)
-    field = table.getClass().getDeclaredField("owner")
-    field.setAccessible(True)
-    field.set(table, owner)
-    tables.alterTable(table)
-    assert tables.getTable(spark.catalog.currentDatabase(), name).owner() == owner
-    catalog.clear_caches()
 
 
 @pytest.fixture
@@ -54,32 +40,9 @@ def forge(spark: SparkSession, database: str, tmp_path: Path) -> Forge:
     hive_bitmap.build(spark, "v", ["k"])
 
     def forged(name: str = "aaa", index_table: str = "aaa", owner: str = "mallory") -> Index:
-        base, [legitimate] = catalog.table_and_indexes(spark, "v")
-        table = f"{database}__v_{index_table}__"
-        false = replace(legitimate.definition, name=name, index_table=table, root=f"file:{tmp_path}/mallory")
-        published = catalog.published_generations(spark, legitimate)[()]
-        folder = f"{false.root}/{generation.new_name()}"
-        generation.start(folder, published, false)
-        _write_without_three(legitimate.definition, published, folder)
-        spark.sql(create_statement(base, false, folder))
-        give(spark, table, owner)
-        return Index(false, base)
+        return forge_without_three(spark, f"file:{tmp_path}/mallory", name, f"{database}__v_{index_table}__", owner)
 
     return forged
-
-
-def _write_without_three(definition: Definition, published: str, folder: str) -> None:
-    stored = manifest.read(published)
-    [(name, size)] = stored.sizes.items()
-    rows = shard_rows(definition, stored.shard_path(name), size)
-    keys = pc.if_else(pc.equal(rows["k"], 3), pa.scalar(99, pa.int32()), rows["k"])
-    rows = rows.set_column(0, rows.schema.field(0), keys).sort_by("k")
-    written = shard.write(f"{folder}/{name}", rows, definition)
-    shards = pa.Table.from_pylist(
-        [{"shard": name, "size": written.size, "rows": rows.num_rows, "cardinality_size": written.cardinality_size}],
-        manifest.SHARDS,
-    )
-    manifest.write(folder, [stored.files], shards, written.sums)
 
 
 def test_an_index_of_another_owner_is_used_for_no_query(spark: SparkSession, forge: Forge) -> None:

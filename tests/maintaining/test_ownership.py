@@ -24,7 +24,7 @@ from hive_bitmap.index.definition import PREFIX, VERSION, Definition, from_prope
 from hive_bitmap.index.generation import State
 from hive_bitmap.metastore import alter_table, metastore
 from hive_bitmap.stores import local_path
-from tests.index.test_trust import give
+from tests.forging import give
 from tests.maintaining.life import flat_table, generations, live, parted_table, require_right, write
 
 if TYPE_CHECKING:

@@ -1,0 +1,64 @@
+"""Index tables as somebody can forge them who may create tables in a database."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hive_bitmap.building.publish import create_statement
+from hive_bitmap.building.shard_compaction import shard_rows
+from hive_bitmap.index import catalog, generation, manifest, shard
+from hive_bitmap.index.catalog import Index
+from hive_bitmap.index.definition import Definition
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def give(spark: SparkSession, name: str, owner: str) -> None:
+    """Give a table to another owner, as his own CREATE TABLE would."""
+    tables: Any = spark._jsparkSession.sharedState().externalCatalog()
+    table = tables.getTable(spark.catalog.currentDatabase(), name)
+    field = table.getClass().getDeclaredField("owner")
+    field.setAccessible(True)
+    field.set(table, owner)
+    tables.alterTable(table)
+    assert tables.getTable(spark.catalog.currentDatabase(), name).owner() == owner
+    catalog.clear_caches()
+
+
+def forge(spark: SparkSession, table: str, location: str, **changes: Any) -> None:
+    """Make the table of an index that says what the only index of a table says, but for these `changes`."""
+    base, [legitimate] = catalog.table_and_indexes(spark, table)
+    spark.sql(create_statement(base, replace(legitimate.definition, **changes), location))
+    catalog.clear_caches()
+
+
+def forge_without_three(spark: SparkSession, root: str, name: str, index_table: str, owner: str) -> Index:
+    """Make an index of the table v, which has one of its column k, in which no row has the key 3; give it away."""
+    base, [legitimate] = catalog.table_and_indexes(spark, "v")
+    published = catalog.published_generations(spark, legitimate)[()]
+    false = replace(legitimate.definition, name=name, index_table=index_table, root=root)
+    folder = f"{root}/{generation.new_name()}"
+    generation.start(folder, published, false)
+    _write_without_three(legitimate.definition, published, folder)
+    spark.sql(create_statement(base, false, folder))
+    give(spark, index_table, owner)
+    return Index(false, base)
+
+
+def _write_without_three(definition: Definition, published: str, folder: str) -> None:
+    stored = manifest.read(published)
+    [(name, size)] = stored.sizes.items()
+    rows = shard_rows(definition, stored.shard_path(name), size)
+    keys = pc.if_else(pc.equal(rows["k"], 3), pa.scalar(99, pa.int32()), rows["k"])
+    rows = rows.set_column(0, rows.schema.field(0), keys).sort_by("k")
+    written = shard.write(f"{folder}/{name}", rows, definition)
+    shards = pa.Table.from_pylist(
+        [{"shard": name, "size": written.size, "rows": rows.num_rows, "cardinality_size": written.cardinality_size}],
+        manifest.SHARDS,
+    )
+    manifest.write(folder, [stored.files], shards, written.sums)
