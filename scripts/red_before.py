@@ -72,9 +72,9 @@ def run(named: set[str], home: Path, *more: Path) -> dict[str, list[tuple[str, s
     Returns the outcomes and reasons of each.
     """
     found: dict[str, list[tuple[str, str]]] = {}
+    report = home / "build" / "red.xml"
     for file in sorted({name.partition("::")[0] for name in named}):
         of_file = [name for name in sorted(named) if name.partition("::")[0] == file]
-        report = home / "red.xml"
         report.unlink(missing_ok=True)
         subprocess.run(
             [sys.executable, "-m", "pytest", "-q", "--show-capture=no", f"--junitxml={report}", *of_file],
@@ -93,8 +93,9 @@ def run(named: set[str], home: Path, *more: Path) -> dict[str, list[tuple[str, s
 
 
 def is_of(name: str, test: str) -> bool:
-    """Whether a case of the report is of a test, a class or a file, as pytest names them."""
-    dotted = test.replace(".py", "").replace("/", ".").replace("::", ".")
+    """Whether a case of the report is of a file, a class or a test, or is one case of a test, as pytest names them."""
+    path, bracket, case = test.partition("[")
+    dotted = path.replace(".py", "").replace("/", ".").replace("::", ".") + bracket + case
     return name == dotted or name.startswith((f"{dotted}.", f"{dotted}["))
 
 

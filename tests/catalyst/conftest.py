@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hive_bitmap.catalyst.serving import Serving
+from hive_bitmap.catalyst.enabling import Answers
 from tests.asking import under
 from tests.catalyst import warehouse
 
@@ -29,11 +29,12 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
 def questions(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Return a list to which each question of the optimizer rule is added, in a test that uses this fixture."""
     asked: list[Any] = []
-    answer_it = Serving.answer
+    answer_it = Answers.apply
 
-    def seen(self: Serving, session: SparkSession, question: Any) -> str | None:
-        asked.append(question)
-        return answer_it(self, session, question)
+    def seen(self: Answers, session: Any, request: Any) -> Any:
+        if request.kind() == "plan":
+            asked.append(request)
+        return answer_it(self, session, request)
 
-    monkeypatch.setattr(Serving, "answer", seen)
+    monkeypatch.setattr(Answers, "apply", seen)
     return asked

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hive_bitmap
-from hive_bitmap.catalyst.serving import Serving
+from hive_bitmap.catalyst.enabling import Answers
 from hive_bitmap.memory_budget import BUDGET
 from hive_bitmap.planning import settings
 from tests.asking import Answer, answer, by_spark, difference, frame, indexed, require_alike, told
@@ -34,20 +34,15 @@ def crowd(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    "Python's requests of the JVM from now on, by kind."
+    """The JVM's requests to Python from now on, by kind."""
     calls: list[str] = []
-    plan, count = Serving.answer, Serving.counts
+    answer_it = Answers.apply
 
-    def answer_noted(*args: Any) -> Any:
-        calls.append("plan")
-        return plan(*args)
+    def noted(self: Answers, session: Any, request: Any) -> Any:
+        calls.append(str(request.kind()))
+        return answer_it(self, session, request)
 
-    def counts_noted(*args: Any) -> Any:
-        calls.append("count")
-        return count(*args)
-
-    monkeypatch.setattr(Serving, "answer", answer_noted)
-    monkeypatch.setattr(Serving, "counts", counts_noted)
+    monkeypatch.setattr(Answers, "apply", noted)
     return calls
 
 
