@@ -21,7 +21,8 @@ from pyspark.sql import DataFrame, SparkSession
 import hive_bitmap
 from bench.data import KEYS, SCHEMA, TABLE, Data, Question, append_small_file, register, write_small_files
 from hive_bitmap.explaining.blockmap import files_kept
-from hive_bitmap.explaining.plan import FILES, FULL_SCAN, INDEX_ONLY, Plan
+from hive_bitmap.planning.plan import Plan
+from hive_bitmap.planning.strategy import Strategy
 
 SPARK, OURS, DUCKDB = "Spark", "hive_bitmap", "DuckDB"
 PLAIN = "plain SQL"  # where OURS is a function: the same by spark.sql with the optimizer rule
@@ -332,11 +333,11 @@ def _multiset_in_spark(frame: DataFrame) -> tuple[int, int]:
 
 def base_read(plan: Plan) -> tuple[int, int]:
     """Blocks and bytes of base files that the plan's strategy reads."""
-    if plan.strategy == FULL_SCAN:
+    if plan.strategy == Strategy.FULL_SCAN:
         return plan.blocks_total or 0, plan.bytes_total or 0
-    if plan.strategy == INDEX_ONLY and plan.rows_selected is not None:
+    if plan.strategy == Strategy.INDEX_ONLY and plan.rows_selected is not None:
         return 0, 0
-    if plan.strategy == FILES:
+    if plan.strategy == Strategy.FILES:
         kept = files_kept(plan)
         return int(plan.files["blocks"].to_numpy()[kept].sum()), int(plan.files["size"].to_numpy()[kept].sum())
     return plan.blocks_selected or 0, plan.bytes_selected or 0

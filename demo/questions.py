@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 
 import hive_bitmap
 from hive_bitmap.explaining.blockmap import files_kept
-from hive_bitmap.explaining.plan import FULL_SCAN, Plan
+from hive_bitmap.planning.plan import Plan
+from hive_bitmap.planning.strategy import Strategy
 
 REPEATS = 3
 
@@ -93,7 +94,7 @@ def _plan(spark: SparkSession, question: Question) -> Plan:
     (relation,) = hive_bitmap.explain(question.sql, spark).relations
     plan = relation.plan
     if plan is None:
-        plan = replace(hive_bitmap.plan(spark, question.table, question.predicate), strategy=FULL_SCAN)
+        plan = replace(hive_bitmap.plan(spark, question.table, question.predicate), strategy=Strategy.FULL_SCAN)
     return replace(plan, predicate=question.predicate)  # as the question has it, not as Spark's plan has it
 
 

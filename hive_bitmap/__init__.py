@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from hive_bitmap.catalyst.scanning import plan, scan
     from hive_bitmap.counts.aggregates import count, group_counts
     from hive_bitmap.estimating.estimate import Estimate, estimate
-    from hive_bitmap.explaining.plan import Plan
     from hive_bitmap.maintaining.alter import extend, rename, set_properties
     from hive_bitmap.maintaining.clean import Leftover, clean
     from hive_bitmap.maintaining.drop import drop, drop_table
     from hive_bitmap.maintaining.show import IndexStatus, show
     from hive_bitmap.memory_budget import CacheUse, caches
+    from hive_bitmap.planning.plan import Plan
     from hive_bitmap.reading.result_file import write_offsets
     from hive_bitmap.verifying.verify import Verification, verify
 

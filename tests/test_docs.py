@@ -22,12 +22,13 @@ from hive_bitmap.bitmaps import ENCODINGS
 from hive_bitmap.bitmaps.keybytes import key_bytes
 from hive_bitmap.cli import command
 from hive_bitmap.columns import Column
-from hive_bitmap.explaining.plan import REASONS, STRATEGIES
 from hive_bitmap.index import generation
 from hive_bitmap.index.definition import Definition, schema_crc, to_properties
 from hive_bitmap.index.manifest import FILES, SHARDS
 from hive_bitmap.metastore.security_settings import TRUSTED_OWNERS, TRUSTED_ROOTS
+from hive_bitmap.planning.reasons import Reason
 from hive_bitmap.planning.settings import Settings
+from hive_bitmap.planning.strategy import STRATEGIES
 from hive_bitmap.reading.offsets import result_file
 
 HOME = Path(__file__).parents[1]
@@ -205,7 +206,7 @@ def first_cells(page: str, heading: str) -> list[str]:
 
 
 def test_the_closed_lists_of_the_guide_are_those_of_the_code() -> None:
-    assert first_cells("docs/guide/queries.md", "EXPLAIN") == list(REASONS)
+    assert first_cells("docs/guide/queries.md", "EXPLAIN") == [reason.value for reason in Reason]
     assert sorted(first_cells("docs/guide/queries.md", "Strategies")) == sorted(STRATEGIES)
     settings = {f"hive_bitmap.{field.name}" for field in dataclasses.fields(Settings)}
     assert set(first_cells("docs/guide/reference.md", "Settings of a session")) == {

@@ -24,16 +24,18 @@ from hive_bitmap.catalyst.reporting import ANSWERED, LEFT_ALONE, NARROWED, NOTHI
 from hive_bitmap.catalyst.scans import ListingSummary, Scan, why_too_small, worthwhile_runtime_filters
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import HiveBitmapError, Unsupported
-from hive_bitmap.explaining.plan import BLOCKS, FILES, FULL_SCAN, INDEX_ONLY, Plan
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.memory_budget import BUDGET
 from hive_bitmap.metastore import file_listing
 from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.planning import settings
+from hive_bitmap.planning.plan import Plan
 from hive_bitmap.planning.prepare import Prepared
+from hive_bitmap.planning.reasons import Reason
 from hive_bitmap.planning.request import Request, ResolvedTable
 from hive_bitmap.planning.settings import Settings
 from hive_bitmap.planning.snapshot import Snapshot
+from hive_bitmap.planning.strategy import Strategy
 from hive_bitmap.predicates.nodes import Constant, SparkLeaf
 
 if TYPE_CHECKING:
@@ -81,15 +83,15 @@ class Unanswered:
     """Why the aggregation over a scan is not answered, and the code of that if it is the reason to tell."""
 
     reason: str = ""
-    code: str = ""
+    code: Reason | None = None
 
 
 def decide(scan: Scan, table: IndexedTable, ask: Ask) -> Outcome:
     """Decide on a scan. Raises HiveBitmapError if something fails; the scan is left alone then."""
     if not table.indexes:
-        return LeaveAlone(report=Report.of(scan, LEFT_ALONE, "no_index", "the table has no index"))
+        return LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.NO_INDEX, "the table has no index"))
     if why := file_listing.why_query_unsupported(scan.options):
-        return LeaveAlone(report=Report.of(scan, LEFT_ALONE, "unsupported", why))
+        return LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.UNSUPPORTED, why))
     listed = ask.listing_summary()
     too_small = why_too_small(scan, table.base, table.settings, listed)
     if too_small and not scan.key_sets:
@@ -101,7 +103,7 @@ def decide(scan: Scan, table: IndexedTable, ask: Ask) -> Outcome:
     case = _Case(scan=scan, table=table, ask=ask, condition=found, listing=listing)
     unanswered, snapshot = Unanswered(), None
     if scan.unanswered is not None:
-        unanswered = case.unanswered(scan.unanswered, "not_counted")
+        unanswered = case.unanswered(scan.unanswered, Reason.NOT_COUNTED)
     if scan.key_sets:
         counted, snapshot = case.counted()
         if not isinstance(counted, Unanswered):
@@ -136,7 +138,7 @@ class _Case:
             planned=True,
         )
 
-    def unanswered(self, why: str, code: str = "") -> Unanswered:
+    def unanswered(self, why: str, code: Reason | None = None) -> Unanswered:
         log.info("%s is not answered by its indexes: %s", self.table.base.full_name, why)
         return Unanswered(why, code)
 
@@ -151,10 +153,10 @@ class _Case:
         except HiveBitmapError as e:
             return self.unanswered(str(e)), None
         plan = prepared.plan
-        if plan.code == "store":
-            return LeaveAlone(report=self._report(LEFT_ALONE, plan, "store")), None
-        if plan.strategy != INDEX_ONLY:
-            code = "too_large" if plan.code == "too_large" else ""
+        if plan.code == Reason.STORE:
+            return LeaveAlone(report=self._report(LEFT_ALONE, plan, Reason.STORE)), None
+        if plan.strategy != Strategy.INDEX_ONLY:
+            code = Reason.TOO_LARGE if plan.code == Reason.TOO_LARGE else None
             return self.unanswered(plan.reason, code), prepared.snapshot
         if not is_countable_together(prepared, self.scan.key_sets):
             return self.unanswered("its keys cannot be counted together"), prepared.snapshot
@@ -167,9 +169,10 @@ class _Case:
         """The request for the counts of all key sets."""
         key_sets, text = self.scan.key_sets, self.scan.condition or None
         keys = tuple(dict.fromkeys(key for keys in key_sets for key in keys))
-        strategy = INDEX_ONLY if self.table.settings.strategy == INDEX_ONLY else None
+        strategy = Strategy.INDEX_ONLY if self.table.settings.strategy == Strategy.INDEX_ONLY else None
         name, columns = self.table.base.full_name, self.scan.columns
-        return Request(name, text, columns, count=True, strategy=strategy, keys=keys, grouping_sets=key_sets)
+        rows = Request(table=name, predicate=text, columns=columns, strategy=strategy, grouping_sets=key_sets)
+        return rows.counted(keys)
 
     def _counts(self, request: Request, plan: Plan) -> Counts:
         listing = None if self.listing is None else ref(self.listing)
@@ -181,25 +184,26 @@ class _Case:
     def narrowed(self, snapshot: Snapshot | None, unanswered: Unanswered) -> Outcome:
         """The outcome for the scan itself."""
         name, text, must_pay = self.table.base.spark_name, self.scan.condition or None, self._is_by_cost
-        request = Request(name, text, self.scan.columns, must_pay=must_pay)
+        request = Request(table=name, predicate=text, columns=self.scan.columns, must_pay=must_pay)
         prepared = self.ask.prepare(request, self.resolved, snapshot)
         plan = prepared.plan
-        if prepared.reading is None or plan.strategy in (FULL_SCAN, INDEX_ONLY):
-            code = plan.code or ("not_fresh" if _is_nothing_fresh(plan) else "not_selective")
+        if prepared.reading is None or not plan.strategy.reads_selected:
+            code = plan.code or (Reason.NOT_FRESH if _is_nothing_fresh(plan) else Reason.NOT_SELECTIVE)
             code, reason = self._why_left(unanswered, code, plan.reason)
             return LeaveAlone(report=self._report(LEFT_ALONE, replace(plan, reason=reason), code))
-        if not self.scan.native or plan.strategy not in (BLOCKS, FILES) or self.listing is None:
+        if not self.scan.native or not plan.strategy.is_by_reader or self.listing is None:
             return self._read_rows(request, prepared)
-        chosen = file_choices(prepared.reading.results, self.listing.numbers, whole_files=plan.strategy == FILES)
+        whole_files = plan.strategy is Strategy.FILES
+        chosen = file_choices(prepared.reading.results, self.listing.numbers, whole_files=whole_files)
         return ReadChoices(report=self._report(NARROWED, plan), choices=chosen)
 
     @property
     def _is_by_cost(self) -> bool:
         return self.table.settings.strategy is None
 
-    def _why_left(self, unanswered: Unanswered, code: str, reason: str) -> tuple[str, str]:
+    def _why_left(self, unanswered: Unanswered, code: Reason, reason: str) -> tuple[Reason, str]:
         """Why a scan is left alone: why its aggregation is not answered, if that was what was asked for."""
-        if not unanswered.reason or (unanswered.code != "too_large" and code != "not_tested"):
+        if not unanswered.reason or (unanswered.code != Reason.TOO_LARGE and code != Reason.NOT_TESTED):
             return code, reason
         both = f"{unanswered.reason}; {reason}" if self.scan.condition else unanswered.reason
         return unanswered.code or code, both
@@ -209,14 +213,14 @@ class _Case:
         try:
             frame = self.ask.frame(request, prepared)
         except Unsupported as e:
-            return LeaveAlone(report=self._report(LEFT_ALONE, replace(plan, reason=str(e)), "unsupported"))
+            return LeaveAlone(report=self._report(LEFT_ALONE, replace(plan, reason=str(e)), Reason.UNSUPPORTED))
         if frame is None:
-            return LeaveAlone(report=self._report(LEFT_ALONE, plan, "not_selective"))
+            return LeaveAlone(report=self._report(LEFT_ALONE, plan, Reason.NOT_SELECTIVE))
         share = (plan.rows_selected or 0) / max(plan.rows_total or 0, 1)
         size = int((plan.bytes_total or 0) * share) or plan.bytes_selected or 0
         return ReadRows(report=self._report(NARROWED, plan), frame=frame, size=size)
 
-    def _report(self, action: str, plan: Plan, reason: str = "") -> Report:
+    def _report(self, action: str, plan: Plan, reason: Reason | None = None) -> Report:
         told = plan.without_figures if self.table.settings.engine_reads_only else plan
         figures = read_figures(plan) if plan.looked_up else None
         said = Report.of(self.scan, action, reason, told.reason)
@@ -224,7 +228,7 @@ class _Case:
 
 
 def _too_small(scan: Scan, why: str) -> LeaveAlone:
-    return LeaveAlone(report=Report.of(scan, LEFT_ALONE, "too_small", why), too_small=True)
+    return LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.TOO_SMALL, why), too_small=True)
 
 
 def _condition(scan: Scan, table: IndexedTable, listed: ListingSummary | None, ask: Ask) -> Condition:
@@ -237,8 +241,8 @@ def _condition(scan: Scan, table: IndexedTable, listed: ListingSummary | None, a
 
 
 def _report_of_nothing(scan: Scan) -> Report:
-    nothing = Report.of(scan, NARROWED, "", "no row satisfies the condition")
-    return replace(nothing, strategy=FILES, figures=NOTHING_READ)
+    nothing = Report.of(scan, NARROWED, None, "no row satisfies the condition")
+    return replace(nothing, strategy=Strategy.FILES, figures=NOTHING_READ)
 
 
 def _is_nothing_fresh(plan: Plan) -> bool:

@@ -21,7 +21,9 @@ from hive_bitmap.explaining.explain import to_json as plan_json
 from hive_bitmap.explaining.explain import to_text as plan_text
 from hive_bitmap.explaining.explain_html import body, page
 from hive_bitmap.explaining.measures import seconds
-from hive_bitmap.explaining.plan import BLOCKS, REASONS, ROWS, Plan
+from hive_bitmap.planning.plan import Plan
+from hive_bitmap.planning.reasons import Reason
+from hive_bitmap.planning.strategy import Strategy
 from hive_bitmap.predicates.tokens import tokenize
 from hive_bitmap.stores.requests import Requests, so_far
 from hive_bitmap.tasks import task_requests
@@ -39,7 +41,7 @@ _WRITE = ("INSERT", "UPDATE", "DELETE", "MERGE")
 
 @dataclass(frozen=True)
 class Relation:
-    """A scan of a table. `action` is NARROWED, ANSWERED or LEFT_ALONE; if left alone, `reason` is a key of REASONS.
+    """A scan of a table. `action` is NARROWED, ANSWERED or LEFT_ALONE; if left alone, `reason` is the code of a Reason.
 
     `costs` are estimated seconds by strategy; the counts of files and blocks are None if no index was looked up. `plan`
     is None if it was made in another process, that of a server, or is no longer kept.
@@ -65,7 +67,7 @@ class Relation:
             return "the index alone answers the aggregation over the scan"
         if self.action == NARROWED:
             return f"the scan is narrowed by {self.strategy}"
-        return f"Spark scans the table: {self.detail or REASONS.get(self.reason, self.reason)} [{self.reason}]"
+        return f"Spark scans the table: {self.detail or _sentence(self.reason)} [{self.reason}]"
 
     def __str__(self) -> str:
         lines = [f"{self.table or 'query'}: {self.outcome}"]
@@ -77,6 +79,11 @@ class Relation:
             prices = (f"{name} {price * 1000:,.0f} ms" for name, price in self.costs.items())
             lines.append(f"  estimates  {', '.join(prices)}")
         return "\n".join(lines)
+
+
+def _sentence(reason: str) -> str:
+    known = {code.value: code.sentence for code in Reason}
+    return known.get(reason, reason)  # a server may have a code that this version does not know
 
 
 @dataclass(frozen=True)
@@ -157,7 +164,7 @@ def explained(spark: SparkSession, text: str, args: Arguments = None) -> DataFra
     if not match["analyze"] and not _begins_query(query):
         return None
     explanation = explain(query, spark, args, analyze=bool(match["analyze"]), mode=(match["mode"] or "").strip())
-    indexed = [one for one in explanation.relations if one.reason != "no_index"]
+    indexed = [one for one in explanation.relations if one.reason != Reason.NO_INDEX]
     shown = to_text(explanation) if indexed or match["analyze"] else explanation.engine
     return spark.createDataFrame([(shown,)], "plan string")
 
@@ -248,11 +255,12 @@ def _result(explanation: Explanation) -> str:
 
 def _by_spark(relation: Relation) -> str:
     """Say what Spark's own reader reads for a scan, whose requests are not counted; "" if it reads nothing."""
-    if relation.action == ANSWERED or relation.strategy == ROWS:
+    if relation.action == ANSWERED or relation.strategy == Strategy.ROWS:
         return ""
     if relation.files_total is None or relation.action == LEFT_ALONE:
         return f"not counted: what Spark asks to read {relation.table or 'the tables'}"
-    blocks = f"{relation.blocks_selected} of {relation.blocks_total} blocks in " if relation.strategy == BLOCKS else ""
+    by_blocks = relation.strategy == Strategy.BLOCKS
+    blocks = f"{relation.blocks_selected} of {relation.blocks_total} blocks in " if by_blocks else ""
     return f"not counted: what Spark asks to read {blocks}{relation.files_selected} of {relation.files_total} files"
 
 

@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 import pyarrow.compute as pc
 
 from hive_bitmap.catalyst.scans import Scan
-from hive_bitmap.explaining.plan import Plan
+from hive_bitmap.planning.plan import Plan
+from hive_bitmap.planning.reasons import Reason
+from hive_bitmap.planning.strategy import Strategy
 
 NARROWED, ANSWERED, LEFT_ALONE = "narrowed", "answered", "left alone"  # the last one also in Reports.java
 
@@ -30,31 +32,32 @@ NOTHING_READ = ReadFigures(0, None, 0, None)
 class Report:
     """The decision on a scan, as `explanation.Relation` tells of it.
 
-    `action` is NARROWED, ANSWERED or LEFT_ALONE; if left alone, `reason` is a key of REASONS. `figures` are None if no
+    `action` is NARROWED, ANSWERED or LEFT_ALONE; the `reason` is that of LEFT_ALONE. `figures` are None if no
     index was looked up, `plan` if there is none.
     """
 
     table: str
     action: str
-    reason: str = ""
+    reason: Reason | None = None
     detail: str = ""
     condition: str = ""
-    strategy: str = ""
+    strategy: Strategy | None = None
     figures: ReadFigures | None = None
-    costs: Mapping[str, float] = field(default_factory=dict)
+    costs: Mapping[Strategy, float] = field(default_factory=dict)
     plan: Plan | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, scan: Scan, action: str, reason: str, detail: str) -> Report:
+    def of(cls, scan: Scan, action: str, reason: Reason | None, detail: str) -> Report:
         """Return the report of a scan that has no plan."""
         table = f"{scan.database}.{scan.table}"
         return cls(table=table, condition=scan.condition, action=action, reason=reason, detail=detail)
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields of an `explanation.Relation` but for the plan, which has no form in JSON."""
-        texts = ("table", "action", "reason", "detail", "condition", "strategy")
+        texts = ("table", "action", "detail", "condition")
+        chosen = {"reason": self.reason or "", "strategy": self.strategy or ""}
         figures = {} if self.figures is None else self.figures._asdict()
-        return {name: getattr(self, name) for name in texts} | figures | {"costs": dict(self.costs)}
+        return {name: getattr(self, name) for name in texts} | chosen | figures | {"costs": dict(self.costs)}
 
 
 def read_figures(plan: Plan) -> ReadFigures:

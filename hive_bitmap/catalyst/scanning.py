@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 from hive_bitmap.catalyst import enabling
 from hive_bitmap.catalyst.jvm_bridge import bridge
 from hive_bitmap.errors import StoreError, Unsupported
-from hive_bitmap.explaining.plan import INDEX_ONLY, Plan
 from hive_bitmap.metastore import jvm_reader
+from hive_bitmap.planning.plan import Plan
 from hive_bitmap.planning.prepare import prepare
 from hive_bitmap.planning.request import Request, analysed
 from hive_bitmap.planning.resolving import resolve
+from hive_bitmap.planning.strategy import Strategy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,11 +39,12 @@ def plan(
     """Plan how `scan` (or, with `count`, `hive_bitmap.count`) would answer now, without reading rows of the table.
 
     `predicate` is a condition in Spark SQL, None for all rows; `columns` are those to read, None for all. `strategy`
-    overrides the choice by cost: `index only`, `rows`, `blocks`, `files` or `full scan`. `str()` of the plan is the
-    text of EXPLAIN. Raises NotFound for an unknown table or column, and InvalidPredicate for a predicate that is not
+    overrides the choice by cost: `index only`, `rows`, `blocks`, `files` or `full scan`. `str()` of the plan
+    sums it up. Raises NotFound for an unknown table or column, and InvalidPredicate for a predicate that is not
     SQL.
     """
-    request = Request(table, predicate, None if columns is None else tuple(columns), count, strategy)
+    rows = Request.of(table, predicate, columns, strategy=strategy)
+    request = rows.counted() if count else rows
     analysed(spark, request)
     return prepare(spark, request).told
 
@@ -62,8 +64,8 @@ def scan(
     Spark Connect client the server plans: with the extension as it does for SQL, otherwise without an index. Raises the
     errors of `plan`, and Unsupported for a strategy that cannot answer.
     """
-    request = Request(table, predicate, None if columns is None else tuple(columns), strategy=strategy)
-    if strategy == INDEX_ONLY:
+    request = Request.of(table, predicate, columns, strategy=strategy)
+    if request.strategy is Strategy.INDEX_ONLY:
         raise Unsupported(f"strategy {strategy!r} counts rows, and reads none")
     if strategy is not None:
         prepare(spark, request)

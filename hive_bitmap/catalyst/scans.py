@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from hive_bitmap import stores
-from hive_bitmap.explaining.plan import FULL_SCAN
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.metastore.file_listing import format_of
 from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.planning.prices import scan_seconds, share_of_bytes, too_small
 from hive_bitmap.planning.settings import Settings
+from hive_bitmap.planning.strategy import Strategy
 
 RUNTIME_FILTER_SECONDS = 0.4  # a scan must take at least this long for a job that computes a runtime filter to pay
 
@@ -118,7 +118,7 @@ def worthwhile_runtime_filters(
 
     A strategy that the session has set counts as worth it, whatever the scan takes.
     """
-    if not scan.runtime_filters or settings.strategy == FULL_SCAN or not scan.native:
+    if not scan.runtime_filters or settings.strategy == Strategy.FULL_SCAN or not scan.native:
         return []
     indexed = {name.lower() for index in indexes if not index.why_not for name in index.definition.column_names}
     usable = [number for number, column in enumerate(scan.runtime_filters) if column.lower() in indexed]

@@ -22,13 +22,14 @@ from hive_bitmap.catalyst.outcomes import Counts, LeaveAlone, ReadRows, Told
 from hive_bitmap.catalyst.reporting import LEFT_ALONE, Report
 from hive_bitmap.catalyst.scans import ListingSummary, Scan
 from hive_bitmap.errors import HiveBitmapError, StoreError
-from hive_bitmap.explaining.plan import Plan
 from hive_bitmap.index import catalog
 from hive_bitmap.memory_budget import Cache
 from hive_bitmap.metastore import jvm_reader, jvm_settings, metastore
 from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.planning import settings
+from hive_bitmap.planning.plan import Plan
 from hive_bitmap.planning.prepare import prepare
+from hive_bitmap.planning.reasons import Reason
 from hive_bitmap.planning.spark_fallback import fallback_reason
 from hive_bitmap.reading.superset import superset_rows
 
@@ -92,7 +93,7 @@ class Serving:
         if not logged:
             log.warning("indexes are not used: %s", why)
         tables = [f"{fields['database']}.{fields['table']}" for fields in scans]
-        reports = [Report(table=table, action=LEFT_ALONE, reason="unsupported", detail=why) for table in tables]
+        reports = [Report(table=table, action=LEFT_ALONE, reason=Reason.UNSUPPORTED, detail=why) for table in tables]
         return [Told(outcome=LeaveAlone(report=report)) for report in reports]
 
     def _told(self, spark: SparkSession, question: Any, scan: Scan, of_session: Conf) -> Told:
@@ -106,11 +107,11 @@ class Serving:
             table = IndexedTable.of(scan, base, indexes, conf)
             outcome = decide(scan, table, self._ask(spark, question, scan))
         except StoreError as e:
-            outcome = LeaveAlone(report=Report.of(scan, LEFT_ALONE, "store", fallback_reason(e)))
+            outcome = LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.STORE, fallback_reason(e)))
         except HiveBitmapError as e:
             if ours.strict:
                 raise
-            outcome = LeaveAlone(report=Report.of(scan, LEFT_ALONE, "error", str(e)))
+            outcome = LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.ERROR, str(e)))
         if isinstance(outcome, ReadRows):
             question.rows(scan.number, outcome.frame._jdf)
         plan = None if outcome.report.plan is None else self._keep_plan(outcome.report.plan)

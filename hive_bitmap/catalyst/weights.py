@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from hive_bitmap.explaining.plan import Plan
 from hive_bitmap.metastore.table_info import Table
+from hive_bitmap.planning.plan import Plan
 
 if TYPE_CHECKING:
     from hive_bitmap.catalyst.index_answers import Answer

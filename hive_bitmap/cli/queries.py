@@ -19,7 +19,8 @@ from hive_bitmap.cli.output import LIMIT_HELP, format_option, print_count
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.explaining import explain as explaining
 from hive_bitmap.explaining.measures import measures
-from hive_bitmap.explaining.plan import INDEX_ONLY, STRATEGIES, Plan
+from hive_bitmap.planning.plan import Plan
+from hive_bitmap.planning.strategy import STRATEGIES, Strategy
 from hive_bitmap.sql.script import first_words
 
 log = logging.getLogger(__name__)
@@ -70,12 +71,13 @@ def query(
 
     if count and (columns is not None or limit is not None):
         raise click.UsageError("--count goes with neither --columns nor --limit")
-    if strategy == INDEX_ONLY and not count:
-        raise click.UsageError(f"--strategy {INDEX_ONLY!r} answers --count only")
+    if strategy == Strategy.INDEX_ONLY and not count:
+        raise click.UsageError(f"--strategy {Strategy.INDEX_ONLY.value!r} answers --count only")
     if endpoint.address is not None and count and strategy is None and not explained:
         server.count(endpoint, table, where, format_)
         return
-    request = Request(table, where, None if columns is None else tuple(columns), count, strategy)
+    rows = Request.of(table, where, columns, strategy=strategy)
+    request = rows.counted() if count else rows
     with endpoint.session() as spark:
         # The rows of `scan` are planned by the rule, so that they need no plan of their own unless it is shown.
         prepared = prepare(spark, request) if count or explained or log.isEnabledFor(logging.INFO) else None

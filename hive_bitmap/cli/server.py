@@ -21,7 +21,7 @@ from hive_bitmap.errors import HiveBitmapError, NotFound, ServerError
 from hive_bitmap.hiveserver.connection import AUTHS, HTTP_PATH, PORT, SECONDS, TRANSPORTS, Address, Server
 
 if TYPE_CHECKING:
-    from hive_bitmap.explaining.plan import Plan
+    from hive_bitmap.planning.plan import Plan
     from hive_bitmap.sql.script import Part
 
 PASSWORD = "HIVE_BITMAP_PASSWORD"  # environment variable; other users of the machine can see the arguments of a command

@@ -20,7 +20,6 @@ from hive_bitmap import stores
 from hive_bitmap.columns import Column, find
 from hive_bitmap.counts.tally import COUNT, Counts, merge_counts, require_small, tally
 from hive_bitmap.errors import CorruptBitmap, CorruptIndex
-from hive_bitmap.explaining.plan import INDEX_ONLY, Plan
 from hive_bitmap.formats.key_values import KeyColumn, arrow_type
 from hive_bitmap.index import unreadable
 from hive_bitmap.metastore.table_info import quote
@@ -28,10 +27,12 @@ from hive_bitmap.parallel import map_parallel
 from hive_bitmap.planning import settings
 from hive_bitmap.planning.answer_size import TooLarge, nbytes, remember_too_large
 from hive_bitmap.planning.count_budget import index_bytes
+from hive_bitmap.planning.plan import Plan
 from hive_bitmap.planning.planner import needs_file
 from hive_bitmap.planning.prepare import DRIVER_INDEX_BYTES, Prepared, Reading, prepare
 from hive_bitmap.planning.request import Request, analysed
 from hive_bitmap.planning.spark_fallback import fallback_reason
+from hive_bitmap.planning.strategy import Strategy
 from hive_bitmap.reading.read_task import ReadTask
 from hive_bitmap.reading.superset import filtered, task, task_rows
 from hive_bitmap.selecting.candidates import Lookup, LookupResults, restrict
@@ -95,7 +96,7 @@ def count(spark: SparkSession, table: str, predicate: str | None = None, *, stra
 
     Raises the errors of `plan`.
     """
-    request = Request(table, predicate, None, True, strategy)
+    request = Request.of(table, predicate, strategy=strategy).counted()
     prepared = prepare(spark, request)
     log.info("count of %s where %s: %s (%s)", table, predicate, prepared.plan.strategy, prepared.plan.reason)
     return count_prepared(spark, request, prepared)
@@ -116,7 +117,7 @@ def group_counts(
     with columns of one index, or of two indexes of which one has few keys; otherwise Spark counts. Raises the errors of
     `plan`.
     """
-    request = Request(table, predicate, None, True, strategy, keys=tuple(columns))
+    request = Request.of(table, predicate, strategy=strategy).counted(columns)
     prepared = prepare(spark, request)
     plan = prepared.plan
     log.info("counts of %s by %s where %s: %s (%s)", table, columns, predicate, plan.strategy, plan.reason)
@@ -221,7 +222,7 @@ def _known_counts(spark: SparkSession, request: Request, plan: Plan, reading: Re
 
     Raises TooLarge if the keys take more than `limit` bytes.
     """
-    if plan.strategy != INDEX_ONLY:
+    if plan.strategy != Strategy.INDEX_ONLY:
         return None
     schema = _schema(reading, request.keys)
     if schema is None:

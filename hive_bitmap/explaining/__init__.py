@@ -1,7 +1,6 @@
-"""A plan as a value, and how it is shown: as text, HTML and JSON, with its block map.
+"""How a plan is shown: as text, HTML and JSON, with its block map.
 
-`plan` says what is kept of all and why, with the words for strategies and reasons; `measures` has the units in which
-people read figures.
+`measures` has the units in which people read figures.
 """
 
-__all__ = ["blockmap", "explain", "explain_html", "measures", "plan"]
+__all__ = ["blockmap", "explain", "explain_html", "measures"]

@@ -6,15 +6,14 @@ Files of which something is read come first; the files that are not drawn are co
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-if TYPE_CHECKING:
-    from hive_bitmap.explaining.plan import Plan
+from hive_bitmap.planning.plan import Plan
 
 Int64s = npt.NDArray[np.int64]
 

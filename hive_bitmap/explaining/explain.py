@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from rich.console import Console, Group, RenderableType
@@ -14,9 +14,7 @@ from rich.text import Text
 from hive_bitmap.explaining.blockmap import BlockMap, MapRow, block_map, files_kept
 from hive_bitmap.explaining.explain_html import to_html
 from hive_bitmap.explaining.measures import deleted, measures, of_all, percent, seconds, size
-
-if TYPE_CHECKING:
-    from hive_bitmap.explaining.plan import IndexUse, Plan
+from hive_bitmap.planning.plan import IndexUse, Plan
 
 __all__ = ["to_html", "to_json", "to_text"]
 
@@ -52,7 +50,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "predicate": plan.predicate,
         "strategy": plan.strategy,
         "reason": plan.reason,
-        "code": plan.code,
+        "code": plan.code or "",
         "indexes": [
             {"name": i.name, "columns": list(i.columns), "encoding": i.encoding, "used": i.used, "reason": i.reason}
             for i in plan.indexes

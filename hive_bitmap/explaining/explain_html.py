@@ -10,15 +10,12 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from importlib.resources import files
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hive_bitmap.explaining.blockmap import BlockMap, Cells, MapRow, block_map
 from hive_bitmap.explaining.measures import deleted, measures, of_all, percent, seconds, size
-
-if TYPE_CHECKING:
-    from hive_bitmap.explaining.plan import Plan
+from hive_bitmap.planning.plan import Plan
 
 # A browser lays out this many cells at once without a pause; above it, neighbours share a cell.
 MAX_CELLS = 20_000

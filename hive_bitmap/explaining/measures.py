@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hive_bitmap.explaining.blockmap import files_kept
-
-if TYPE_CHECKING:
-    from hive_bitmap.explaining.plan import Plan
+from hive_bitmap.planning.plan import Plan
 
 
 def measures(plan: Plan) -> list[tuple[str, str, str, str]]:

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from hive_bitmap import stores
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import NotFound, ServerError, Unsupported
-from hive_bitmap.explaining.plan import Plan
 from hive_bitmap.hiveserver import tables
 from hive_bitmap.hiveserver.connection import Server
 from hive_bitmap.hiveserver.evaluation import evaluation
@@ -20,6 +19,7 @@ from hive_bitmap.hiveserver.hiveql import MOST_VALUES, literal
 from hive_bitmap.hiveserver.states import Values, folders, format_of, state
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.metastore.table_info import Table, quote
+from hive_bitmap.planning.plan import Plan
 from hive_bitmap.planning.planner import PlanInputs, explain_indexes, make_plan
 from hive_bitmap.planning.table_state import typed_values
 from hive_bitmap.predicates.nodes import TRUE, Constant, Predicate

@@ -1,15 +1,17 @@
 """Planning: from a session, a table and a predicate to the cheapest strategy.
 
 `prepare` serves all entry points; `snapshot` reads the current state of the table and its indexes, `planner` prices the
-strategies. No row of the base table is read here.
+strategies. The result is a `plan`, a value. No row of the base table is read here.
 """
 
 __all__ = [
     "answer_size",
     "count_budget",
+    "plan",
     "planner",
     "prepare",
     "prices",
+    "reasons",
     "request",
     "resolving",
     "settings",
@@ -17,5 +19,6 @@ __all__ = [
     "spark_fallback",
     "spark_leaves",
     "spark_types",
+    "strategy",
     "table_state",
 ]

@@ -13,19 +13,9 @@ from enum import Enum
 import numpy as np
 import pyarrow as pa
 
-from hive_bitmap.explaining.plan import (
-    BLOCKS,
-    BLOCKS_SCHEMA,
-    FILES,
-    FILES_SCHEMA,
-    FULL_SCAN,
-    INDEX_ONLY,
-    ROWS,
-    IndexUse,
-    Plan,
-)
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.manifest import Freshness
+from hive_bitmap.planning.plan import BLOCKS_SCHEMA, FILES_SCHEMA, IndexUse, Plan
 from hive_bitmap.planning.prices import (
     CLEARLY_CHEAPER,
     Reads,
@@ -36,12 +26,14 @@ from hive_bitmap.planning.prices import (
     reads,
     scan_seconds,
 )
+from hive_bitmap.planning.reasons import Reason
+from hive_bitmap.planning.strategy import Strategy
 from hive_bitmap.predicates.nodes import Predicate, columns_of
 from hive_bitmap.selecting.candidates import Lookup, LookupResults
 from hive_bitmap.selecting.select import LookupResult
 from hive_bitmap.stores.speed import LOCAL, Speed
 
-DIRECT_STRATEGY = {"parquet": ROWS, "orc": BLOCKS}
+DIRECT_STRATEGY: Mapping[str, Strategy] = {"parquet": Strategy.ROWS, "orc": Strategy.BLOCKS}
 
 
 class EngineSkips(Enum):
@@ -80,10 +72,10 @@ class PlanInputs:
 
 
 def full_scan(
-    table: str, predicate: str | None, reason: str, indexes: tuple[IndexUse, ...] = (), code: str = ""
+    table: str, predicate: str | None, reason: str, indexes: tuple[IndexUse, ...] = (), code: Reason | None = None
 ) -> Plan:
-    """A plan that reads everything; `code` is a key of REASONS."""
-    return Plan(table, predicate, FULL_SCAN, reason, indexes, code=code)
+    """A plan that reads everything, for a reason in a sentence and a code."""
+    return Plan(table, predicate, Strategy.FULL_SCAN, reason, indexes, code=code)
 
 
 def explain_indexes(
@@ -188,20 +180,20 @@ def _read_by_index(files: pa.Table) -> int:
 
 def _costs(
     inputs: PlanInputs, work: LookupResults, read: Reads, exact: bool
-) -> tuple[dict[str, float], dict[str, str]]:
+) -> tuple[dict[Strategy, float], dict[Strategy, str]]:
     """The price in seconds of each possible strategy, and the reason why others are impossible."""
     format, share, cores, store = inputs.format, inputs.share, inputs.cores, inputs.store
-    costs = {FULL_SCAN: scan_seconds(format, share * read.total, cores, read.files, store)}
+    costs = {Strategy.FULL_SCAN: scan_seconds(format, share * read.total, cores, read.files, store)}
     impossible = {}
     skips = inputs.engine_skips
-    direct = ROWS if skips is EngineSkips.BLOCKS else DIRECT_STRATEGY.get(format, BLOCKS)
+    direct = Strategy.ROWS if skips is EngineSkips.BLOCKS else DIRECT_STRATEGY.get(format, Strategy.BLOCKS)
     direct_price = direct_seconds(format, read, share, cores, store)
     engine_only = _why_engine_only(inputs, work)
     if inputs.count:
         if engine_only is None:
-            costs[INDEX_ONLY] = 0.0 if exact and not read.whole else direct_price
+            costs[Strategy.INDEX_ONLY] = 0.0 if exact and not read.whole else direct_price
         else:
-            impossible[INDEX_ONLY] = engine_only
+            impossible[Strategy.INDEX_ONLY] = engine_only
         return costs, impossible
     if engine_only is None:
         costs[direct] = direct_price
@@ -209,14 +201,14 @@ def _costs(
         impossible[direct] = engine_only  # elsewhere Spark's own reader reads no more blocks than tasks of ours
     match skips:
         case EngineSkips.BLOCKS:
-            costs[BLOCKS] = native_seconds(format, read, share, cores, store)
-            costs[FILES] = native_file_seconds(format, read, share, cores, store)
+            costs[Strategy.BLOCKS] = native_seconds(format, read, share, cores, store)
+            costs[Strategy.FILES] = native_file_seconds(format, read, share, cores, store)
         case EngineSkips.SPLITS:
-            costs[BLOCKS] = engine_seconds(format, read, share, cores, store)
+            costs[Strategy.BLOCKS] = engine_seconds(format, read, share, cores, store)
         case EngineSkips.FILES:
-            costs[FILES] = engine_seconds(format, read, share, cores, store)
+            costs[Strategy.FILES] = engine_seconds(format, read, share, cores, store)
         case EngineSkips.NOTHING:
-            impossible[FILES] = "the session's reader cannot skip files"
+            impossible[Strategy.FILES] = "the session's reader cannot skip files"
     return costs, impossible
 
 
@@ -236,20 +228,21 @@ def _why_engine_only(inputs: PlanInputs, work: LookupResults) -> str | None:
 
 def _choose(
     inputs: PlanInputs,
-    costs: Mapping[str, float],
-    impossible: Mapping[str, str],
+    costs: Mapping[Strategy, float],
+    impossible: Mapping[Strategy, str],
     figures: Mapping[str, int | None],
     kept: int,
     rows: int,
-) -> tuple[str, str]:
+) -> tuple[Strategy, str]:
     cheapest = min(costs, key=lambda strategy: costs[strategy])
-    if cheapest == INDEX_ONLY and (costs[INDEX_ONLY] == 0 or costs[INDEX_ONLY] < costs[FULL_SCAN]):
+    price, scan_price = costs[cheapest], costs[Strategy.FULL_SCAN]
+    if cheapest == Strategy.INDEX_ONLY and (price == 0 or price < scan_price):
         rest = "" if figures["rows_selected"] is not None else ", but for files that it does not know as they are"
-        return INDEX_ONLY, f"the index holds the answer{rest}"
-    if cheapest == FULL_SCAN or costs[cheapest] > CLEARLY_CHEAPER * costs[FULL_SCAN]:
+        return Strategy.INDEX_ONLY, f"the index holds the answer{rest}"
+    if cheapest == Strategy.FULL_SCAN or price > CLEARLY_CHEAPER * scan_price:
         why = "; ".join(f"{strategy}: {reason}" for strategy, reason in impossible.items())
         share = f"{kept / rows:.1%} of the indexed rows are selected" if rows else "no file is indexed as it is now"
-        return FULL_SCAN, f"{share}: reading all costs no more" + (f" ({why})" if why else "")
+        return Strategy.FULL_SCAN, f"{share}: reading all costs no more" + (f" ({why})" if why else "")
     saved = 1 - (figures["bytes_selected"] or 0) / max(figures["bytes_total"] or 0, 1)
     left = f"{saved:.0%} of the bytes need not be read"
-    return cheapest, f"{left}; {'; '.join(impossible.values())}" if cheapest == FILES and impossible else left
+    return cheapest, f"{left}; {'; '.join(impossible.values())}" if cheapest == Strategy.FILES and impossible else left

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from hive_bitmap.columns import Column, find
-from hive_bitmap.errors import NotFound, StoreError, Unsupported
-from hive_bitmap.explaining.plan import BLOCKS, FILES, FULL_SCAN, INDEX_ONLY, STRATEGIES, IndexUse, Plan
+from hive_bitmap.errors import StoreError, Unsupported
 from hive_bitmap.formats.key_values import KeyColumn
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.table_schema import key_columns
@@ -24,13 +23,16 @@ from hive_bitmap.planning import snapshot as snapshots
 from hive_bitmap.planning.answer_size import TooLarge, require_small
 from hive_bitmap.planning.count_budget import bytes_to_look_up, index_bytes, over_budget
 from hive_bitmap.planning.engine_only import engine_skips, why_unreadable
+from hive_bitmap.planning.plan import IndexUse, Plan
 from hive_bitmap.planning.planner import PlanInputs, explain_indexes, full_scan, make_plan
 from hive_bitmap.planning.prices import share_of_bytes, too_small, waiting_seconds
+from hive_bitmap.planning.reasons import Reason
 from hive_bitmap.planning.request import Request, ResolvedTable
 from hive_bitmap.planning.resolving import resolve
 from hive_bitmap.planning.snapshot import Snapshot
 from hive_bitmap.planning.spark_fallback import fallback_reason
 from hive_bitmap.planning.spark_leaves import evaluate_leaves
+from hive_bitmap.planning.strategy import Strategy
 from hive_bitmap.planning.task_probe import require_readable
 from hive_bitmap.predicates.nodes import Predicate, Unknown, leaves_of
 from hive_bitmap.selecting.candidates import (
@@ -97,20 +99,18 @@ def prepare(
 
     Raises NotFound for unknown names and InvalidPredicate for a predicate that Spark refuses.
     """
-    if request.strategy is not None and request.strategy not in STRATEGIES:
-        raise NotFound.of("strategy", request.strategy, STRATEGIES)
     try:
         preparation = _Preparation(spark, request, resolved or resolve(spark, request))
     except (Unsupported, StoreError) as e:
-        return _left(request, request.table, e, "unsupported")
+        return _left(request, request.table, e, Reason.UNSUPPORTED)
     return preparation.prepared(known)
 
 
 @dataclass(frozen=True)
 class _Unserved:
-    """Why no index can serve a request: a key of REASONS, and a sentence."""
+    """Why no index can serve a request: a code, and a sentence."""
 
-    code: str
+    code: Reason
     reason: str
 
 
@@ -148,47 +148,47 @@ class _Preparation:
         )
         if self._unserved is not None:
             return self._full_scan(self._unserved.reason, self._unserved.code, _unused(uses, self._unserved.reason))
-        if wanted == FULL_SCAN:
-            return self._full_scan("it was asked for", "off", _unused(uses, "not wanted"))
+        if wanted == Strategy.FULL_SCAN:
+            return self._full_scan("it was asked for", Reason.OFF, _unused(uses, "not wanted"))
         try:
             snapshot = self._snapshot(known)
         except (Unsupported, StoreError) as e:
-            return _left(self._request, self._base.full_name, e, "unsupported", uses)
+            return _left(self._request, self._base.full_name, e, Reason.UNSUPPORTED, uses)
         try:
             prepared = self._by_cost(snapshot, uses, must_pay=self._request.must_pay and wanted is None)
             self._require_readable(prepared)
         except (Unsupported, StoreError) as e:
-            code = "too_large" if isinstance(e, TooLarge) else "not_selective"
+            code = Reason.TOO_LARGE if isinstance(e, TooLarge) else Reason.NOT_SELECTIVE
             return replace(_left(self._request, self._base.full_name, e, code, uses), snapshot=snapshot)
-        if self._request.strategy is not None or wanted in prepared.plan.costs:
-            return replace(prepared, plan=_forced(prepared.plan, str(wanted)))
+        if wanted is not None and (self._request.strategy is not None or wanted in prepared.plan.costs):
+            return replace(prepared, plan=_forced(prepared.plan, wanted))
         return prepared
 
-    def _wanted(self) -> str | None:
+    def _wanted(self) -> Strategy | None:
         return self._settings.strategy if self._resolved.native else self._settings.strategy_for(self._format)
 
     def _why_unserved(self) -> _Unserved | None:
         """Why no index can serve the request; None if one can."""
         indexes, predicate = self._resolved.indexes, self._resolved.predicate
         if not self._settings.enabled:
-            return _Unserved("off", f"{settings.PREFIX}enabled is false")
+            return _Unserved(Reason.OFF, f"{settings.PREFIX}enabled is false")
         if not indexes:
-            return _Unserved("no_index", "the table has no index")
+            return _Unserved(Reason.NO_INDEX, "the table has no index")
         if missing := [key for key in self._keys if key not in self._chosen]:
-            return _Unserved("not_tested", f"no index of type BITMAP has the key {missing[0]}")
+            return _Unserved(Reason.NOT_TESTED, f"no index of type BITMAP has the key {missing[0]}")
         if not self._chosen:
             unusable = "".join(f"; {index.why_not}" for index in indexes if index.why_not)
-            code = "no_index" if unusable else _why_untested(predicate)
+            code = Reason.NO_INDEX if unusable else _why_untested(predicate)
             return _Unserved(code, f"no index has a column that the predicate tests{unusable}")
         if not self._resolved.planned and _ASKS_FOR_FILES.search(self._request.predicate or ""):
-            return _Unserved("unsupported", _FILES_ASKED_FOR)
+            return _Unserved(Reason.UNSUPPORTED, _FILES_ASKED_FOR)
         needed = [column.name for column in self._needed]
         if not self._resolved.planned and (why := permission.why_not_as_it_is(self._spark, self._base, needed)):
-            return _Unserved("unsupported", why)
+            return _Unserved(Reason.UNSUPPORTED, why)
         if not self._resolved.planned and metastore.is_cached(self._spark, self._base.spark_name):
-            return _Unserved("cached", "its rows are in the session's cache")
+            return _Unserved(Reason.CACHED, "its rows are in the session's cache")
         doubt = file_listing.why_unsupported(self._resolved.settings, self._base)
-        return None if doubt is None else _Unserved("unsupported", doubt)
+        return None if doubt is None else _Unserved(Reason.UNSUPPORTED, doubt)
 
     def _snapshot(self, known: Snapshot | None) -> Snapshot:
         served = {definition.name for definition in self._chosen.values()}
@@ -207,21 +207,21 @@ class _Preparation:
         cores, files = self._resolved.cores, snapshot.files
         if must_pay and too_small(self._format, int(size * share), cores, native=native, files=files, store=store):
             why_not = f"all of its {size:,} bytes are read in less time than reading through an index takes to start"
-            return self._full_scan(why_not, "too_small", uses, snapshot)
+            return self._full_scan(why_not, Reason.TOO_SMALL, uses, snapshot)
         sample = snapshot.sample() if must_pay else None
         if sample is not None:
             reading, inputs = self._look_up(sample)
             plan = make_plan(replace(inputs, scale=size / max(sample.bytes, 1)), uses, reading.results)
-            if plan.strategy == FULL_SCAN:
+            if plan.strategy == Strategy.FULL_SCAN:
                 told = plan.without_figures if self._settings.engine_reads_only else plan
                 why_not = f"in {len(sample.partitions)} of {len(snapshot.partitions)} partitions {told.reason}"
-                return self._full_scan(why_not, "not_selective", uses, snapshot)
+                return self._full_scan(why_not, Reason.NOT_SELECTIVE, uses, snapshot)
         reading, inputs = self._look_up(snapshot)
         require_small(reading.results, self._key_sets(), self._settings.answer_bytes)
         return Prepared(make_plan(inputs, uses, reading.results), reading, snapshot)
 
     def _full_scan(
-        self, reason: str, code: str, uses: tuple[IndexUse, ...], snapshot: Snapshot | None = None
+        self, reason: str, code: Reason, uses: tuple[IndexUse, ...], snapshot: Snapshot | None = None
     ) -> Prepared:
         plan = full_scan(self._base.full_name, self._request.predicate, reason, uses, code)
         return Prepared(plan, None, snapshot)
@@ -231,7 +231,7 @@ class _Preparation:
         resolved = self._resolved
         told = resolved.native and (resolved.partitions is not None or not resolved.planned)
         strategy, reading = prepared.plan.strategy, prepared.reading
-        by_spark = strategy in (FULL_SCAN, INDEX_ONLY) or (told and strategy in (BLOCKS, FILES))
+        by_spark = not strategy.reads_selected or (told and strategy.is_by_reader)
         path = "" if by_spark or reading is None else _any_file(reading.results)
         if path:
             require_readable(self._spark, self._resolved.settings, path)
@@ -283,10 +283,10 @@ class _Preparation:
 
 
 def _left(
-    request: Request, table: str, error: Unsupported | StoreError, code: str, uses: tuple[IndexUse, ...] = ()
+    request: Request, table: str, error: Unsupported | StoreError, code: Reason, uses: tuple[IndexUse, ...] = ()
 ) -> Prepared:
     """A full scan, for a reason with this code, or because a store fails."""
-    code = "store" if isinstance(error, StoreError) else code
+    code = Reason.STORE if isinstance(error, StoreError) else code
     return Prepared(full_scan(table, request.predicate, fallback_reason(error), uses, code))
 
 
@@ -295,8 +295,8 @@ def _unused(uses: tuple[IndexUse, ...], reason: str) -> tuple[IndexUse, ...]:
     return tuple(replace(use, used=False, reason=reason if use.used else use.reason) for use in uses)
 
 
-def _why_untested(tree: Predicate) -> str:
-    return "not_understood" if any(isinstance(leaf, Unknown) for leaf in leaves_of(tree)) else "not_tested"
+def _why_untested(tree: Predicate) -> Reason:
+    return Reason.NOT_UNDERSTOOD if any(isinstance(leaf, Unknown) for leaf in leaves_of(tree)) else Reason.NOT_TESTED
 
 
 def _data_keys(keys: Sequence[str], base: Table) -> list[str]:
@@ -349,7 +349,7 @@ def _any_file(work: LookupResults) -> str:
     return next(indexed, "") or next((file.status.path for file in work.whole_files), "")
 
 
-def _forced(plan: Plan, strategy: str) -> Plan:
+def _forced(plan: Plan, strategy: Strategy) -> Plan:
     if strategy not in plan.costs:
-        raise Unsupported(f"strategy {strategy!r} cannot answer this; possible: {', '.join(plan.costs)}")
+        raise Unsupported(f"strategy {strategy.value!r} cannot answer this; possible: {', '.join(plan.costs)}")
     return replace(plan, strategy=strategy, reason="it was asked for")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from hive_bitmap.errors import InvalidPredicate
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.metastore import metastore, table_info
 from hive_bitmap.metastore.table_info import Table, Values, name_parts, quote
+from hive_bitmap.planning.strategy import Strategy
 from hive_bitmap.predicates.nodes import Predicate, SparkLeaf
 from hive_bitmap.predicates.spark_conditions import require_characters, satisfying
 from hive_bitmap.stores import FileStatus
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Request:
     """A request for rows of a table, or, with `count`, for their number."""
 
@@ -30,10 +31,26 @@ class Request:
     predicate: str | None  # Spark SQL; None: all rows
     columns: tuple[str, ...] | None = None  # to fetch; None: all
     count: bool = False
-    strategy: str | None = None  # forced by the caller, one of STRATEGIES; None: the cheapest
+    strategy: Strategy | None = None  # forced by the caller; None: the cheapest
     must_pay: bool = False  # skip the lookup where even its best outcome is no quicker than Spark alone
     keys: tuple[str, ...] = ()  # grouping columns of a count
     grouping_sets: tuple[tuple[str, ...], ...] = ()  # GROUPING SETS of a count: rows are counted by each of them
+
+    @classmethod
+    def of(
+        cls, table: str, predicate: str | None, columns: Sequence[str] | None = None, *, strategy: str | None = None
+    ) -> Request:
+        """Return the request of a caller for rows, whose strategy is a name. Raises NotFound for one that is none."""
+        return cls(
+            table=table,
+            predicate=predicate,
+            columns=None if columns is None else tuple(columns),
+            strategy=None if strategy is None else Strategy.named(strategy),
+        )
+
+    def counted(self, keys: Sequence[str] = ()) -> Request:
+        """Return the request for the number of these rows, by the values of the keys."""
+        return replace(self, count=True, keys=tuple(keys))
 
 
 Evaluate = Callable[[SparkLeaf, Column, pa.Array], pa.Array | None]

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hive_bitmap.errors import InvalidProperty
-from hive_bitmap.explaining.plan import STRATEGIES
 from hive_bitmap.planning.planner import DIRECT_STRATEGY
+from hive_bitmap.planning.strategy import STRATEGIES, Strategy
 
 PREFIX = "hive_bitmap."
 STRATEGY = f"{PREFIX}strategy"
@@ -30,11 +30,11 @@ class Settings:
 
     enabled: bool = True
     engine_reads_only: bool = False
-    strategy: str | None = None
+    strategy: Strategy | None = None
     strict: bool = False
     answer_bytes: int = ANSWER_BYTES
 
-    def strategy_for(self, format: str) -> str | None:
+    def strategy_for(self, format: str) -> Strategy | None:
         """The forced strategy for files of a format: our own tasks read `rows` of Parquet, `blocks` of ORC."""
         direct = self.strategy in DIRECT_STRATEGY.values()
         return DIRECT_STRATEGY.get(format, self.strategy) if direct else self.strategy
@@ -44,7 +44,7 @@ def read(conf: Mapping[str, str]) -> Settings:
     """Read the settings from those of a session. Raises InvalidProperty for a value that a setting does not take.
 
     >>> read({"hive_bitmap.strategy": "full_scan", "spark.app.name": "x"}).strategy
-    'full scan'
+    <Strategy.FULL_SCAN: 'full scan'>
     """
     return Settings(
         _flag(conf, "enabled", True),
@@ -73,10 +73,10 @@ def _answer_bytes(conf: Mapping[str, str]) -> int:
     return min(int(found[1]) << _UNITS[found[2]], (megabytes << 20) // RPC_SHARE)
 
 
-def _strategy(said: str | None) -> str | None:
+def _strategy(said: str | None) -> Strategy | None:
     if said is None or not said.strip():
         return None
     strategy = said.strip().lower().replace("_", " ")
     if strategy not in STRATEGIES:
         raise InvalidProperty(f"{STRATEGY} is {said!r}; it takes {', '.join(STRATEGIES)}")
-    return strategy
+    return Strategy(strategy)

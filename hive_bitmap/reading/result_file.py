@@ -10,10 +10,10 @@ import numpy as np
 
 from hive_bitmap import stores
 from hive_bitmap.errors import Undecodable, Unsupported
-from hive_bitmap.explaining.plan import Plan
 from hive_bitmap.formats import FORMATS, LAYOUTS
 from hive_bitmap.metastore import file_listing, metastore, permission
 from hive_bitmap.metastore.base_files import require_one_listing, sources
+from hive_bitmap.planning.plan import Plan
 from hive_bitmap.planning.prepare import prepare
 from hive_bitmap.planning.request import Request, analysed
 from hive_bitmap.reading.offsets import READER_LIMIT, result_file, selected_offsets
@@ -39,8 +39,8 @@ def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: 
     `plan`, and Unsupported for a table whose blocks cannot be determined, a path that the reader would not find, or a
     folder that Hive may list differently from Spark; nothing is written then.
     """
-    request = Request(table, predicate, ())
-    analysed(spark, Request(table, predicate))
+    request = Request.of(table, predicate, ())
+    analysed(spark, Request.of(table, predicate))
     prepared = prepare(spark, request)
     base = metastore.describe(spark, table)
     permission.require_reading(spark, base, (), "the list of blocks")

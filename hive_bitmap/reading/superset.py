@@ -13,13 +13,13 @@ from urllib.parse import quote as percent
 import numpy as np
 
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.explaining.plan import FILES, FULL_SCAN, INDEX_ONLY
 from hive_bitmap.formats import LAYOUTS
 from hive_bitmap.metastore.table_info import quote
 from hive_bitmap.planning.planner import needs_file
 from hive_bitmap.planning.prepare import Prepared, Reading
 from hive_bitmap.planning.request import Request
 from hive_bitmap.planning.spark_types import schema_of
+from hive_bitmap.planning.strategy import Strategy
 from hive_bitmap.predicates.spark_conditions import satisfying
 from hive_bitmap.reading import hadoop_splits
 from hive_bitmap.reading.read_task import ReadTask, read_batches
@@ -40,7 +40,7 @@ def superset_rows(spark: SparkSession, request: Request, prepared: Prepared) -> 
     The query that uses them applies the predicate itself.
     """
     reading, strategy = prepared.reading, prepared.plan.strategy
-    if reading is None or strategy in (FULL_SCAN, INDEX_ONLY):
+    if reading is None or not strategy.reads_selected:
         return None
     if reading.format in LAYOUTS and reading.resolved.base.partition_columns:
         return None  # the splits are chosen here, so conditions of the query on partitions would not prune them
@@ -48,7 +48,7 @@ def superset_rows(spark: SparkSession, request: Request, prepared: Prepared) -> 
         return _engine_splits(spark, request, reading, _columns(spark.table(request.table), request))
     frame = _read(spark, request, reading, strategy)
     if frame is None:
-        return None if strategy == FILES else _columns(spark.table(request.table).where("FALSE"), request)
+        return None if strategy == Strategy.FILES else _columns(spark.table(request.table).where("FALSE"), request)
     return _columns(frame, request)
 
 
@@ -108,19 +108,13 @@ def task(reading: Reading, lookup: Lookup | None, whole: Sequence[WholeFile], ch
     )
 
 
-def _request(
-    table: str, predicate: str | None, columns: Sequence[str] | None, count: bool, strategy: str | None
-) -> Request:
-    return Request(table, predicate, None if columns is None else tuple(columns), count, strategy)
-
-
 def _schema(spark: SparkSession, request: Request, reading: Reading) -> StructType:
     return schema_of(spark, request.table, reading.resolved.base, reading.resolved.settings)
 
 
 def _read(spark: SparkSession, request: Request, reading: Reading, strategy: str) -> DataFrame | None:
     """Return the rows that the plan reads, before the predicate; None for no rows, or, by FILES, for a full scan."""
-    if strategy == FILES:
+    if strategy == Strategy.FILES:
         return _engine_rows(spark, request, reading)
     return task_rows(spark, request, reading, tasks_of(spark, reading))
 

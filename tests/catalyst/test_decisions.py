@@ -15,12 +15,13 @@ from hive_bitmap.catalyst.outcomes import Counts, Empty, LeaveAlone, Outcome, Re
 from hive_bitmap.catalyst.scans import ListingSummary, Scan
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import NotFound, Unsupported
-from hive_bitmap.explaining.plan import BLOCKS, FILES, FULL_SCAN, INDEX_ONLY, ROWS, STRATEGIES, IndexUse, Plan
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.metastore.table_info import Table
+from hive_bitmap.planning.plan import IndexUse, Plan
 from hive_bitmap.planning.prepare import Prepared, Reading
 from hive_bitmap.planning.request import Request
+from hive_bitmap.planning.strategy import STRATEGIES, Strategy
 from hive_bitmap.predicates.nodes import And, Compare, In
 from hive_bitmap.selecting.candidates import LookupResults
 from hive_bitmap.stores import FileStatus
@@ -87,14 +88,14 @@ class World:
             raise planned
         results = LookupResults((), (), (), (), 0)
         reading = Reading(resolved, "parquet", (), pa.table({}), {}, results)
-        return Prepared(planned, None if planned.strategy == FULL_SCAN else reading)
+        return Prepared(planned, None if planned.strategy == Strategy.FULL_SCAN else reading)
 
 
 def told(outcome: Outcome) -> tuple[str, str, str]:
-    return outcome.report.action, outcome.report.reason, outcome.report.detail
+    return outcome.report.action, outcome.report.reason or "", outcome.report.detail
 
 
-@pytest.mark.parametrize("strategy", [FILES, BLOCKS])
+@pytest.mark.parametrize("strategy", [Strategy.FILES, Strategy.BLOCKS])
 def test_sparks_own_reader_is_given_files_and_blocks(strategy: str) -> None:
     outcome = World({False: plan(strategy)}).decide(SCAN)
     assert isinstance(outcome, ReadChoices) and outcome.choices == ""
@@ -105,7 +106,11 @@ def test_sparks_own_reader_is_given_files_and_blocks(strategy: str) -> None:
 
 @pytest.mark.parametrize(
     ("scan", "listed", "strategy"),
-    [(SCAN, True, ROWS), (replace(SCAN, native=False), True, BLOCKS), (replace(SCAN, listed=None), False, FILES)],
+    [
+        (SCAN, True, Strategy.ROWS),
+        (replace(SCAN, native=False), True, Strategy.BLOCKS),
+        (replace(SCAN, listed=None), False, Strategy.FILES),
+    ],
 )
 def test_tasks_of_ours_read_rows_and_what_sparks_reader_cannot_be_given(
     scan: Scan, listed: bool, strategy: str
@@ -120,12 +125,12 @@ def test_rows_that_spark_reads_after_all() -> None:
     def refused() -> Any:
         raise Unsupported("no tasks here")
 
-    assert told(World({False: plan(ROWS)}, frame=lambda: None).decide(SCAN)) == (
+    assert told(World({False: plan(Strategy.ROWS)}, frame=lambda: None).decide(SCAN)) == (
         "left alone",
         "not_selective",
         "because",
     )
-    assert told(World({False: plan(ROWS)}, frame=refused).decide(SCAN)) == (
+    assert told(World({False: plan(Strategy.ROWS)}, frame=refused).decide(SCAN)) == (
         "left alone",
         "unsupported",
         "no tasks here",
@@ -135,9 +140,9 @@ def test_rows_that_spark_reads_after_all() -> None:
 @pytest.mark.parametrize(
     ("planned", "reason"),
     [
-        (plan(FULL_SCAN), "not_selective"),
-        (plan(FULL_SCAN, "not_tested"), "not_tested"),
-        (plan(FULL_SCAN, "store"), "store"),
+        (plan(Strategy.FULL_SCAN), "not_selective"),
+        (plan(Strategy.FULL_SCAN, "not_tested"), "not_tested"),
+        (plan(Strategy.FULL_SCAN, "store"), "store"),
     ],
 )
 def test_a_full_scan_is_sparks(planned: Plan, reason: str) -> None:
@@ -154,10 +159,10 @@ def test_a_small_scan_is_left_alone_unless_its_aggregation_may_be_answered() -> 
     small = replace(SCAN, listed=ListingSummary(1000, 1, "digest"))
     outcome = World().decide(small)
     assert isinstance(outcome, LeaveAlone) and outcome.too_small and told(outcome)[1] == "too_small"
-    world = World({True: plan(FULL_SCAN)})
+    world = World({True: plan(Strategy.FULL_SCAN)})
     outcome = world.decide(replace(small, key_sets=(("k",),)))
     assert isinstance(outcome, LeaveAlone) and outcome.too_small and len(world.requests) == 1
-    assert isinstance(World({True: plan(INDEX_ONLY)}).decide(replace(small, key_sets=(("k",),))), Counts)
+    assert isinstance(World({True: plan(Strategy.INDEX_ONLY)}).decide(replace(small, key_sets=(("k",),))), Counts)
 
 
 @pytest.mark.parametrize("tree", [["constant", False], ["constant", None], ["and", SCAN.tree, ["constant", False]]])
@@ -169,7 +174,7 @@ def test_a_condition_that_nothing_satisfies(tree: Sequence[Any]) -> None:
 
 
 def test_counts_are_asked_for_all_key_sets_together() -> None:
-    world = World({True: plan(INDEX_ONLY)})
+    world = World({True: plan(Strategy.INDEX_ONLY)})
     outcome = world.decide(replace(SCAN, key_sets=(("k",), ("k", "id"), ())))
     assert isinstance(outcome, Counts) and told(outcome) == ("answered", "", "because")
     assert outcome.source == "db.t by by_k"
@@ -181,12 +186,24 @@ def test_counts_are_asked_for_all_key_sets_together() -> None:
 @pytest.mark.parametrize(
     ("counted", "rows", "action", "reason", "detail"),
     [
-        (plan(FULL_SCAN, "store", "down"), plan(BLOCKS), "left alone", "store", "down"),
-        (plan(FULL_SCAN, "too_large", "many keys"), plan(BLOCKS), "narrowed", "", "because"),
-        (plan(FULL_SCAN, "too_large", "many keys"), plan(FULL_SCAN), "left alone", "too_large", "many keys; because"),
-        (plan(FULL_SCAN, "", "dear"), plan(FULL_SCAN), "left alone", "not_selective", "because"),
-        (plan(FULL_SCAN, "", "dear"), plan(FULL_SCAN, "not_tested"), "left alone", "not_tested", "dear; because"),
-        (NotFound("no such column"), plan(FILES), "narrowed", "", "because"),
+        (plan(Strategy.FULL_SCAN, "store", "down"), plan(Strategy.BLOCKS), "left alone", "store", "down"),
+        (plan(Strategy.FULL_SCAN, "too_large", "many keys"), plan(Strategy.BLOCKS), "narrowed", "", "because"),
+        (
+            plan(Strategy.FULL_SCAN, "too_large", "many keys"),
+            plan(Strategy.FULL_SCAN),
+            "left alone",
+            "too_large",
+            "many keys; because",
+        ),
+        (plan(Strategy.FULL_SCAN, "", "dear"), plan(Strategy.FULL_SCAN), "left alone", "not_selective", "because"),
+        (
+            plan(Strategy.FULL_SCAN, "", "dear"),
+            plan(Strategy.FULL_SCAN, "not_tested"),
+            "left alone",
+            "not_tested",
+            "dear; because",
+        ),
+        (NotFound("no such column"), plan(Strategy.FILES), "narrowed", "", "because"),
     ],
 )
 def test_an_aggregation_that_is_not_answered(
@@ -197,15 +214,15 @@ def test_an_aggregation_that_is_not_answered(
 
 def test_why_spark_cannot_be_answered_is_told_where_nothing_else_was_asked_for() -> None:
     scan = replace(SCAN, unanswered="median is not counted", condition="", tree=["constant", True])
-    outcome = World({False: plan(FULL_SCAN, "not_tested")}).decide(scan)
+    outcome = World({False: plan(Strategy.FULL_SCAN, "not_tested")}).decide(scan)
     assert told(outcome) == ("left alone", "not_counted", "median is not counted")
 
 
 @pytest.mark.parametrize(("chosen", "must_pay"), [(None, True), *((one, False) for one in STRATEGIES)])
 def test_a_chosen_strategy_need_not_pay(chosen: str | None, must_pay: bool) -> None:
     for world, scan in [
-        (World({False: plan(BLOCKS)}), replace(SCAN, strategy=chosen)),
-        (World({False: plan(BLOCKS)}, conf={} if chosen is None else {"hive_bitmap.strategy": chosen}), SCAN),
+        (World({False: plan(Strategy.BLOCKS)}), replace(SCAN, strategy=chosen)),
+        (World({False: plan(Strategy.BLOCKS)}, conf={} if chosen is None else {"hive_bitmap.strategy": chosen}), SCAN),
     ]:
         world.decide(scan)
         assert [request.must_pay for request in world.requests] == [must_pay]
@@ -213,16 +230,16 @@ def test_a_chosen_strategy_need_not_pay(chosen: str | None, must_pay: bool) -> N
 
 def test_a_runtime_filter_is_a_condition_like_others() -> None:
     scan = replace(SCAN, runtime_filters=("k",))
-    world = World({False: plan(BLOCKS)}, small_side=["in", "k", "1", "2"])
+    world = World({False: plan(Strategy.BLOCKS)}, small_side=["in", "k", "1", "2"])
     world.decide(scan)
     assert world.predicates == [And((Compare("k", "=", 3), In("k", (1, 2))))]
-    without = World({False: plan(BLOCKS)}, small_side=None)
+    without = World({False: plan(Strategy.BLOCKS)}, small_side=None)
     without.decide(scan)
     assert without.predicates == [Compare("k", "=", 3)]
 
 
 def test_no_figures_are_told_where_only_spark_may_read() -> None:
-    world = World({False: plan(BLOCKS, rows_selected=7)}, conf={"hive_bitmap.engine_reads_only": "true"})
+    world = World({False: plan(Strategy.BLOCKS, rows_selected=7)}, conf={"hive_bitmap.engine_reads_only": "true"})
     outcome = world.decide(SCAN)
     assert isinstance(outcome, ReadChoices)
     assert outcome.report.plan is not None and outcome.report.plan.rows_selected is None

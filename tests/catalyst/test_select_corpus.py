@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hive_bitmap.catalyst.explanation import ANSWERED, NARROWED, relations_of
-from hive_bitmap.explaining.plan import STRATEGIES
+from hive_bitmap.planning.strategy import STRATEGIES
 from tests import asking
 from tests.asking import Answer, answer, by_spark, difference, indexed
 from tests.catalyst import kept_answers, star_queries

@@ -15,8 +15,8 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.errors import NotFound
-from hive_bitmap.explaining.plan import INDEX_ONLY
 from hive_bitmap.index import catalog
+from hive_bitmap.planning.strategy import Strategy
 from tests.asking import OFF, by_index, by_spark, difference, indexed, require_alike, told, under
 
 if TYPE_CHECKING:
@@ -144,13 +144,13 @@ def test_what_is_not_certain_is_not_answered_by_the_index_alone(spark: SparkSess
     try:
         spark.sql(text)
     except AnalysisException as wanted:
-        with indexed(spark, INDEX_ONLY), pytest.raises(AnalysisException) as found:
+        with indexed(spark, Strategy.INDEX_ONLY), pytest.raises(AnalysisException) as found:
             spark.sql(text)
         assert found.value.getCondition() == wanted.getCondition()
     else:
-        assert "answered" not in actions(spark, text, INDEX_ONLY)
+        assert "answered" not in actions(spark, text, Strategy.INDEX_ONLY)
         if "LIMIT" not in text:
-            require_alike(spark, text, INDEX_ONLY)
+            require_alike(spark, text, Strategy.INDEX_ONLY)
 
 
 def test_stale_new_and_gone_files_are_counted_as_they_are(spark: SparkSession, table: str) -> None:
@@ -164,12 +164,12 @@ def test_stale_new_and_gone_files_are_counted_as_they_are(spark: SparkSession, t
     for query in ANSWERED[::3]:
         text = of(table, query)
         of_two_sets = "sum(DISTINCT k), max(s)" in query  # each would read these files by itself
-        assert (actions(spark, text, INDEX_ONLY) == ["answered"]) != of_two_sets, query
-        require_alike(spark, text, INDEX_ONLY, ordered="ORDER BY" in query)
+        assert (actions(spark, text, Strategy.INDEX_ONLY) == ["answered"]) != of_two_sets, query
+        require_alike(spark, text, Strategy.INDEX_ONLY, ordered="ORDER BY" in query)
     # two counts might see two states of these files
     text = of(table, APART[0])
-    assert "answered" not in actions(spark, text, INDEX_ONLY)
-    require_alike(spark, text, INDEX_ONLY)
+    assert "answered" not in actions(spark, text, Strategy.INDEX_ONLY)
+    require_alike(spark, text, Strategy.INDEX_ONLY)
 
 
 def test_functions_of_partition_columns_prune_partitions(spark: SparkSession, table: str) -> None:

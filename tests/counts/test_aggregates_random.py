@@ -14,9 +14,9 @@ import hive_bitmap
 from hive_bitmap.counts import aggregates
 from hive_bitmap.counts.aggregates import by_spark
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.explaining.plan import INDEX_ONLY
 from hive_bitmap.index import catalog
 from hive_bitmap.planning import prepare
+from hive_bitmap.planning.strategy import Strategy
 from tests.integration import random_tables as making
 from tests.integration.random_tables import Table
 
@@ -83,14 +83,14 @@ def check(spark: SparkSession, rng: random.Random, table: Table, predicate: str 
     except (PySparkException, Py4JJavaError):  # not SQL in these types, or a value that ANSI refuses
         return 0
     answered = 0
-    for strategy in (None, INDEX_ONLY):
+    for strategy in (None, Strategy.INDEX_ONLY):
         try:
             found = hive_bitmap.group_counts(spark, table.name, predicate, keys, strategy=strategy)
         except Unsupported:
             continue
         assert found.column_names == expected.column_names, told
         assert rows(found) == rows(expected), told
-        answered += strategy == INDEX_ONLY
+        answered += strategy == Strategy.INDEX_ONLY
     return answered
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from hive_bitmap.explaining import blockmap, explain, explain_html, measures
-from hive_bitmap.explaining.plan import IndexUse, Plan
+from hive_bitmap.planning.plan import IndexUse, Plan
 
 FRESH = ("fresh", "", False)
 Blocks = Sequence[tuple[int, int]]  # rows and selected rows of each block

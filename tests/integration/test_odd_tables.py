@@ -28,8 +28,8 @@ from hive_bitmap.errors import (
     NotFound,
     Unsupported,
 )
-from hive_bitmap.explaining.plan import STRATEGIES
 from hive_bitmap.metastore import jvm_reader
+from hive_bitmap.planning.strategy import STRATEGIES
 from tests.asking import (
     FORCED,
     OFF,

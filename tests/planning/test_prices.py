@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from hive_bitmap.explaining.plan import BLOCKS_SCHEMA
+from hive_bitmap.planning.plan import BLOCKS_SCHEMA
 from hive_bitmap.planning.prices import (
     ORC_STRIDE,
     Reads,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.explaining.plan import BLOCKS_SCHEMA
+from hive_bitmap.planning.plan import BLOCKS_SCHEMA
 from hive_bitmap.reading.offsets import covering_offsets, result_file
 
 

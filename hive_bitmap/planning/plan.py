@@ -7,27 +7,10 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from hive_bitmap.planning.reasons import Reason
+from hive_bitmap.planning.strategy import Strategy
 from hive_bitmap.selecting.candidates import LookupResults
 
-INDEX_ONLY, ROWS, BLOCKS, FILES, FULL_SCAN = "index only", "rows", "blocks", "files", "full scan"
-STRATEGIES = (INDEX_ONLY, ROWS, BLOCKS, FILES, FULL_SCAN)
-REASONS = {
-    "no_index": "the table has no usable index",
-    "not_tested": "the condition tests no indexed column, or a grouping column is not indexed",
-    "not_counted": "the aggregation cannot be computed from keys and their counts",
-    "not_understood": "the condition on the indexed columns is not understood",
-    "not_fresh": "every file is new or changed since the index was built",
-    "not_selective": "a full scan costs no more",
-    "too_large": "the keys of an answer would take more memory than hive_bitmap.answer_bytes",
-    "too_small": "Spark reads all of it in less time than planning takes",
-    "unsupported": "the table, its layout or a setting of the session is not supported",
-    "cached": "the rows are in the session's cache",
-    "off": "a setting switches indexes off, or forces a full scan",
-    "away": "the Python process of the server, which decides, is starting or has ended",
-    "late": "planning took longer than hive_bitmap.planning_seconds",
-    "store": "the store of the files fails or denies access",
-    "error": "something failed; the log has the details",
-}
 # The base files of the partitions that pruning kept, a row for each.
 FILES_SCHEMA = pa.schema(
     [
@@ -67,9 +50,9 @@ class IndexUse:
 
 @dataclass(frozen=True)
 class Plan:
-    """How a query is answered, and why; `str()` of it is what EXPLAIN prints.
+    """How a query is answered, and why; `str()` of it is a summary, `explaining.explain` shows all of it.
 
-    `strategy` is one of STRATEGIES, `reason` a sentence that says why; for a full scan, `code` is a key of REASONS.
+    `reason` is a sentence that says why; `code`, for a full scan, is the Reason in it.
     `files` and `blocks` have the schemas FILES_SCHEMA and BLOCKS_SCHEMA. If no index serves the query, no file was
     looked at: both are empty and the figures are None. `rows_total` is None also if a file is read whole, and
     `rows_selected` if only an upper bound is known. A file that is read whole counts as one block. `bytes_total` and
@@ -80,7 +63,7 @@ class Plan:
 
     table: str
     predicate: str | None
-    strategy: str
+    strategy: Strategy
     reason: str
     indexes: tuple[IndexUse, ...] = ()
     files: pa.Table = field(default_factory=FILES_SCHEMA.empty_table)
@@ -92,24 +75,36 @@ class Plan:
     bytes_total: int | None = None
     bytes_selected: int | None = None
     index_bytes: int = 0
-    costs: Mapping[str, float] = field(default_factory=dict)
+    costs: Mapping[Strategy, float] = field(default_factory=dict)
     deleted: int | None = None
-    code: str = ""
+    code: Reason | None = None
     candidates: LookupResults | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
-        # Imported here, because explain imports this module, and because only printing needs rich.
-        from hive_bitmap.explaining.explain import to_text
-
-        return to_text(self)
+        lines = [f"{self.table} where {self.predicate or 'TRUE'}", f"{self.strategy}: {self.reason}"]
+        for use in self.indexes:
+            state = "used" if use.used else "not used"
+            lines.append(f"index {use.name} ({', '.join(use.columns)}): {state}" + f": {use.reason}" * bool(use.reason))
+        if self.looked_up:
+            lines.append(f"reads {_of(self.blocks_selected, self.blocks_total, 'blocks')} of {len(self.files):,} files")
+            lines.append(f"finds {_of(self.rows_selected, self.rows_total, 'rows')}")
+        if self.costs:
+            lines.append("estimates " + ", ".join(f"{name} {cost:.3f} s" for name, cost in self.costs.items()))
+        return "\n".join(lines)
 
     @property
     def without_figures(self) -> Plan:
         """The plan for somebody who must not learn how many rows there are: what is done, and no figures."""
-        reason = self.reason if self.code not in ("", "not_selective") else _REASON_WITHOUT_FIGURES
+        reason = self.reason if self.code not in (None, Reason.NOT_SELECTIVE) else _REASON_WITHOUT_FIGURES
         return Plan(self.table, self.predicate, self.strategy, reason, self.indexes, code=self.code)
 
     @property
     def looked_up(self) -> bool:
         """Whether files and blocks were looked at; if not, `files` is empty and the figures are None."""
         return self.blocks_total is not None
+
+
+def _of(part: int | None, whole: int | None, what: str) -> str:
+    """Say how many there are of how many, as far as both are known."""
+    known = ["some" if number is None else f"{number:,}" for number in (part, whole)]
+    return f"{known[0]} of {known[1]} {what}"

@@ -1,0 +1,35 @@
+"""Why a query is left to Spark."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Reason(str, Enum):
+    """Why Spark answers a query alone; each is equal to its code, such as "no_index", and has a `sentence`."""
+
+    sentence: str
+
+    def __new__(cls, code: str, sentence: str) -> Reason:
+        """Make a reason from its code and its sentence."""
+        made = str.__new__(cls, code)
+        made._value_, made.sentence = code, sentence
+        return made
+
+    NO_INDEX = "no_index", "the table has no usable index"
+    NOT_TESTED = "not_tested", "the condition tests no indexed column, or a grouping column is not indexed"
+    NOT_COUNTED = "not_counted", "the aggregation cannot be computed from keys and their counts"
+    NOT_UNDERSTOOD = "not_understood", "the condition on the indexed columns is not understood"
+    NOT_FRESH = "not_fresh", "every file is new or changed since the index was built"
+    NOT_SELECTIVE = "not_selective", "a full scan costs no more"
+    TOO_LARGE = "too_large", "the keys of an answer would take more memory than hive_bitmap.answer_bytes"
+    TOO_SMALL = "too_small", "Spark reads all of it in less time than planning takes"
+    UNSUPPORTED = "unsupported", "the table, its layout or a setting of the session is not supported"
+    CACHED = "cached", "the rows are in the session's cache"
+    OFF = "off", "a setting switches indexes off, or forces a full scan"
+    AWAY = "away", "the Python process of the server, which decides, is starting or has ended"
+    LATE = "late", "planning took longer than hive_bitmap.planning_seconds"
+    STORE = "store", "the store of the files fails or denies access"
+    ERROR = "error", "something failed; the log has the details"
+
+    __str__ = str.__str__

@@ -1,0 +1,39 @@
+"""The ways in which a query of an indexed table may be answered."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from hive_bitmap.errors import NotFound
+
+
+class Strategy(str, Enum):
+    """How a query is answered; each is equal to its name in settings, EXPLAIN and JSON, such as "full scan"."""
+
+    INDEX_ONLY = "index only"
+    ROWS = "rows"
+    BLOCKS = "blocks"
+    FILES = "files"
+    FULL_SCAN = "full scan"
+
+    __str__ = str.__str__
+
+    @classmethod
+    def named(cls, name: str) -> Strategy:
+        """Return the strategy of this name. Raises NotFound."""
+        if name not in STRATEGIES:
+            raise NotFound.of("strategy", name, STRATEGIES)
+        return cls(name)
+
+    @property
+    def reads_selected(self) -> bool:
+        """Whether only what the index has selected is read of the table."""
+        return self in (Strategy.ROWS, Strategy.BLOCKS, Strategy.FILES)
+
+    @property
+    def is_by_reader(self) -> bool:
+        """Whether Spark's own reader can carry it out, if it is told which files and blocks to read."""
+        return self in (Strategy.BLOCKS, Strategy.FILES)
+
+
+STRATEGIES = tuple(strategy.value for strategy in Strategy)
