@@ -47,7 +47,7 @@ def forge_without_three(spark: SparkSession, root: str, name: str, index_table: 
     _write_without_three(legitimate.definition, published, folder)
     spark.sql(create_statement(base, false, folder))
     give(spark, index_table, owner)
-    return Index(false, base)
+    return Index(definition=false, table=base)
 
 
 def _write_without_three(definition: Definition, published: str, folder: str) -> None:

@@ -39,10 +39,10 @@ def test_what_is_read_follows_the_strategy(strategy: str, rows_selected: int | N
         [pa.array(c, f.type) for c, f in zip(columns, FILES_SCHEMA, strict=True)], schema=FILES_SCHEMA
     )
     plan = Plan(
-        "t",
-        "p",
-        strategy,
-        "",
+        table="t",
+        predicate="p",
+        strategy=strategy,
+        reason="",
         files=files,
         blocks_total=10,
         blocks_selected=3,

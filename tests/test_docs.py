@@ -105,7 +105,9 @@ def test_the_columns_of_the_manifest() -> None:
 
 
 def test_the_properties_of_an_index_table() -> None:
-    definition = Definition("i", "db", "t", (Column("origin", "string"), Column("n", "int")))
+    definition = Definition(
+        name="i", database="db", table="t", columns=(Column("origin", "string"), Column("n", "int"))
+    )
     said = re.findall(r"^\| `(hive_bitmap\.\w+)` \|", FORMAT, re.MULTILINE)
     assert sorted(said) == sorted(to_properties(definition))
 

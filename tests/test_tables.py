@@ -15,17 +15,22 @@ from bench.tables import fitting
 from demo.__main__ import outcomes_table
 from demo.questions import QUESTIONS, Outcome
 from hive_bitmap.planning.plan import Plan
+from hive_bitmap.planning.strategy import Strategy
 
 LONG = Race({name: [12.3456] for name in (SPARK, OURS, PLAIN, DUCKDB, NATIVE, TASKS)}, {})
 ASKED = Asked(
     Question("Q12", "an OR over two indexes of many keys", "type = 'view' OR store = 123", True, True),
     "partitioned", False, LONG, 12_345_678, False, "full scan", "", (1234, 5678), (123_456_789, 987_654_321), 123_456
 )  # fmt: skip
-OUTCOMES = [
-    Outcome(question, Plan("t", "p", "index only", "", blocks_total=72_000, bytes_total=7_300_000_000),
-            12_345, 336_776, 0.123, 12.3, False)
-    for question in QUESTIONS
-]  # fmt: skip
+PLAN = Plan(
+    table="t",
+    predicate="p",
+    strategy=Strategy.INDEX_ONLY,
+    reason="",
+    blocks_total=72_000,
+    bytes_total=7_300_000_000,
+)
+OUTCOMES = [Outcome(question, PLAN, 12_345, 336_776, 0.123, 12.3, False) for question in QUESTIONS]
 TABLES = {
     "demo": outcomes_table(OUTCOMES),
     "counts": report._counts([ASKED]),

@@ -90,7 +90,7 @@ class PlainBitmaps:
         return nbytes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SparseBitmaps:
     """Bitmaps by their non-zero bytes: bitmap i owns the bytes first[i] to first[i+1] of `position` and `value`.
 
@@ -156,10 +156,10 @@ class SparseBitmaps:
         at = self.position[chosen].astype(np.int64)
         at += np.repeat(starts, lengths)
         apart = first[np.concatenate(([0], np.flatnonzero(starts[1:] <= starts[:-1]) + 1, [len(starts)]))]
-        return _Placed(at, self.value[chosen], first, apart, full, run.astype(np.int64))
+        return _Placed(at=at, value=self.value[chosen], first=first, apart=apart, full=full, run=run.astype(np.int64))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Placed:
     """The non-zero bytes of some bitmaps, and their positions in a selection."""
 

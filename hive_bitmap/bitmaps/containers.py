@@ -20,7 +20,7 @@ BITS_SIZE = 8192  # bytes of a container of kind BITS
 ARRAY_MAX = 4096  # most rows of a container of kind ARRAY; with more rows BITS is smaller
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Containers:
     """The c containers of m bitmaps, in order: the position, kind and size of each."""
 
@@ -73,7 +73,7 @@ def parse(data: NDArray[np.uint8], offsets: NDArray[np.int64], rows: NDArray[np.
     listed = has_positions[owner]
     right = _u32(data, field[listed]) == (at - begin[owner])[listed]
     _require_each(right, owner[listed], len(rows), "a position in its header is wrong")
-    found = Containers(data, owner, key, cardinality, kind, at, runs)
+    found = Containers(data=data, owner=owner, key=key, cardinality=cardinality, kind=kind, at=at, runs=runs)
     _check(found, rows)
     return found
 

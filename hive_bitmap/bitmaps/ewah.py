@@ -101,7 +101,7 @@ def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArr
     return segment_sums(counted, np.searchsorted(stored.owner, np.arange(len(rows) + 1)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _StoredWords:
     """The markers of m checked bitmaps, in order; all arrays but `numbers` have one entry for each marker."""
 
@@ -160,7 +160,7 @@ def _read(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> _StoredWords:
     over = numbers.view(np.uint64)[spans(marker + 1, literals)[tail]] >> np.clip(room[tail], 0, 63).astype(np.uint64)
     inside[np.repeat(owner, literals)[tail[over != 0]]] = False
     require(inside, "it has bits behind its last row")
-    return _StoredWords(numbers, marker, owner, index, ones, run, literals)
+    return _StoredWords(numbers=numbers, marker=marker, owner=owner, index=index, ones=ones, run=run, literals=literals)
 
 
 def _markers(

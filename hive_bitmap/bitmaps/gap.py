@@ -203,4 +203,12 @@ def _sparse(stored: _StoredGaps) -> SparseBitmaps:
     last = np.zeros(len(sizes), np.uint8)
     filled = sizes > 0
     last[filled] = stored.data[stored.offsets[1:][filled] - 1]
-    return SparseBitmaps(first, at.astype(np.int32), value, full[run > 1], run[run > 1], sizes + np.diff(owned), last)
+    return SparseBitmaps(
+        first=first,
+        position=at.astype(np.int32),
+        value=value,
+        full=full[run > 1],
+        run=run[run > 1],
+        lengths=sizes + np.diff(owned),
+        last=last,
+    )

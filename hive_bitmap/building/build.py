@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 ProgressCallback = Callable[[BuildProgress], None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BuildReport:
     """What a build did for one index, and what the index contains afterwards, for the partitions that were in scope.
 
@@ -215,7 +215,7 @@ def _report(planned: BuildPlan, number: int, contents: Sequence[Content], change
     for file in unindexed:
         log.warning("index %s leaves %s unindexed: %s", scope.definition.name, file["path"], file["reason"])
     return BuildReport(
-        scope.definition,
+        definition=scope.definition,
         base_files=sum(len(change.source.files) for change in changes),
         base_bytes=sum(file.size for change in changes for file in change.source.files),
         base_rows=_sum(pc.list_flatten(files["rows"])),

@@ -141,7 +141,15 @@ def _changes(
         if published is not None:
             plain = scope.definition.type == "BITMAP" and scope.definition.encoding == "plain"
             what = refresh(published, _present(published.folder), source.files, crc, target, compact, plain)
-        return Change(index, partition, scope.definition, source, published, what, folder)
+        return Change(
+            index=index,
+            partition=partition,
+            definition=scope.definition,
+            source=source,
+            published=published,
+            refresh=what,
+            folder=folder,
+        )
 
     return map_parallel(change, [(index, number) for index, scope in enumerate(scopes) for number in scope.partitions])
 

@@ -66,7 +66,7 @@ def jobs(spark: SparkSession, base: Table, changes: Sequence[Change], staging: s
     """
     options = ReadOptions(format_of(base), base.columns, metastore.time_zone(spark), staging)
     crc = schema_crc(base.columns, options.time_zone, serde.read_properties(base))
-    template = Group(0, (), 0, options, crc, (), ())
+    template = Group(partition=0, paths=(), bytes=0, read_options=options, schema_crc=crc, definitions=(), folders=())
     shared = _shared(changes)
     target = shard_bytes(spark, (file for files, _ in shared for file in files))
     groups = [

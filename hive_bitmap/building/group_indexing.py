@@ -38,7 +38,7 @@ NEAR_CODES = 128  # integers within a range this narrow are encoded by their dis
 DENSE_CODES = 1 << 22  # up to this many possible codes are renumbered through a table of flags
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Group:
     """Work item of a task: base files of one partition, which one shard of each index will cover.
 
@@ -55,7 +55,7 @@ class Group:
     folders: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ShardReport:
     """What a task wrote for one index: manifest rows of the base files (schema FILES), and the shard, if any.
 
@@ -136,7 +136,7 @@ def _index_file(group: Group, path: str) -> IndexedFile | None:
 
 def _matching_nothing(path: str) -> Fingerprint:
     """Return a fingerprint that no file matches, so that the next rebuild reads the file again."""
-    return Fingerprint(path, -1, -1, "", -1)
+    return Fingerprint(path=path, size=-1, mtime_ms=-1, etag="", tail_crc32=-1)
 
 
 def _index_blocks(group: Group, found: Fingerprint) -> IndexedFile:
@@ -193,7 +193,15 @@ def _write_shard(group: Group, index: int, indexed: Sequence[IndexedFile]) -> Sh
         shard.let_read(path, [file.fingerprint.path for file in indexed])
     files = pa.Table.from_pylist([_manifest_row(group, file, index, name) for file in indexed], schema=FILES)
     base_rows = sum(int(file.blocks.rows.sum()) for file in indexed)
-    return ShardReport(group.partition, index, files, name, written, rows.num_rows, base_rows)
+    return ShardReport(
+        partition=group.partition,
+        index=index,
+        files=files,
+        shard=name,
+        written=written,
+        shard_rows=rows.num_rows,
+        base_rows=base_rows,
+    )
 
 
 def _manifest_row(group: Group, file: IndexedFile, index: int, name: str | None) -> dict[str, object]:

@@ -24,7 +24,7 @@ from hive_bitmap.metastore.base_files import Source
 from hive_bitmap.parallel import map_parallel
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Change:
     """The plan for one partition of one index.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 BUILD, REFRESH, DROP = "build", "refresh", "drop"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PartitionPreview:
     """What a rebuild would do for one partition of an index; `name` is empty if the table is not partitioned.
 
@@ -74,19 +74,19 @@ def preview(
 def _preview(planned: BuildPlan, number: int) -> Preview:
     changes = planned.changes_of(number)
     changed = [_partition(planned.base, change) for change in changes if not change.refresh.up_to_date]
-    dropped = [PartitionPreview(_name(planned.base, values), DROP) for values in planned.dropped(number)]
+    dropped = [PartitionPreview(name=_name(planned.base, values), what=DROP) for values in planned.dropped(number)]
     return Preview(planned.scopes[number].definition, (*changed, *dropped), len(changes) - len(changed))
 
 
 def _partition(base: Table, change: Change) -> PartitionPreview:
     refresh = change.refresh
     return PartitionPreview(
-        _name(base, change.source.values),
-        BUILD if change.published is None else REFRESH,
-        len(refresh.read),
-        sum(file.size for file in refresh.read),
-        len(refresh.linked),
-        sum(len(shards) for shards in refresh.rewritten),
+        name=_name(base, change.source.values),
+        what=BUILD if change.published is None else REFRESH,
+        files=len(refresh.read),
+        bytes=sum(file.size for file in refresh.read),
+        shards_kept=len(refresh.linked),
+        shards_rewritten=sum(len(shards) for shards in refresh.rewritten),
     )
 
 

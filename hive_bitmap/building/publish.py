@@ -131,7 +131,7 @@ def _publish(spark: SparkSession, base: Table, switch: Switch) -> None:
     table = _index_table(spark, base, switch)
     if not switch.folders and not switch.dropped:
         return
-    before = catalog.published_generations(spark, Index(switch.definition, table))
+    before = catalog.published_generations(spark, Index(definition=switch.definition, table=table))
     after = set(before.values())
     if switch.dropped or any(before.get(values) != folder for values, folder in switch.folders.items()):
         alter_table.switch(spark, table, before, switch.folders, switch.dropped)
@@ -204,7 +204,7 @@ def _create_table(spark: SparkSession, base: Table, definition: Definition, loca
             raise
         return None
     name, columns = definition.index_table, base.partition_columns
-    return Table(definition.database, name, "EXTERNAL", partition_columns=columns, location=location)
+    return Table(database=definition.database, name=name, kind="EXTERNAL", partition_columns=columns, location=location)
 
 
 def _replace_table(spark: SparkSession, base: Table, table: Table, switch: Switch) -> Table:
@@ -218,7 +218,7 @@ def _replace_table(spark: SparkSession, base: Table, table: Table, switch: Switc
     spark.sql(create_statement(base, new, switch.folders.get((), definition.root)))
     [created] = metastore.describe_many(spark, definition.database, [new.index_table])
     alter_table.switch(spark, created, {(): created.location}, switch.folders, ())
-    before = catalog.published_generations(spark, Index(definition, table))
+    before = catalog.published_generations(spark, Index(definition=definition, table=table))
     spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {definition.spark_name}")
     alter_table.rename(spark, created, definition.index_table)
     _retire(definition, before.values())
@@ -281,7 +281,7 @@ def _referenced(spark: SparkSession, definition: Definition) -> set[str]:
     if all(table.name != definition.index_table for table in found):
         others = catalog.indexes_of_database(spark, definition.database)
         found += [index.table for index in others if index.definition.root == definition.root]
-    published = [catalog.published_generations(spark, Index(definition, table)) for table in found]
+    published = [catalog.published_generations(spark, Index(definition=definition, table=table)) for table in found]
     return {folder for by_partition in published for folder in by_partition.values()}
 
 

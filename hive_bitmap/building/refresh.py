@@ -28,7 +28,7 @@ MANY_SHARDS = 16  # small shards of a partition that are not merged: a lookup op
 COMPRESSION = 4  # rough ratio of bitmaps in memory to a shard on disk; for plain bitmaps it is unlimited
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Refresh:
     """The plan for one partition of an index.
 
@@ -56,7 +56,7 @@ class Refresh:
 
 def from_scratch(found: Sequence[FileStatus]) -> Refresh:
     """Return a plan that keeps nothing and indexes these files."""
-    return Refresh(FILES.empty_table(), tuple(found), (), (), False)
+    return Refresh(files=FILES.empty_table(), read=tuple(found), linked=(), rewritten=(), up_to_date=False)
 
 
 def refresh(
@@ -91,7 +91,13 @@ def refresh(
     visible = {name for folder, _, name in split if folder == published.folder and is_visible(name)}
     only_ours = visible == set(linked)  # SQL users would see the rows of a file that somebody else added
     up_to_date = not read and not rewritten and bool(kept.all()) and only_ours
-    return Refresh(published.files.filter(pa.array(kept)), tuple(read), linked, rewritten, up_to_date)
+    return Refresh(
+        files=published.files.filter(pa.array(kept)),
+        read=tuple(read),
+        linked=linked,
+        rewritten=rewritten,
+        up_to_date=up_to_date,
+    )
 
 
 def _intact(published: Manifest, present: Mapping[str, int]) -> set[str]:

@@ -106,4 +106,12 @@ def _write(item: Compaction, waiting: Mapping[str, pa.Table]) -> ShardReport:
     names = pa.repeat(pa.scalar(name, pa.string()), files.num_rows)
     files = files.set_column(files.schema.get_field_index("shard"), FILES.field("shard"), names)
     base_rows = pc.sum(pc.list_flatten(files["rows"])).as_py() or 0
-    return ShardReport(item.group.partition, 0, files, name, written, rows.num_rows, base_rows)
+    return ShardReport(
+        partition=item.group.partition,
+        index=0,
+        files=files,
+        shard=name,
+        written=written,
+        shard_rows=rows.num_rows,
+        base_rows=base_rows,
+    )

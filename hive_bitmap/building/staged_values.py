@@ -127,7 +127,7 @@ def _staged(folder: str) -> dict[str, tuple[Fingerprint, list[str]]]:
         return {}
     with stores.open_input(f"{folder}/{LIST}") as source:
         rows = pq.ParquetFile(source).read(use_threads=False).to_pylist()
-    return {row["path"]: (Fingerprint(*list(row.values())[:5]), row["parts"]) for row in rows}
+    return {row["path"]: (Fingerprint.of(row), row["parts"]) for row in rows}
 
 
 @lru_cache(maxsize=64)

@@ -127,14 +127,14 @@ class _Case:
     @cached_property
     def resolved(self) -> ResolvedTable:
         return ResolvedTable(
-            self.table.base,
-            self.table.indexes,
-            self.table.conf,
-            self.condition.predicate,
-            partial(self.ask.keys, self.condition),
-            self.scan.cores,
-            None if self.listing is None else self.listing.with_bytes,
-            self.scan.native,
+            base=self.table.base,
+            indexes=self.table.indexes,
+            settings=self.table.conf,
+            predicate=self.condition.predicate,
+            evaluate=partial(self.ask.keys, self.condition),
+            cores=self.scan.cores,
+            partitions=None if self.listing is None else self.listing.with_bytes,
+            native=self.scan.native,
             planned=True,
         )
 
@@ -176,7 +176,9 @@ class _Case:
 
     def _counts(self, request: Request, plan: Plan) -> Counts:
         listing = None if self.listing is None else ref(self.listing)
-        answer = Answer(request, self.table.base, self.condition, listing, self.scan.cores)
+        answer = Answer(
+            request=request, base=self.table.base, condition=self.condition, listing=listing, cores=self.scan.cores
+        )
         used = [use.name for use in plan.indexes if use.used] or ["its indexes"]
         source = f"{self.table.base.full_name} by {', '.join(used)}"
         return Counts(report=self._report(ANSWERED, plan), answer=answer, source=source)

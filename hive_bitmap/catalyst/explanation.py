@@ -39,7 +39,7 @@ _BEGIN_QUERIES = ("SELECT", "WITH", "FROM", "(", "VALUES", "TABLE")
 _WRITE = ("INSERT", "UPDATE", "DELETE", "MERGE")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Relation:
     """A scan of a table. `action` is NARROWED, ANSWERED or LEFT_ALONE; if left alone, `reason` is the code of a Reason.
 
@@ -86,7 +86,7 @@ def _sentence(reason: str) -> str:
     return known.get(reason, reason)  # a server may have a code that this version does not know
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Explanation:
     """A query explained: its scans, Spark's own plan as text (`engine`), and the seconds that planning took.
 
@@ -137,11 +137,20 @@ def explain(
     relations = relations_of(frame)
     planned = time.monotonic() - started
     if not analyze:
-        return Explanation(text, relations, _engine(frame, mode), planned)
+        return Explanation(query=text, relations=relations, engine=_engine(frame, mode), plan_seconds=planned)
     rows, took = _run(frame)
     by_tasks = task_requests.so_far(session) - before_tasks
     asked = so_far() - before + by_tasks
-    return Explanation(text, relations, _engine(frame, mode), planned, rows, took, asked, by_tasks)
+    return Explanation(
+        query=text,
+        relations=relations,
+        engine=_engine(frame, mode),
+        plan_seconds=planned,
+        rows=rows,
+        run_seconds=took,
+        requests=asked,
+        task_requests=by_tasks,
+    )
 
 
 def relations_of(frame: DataFrame) -> tuple[Relation, ...]:

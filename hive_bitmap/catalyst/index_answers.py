@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Answer:
     """An aggregation that the index answers, with all that is needed to count its keys when the plan is executed.
 
@@ -68,13 +68,13 @@ class Answer:
         if planned is not None and listing is None:
             return None
         resolved = ResolvedTable(
-            self.base,
-            tuple(catalog.indexes_on(spark, self.base, catalog.INDEX_CACHE_SECONDS)),
-            settings,
-            self.condition.predicate,
-            partial(satisfying_keys, spark, counting, 0, self.condition),
-            self.cores,
-            None if listing is None else listing.with_bytes,
+            base=self.base,
+            indexes=tuple(catalog.indexes_on(spark, self.base, catalog.INDEX_CACHE_SECONDS)),
+            settings=settings,
+            predicate=self.condition.predicate,
+            evaluate=partial(satisfying_keys, spark, counting, 0, self.condition),
+            cores=self.cores,
+            partitions=None if listing is None else listing.with_bytes,
             native=listing is not None,
             planned=True,
         )

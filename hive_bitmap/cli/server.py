@@ -119,10 +119,19 @@ def address_of(
     password = None
     if auth in WITH_PASSWORD:
         password = os.environ.get(PASSWORD) or click.prompt("Password", hide_input=True, err=True)
-    host = found["host"].strip("[]")
-    port = int(found["port"] or PORT)
-    credentials = (auth, username, password, kerberos_service_name)
-    return Address(host, port, *credentials, timeout, transport, http_path, ssl, ca_file)
+    return Address(
+        host=found["host"].strip("[]"),
+        port=int(found["port"] or PORT),
+        auth=auth,
+        username=username,
+        password=password,
+        kerberos_service_name=kerberos_service_name,
+        seconds=timeout,
+        transport=transport,
+        http_path=http_path,
+        ssl=ssl,
+        ca_file=ca_file,
+    )
 
 
 def show(endpoint: Endpoint, table: str, index: str | None, format_: str) -> None:

@@ -37,7 +37,7 @@ _NO_KEY = pa.table({"": [0]}).select([])
 _INCONSISTENT = "its keys share rows, or some rows have none"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Rows:
     """Index rows of one row group, sorted by key. The arrays have an item for each row."""
 
@@ -253,14 +253,14 @@ def _rows(unit: LookupUnit, keys: Sequence[str], predicate: Predicate, matching_
             first = kept[changed]
             assert entries.cardinality is not None
             yield _Rows(
-                shard,
-                entries.group,
-                pa.table({key: _values(columns[key], first) for key in keys}),
-                np.cumsum(changed) - 1,
-                block,
-                entries.cardinality[kept],
-                entries.rows[kept],
-                _true(predicate, columns, matching_keys)[kept],
+                shard=shard,
+                group=entries.group,
+                keys=pa.table({key: _values(columns[key], first) for key in keys}),
+                run=np.cumsum(changed) - 1,
+                block=block,
+                cardinality=entries.cardinality[kept],
+                number=entries.rows[kept],
+                true=_true(predicate, columns, matching_keys)[kept],
             )
 
 

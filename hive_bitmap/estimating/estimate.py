@@ -34,7 +34,7 @@ Longs = npt.NDArray[np.int64]
 TASK_BLOCKS = 8  # fewest sampled blocks of a task: with fewer, it is seen less well how often keys recur
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Estimate:
     """The estimate of one index.
 
@@ -55,7 +55,7 @@ class Estimate:
     usefulness: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Footers:
     """The base table according to the footers of its files: b blocks with rows, in file order, and i indexes."""
 
@@ -121,17 +121,17 @@ def _read_footers(
     filled = [np.flatnonzero(rows) for rows, _ in read]
     none = [np.zeros(0, np.int64)]
     return _Footers(
-        tuple(file.path for file in files),
-        sum(file.size for file in files),
-        np.repeat(np.arange(len(files)), [len(blocks) for blocks in filled]),
-        np.concatenate(none + filled),
-        np.concatenate(none + [rows[blocks] for (rows, _), blocks in zip(read, filled, strict=True)]),
-        np.concatenate(
+        paths=tuple(file.path for file in files),
+        bytes=sum(file.size for file in files),
+        file=np.repeat(np.arange(len(files)), [len(blocks) for blocks in filled]),
+        number=np.concatenate(none + filled),
+        rows=np.concatenate(none + [rows[blocks] for (rows, _), blocks in zip(read, filled, strict=True)]),
+        size=np.concatenate(
             [np.zeros((len(columns), 0), np.int64)]
             + [size[:, blocks] for (_, size), blocks in zip(read, filled, strict=True)],
             axis=1,
         ),
-        count_shards(spark, found),
+        shards=count_shards(spark, found),
     )
 
 
@@ -149,12 +149,12 @@ def _chosen(footers: _Footers, index: int, sample: float, cores: int) -> list[Lo
 
 def _item(footers: _Footers, options: ReadOptions, definition: Definition, index: int, blocks: Longs) -> SampleItem:
     return SampleItem(
-        definition,
-        tuple((footers.paths[footers.file[n]], int(footers.number[n])) for n in blocks),
-        int(footers.size[index][blocks].sum()),
-        math.ceil(len(footers.rows) / footers.shards),
-        len(np.unique(footers.file)) / footers.shards,
-        options,
+        definition=definition,
+        blocks=tuple((footers.paths[footers.file[n]], int(footers.number[n])) for n in blocks),
+        size=int(footers.size[index][blocks].sum()),
+        shard_blocks=math.ceil(len(footers.rows) / footers.shards),
+        shard_files=len(np.unique(footers.file)) / footers.shards,
+        read_options=options,
     )
 
 
@@ -162,13 +162,13 @@ def _estimate(definition: Definition, index: int, footers: _Footers, samples: Se
     workers = max(1, min(footers.shards, cores))
     base = BaseTable(len(footers.rows), int(footers.size[index].sum()), footers.shards, workers)
     return Estimate(
-        definition.column_names,
-        definition.encoding,
-        sum(sample.blocks for sample in samples),
-        base.blocks,
-        max((sample.keys for sample in samples), default=0),
-        index_bytes(base, samples),
-        footers.bytes,
-        build_seconds(base, samples),
-        usefulness(base, samples),
+        columns=definition.column_names,
+        encoding=definition.encoding,
+        blocks_sampled=sum(sample.blocks for sample in samples),
+        blocks_total=base.blocks,
+        distinct_keys=max((sample.keys for sample in samples), default=0),
+        index_bytes=index_bytes(base, samples),
+        base_bytes=footers.bytes,
+        seconds=build_seconds(base, samples),
+        usefulness=usefulness(base, samples),
     )

@@ -39,7 +39,7 @@ class FooterItem:
     read_options: ReadOptions
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SampleItem:
     """Work item of a task: sampled blocks, as (path, number in the file), whose key columns take `size` bytes.
 
@@ -55,7 +55,7 @@ class SampleItem:
     read_options: ReadOptions
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Cost:
     """The cost of an index on the sampled blocks, as part of a whole shard: bytes, and the seconds to write them.
 
@@ -71,7 +71,7 @@ class Cost:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Sample:
     """What a task measured on `blocks` blocks, whose key columns take `size` bytes.
 
@@ -134,14 +134,22 @@ def measure(item: SampleItem) -> Sample:
     try:
         parts = list(_index_rows(item))
     except (Undecodable, FileChanged, FileNotFoundError) as e:
-        return Sample(0, 0, 0, 0, 0, Cost(), 0.0, str(e))
+        return Sample(blocks=0, size=0, index_rows=0, keys=0, recurrences=0, cost=Cost(), seconds=0.0, reason=str(e))
     rows = shard.sort(pa.concat_tables(parts), item.definition.column_names)
     seconds = time.perf_counter() - started
     with tempfile.TemporaryDirectory() as folder:
         cost = _cost(f"file:{folder}/part.parquet", rows, item)
     blocks = _blocks_of_keys(rows, item.definition)
     recurrences = int((blocks * (blocks - 1)).sum())
-    return Sample(len(parts), item.size, rows.num_rows, len(blocks), recurrences, cost, seconds + cost.seconds)
+    return Sample(
+        blocks=len(parts),
+        size=item.size,
+        index_rows=rows.num_rows,
+        keys=len(blocks),
+        recurrences=recurrences,
+        cost=cost,
+        seconds=seconds + cost.seconds,
+    )
 
 
 def _index_rows(item: SampleItem) -> Iterator[pa.Table]:
@@ -179,12 +187,12 @@ def _written(path: str, rows: pa.Table, smallest: pa.Table, definition: Definiti
     groups = _row_groups(path)
     overhead = shard.write(path, smallest, definition)
     return Cost(
-        max(written.size - groups * overhead.size, 0),
-        overhead.size,
-        rows.nbytes / shard.ROW_GROUP_BYTES,
-        written.cardinality_size - overhead.cardinality_size,
-        overhead.cardinality_size,
-        seconds,
+        data=max(written.size - groups * overhead.size, 0),
+        group_overhead=overhead.size,
+        groups=rows.nbytes / shard.ROW_GROUP_BYTES,
+        cardinalities=written.cardinality_size - overhead.cardinality_size,
+        cardinality_overhead=overhead.cardinality_size,
+        seconds=seconds,
     )
 
 

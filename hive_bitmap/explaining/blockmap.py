@@ -18,7 +18,7 @@ from hive_bitmap.planning.plan import Plan
 Int64s = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Cells:
     """The cells of one file, each of which stands for adjacent blocks: arrays of equal length, an element per cell."""
 
@@ -37,7 +37,7 @@ class Cells:
         return self.selected / np.maximum(self.rows, 1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MapRow:
     """A file of the map; `cells` is empty where the index does not know the file's blocks."""
 

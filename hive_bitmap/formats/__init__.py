@@ -78,7 +78,7 @@ class Format(Protocol):
         """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FileFormat:
     """A file format, which the metastore identifies by the class of the table's input format.
 
@@ -101,12 +101,19 @@ _COLUMNAR = (f"{_SERDE}columnar.ColumnarSerDe", f"{_SERDE}columnar.LazyBinaryCol
 _RECORDS = (_LAZY_SIMPLE, f"{_SERDE}lazybinary.LazyBinarySerDe")
 # To add a file format, write its module and add a line here.
 FILE_FORMATS = (
-    FileFormat("parquet", f"{_HIVE}ql.io.parquet.MapredParquetInputFormat", reader=parquet),
-    FileFormat("orc", f"{_HIVE}ql.io.orc.OrcInputFormat", reader=orc),
-    FileFormat("text", f"{_HADOOP}TextInputFormat", layout=text, serdes=_TEXTS),
-    FileFormat("avro", f"{_HIVE}ql.io.avro.AvroContainerInputFormat", layout=avro, serdes=(f"{_SERDE}avro.AvroSerDe",)),
-    FileFormat("rcfile", f"{_HIVE}ql.io.RCFileInputFormat", layout=rcfile, serdes=_COLUMNAR),
-    FileFormat("sequencefile", f"{_HADOOP}SequenceFileInputFormat", layout=sequencefile, serdes=_RECORDS),
+    FileFormat(name="parquet", input_format=f"{_HIVE}ql.io.parquet.MapredParquetInputFormat", reader=parquet),
+    FileFormat(name="orc", input_format=f"{_HIVE}ql.io.orc.OrcInputFormat", reader=orc),
+    FileFormat(name="text", input_format=f"{_HADOOP}TextInputFormat", layout=text, serdes=_TEXTS),
+    FileFormat(
+        name="avro",
+        input_format=f"{_HIVE}ql.io.avro.AvroContainerInputFormat",
+        layout=avro,
+        serdes=(f"{_SERDE}avro.AvroSerDe",),
+    ),
+    FileFormat(name="rcfile", input_format=f"{_HIVE}ql.io.RCFileInputFormat", layout=rcfile, serdes=_COLUMNAR),
+    FileFormat(
+        name="sequencefile", input_format=f"{_HADOOP}SequenceFileInputFormat", layout=sequencefile, serdes=_RECORDS
+    ),
 )
 BY_INPUT_FORMAT: Mapping[str, FileFormat] = {one.input_format: one for one in FILE_FORMATS}
 LAYOUTS: Mapping[str, Layout] = {one.name: one.layout for one in FILE_FORMATS if one.layout is not None}

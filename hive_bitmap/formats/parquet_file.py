@@ -18,7 +18,7 @@ from hive_bitmap.formats.key_values import KeyColumn, decoding
 from hive_bitmap.formats.parquet_types import Conversion, conversion_for
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ParquetHandle:
     """An open file: its path, content, footer and column names.
 
@@ -73,7 +73,9 @@ def open_file(path: str) -> ParquetHandle:
         file = pq.ParquetFile(source)
         schema = file.schema_arrow
         dictionaries = frozenset(field.name for field in schema if pa.types.is_dictionary(field.type))
-        return ParquetHandle(path, source, file.metadata, schema.names, dictionaries)
+        return ParquetHandle(
+            path=path, source=source, metadata=file.metadata, names=schema.names, dictionaries=dictionaries
+        )
 
 
 def find(handle: ParquetHandle, column: KeyColumn) -> tuple[str, Conversion] | None:

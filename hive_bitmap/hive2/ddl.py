@@ -21,7 +21,7 @@ TABLE_STAMP = "base_timestamp"
 PARTITIONS_AT_ONCE = 100  # partitions registered by one statement
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HivePartition:
     """One exported partition; an unpartitioned table is one with the values ().
 
@@ -36,7 +36,7 @@ class HivePartition:
     rows: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HiveIndex:
     """An exported index: `name` is its name in Hive, `root` the folder that holds the folders of its `partitions`.
 

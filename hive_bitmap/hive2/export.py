@@ -42,7 +42,7 @@ KEY_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "stri
 GREGORIAN = dt.date(1582, 10, 15)  # for earlier dates Hive 2 uses the Julian calendar
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Copy:
     """Work item of a task: a shard, the base files whose rows are to be copied from it, and the target folder."""
 
@@ -73,7 +73,9 @@ def export(spark: SparkSession, table: str, index: str, root: str, name: str | N
     for number, source in enumerate(sources(spark, base)):
         values = tuple(NULL_PARTITION if value is None else value for value in source.values)
         folder = generation.partition_folder(home, columns, values)
-        partitions.append(HivePartition(values, source.folder, folder, _newest(source), 0))
+        partitions.append(
+            HivePartition(values=values, base=source.folder, folder=folder, newest_ms=_newest(source), rows=0)
+        )
         published = _complete_manifest(spark, base, definition, source, states.get(source.values))
         copies += _copies(number, source, published, replace(definition, compression="gzip"), folder)
         stores.make_folder(folder)
@@ -81,7 +83,13 @@ def export(spark: SparkSession, table: str, index: str, root: str, name: str | N
     _wait_past(max((partition.newest_ms for partition in partitions), default=0))
     rows = _run(spark, copies, len(partitions))
     counted = tuple(replace(partition, rows=count) for partition, count in zip(partitions, rows, strict=True))
-    return HiveIndex(definition, called, home, tuple(base.partition_columns), counted)
+    return HiveIndex(
+        definition=definition,
+        name=called,
+        root=home,
+        partition_columns=tuple(base.partition_columns),
+        partitions=counted,
+    )
 
 
 def _require_readable(base: Table, index: Index) -> None:
@@ -137,7 +145,14 @@ def _copies(number: int, source: Source, published: Manifest | None, definition:
         row = published.row_of[file.path]
         of_shard.setdefault(str(published.shard_of[row]), []).append(published.fingerprints[row])
     return [
-        Copy(number, published.shard_path(shard), published.sizes[shard], tuple(files), definition, folder)
+        Copy(
+            partition=number,
+            path=published.shard_path(shard),
+            size=published.sizes[shard],
+            files=tuple(files),
+            definition=definition,
+            folder=folder,
+        )
         for shard, files in of_shard.items()
     ]
 

@@ -36,7 +36,7 @@ _BAD_STATUS = re.compile(r"Bad status: \d+ \(b(['\"])(?P<reason>.*)\1\)")  # a m
 _PREAMBLE = re.compile(r"^(?:Error while (?:compiling|processing) statement: )?(?:FAILED: )?(?:Execution Error, )?")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Address:
     """The address of a HiveServer2, its transport, and the credentials. `seconds` limits the time of each answer.
 

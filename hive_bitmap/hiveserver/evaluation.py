@@ -138,10 +138,10 @@ def _concatenated(units: Sequence[LookupUnit]) -> LookupUnit:
         files = [unit.parts[column].files + at for unit, at in zip(units, first, strict=False) if column in unit.parts]
         parts[column] = replace(part, files=np.concatenate(files))
     return LookupUnit(
-        tuple(path for unit in units for path in unit.paths),
-        np.concatenate([unit.file + at for unit, at in zip(units, first, strict=False)]),
-        np.concatenate([unit.offset for unit in units]),
-        np.concatenate([unit.length for unit in units]),
-        np.concatenate([unit.rows for unit in units]),
-        parts,
+        paths=tuple(path for unit in units for path in unit.paths),
+        file=np.concatenate([unit.file + at for unit, at in zip(units, first, strict=False)]),
+        offset=np.concatenate([unit.offset for unit in units]),
+        length=np.concatenate([unit.length for unit in units]),
+        rows=np.concatenate([unit.rows for unit in units]),
+        parts=parts,
     )

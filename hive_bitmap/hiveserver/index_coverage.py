@@ -19,7 +19,7 @@ from hive_bitmap.selecting.candidates import Lookup, look_up_files
 from hive_bitmap.selecting.select import LookupResult
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Coverage:
     """The base files that one index covers, in numbers."""
 
@@ -43,7 +43,9 @@ def show(server: Server, table: str) -> list[Coverage]:
     values = tables.partitions(server, base) if base.partition_columns else [()]
     located = folders(server, base, values)
     return [
-        Coverage(definition, problem=why) if why else _coverage(server, base, format, located, index_table, definition)
+        Coverage(definition=definition, problem=why)
+        if why
+        else _coverage(server, base, format, located, index_table, definition)
         for index_table, definition, why in found
     ]
 
@@ -65,12 +67,12 @@ def _coverage(
     results = look_up_files(states, [TRUE] * len(states), {"": definition}, _everything)
     whole = Counter(file.freshness for file in results.whole_files)
     return Coverage(
-        definition,
-        sum(len(lookup.unit.paths) for lookup in results.lookups),
-        whole[Freshness.STALE],
-        whole[Freshness.UNINDEXED],
-        results.deleted,
-        sum(int(lookup.unit.rows.sum()) for lookup in results.lookups),
+        definition=definition,
+        fresh=sum(len(lookup.unit.paths) for lookup in results.lookups),
+        stale=whole[Freshness.STALE],
+        unindexed=whole[Freshness.UNINDEXED],
+        gone=results.deleted,
+        rows=sum(int(lookup.unit.rows.sum()) for lookup in results.lookups),
     )
 
 

@@ -68,7 +68,9 @@ def _ask(server: Server, base: Table, format: str, predicate: str | None) -> Pla
     if [folders(server, index_table, residual) for index_table in again] != index_folders:
         raise ServerError(f"an index of {base.full_name} was rebuilt while it was asked: ask again")
     uses = explain_indexes([(definition, why) for _, definition, why in found], chosen, tree)
-    return make_plan(PlanInputs(base.full_name, predicate, format, cores=1, count=True), uses, results)
+    return make_plan(
+        PlanInputs(table=base.full_name, predicate=predicate, format=format, cores=1, count=True), uses, results
+    )
 
 
 def count(server: Server, table: str, predicate: str | None) -> int:

@@ -102,11 +102,11 @@ def partition(server: Server, table: Table, values: tuple[str | None, ...]) -> P
     sections = _sections(described)
     details = sections["details"]
     return Partition(
-        values,
-        _location(details),
-        details.get("InputFormat", ""),
-        details.get("SerDe Library", ""),
-        (*sections["properties"].items(), *sections["options"].items()),
+        values=values,
+        location=_location(details),
+        input_format=details.get("InputFormat", ""),
+        serde=details.get("SerDe Library", ""),
+        properties=(*sections["properties"].items(), *sections["options"].items()),
     )
 
 
@@ -141,17 +141,17 @@ def why_unusable(base: Table, table: Table, definition: Definition) -> str:
 def _table(database: str, name: str, sections: dict[str, dict[str, str]]) -> Table:
     details, properties, by = sections["details"], sections["properties"], sections["partition columns"]
     return Table(
-        database,
-        name,
-        KINDS.get(details.get("Table Type") or details.get("Type", ""), "VIEW"),
-        details.get("Provider") or properties.get("spark.sql.sources.provider", "hive"),
-        tuple(Column(*pair) for pair in sections["columns"].items() if pair[0] not in by),
-        tuple(Column(*pair) for pair in by.items()),
-        _location(details),
-        details.get("InputFormat", ""),
-        details.get("SerDe Library") or details.get("Serde Library", ""),
-        properties,
-        sections["options"],
+        database=database,
+        name=name,
+        kind=KINDS.get(details.get("Table Type") or details.get("Type", ""), "VIEW"),
+        provider=details.get("Provider") or properties.get("spark.sql.sources.provider", "hive"),
+        columns=tuple(Column(*pair) for pair in sections["columns"].items() if pair[0] not in by),
+        partition_columns=tuple(Column(*pair) for pair in by.items()),
+        location=_location(details),
+        input_format=details.get("InputFormat", ""),
+        serde=details.get("SerDe Library") or details.get("Serde Library", ""),
+        properties=properties,
+        options=sections["options"],
         owner=details.get("Owner", ""),
     )
 

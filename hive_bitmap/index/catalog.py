@@ -36,7 +36,7 @@ _generations: TtlCache[Name, dict[Values, str]] = TtlCache(most=64)  # by partit
 _listeners: dict[Callable[[], None], None] = {}  # called when indexes change; a dict, as an ordered set
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Index:
     """An existing index: its definition, and its index table as the metastore describes it now.
 
@@ -304,7 +304,7 @@ def point_to(spark: SparkSession, base: Table, added: set[str], removed: set[str
 def among(tables: Iterable[Table]) -> list[Index]:
     """Return the indexes whose definitions are in the properties of these tables, as the tables say: none is judged."""
     defined = ((from_table(table), table) for table in tables)
-    return [Index(definition, table) for definition, table in defined if definition is not None]
+    return [Index(definition=definition, table=table) for definition, table in defined if definition is not None]
 
 
 def at(table: Table, root: str) -> Index | None:
@@ -351,4 +351,4 @@ def _from_files(table: Table) -> Index | None:
     if written is None:
         return None
     edited = f"the TBLPROPERTIES or columns of index table {table.full_name} are not what a build wrote"
-    return Index(written, table, f"{edited}: rebuild the index, or drop it and create it anew")
+    return Index(definition=written, table=table, problem=f"{edited}: rebuild the index, or drop it and create it anew")

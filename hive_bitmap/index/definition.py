@@ -46,7 +46,7 @@ KEY_TYPES = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Definition:
     """The definition of one index.
 
@@ -144,14 +144,14 @@ def define(
     kind = one_of("type", type.upper(), TYPES)
     index = check_name(name or default_name([column.name for column in ordered]))
     return Definition(
-        index,
-        table.database,
-        table.name,
-        ordered,
-        kind,
-        one_of("encoding", encoding.lower(), tuple(ENCODINGS)),
-        one_of("compression", compression.lower(), COMPRESSIONS),
-        check_name(index_table or index_table_name(table.database, table.name, index)),
+        name=index,
+        database=table.database,
+        table=table.name,
+        columns=ordered,
+        type=kind,
+        encoding=one_of("encoding", encoding.lower(), tuple(ENCODINGS)),
+        compression=one_of("compression", compression.lower(), COMPRESSIONS),
+        index_table=check_name(index_table or index_table_name(table.database, table.name, index)),
         comment=comment,
         where=where,
         properties=_user_properties(properties or {}),
@@ -246,13 +246,13 @@ def from_properties(properties: Mapping[str, str]) -> Definition | None:
             return None
         database, _, base = stored["table"].partition(".")
         definition = Definition(
-            stored["index"],
-            database,
-            base,
-            _columns(stored["columns"]),
-            stored["type"],
-            one_of("encoding", stored["encoding"], tuple(ENCODINGS)),
-            stored.get("compression", "zstd"),
+            name=stored["index"],
+            database=database,
+            table=base,
+            columns=_columns(stored["columns"]),
+            type=stored["type"],
+            encoding=one_of("encoding", stored["encoding"], tuple(ENCODINGS)),
+            compression=stored.get("compression", "zstd"),
             root=stored["root"],
             comment=stored.get("comment", ""),
             where=stored.get("where", ""),

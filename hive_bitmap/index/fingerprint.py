@@ -8,7 +8,9 @@ that resolution has passed since the last change of the file. Git's document tec
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
 
 from hive_bitmap import stores
 from hive_bitmap.errors import Undecodable
@@ -18,7 +20,7 @@ FINE_RESOLUTION = 0.05  # seconds; a local kernel's timestamps advance with its 
 COARSE_RESOLUTION = 2.0  # seconds; for FAT, HFS+, NFS, and stores whose times are whole seconds
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Fingerprint:
     """One base file as it was indexed. `etag` is empty if the store has none; `mtime_ms` is milliseconds since 1970."""
 
@@ -27,6 +29,11 @@ class Fingerprint:
     mtime_ms: int
     etag: str
     tail_crc32: int
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Fingerprint:
+        """Return the fingerprint in a row of a manifest, which may have more columns."""
+        return cls(**{field.name: row[field.name] for field in fields(cls)})
 
     @property
     def status(self) -> FileStatus:
@@ -70,7 +77,7 @@ def take(path: str) -> Fingerprint:
     if wait > 0:
         time.sleep(wait)
         status, crc = stores.status_and_crc(path)
-    return Fingerprint(path, status.size, status.mtime_ms, status.etag, crc)
+    return Fingerprint(path=path, size=status.size, mtime_ms=status.mtime_ms, etag=status.etag, tail_crc32=crc)
 
 
 def _resolution(status: FileStatus) -> float:

@@ -46,7 +46,7 @@ class KeyStats:
     nulls: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Entries:
     """Rows of one row group of a shard, without their bitmaps: n pairs of a base file and a block of it.
 
@@ -223,10 +223,22 @@ def _dictionary_encoded(rows: pa.Table, key: pa.Field) -> pa.Table:
 def _entries(group: int, rows: pa.Table, hits: Longs, compact: bool) -> Entries:
     buckets = _array(rows[BUCKET.name])
     if not compact:
-        return Entries(group, hits, buckets, rows[OFFSET.name].to_numpy(), rows[CARDINALITY.name].to_numpy())
+        return Entries(
+            group=group,
+            rows=hits,
+            buckets=buckets,
+            offsets=rows[OFFSET.name].to_numpy(),
+            cardinality=rows[CARDINALITY.name].to_numpy(),
+        )
     offsets = _array(rows[OFFSETS.name])
     parents = pc.list_parent_indices(offsets)
-    return Entries(group, hits[parents.to_numpy()], buckets.take(parents), pc.list_flatten(offsets).to_numpy(), None)
+    return Entries(
+        group=group,
+        rows=hits[parents.to_numpy()],
+        buckets=buckets.take(parents),
+        offsets=pc.list_flatten(offsets).to_numpy(),
+        cardinality=None,
+    )
 
 
 def _array(column: pa.ChunkedArray) -> pa.Array:

@@ -11,7 +11,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cached_property, partial
 from typing import Any
@@ -92,8 +92,8 @@ class Manifest:
     @cached_property
     def fingerprints(self) -> list[Fingerprint]:
         """The fingerprint of each row of `files`."""
-        columns = self.files.select(["path", "size", "mtime_ms", "etag", "tail_crc32"])
-        return [Fingerprint(*row) for row in zip(*(column.to_pylist() for column in columns), strict=True)]
+        columns = self.files.select([field.name for field in fields(Fingerprint)])
+        return [Fingerprint.of(row) for row in columns.to_pylist()]
 
     @cached_property
     def shard_of(self) -> list[str | None]:

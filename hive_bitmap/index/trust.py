@@ -60,7 +60,7 @@ def _of_user(spark: SparkSession, table: Table, definition: Definition | None) -
     Where the index table has no owner, neither had the base table.
     """
     owner = str(spark.sql("SELECT current_user()").collect()[0][0]) if table.owner else ""
-    return Table(table.database, definition.table if definition else "", "EXTERNAL", owner=owner)
+    return Table(database=table.database, name=definition.table if definition else "", kind="EXTERNAL", owner=owner)
 
 
 def why_untrusted(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 BY_LOCATION = "if it was, run clean with it as the location"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Leftover:
     """A folder that nothing references: its size in bytes, and why it was left behind.
 
@@ -118,7 +118,9 @@ def _existing(indexes: Sequence[Index], trusted: Sequence[Definition]) -> tuple[
     for index in indexes:
         definition = index.definition
         if why := _why_refused(index, trusted):
-            refused.append(Leftover(definition.root, 0, f"the root of index {definition.name}", kept=why))
+            refused.append(
+                Leftover(path=definition.root, bytes=0, why=f"the root of index {definition.name}", kept=why)
+            )
         else:
             found.append(_Root(definition))
     return found, refused
@@ -179,7 +181,9 @@ def _only_begun(folders: Sequence[str], given: str, grace_seconds: float, dry_ru
             continue
         age = time.time() - max(file.mtime_ms for file in files) / 1000
         why = "half-built: its build died before it named its index"
-        leftover = Leftover(folder, sum(file.size for file in files), why, max(grace_seconds - age, 0.0))
+        leftover = Leftover(
+            path=folder, bytes=sum(file.size for file in files), why=why, seconds=max(grace_seconds - age, 0.0)
+        )
         if leftover.due and not dry_run:
             stores.delete_files(folder, [file.path.rpartition("/")[2] for file in files], folder)
             stores.remove_folder(folder, folder)
@@ -206,7 +210,7 @@ def _dropped(
         if name not in (None, definition.table) or any(roots.is_of(definition, one) for one in trusted):
             continue
         if kept:
-            unproved.append(Leftover(folder, 0, f"index {_named(definition)} is not here", kept=kept))
+            unproved.append(Leftover(path=folder, bytes=0, why=f"index {_named(definition)} is not here", kept=kept))
         else:
             found.append(_Root(definition, dropped=True))
     return found, unproved
@@ -223,7 +227,9 @@ def _owner(folder: str, mine: str, is_given: bool) -> tuple[Definition | None, s
         definition = _by_generations(folder)
         kept = "" if is_given else f"nothing says that folder {folder} is of this metastore: {BY_LOCATION}"
         return definition, kept
-    definition = Definition(known.index, known.database, known.table, (), root=folder, id=known.id)
+    definition = Definition(
+        name=known.index, database=known.database, table=known.table, columns=(), root=folder, id=known.id
+    )
     if is_given or (mine and known.metastore == mine):
         return definition, ""
     return definition, f"nothing says that index {known.described} was dropped from this metastore: {BY_LOCATION}"
@@ -241,7 +247,9 @@ def _listed(root: _Root) -> list[_Candidate] | Leftover:
         return _candidates(root)
     except (OSError, StoreError, Unsupported) as e:
         definition = root.definition
-        return Leftover(definition.root, 0, f"the root of index {definition.name}", kept=_unread(definition, e))
+        return Leftover(
+            path=definition.root, bytes=0, why=f"the root of index {definition.name}", kept=_unread(definition, e)
+        )
 
 
 def _candidates(root: _Root) -> list[_Candidate]:
@@ -273,7 +281,13 @@ def _leftover(found: _Candidate, grace_seconds: float) -> Leftover:
             why = "half-built: its build died"
         else:
             why = "another generation took its place"
-    return Leftover(found.path, 0 if found.kept else generation.size(found.path), why, seconds, found.kept)
+    return Leftover(
+        path=found.path,
+        bytes=0 if found.kept else generation.size(found.path),
+        why=why,
+        seconds=seconds,
+        kept=found.kept,
+    )
 
 
 def _deleted(found: Sequence[_Candidate], left: Sequence[Leftover]) -> list[Leftover]:
@@ -307,7 +321,7 @@ def _empty(root: _Root, had_generations: bool, dry_run: bool) -> Iterator[Leftov
     why = f"index {_named(definition)} was dropped"
     kept = "" if dry_run else deletion.remove_root(definition)
     if kept or not had_generations:
-        yield Leftover(definition.root, 0, why, kept=kept)
+        yield Leftover(path=definition.root, bytes=0, why=why, kept=kept)
 
 
 def _named(definition: Definition) -> str:

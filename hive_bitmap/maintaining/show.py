@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PartitionStatus:
     """The state of one partition of an index; `name` is like `p=1/q=x`, and empty for an unpartitioned table.
 
@@ -162,18 +162,18 @@ def _partition(names: list[str], index: Index, source: Source, folder: str | Non
     states = [published.freshness(file, crc) if published else Freshness.UNINDEXED for file in source.files]
     stale = [file.size for file, state in zip(source.files, states, strict=True) if state is Freshness.STALE]
     return PartitionStatus(
-        table_info.partition_name(names, source.values),
-        source.values,
-        states.count(Freshness.FRESH),
-        len(stale),
-        states.count(Freshness.UNINDEXED),
-        published.gone(source.files) if published else 0,
-        sum(stale),
-        (pc.sum(pc.list_flatten(published.files["rows"])).as_py() or 0) if published else 0,
-        (pc.sum(published.shards["rows"]).as_py() or 0) if published else 0,
-        _total_bytes(published) if published else 0,
-        generation.build_time(folder) if folder and generation.is_generation(folder) else None,
-        problem,
+        name=table_info.partition_name(names, source.values),
+        values=source.values,
+        fresh=states.count(Freshness.FRESH),
+        stale=len(stale),
+        unindexed=states.count(Freshness.UNINDEXED),
+        gone=published.gone(source.files) if published else 0,
+        stale_bytes=sum(stale),
+        base_rows=(pc.sum(pc.list_flatten(published.files["rows"])).as_py() or 0) if published else 0,
+        index_rows=(pc.sum(published.shards["rows"]).as_py() or 0) if published else 0,
+        index_bytes=_total_bytes(published) if published else 0,
+        built=generation.build_time(folder) if folder and generation.is_generation(folder) else None,
+        problem=problem,
     )
 
 

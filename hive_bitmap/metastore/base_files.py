@@ -39,7 +39,9 @@ def partitions(spark: SparkSession, base: Table) -> list[Partition]:
 
     Raises Unsupported for a partition that is read by other properties than its table.
     """
-    found = metastore.partitions(spark, base) if base.partition_columns else [Partition((), base.location)]
+    found = (
+        metastore.partitions(spark, base) if base.partition_columns else [Partition(values=(), location=base.location)]
+    )
     serde.require_same_properties(base, found)
     return found
 

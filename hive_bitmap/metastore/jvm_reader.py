@@ -56,7 +56,7 @@ def describe(spark: SparkSession, database: str, names: Sequence[str], view: str
 
     bridge = _bridge(spark)
     if view and bridge.session_catalog.getTempView(view).isDefined():
-        return [Table(database, names[0], "TEMPORARY")]
+        return [Table(database=database, name=names[0], kind="TEMPORARY")]
     try:
         return _described(bridge, database, names)
     except AnalysisException as e:
@@ -102,11 +102,11 @@ def partitions(spark: SparkSession, table: Table) -> list[Partition]:
     """Return all partitions of a table."""
     return [
         Partition(
-            _values(table, partition),
-            hadoop_path(partition["storage"]["locationUri"]),
-            partition["storage"]["inputFormat"] or "",
-            partition["storage"]["serde"] or "",
-            (*partition["parameters"].items(), *partition["storage"]["properties"].items()),
+            values=_values(table, partition),
+            location=hadoop_path(partition["storage"]["locationUri"]),
+            input_format=partition["storage"]["inputFormat"] or "",
+            serde=partition["storage"]["serde"] or "",
+            properties=(*partition["parameters"].items(), *partition["storage"]["properties"].items()),
         )
         for partition in _partitions(spark, table)
     ]
@@ -185,7 +185,7 @@ def _values(table: Table, partition: Mapping[str, Any]) -> Values:
     return tuple(None if value == NULL_PARTITION else value for value in values)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Bridge:
     """Objects of the JVM that most requests need. They are cached, because reaching one takes a call for each step."""
 
@@ -219,16 +219,16 @@ def _new_bridge(spark: SparkSession) -> _Bridge:
     scala = jvm.com.fasterxml.jackson.module.scala.DefaultScalaModule()
     partition = jvm.java.lang.Class.forName("org.apache.spark.sql.catalyst.catalog.CatalogTablePartition")
     return _Bridge(
-        spark._jsparkSession.sharedState().externalCatalog(),
-        spark._jsparkSession.sessionState().catalog(),
-        spark._jsparkSession.sharedState().cacheManager(),
-        jvm.scala.jdk.javaapi.CollectionConverters,
-        jvm.java.util.ArrayList,
-        jvm.scala.collection.immutable.ArraySeq,
-        jvm.java.lang.reflect.Array.newInstance(partition, 0).getClass(),
-        jvm.scala.Option.apply(None),
-        jvm.com.fasterxml.jackson.databind.json.JsonMapper.builder().addModule(scala).build(),
-        jvm.java.io.StringWriter,
+        catalog=spark._jsparkSession.sharedState().externalCatalog(),
+        session_catalog=spark._jsparkSession.sessionState().catalog(),
+        cache=spark._jsparkSession.sharedState().cacheManager(),
+        to_scala=jvm.scala.jdk.javaapi.CollectionConverters,
+        array_list=jvm.java.util.ArrayList,
+        array_seq=jvm.scala.collection.immutable.ArraySeq,
+        partitions_type=jvm.java.lang.reflect.Array.newInstance(partition, 0).getClass(),
+        none=jvm.scala.Option.apply(None),
+        mapper=jvm.com.fasterxml.jackson.databind.json.JsonMapper.builder().addModule(scala).build(),
+        writer=jvm.java.io.StringWriter,
     )
 
 
@@ -238,18 +238,18 @@ def _table(info: dict[str, Any]) -> Table:
     columns = columns_of(info["schema"])
     by_name = {column.name.lower(): column for column in columns}
     return Table(
-        info["identifier"]["database"],
-        info["identifier"]["table"],
-        info["tableType"]["name"],
-        info["provider"] or "",
-        tuple(column for column in columns if column.name.lower() not in partition_names),
-        tuple(by_name[name] for name in partition_names),
-        hadoop_path(storage["locationUri"]) if storage["locationUri"] else "",
-        storage["inputFormat"] or "",
-        storage["serde"] or "",
-        info["properties"],
-        storage["properties"],
-        json.dumps(info["schema"]),
-        info["provider"] != "hive" and bool(partition_names) and not info["tracksPartitionsInCatalog"],
-        info["owner"] or "",
+        database=info["identifier"]["database"],
+        name=info["identifier"]["table"],
+        kind=info["tableType"]["name"],
+        provider=info["provider"] or "",
+        columns=tuple(column for column in columns if column.name.lower() not in partition_names),
+        partition_columns=tuple(by_name[name] for name in partition_names),
+        location=hadoop_path(storage["locationUri"]) if storage["locationUri"] else "",
+        input_format=storage["inputFormat"] or "",
+        serde=storage["serde"] or "",
+        properties=info["properties"],
+        options=storage["properties"],
+        declared=json.dumps(info["schema"]),
+        by_folders=info["provider"] != "hive" and bool(partition_names) and not info["tracksPartitionsInCatalog"],
+        owner=info["owner"] or "",
     )

@@ -95,7 +95,7 @@ def describe_with(spark: SparkSession, name: str, others: Callable[[str, str], l
     database, table = split_name(spark, name)
     if database == GLOBAL_TEMP:
         if spark.catalog.tableExists(name):
-            return Table(database, table, "TEMPORARY"), []
+            return Table(database=database, name=table, kind="TEMPORARY"), []
         raise NotFound(f"no global temporary view {table!r}")
     try:
         found = _reader(spark).describe(spark, database, [table, *others(database, table)], _view(name))

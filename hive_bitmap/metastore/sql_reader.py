@@ -39,7 +39,7 @@ class SqlReader:
         from pyspark.errors import AnalysisException
 
         if view and spark.catalog.tableExists(quote(view)) and spark.catalog.getTable(quote(view)).isTemporary:
-            return [Table(database, names[0], "TEMPORARY")]
+            return [Table(database=database, name=names[0], kind="TEMPORARY")]
         found = []
         for name in names:
             try:
@@ -58,20 +58,22 @@ class SqlReader:
         columns = columns_of(json.loads(declared))
         partition_names = [p.lower() for p in info.get("partition_columns", [])]
         return Table(
-            database,
-            name,
-            info["type"],
-            info.get("provider", ""),
-            tuple(c for c in columns if c.name.lower() not in partition_names),
-            tuple(c for c in columns if c.name.lower() in partition_names),
-            re.sub(r"^file:/+", "file:/", info.get("location", "")),
-            info.get("input_format", ""),
-            info.get("serde_library", ""),
-            info.get("table_properties", {}),
-            info.get("storage_properties", {}),
-            declared,
-            info.get("provider", "hive") != "hive" and bool(partition_names) and "partition_provider" not in info,
-            info.get("owner", ""),
+            database=database,
+            name=name,
+            kind=info["type"],
+            provider=info.get("provider", ""),
+            columns=tuple(c for c in columns if c.name.lower() not in partition_names),
+            partition_columns=tuple(c for c in columns if c.name.lower() in partition_names),
+            location=re.sub(r"^file:/+", "file:/", info.get("location", "")),
+            input_format=info.get("input_format", ""),
+            serde=info.get("serde_library", ""),
+            properties=info.get("table_properties", {}),
+            options=info.get("storage_properties", {}),
+            declared=declared,
+            by_folders=info.get("provider", "hive") != "hive"
+            and bool(partition_names)
+            and "partition_provider" not in info,
+            owner=info.get("owner", ""),
         )
 
     @staticmethod
@@ -92,11 +94,11 @@ class SqlReader:
         sql = f"DESCRIBE TABLE EXTENDED {table.spark_name} PARTITION {partition_spec(table, values)} AS JSON"
         info = json.loads(spark.sql(sql).collect()[0][0])
         return Partition(
-            values,
-            re.sub(r"^file:/+", "file:/", info["location"]),
-            info.get("input_format", ""),
-            info.get("serde_library", ""),
-            (*info.get("partition_parameters", {}).items(), *info.get("storage_properties", {}).items()),
+            values=values,
+            location=re.sub(r"^file:/+", "file:/", info["location"]),
+            input_format=info.get("input_format", ""),
+            serde=info.get("serde_library", ""),
+            properties=(*info.get("partition_parameters", {}).items(), *info.get("storage_properties", {}).items()),
         )
 
     @staticmethod

@@ -26,7 +26,7 @@ CHAR_TYPE_KEY = "__CHAR_VARCHAR_TYPE_STRING"  # field metadata in which Spark ke
 DEFAULT_KEY = "EXISTS_DEFAULT"  # field metadata in which Spark keeps the value of a column for files that lack it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Table:
     """A table or view. Paths are Hadoop path strings; `kind` is MANAGED, EXTERNAL, VIEW or TEMPORARY.
 
@@ -64,7 +64,7 @@ class Table:
         return in_spark(self.database, self.name)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Partition:
     """A partition: its values in the order of the partition columns (None is NULL), its folder, and how it is read.
 

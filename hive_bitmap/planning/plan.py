@@ -37,7 +37,7 @@ BLOCKS_SCHEMA = pa.schema(
 _REASON_WITHOUT_FIGURES = "the cheapest way; figures are not told, for hive_bitmap.engine_reads_only is true"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class IndexUse:
     """Whether a plan uses an index, and why. `encoding` is None for the type COMPACT, which has no bitmaps."""
 
@@ -48,7 +48,7 @@ class IndexUse:
     reason: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """How a query is answered, and why; `str()` of it is a summary, `explaining.explain` shows all of it.
 
@@ -96,7 +96,14 @@ class Plan:
     def without_figures(self) -> Plan:
         """The plan for somebody who must not learn how many rows there are: what is done, and no figures."""
         reason = self.reason if self.code not in (None, Reason.NOT_SELECTIVE) else _REASON_WITHOUT_FIGURES
-        return Plan(self.table, self.predicate, self.strategy, reason, self.indexes, code=self.code)
+        return Plan(
+            table=self.table,
+            predicate=self.predicate,
+            strategy=self.strategy,
+            reason=reason,
+            indexes=self.indexes,
+            code=self.code,
+        )
 
     @property
     def looked_up(self) -> bool:

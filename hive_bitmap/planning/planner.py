@@ -45,7 +45,7 @@ class EngineSkips(Enum):
     BLOCKS = "blocks"  # row groups of Parquet, stripes of ORC
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PlanInputs:
     """What the prices of the strategies depend on, besides what the indexes say of each file.
 
@@ -75,7 +75,9 @@ def full_scan(
     table: str, predicate: str | None, reason: str, indexes: tuple[IndexUse, ...] = (), code: Reason | None = None
 ) -> Plan:
     """A plan that reads everything, for a reason in a sentence and a code."""
-    return Plan(table, predicate, Strategy.FULL_SCAN, reason, indexes, code=code)
+    return Plan(
+        table=table, predicate=predicate, strategy=Strategy.FULL_SCAN, reason=reason, indexes=indexes, code=code
+    )
 
 
 def explain_indexes(
@@ -101,7 +103,15 @@ def explain_indexes(
         else:
             reason = "the predicate tests no indexed column"
         encoding = definition.encoding if definition.type == "BITMAP" else None
-        uses.append(IndexUse(definition.name, definition.column_names, encoding, bool(serves), reason))
+        uses.append(
+            IndexUse(
+                name=definition.name,
+                columns=definition.column_names,
+                encoding=encoding,
+                used=bool(serves),
+                reason=reason,
+            )
+        )
     return tuple(uses)
 
 
@@ -125,13 +135,13 @@ def make_plan(inputs: PlanInputs, uses: tuple[IndexUse, ...], work: LookupResult
     costs, impossible = _costs(inputs, work, read.times(inputs.scale), exact)
     strategy, reason = _choose(inputs, costs, impossible, figures, read.rows, int(rows.sum()))
     return Plan(
-        inputs.table,
-        inputs.predicate,
-        strategy,
-        reason,
-        uses,
-        files,
-        blocks,
+        table=inputs.table,
+        predicate=inputs.predicate,
+        strategy=strategy,
+        reason=reason,
+        indexes=uses,
+        files=files,
+        blocks=blocks,
         costs=costs,
         candidates=work,
         **figures,

@@ -58,7 +58,7 @@ _ASKS_FOR_FILES = re.compile(r"\binput_file_|\b_metadata\b", re.IGNORECASE)
 _FILES_ASKED_FOR = "the predicate may ask for the file of a row, which only the table's own reader knows"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Reading:
     """What the tasks need besides the plan.
 
@@ -246,7 +246,14 @@ class _Preparation:
         read = tuple(key_columns([c for c in self._needed if c in base.columns], base.columns, snapshot.zone))
         known = [c.name for c in self._needed if c not in base.columns and c.name in snapshot.values.column_names]
         constants = snapshot.values.select(known)
-        reading = Reading(resolved, self._format, read, constants, matching_keys, results)
+        reading = Reading(
+            resolved=resolved,
+            format=self._format,
+            columns=read,
+            constants=constants,
+            matching_keys=matching_keys,
+            results=results,
+        )
         return reading, self._inputs(reading, snapshot)
 
     def _inputs(self, reading: Reading, snapshot: Snapshot) -> PlanInputs:

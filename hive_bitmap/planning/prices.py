@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +34,7 @@ DIRECT_AT_ONCE = 8  # files that a task of ours reads at the same time
 SPLIT_BYTES = 32 << 20  # fs.local.block.size; other file systems have splits four times as large
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Reads:
     """How much of a table is read, in bytes of its files unless a comment says otherwise."""
 
@@ -50,7 +50,7 @@ class Reads:
 
     def times(self, factor: float) -> Reads:
         """What is read of a table of which this is a sample."""
-        return Reads(*(round(factor * one) for one in astuple(self)))
+        return Reads(**{name: round(factor * figure) for name, figure in asdict(self).items()})
 
 
 def reads(format: str, files: pa.Table, blocks: pa.Table, *, splits: bool) -> Reads:

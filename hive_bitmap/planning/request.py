@@ -56,7 +56,7 @@ class Request:
 Evaluate = Callable[[SparkLeaf, Column, pa.Array], pa.Array | None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ResolvedTable:
     """The table of a request, with its indexes, the settings of the session, and the parsed predicate.
 

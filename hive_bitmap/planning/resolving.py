@@ -30,7 +30,15 @@ def resolve(spark: SparkSession, request: Request) -> ResolvedTable:
     evaluate = partial(true_keys, spark, base.name)
     # The rule reads the rows of such a table by Spark's own reader, which it gives the blocks to read.
     native = not request.count and jvm_reader.available(spark) and not serde.read_properties(base)
-    return ResolvedTable(base, tuple(indexes), settings, tree, evaluate, parallelism(spark), native=native)
+    return ResolvedTable(
+        base=base,
+        indexes=tuple(indexes),
+        settings=settings,
+        predicate=tree,
+        evaluate=evaluate,
+        cores=parallelism(spark),
+        native=native,
+    )
 
 
 def _parsed(spark: SparkSession, request: Request, base: Table) -> Predicate:

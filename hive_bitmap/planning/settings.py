@@ -18,7 +18,7 @@ RPC_MEGABYTES = 128  # of a message by default
 _UNITS = {"": 0, "b": 0, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """Whether and how queries use indexes.
 
@@ -47,11 +47,11 @@ def read(conf: Mapping[str, str]) -> Settings:
     <Strategy.FULL_SCAN: 'full scan'>
     """
     return Settings(
-        _flag(conf, "enabled", True),
-        _flag(conf, "engine_reads_only", False),
-        _strategy(conf.get(STRATEGY)),
-        _flag(conf, "strict", False),
-        _answer_bytes(conf),
+        enabled=_flag(conf, "enabled", True),
+        engine_reads_only=_flag(conf, "engine_reads_only", False),
+        strategy=_strategy(conf.get(STRATEGY)),
+        strict=_flag(conf, "strict", False),
+        answer_bytes=_answer_bytes(conf),
     )
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SAMPLED = 8  # partitions to look up first, of many, where a lookup in all of them may not pay
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Snapshot:
     """The partitions that pruning kept, the residual predicate of each, and their typed values (a row for each).
 
@@ -90,4 +90,13 @@ def take(spark: SparkSession, resolved: ResolvedTable, indexes: Sequence[Index])
         now = table_state.states_of(spark, [listed[number] for number in kept], typed, base, indexes, known, kept)
     store = next((stores.speed_of(file.path) for partition in now for file in partition.files), LOCAL)
     names = frozenset(index.definition.name for index in indexes)
-    return Snapshot(resolved, names, now, left, typed, zone, crc, store)
+    return Snapshot(
+        resolved=resolved,
+        indexes=names,
+        partitions=now,
+        predicates=left,
+        values=typed,
+        zone=zone,
+        schema_crc=crc,
+        store=store,
+    )

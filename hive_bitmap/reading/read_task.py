@@ -32,7 +32,7 @@ ROWS_TOGETHER = 100_000  # rows of these files that it holds in memory
 BlockRows = list[tuple[int, npt.NDArray[np.int64] | None]]  # a block's number in its file and its rows; None for all
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ReadTask:
     """The input of one task: a lookup whose selected rows it reads, and files that it reads whole.
 

@@ -97,14 +97,14 @@ def task(reading: Reading, lookup: Lookup | None, whole: Sequence[WholeFile], ch
     names = [column.name for column in (*reading.resolved.base.columns, *reading.resolved.base.partition_columns)]
     read = {column.name for column in reading.columns} | set(reading.constants.column_names)
     return ReadTask(
-        reading.format,
-        reading.columns,
-        reading.constants.slice(partition, 1),
-        tuple(name for name in names if name in read),
-        lookup,
-        tuple(file.status for file in whole),
-        reading.matching_keys,
-        check_only,
+        format=reading.format,
+        columns=reading.columns,
+        constants=reading.constants.slice(partition, 1),
+        names=tuple(name for name in names if name in read),
+        lookup=lookup,
+        whole_files=tuple(file.status for file in whole),
+        matching_keys=reading.matching_keys,
+        check_only=check_only,
     )
 
 

@@ -49,7 +49,7 @@ class PartitionState:
     number: int = 0  # its place among the partitions that Spark listed, of which some may be pruned
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Lookup:
     """Fresh files of one partition that are looked up together. The last three fields have an item for each file."""
 
@@ -71,7 +71,7 @@ class WholeFile:
     reason: str  # why no index can be used for it; may be empty
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LookupResults:
     """All files that a predicate may concern, before a strategy is chosen."""
 
@@ -196,7 +196,13 @@ def look_up_files(
         whole += unknown
         deleted += gone
     found = list(evaluate(lookups)) if lookups else []
-    return LookupResults(tuple(partitions), tuple(lookups), tuple(found), tuple(whole), deleted)
+    return LookupResults(
+        partitions=tuple(partitions),
+        lookups=tuple(lookups),
+        results=tuple(found),
+        whole_files=tuple(whole),
+        deleted=deleted,
+    )
 
 
 def _partition_lookups(
@@ -262,26 +268,26 @@ def _lookup(
     )
     counts = [len(offsets) for offsets in described["offsets"]]
     unit = LookupUnit(
-        tuple(described["path"].to_pylist()),
-        np.repeat(np.arange(len(files)), counts),
-        _flat(described["offsets"]),
-        _flat(described["lengths"]),
-        _flat(described["rows"]),
-        {
+        paths=tuple(described["path"].to_pylist()),
+        file=np.repeat(np.arange(len(files)), counts),
+        offset=_flat(described["offsets"]),
+        length=_flat(described["lengths"]),
+        rows=_flat(described["rows"]),
+        parts={
             column: _part(definition, column, manifests[definition.name], fresh[definition.name], files)
             for column, definition in chosen.items()
             if definition.name in manifests
         },
     )
     return Lookup(
-        number,
-        unit,
-        predicate,
-        tuple(
+        partition=number,
+        unit=unit,
+        predicate=predicate,
+        fingerprints=tuple(
             manifests[name].fingerprints[fresh[name][position]] for name, position in zip(known_by, files, strict=True)
         ),
-        tuple(frozenset(name.lower() for name in names) for names in described["indirect"].to_pylist()),
-        tuple(described["schema_crc"].to_pylist()),
+        spark_only=tuple(frozenset(name.lower() for name in names) for names in described["indirect"].to_pylist()),
+        schema_crc=tuple(described["schema_crc"].to_pylist()),
     )
 
 
@@ -290,12 +296,12 @@ def _part(
 ) -> IndexPart:
     shards = dict.fromkeys(str(manifest.shard_of[fresh[position]]) for position in files if position in fresh)
     return IndexPart(
-        definition.name,
-        next(field for field in key_fields(definition) if field.name.lower() == column or not column),
-        definition.encoding if definition.type == "BITMAP" else "",
-        tuple((manifest.shard_path(name), manifest.sizes[name]) for name in shards),
-        np.array([number for number, position in enumerate(files) if position in fresh], np.int64),
-        sum(manifest.entries[name] for name in shards),
+        index=definition.name,
+        key=next(field for field in key_fields(definition) if field.name.lower() == column or not column),
+        encoding=definition.encoding if definition.type == "BITMAP" else "",
+        shards=tuple((manifest.shard_path(name), manifest.sizes[name]) for name in shards),
+        files=np.array([number for number, position in enumerate(files) if position in fresh], np.int64),
+        entries=sum(manifest.entries[name] for name in shards),
     )
 
 
@@ -330,18 +336,18 @@ def restrict(lookup: Lookup, files: Sequence[int]) -> Lookup:
         kept = number[part.files]
         parts[column] = replace(part, files=kept[kept >= 0])
     unit = LookupUnit(
-        tuple(lookup.unit.paths[file] for file in files),
-        number[lookup.unit.file[blocks]],
-        lookup.unit.offset[blocks],
-        lookup.unit.length[blocks],
-        lookup.unit.rows[blocks],
-        parts,
+        paths=tuple(lookup.unit.paths[file] for file in files),
+        file=number[lookup.unit.file[blocks]],
+        offset=lookup.unit.offset[blocks],
+        length=lookup.unit.length[blocks],
+        rows=lookup.unit.rows[blocks],
+        parts=parts,
     )
     return Lookup(
-        lookup.partition,
-        unit,
-        lookup.predicate,
-        tuple(lookup.fingerprints[file] for file in files),
-        tuple(lookup.spark_only[file] for file in files),
-        tuple(lookup.schema_crc[file] for file in files),
+        partition=lookup.partition,
+        unit=unit,
+        predicate=lookup.predicate,
+        fingerprints=tuple(lookup.fingerprints[file] for file in files),
+        spark_only=tuple(lookup.spark_only[file] for file in files),
+        schema_crc=tuple(lookup.schema_crc[file] for file in files),
     )

@@ -27,7 +27,7 @@ class Place(NamedTuple):
     path: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class IndexPart:
     """What one index holds of one column of a unit."""
 
@@ -39,7 +39,7 @@ class IndexPart:
     entries: int = 0  # rows of the shards, each one a key in a block
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LookupUnit:
     """Base files that are looked up together, and their blocks, in file order. Arrays have an item for each block."""
 

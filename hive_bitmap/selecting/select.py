@@ -48,7 +48,7 @@ class LookupResult:
     index_bytes: int  # bytes of the bitmaps that were read
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Selection:
     """The rows of a unit that may match."""
 
@@ -77,7 +77,7 @@ def select(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) 
 
     A damaged index selects all rows of its files. The damage is noted in the result, and no error is raised.
     """
-    evaluation = _Evaluation(unit, matching_keys, exact_files(unit, predicate, matching_keys))
+    evaluation = _Evaluation(unit=unit, matching_keys=matching_keys, exact=exact_files(unit, predicate, matching_keys))
     return evaluation.selection(evaluation.rows_of(predicate, unit.rows > 0))
 
 
@@ -89,7 +89,7 @@ def count(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -
     column = only_column(predicate)
     if column is None or column not in unit.parts:
         return select(unit, predicate, matching_keys).result()
-    evaluation = _Evaluation(unit, matching_keys, exact_files(unit, predicate, matching_keys))
+    evaluation = _Evaluation(unit=unit, matching_keys=matching_keys, exact=exact_files(unit, predicate, matching_keys))
     counts = evaluation.matching_counts(column, predicate)
     return LookupResult(counts, evaluation.exact_files(), evaluation.damaged, evaluation.index_bytes)
 
@@ -103,7 +103,9 @@ def matching_share(unit: LookupUnit, node: Predicate, matching_keys: MatchingKey
     column = only_column(node)
     if column is None or column not in unit.parts:
         return 0.0
-    counts = _Evaluation(unit, matching_keys, np.zeros(len(unit.paths), bool)).matching_counts(column, node)
+    counts = _Evaluation(unit=unit, matching_keys=matching_keys, exact=np.zeros(len(unit.paths), bool)).matching_counts(
+        column, node
+    )
     share = int(counts.sum()) / max(int(unit.rows.sum()), 1)
     return min(share, 1 - share)
 
@@ -127,7 +129,7 @@ def exact_files(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingK
     return exact
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Hits:
     """The index rows with a matching key in one row group of a shard. The arrays have an item for each."""
 
@@ -138,7 +140,7 @@ class _Hits:
     cardinality: Longs  # how many base rows have the key
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Evaluation:
     """One evaluation of a predicate over a unit. In place of bits, None stands for all rows.
 
@@ -159,7 +161,14 @@ class _Evaluation:
         self.block_numbers: dict[str, BlockNumbers] = {}
 
     def selection(self, bits: Bits | None) -> Selection:
-        return Selection(self.unit, self.layout, bits, self.exact_files(), self.damaged, self.index_bytes)
+        return Selection(
+            unit=self.unit,
+            layout=self.layout,
+            bits=bits,
+            exact=self.exact_files(),
+            damaged=self.damaged,
+            index_bytes=self.index_bytes,
+        )
 
     def exact_files(self) -> Flags:
         """Return for each file whether every selected row matches, given the damage found so far."""
@@ -287,7 +296,13 @@ class _Evaluation:
             ):
                 found, kept = blocks.find(entries.buckets, entries.offsets)
                 cardinality = self.unit.rows[found] if entries.cardinality is None else entries.cardinality[kept]
-                yield _Hits((path, size), entries.group, entries.rows[kept], found, cardinality)
+                yield _Hits(
+                    shard=(path, size),
+                    group=entries.group,
+                    rows=entries.rows[kept],
+                    blocks=found,
+                    cardinality=cardinality,
+                )
 
     def _mark_damaged(self, column: str, error: Unreadable) -> None:
         part = self.unit.parts[column]

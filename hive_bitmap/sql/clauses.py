@@ -85,9 +85,9 @@ def _hive(cursor: Cursor, name: str, table: TableName, if_not_exists: bool) -> C
     comment = cursor.string() if cursor.accept("COMMENT") else ""
     cursor.end("one of " + ", ".join(_CLAUSES) + " in this order")
     return CreateIndex(
-        name,
-        table,
-        columns,
+        name=name,
+        table=table,
+        columns=columns,
         type=type,
         if_not_exists=if_not_exists,
         deferred=deferred,
@@ -116,10 +116,10 @@ def _openlookeng(cursor: Cursor, name: str, if_not_exists: bool) -> CreateIndex:
     condition = where(cursor) if cursor.accept("WHERE") else None
     cursor.end(*([] if pairs else ["WITH"]), "WHERE")
     return CreateIndex(
-        name,
-        table,
-        columns,
-        Dialect.OPENLOOKENG,
+        name=name,
+        table=table,
+        columns=columns,
+        dialect=Dialect.OPENLOOKENG,
         if_not_exists=if_not_exists,
         properties=pairs,
         where=condition,

@@ -56,7 +56,7 @@ class Where:
     columns: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CreateIndex:
     """CREATE INDEX; `properties` belong to the index, `table_properties` are further ones of its index table."""
 

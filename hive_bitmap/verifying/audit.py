@@ -41,7 +41,7 @@ class ShardItem:
     read_options: ReadOptions
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ShardAudit:
     """The result of comparing a shard: the numbers of files, blocks and rows (of the base table) that were compared.
 
@@ -75,12 +75,12 @@ def audit_shard(item: ShardItem) -> ShardAudit:
         problems.add_all(base.problems, f"{base.path}: ")
     compared = [base.blocks for base in same if base.state == COMPARED]
     return ShardAudit(
-        item.index,
-        len(compared),
-        sum(len(blocks) for blocks in compared),
-        sum(int(blocks.rows.sum()) for blocks in compared),
-        sum(base.known.fresh for base in bases) - len(same),
-        problems,
+        index=item.index,
+        files=len(compared),
+        blocks=sum(len(blocks) for blocks in compared),
+        rows=sum(int(blocks.rows.sum()) for blocks in compared),
+        stale=sum(base.known.fresh for base in bases) - len(same),
+        problems=problems,
     )
 
 

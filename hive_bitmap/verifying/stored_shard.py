@@ -22,7 +22,7 @@ from hive_bitmap.verifying.problems import Problems
 _MAGIC = b"PAR1"  # at the start of a Parquet file
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StoredShard:
     """A shard according to its manifest: its size in bytes, its rows, the size of its cardinalities, and checksums.
 

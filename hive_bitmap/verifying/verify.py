@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Verification:
     """The result of comparing one index with its base table.
 
@@ -66,7 +66,7 @@ class Verification:
         return self.problem_count == 0
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Tally:
     """What the driver finds out about one index before shards are read; `items` are the shards to compare."""
 
@@ -112,22 +112,22 @@ def _result(tally: _Tally, audits: Sequence[ShardAudit]) -> Verification:
     for audit in audits:
         problems.add_all(audit.problems)
     return Verification(
-        tally.index.definition,
-        len(audits),
-        sum(audit.files for audit in audits),
-        sum(audit.blocks for audit in audits),
-        sum(audit.rows for audit in audits),
-        tally.stale + sum(audit.stale for audit in audits),
-        tally.unindexed,
-        tally.gone,
-        tuple(problems.messages),
-        problems.count,
+        definition=tally.index.definition,
+        shards=len(audits),
+        files=sum(audit.files for audit in audits),
+        blocks=sum(audit.blocks for audit in audits),
+        rows=sum(audit.rows for audit in audits),
+        stale=tally.stale + sum(audit.stale for audit in audits),
+        unindexed=tally.unindexed,
+        gone=tally.gone,
+        problems=tuple(problems.messages),
+        problem_count=problems.count,
     )
 
 
 def _tally(spark: SparkSession, base: Table, number: int, index: Index, now: Sequence[Source]) -> _Tally:
     """Check the manifests of an index against the base files, and list the shards to compare."""
-    tally = _Tally(index)
+    tally = _Tally(index=index)
     folders = catalog.published_generations(spark, index)
     found = {source.values: source.files for source in now}
     try:
@@ -228,12 +228,12 @@ def _item(
         files.append(KnownFile(fingerprint, recorded_blocks(known), spark_only, fresh))
     path, sums = published.shard_path(shard["shard"]), checksums.read(published.folder)
     stored = StoredShard(
-        definition,
-        path,
-        shard["size"],
-        shard["rows"],
-        shard["cardinality_size"],
-        sums.get(shard["shard"]),
-        sums.get(_name(cardinalities_path(path))),
+        definition=definition,
+        path=path,
+        size=shard["size"],
+        rows=shard["rows"],
+        cardinality_size=shard["cardinality_size"],
+        sums=sums.get(shard["shard"]),
+        cardinality_sums=sums.get(_name(cardinalities_path(path))),
     )
     return ShardItem(number, stored, tuple(files), ReadOptions(format_of(base), base.columns, zone))

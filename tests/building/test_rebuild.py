@@ -256,10 +256,17 @@ def test_a_preview_says_what_the_rebuild_does_and_writes_nothing(
     size = (by_month / "m=1/r=a/9.parquet").stat().st_size
     [found] = preview(spark, "t")
     assert sorted(found.partitions, key=lambda one: one.name) == [
-        PartitionPreview("m=1/r=a", "refresh", 1, size, 1, 0),
-        PartitionPreview("m=1/r=b", "refresh", 0, 0, 0, 1),
-        PartitionPreview("m=2/r=a", "drop"),
-        PartitionPreview("m=3/r=a", "build", 1, (by_month / "m=3/r=a/0.parquet").stat().st_size, 0, 0),
+        PartitionPreview(name="m=1/r=a", what="refresh", files=1, bytes=size, shards_kept=1, shards_rewritten=0),
+        PartitionPreview(name="m=1/r=b", what="refresh", files=0, bytes=0, shards_kept=0, shards_rewritten=1),
+        PartitionPreview(name="m=2/r=a", what="drop"),
+        PartitionPreview(
+            name="m=3/r=a",
+            what="build",
+            files=1,
+            bytes=(by_month / "m=3/r=a/0.parquet").stat().st_size,
+            shards_kept=0,
+            shards_rewritten=0,
+        ),
     ]
     [everything] = preview(spark, "t", full=True, partition={"m": "1"})
     assert {one.what for one in everything.partitions} == {"build"} and everything.files == 4

@@ -40,7 +40,15 @@ KINDS: list[dict[str, Any]] = [{"encoding": name} for name in ("gap", "plain", "
 def group_of(tmp_path: Path, names: list[str], folder: str, definition: Definition) -> Group:
     paths = tuple(f"file:{tmp_path}/{name}" for name in names)
     (tmp_path / folder).mkdir(exist_ok=True)
-    return Group(0, paths, 1, ReadOptions("parquet", COLUMNS, "UTC"), 1, (definition,), (f"file:{tmp_path}/{folder}",))
+    return Group(
+        partition=0,
+        paths=paths,
+        bytes=1,
+        read_options=ReadOptions("parquet", COLUMNS, "UTC"),
+        schema_crc=1,
+        definitions=(definition,),
+        folders=(f"file:{tmp_path}/{folder}",),
+    )
 
 
 @pytest.fixture
@@ -90,7 +98,9 @@ def rows_of(folder: str, reports: list[ShardReport]) -> list[dict[str, Any]]:
 def test_a_compacted_shard_holds_what_indexing_would_give(
     tmp_path: Path, base: list[str], kind: dict[str, Any], columns: tuple[str, ...], kept: list[int]
 ) -> None:
-    definition = Definition("i", "db", "t", tuple(c for c in COLUMNS if c.name in columns), **kind)
+    definition = Definition(
+        name="i", database="db", table="t", columns=tuple(c for c in COLUMNS if c.name in columns), **kind
+    )
     before = [
         report for some in (base[2:], base[:2]) for report in index_group(group_of(tmp_path, some, "a", definition))
     ]
@@ -112,7 +122,7 @@ def test_a_compacted_shard_holds_what_indexing_would_give(
 
 
 def test_much_is_written_as_several_shards(tmp_path: Path, base: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    definition = Definition("i", "db", "t", COLUMNS[:1])
+    definition = Definition(name="i", database="db", table="t", columns=COLUMNS[:1])
     before = [report for name in base for report in index_group(group_of(tmp_path, [name], "a", definition))]
     monkeypatch.setattr(shard_compaction, "SHARD_BYTES", 1000)
     files = pa.concat_tables([report.files for report in before])
@@ -130,7 +140,7 @@ def test_much_is_written_as_several_shards(tmp_path: Path, base: list[str], monk
 
 @pytest.mark.parametrize("harm", ["missing", "short", "flipped", "without cardinalities"])
 def test_a_damaged_shard_is_indexed_again(tmp_path: Path, base: list[str], harm: str) -> None:
-    definition = Definition("i", "db", "t", COLUMNS[:1])
+    definition = Definition(name="i", database="db", table="t", columns=COLUMNS[:1])
     before = [report for name in base[:2] for report in index_group(group_of(tmp_path, [name], "a", definition))]
     shards = shards_of(tmp_path / "a", before)
     path = Path(local_path(shards[0][0]))

@@ -26,8 +26,15 @@ from hive_bitmap.predicates.nodes import And, Compare, In
 from hive_bitmap.selecting.candidates import LookupResults
 from hive_bitmap.stores import FileStatus
 
-TABLE = Table("db", "t", "MANAGED", "parquet", (Column("k", "int"), Column("id", "bigint")), location="file:/w/t")
-INDEX = Index(Definition("by_k", "db", "t", TABLE.columns[:1]), TABLE)
+TABLE = Table(
+    database="db",
+    name="t",
+    kind="MANAGED",
+    provider="parquet",
+    columns=(Column("k", "int"), Column("id", "bigint")),
+    location="file:/w/t",
+)
+INDEX = Index(definition=Definition(name="by_k", database="db", table="t", columns=TABLE.columns[:1]), table=TABLE)
 SCAN = Scan(
     number=0,
     database="db",
@@ -52,8 +59,20 @@ FRAME: Any = object()
 
 
 def plan(strategy: str, code: str = "", reason: str = "because", **figures: Any) -> Plan:
-    uses = (IndexUse("by_k", ("k",), "gap", True, ""), IndexUse("other", ("id",), "gap", False, ""))
-    return Plan("db.t", "k = 3", strategy, reason, uses, code=code, costs={strategy: 0.5}, **figures)
+    uses = (
+        IndexUse(name="by_k", columns=("k",), encoding="gap", used=True, reason=""),
+        IndexUse(name="other", columns=("id",), encoding="gap", used=False, reason=""),
+    )
+    return Plan(
+        table="db.t",
+        predicate="k = 3",
+        strategy=strategy,
+        reason=reason,
+        indexes=uses,
+        code=code,
+        costs={strategy: 0.5},
+        **figures,
+    )
 
 
 @dataclass
@@ -86,8 +105,10 @@ class World:
         planned = self.plans[request.count]
         if isinstance(planned, Exception):
             raise planned
-        results = LookupResults((), (), (), (), 0)
-        reading = Reading(resolved, "parquet", (), pa.table({}), {}, results)
+        results = LookupResults(partitions=(), lookups=(), results=(), whole_files=(), deleted=0)
+        reading = Reading(
+            resolved=resolved, format="parquet", columns=(), constants=pa.table({}), matching_keys={}, results=results
+        )
         return Prepared(planned, None if planned.strategy == Strategy.FULL_SCAN else reading)
 
 

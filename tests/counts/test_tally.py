@@ -100,7 +100,14 @@ def test_nan_and_zero_are_one_key_each(tmp_path: Path) -> None:
 def test_what_is_kept_of_a_shard_is_of_the_files_that_were_asked_for(tmp_path: Path) -> None:
     files: list[list[Row]] = [[{"k": n % number, "s": "a", "f": 0.0} for n in range(9)] for number in (2, 3, 5)]
     unit = unit_of(tmp_path, files, {"k": "gap"}, {"k": [0, 1, 2]})
-    whole = Lookup(0, unit, TRUE, (Fingerprint("", 0, 0, "", 0),) * 3, (frozenset(),) * 3, (0,) * 3)
+    whole = Lookup(
+        partition=0,
+        unit=unit,
+        predicate=TRUE,
+        fingerprints=(Fingerprint(path="", size=0, mtime_ms=0, etag="", tail_crc32=0),) * 3,
+        spark_only=(frozenset(),) * 3,
+        schema_crc=(0,) * 3,
+    )
     for wanted in ([0, 1, 2], [1], [0, 2], [0, 1, 2], [1]):
         some = restrict(whole, wanted).unit
         assert counted(some, TRUE, ("k",)) == expected([files[file] for file in wanted], TRUE, ("k",))
@@ -114,8 +121,17 @@ def test_an_index_that_misses_rows_is_damaged(tmp_path: Path, predicate: Predica
     files = [[{"k": n % 3, "s": "a", "f": 0.0} for n in range(7)] for _ in range(2)]
     unit = unit_of(tmp_path, files, {"k": "gap", "s": "gap"}, {"k": [0], "s": [0, 1]})
     part = unit.parts["k"]
-    believed = IndexPart(part.index, part.key, part.encoding, part.shards, np.array([0, 1]))
-    unit = LookupUnit(unit.paths, unit.file, unit.offset, unit.length, unit.rows, {**unit.parts, "k": believed})
+    believed = IndexPart(
+        index=part.index, key=part.key, encoding=part.encoding, shards=part.shards, files=np.array([0, 1])
+    )
+    unit = LookupUnit(
+        paths=unit.paths,
+        file=unit.file,
+        offset=unit.offset,
+        length=unit.length,
+        rows=unit.rows,
+        parts={**unit.parts, "k": believed},
+    )
     with pytest.raises(CorruptIndex):
         tally(unit, predicate, {}, ("k",))
 
@@ -124,9 +140,14 @@ def composite(folder: Path, files: list[list[Row]], encoding: str) -> LookupUnit
     """A unit with one index on k and s."""
     simple = unit_of(folder, files, {"k": "gap"}, {"k": list(range(len(files)))})
     columns: tuple[Column, ...] = COLUMNS[:2]
-    definition = Definition("both", "db", "t", columns, encoding=encoding)
+    definition = Definition(name="both", database="db", table="t", columns=columns, encoding=encoding)
     report = group_of(folder, simple.paths, definition)
     shards = ((f"file:{folder}/{report.shard}", report.written.size),)
     every = np.arange(len(files))
-    parts = {field.name: IndexPart("both", field, encoding, shards, every) for field in key_fields(definition)}
-    return LookupUnit(simple.paths, simple.file, simple.offset, simple.length, simple.rows, parts)
+    parts = {
+        field.name: IndexPart(index="both", key=field, encoding=encoding, shards=shards, files=every)
+        for field in key_fields(definition)
+    }
+    return LookupUnit(
+        paths=simple.paths, file=simple.file, offset=simple.offset, length=simple.length, rows=simple.rows, parts=parts
+    )

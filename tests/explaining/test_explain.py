@@ -48,8 +48,10 @@ def make_plan(files: Sequence[tuple[str, str, tuple[str, str, bool], Blocks]], *
         strategy="blocks",
         reason="few blocks",
         indexes=(
-            IndexUse("i", ("a",), "gap", True, "a = 1"),
-            IndexUse("j", ("b", "c"), "roaring", False, "the predicate does not mention b"),
+            IndexUse(name="i", columns=("a",), encoding="gap", used=True, reason="a = 1"),
+            IndexUse(
+                name="j", columns=("b", "c"), encoding="roaring", used=False, reason="the predicate does not mention b"
+            ),
         ),
         files=table,
         blocks=pa.Table.from_arrays(columns, names=names),
@@ -73,7 +75,13 @@ THREE = make_plan(
         ("file:/w/t/k=2/three.parquet", "k=2", ("stale", "size differs", True), []),
     ]
 )
-NOT_LOOKED_UP = Plan("db.t", "z = 1", "full scan", "no index", (IndexUse("c", ("a",), None, False, "z is not a"),))
+NOT_LOOKED_UP = Plan(
+    table="db.t",
+    predicate="z = 1",
+    strategy="full scan",
+    reason="no index",
+    indexes=(IndexUse(name="c", columns=("a",), encoding=None, used=False, reason="z is not a"),),
+)
 EMPTY = make_plan([], predicate=None, indexes=(), costs={}, rows_total=None, rows_selected=None)
 
 
@@ -221,7 +229,7 @@ def test_html_escapes_whatever_comes_from_the_plan() -> None:
         predicate=evil,
         strategy=evil,
         reason=evil,
-        indexes=(IndexUse(evil, (evil,), evil, True, evil),),
+        indexes=(IndexUse(name=evil, columns=(evil,), encoding=evil, used=True, reason=evil),),
         costs={evil: 1.0},
     )
     page = Page(explain.to_html(plan))

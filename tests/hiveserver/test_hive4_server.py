@@ -35,7 +35,13 @@ def test_hiveserver2(hive4: HiveServer, metastore4: Metastore, hive4_database: s
 
 @pytest.mark.xdist_group("hive4")
 def test_a_server_without_indexes_is_named(hive4: HiveServer) -> None:
-    index = HiveIndex(Definition("i", "default", "t", (Column("k", "int"),)), "hive_i", "file:/x", (), ())
+    index = HiveIndex(
+        definition=Definition(name="i", database="default", table="t", columns=(Column("k", "int"),)),
+        name="hive_i",
+        root="file:/x",
+        partition_columns=(),
+        partitions=(),
+    )
     with (
         contextlib.closing(hive4.connect()) as connection,
         pytest.raises(Unsupported, match=r"is version 4.0.1, and only Hive up to 2.3 has indexes; hive-bitmap --hives"),

@@ -39,8 +39,8 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def address(server: HiveServer, mode: str, certificate: Path, host: str = "127.0.0.1", seconds: float = 300) -> Address:
     """How to come to a server in that mode."""
     return Address(
-        host,
-        server.port,
+        host=host,
+        port=server.port,
         seconds=seconds,
         transport="http" if "http" in mode else "binary",
         http_path="there",

@@ -176,13 +176,13 @@ def read_until_closed(caller: socket.socket) -> None:
 )
 def test_a_session_that_does_not_come_about(answer: Callable[[socket.socket], None], said: str) -> None:
     with listening(answer) as port, pytest.raises(ServerError, match=rf"HiveServer2 at 127.0.0.1:{port} {said}"):
-        connected(Address("127.0.0.1", port, seconds=0.5)).__enter__()
+        connected(Address(host="127.0.0.1", port=port, seconds=0.5)).__enter__()
 
 
 def test_kerberos_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hive_bitmap.hiveserver.connection._KERBEROS", ("no_such_package",))
     with pytest.raises(ServerError, match=r"^for Kerberos another package is needed: pip install kerberos$"):
-        connected(Address("127.0.0.1", 1, "KERBEROS")).__enter__()
+        connected(Address(host="127.0.0.1", port=1, auth="KERBEROS")).__enter__()
 
 
 def test_a_server_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
@@ -218,7 +218,7 @@ def test_wrong_usage(argv: list[str], said: str, capsys: pytest.CaptureFixture[s
 
 def test_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     assert address_of(None, "NONE", None, "hive", 1) is None
-    assert address_of("h", "NONE", None, "hive", 1) == Address("h", 10000, seconds=1)
+    assert address_of("h", "NONE", None, "hive", 1) == Address(host="h", port=10000, seconds=1)
     assert str(address_of("[::1]:7", "KERBEROS", None, "svc", 1)) == "::1:7"
     monkeypatch.setenv("HIVE_BITMAP_PASSWORD", "secret")
     found = address_of("h:2", "LDAP", "ann", "hive", 1)

@@ -43,10 +43,18 @@ def generation(tmp_path: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -
     for name, rows in (("a", table), ("b", table.slice(100, 150))):
         pq.write_table(rows, tmp_path / f"{name}.parquet", row_group_size=60)
     kind = {"type": "COMPACT"} if encoding == "compact" else {"encoding": encoding}
-    definitions = tuple(Definition(c.name, "db", "t", (c,), **kind) for c in COLUMNS)
+    definitions = tuple(Definition(name=c.name, database="db", table="t", columns=(c,), **kind) for c in COLUMNS)
     folder = f"file:{tmp_path}"
     paths = (f"{folder}/a.parquet", f"{folder}/b.parquet")
-    group = Group(0, paths, 1, ReadOptions("parquet", COLUMNS, "UTC"), 1, definitions, (folder, folder))
+    group = Group(
+        partition=0,
+        paths=paths,
+        bytes=1,
+        read_options=ReadOptions("parquet", COLUMNS, "UTC"),
+        schema_crc=1,
+        definitions=definitions,
+        folders=(folder, folder),
+    )
     reports = index_group(group)
     rows = [(r.shard, r.written.size, r.shard_rows, r.written.cardinality_size) for r in reports]
     shards = pa.Table.from_pylist([dict(zip(SHARDS.names, row, strict=True)) for row in rows], SHARDS)
@@ -54,15 +62,17 @@ def generation(tmp_path: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -
     units = []
     for definition, report in zip(definitions, reports, strict=True):
         counts = [len(offsets) for offsets in report.files["offsets"]]
-        flat = [report.files[name].combine_chunks().flatten().to_numpy() for name in ("offsets", "lengths", "rows")]
+        of_blocks = {"offset": "offsets", "length": "lengths", "rows": "rows"}
+        flat = {to: report.files[name].combine_chunks().flatten().to_numpy() for to, name in of_blocks.items()}
         part = IndexPart(
-            definition.name,
-            key_fields(definition)[0],
-            "" if encoding == "compact" else encoding,
-            ((f"{folder}/{report.shard}", report.written.size),),
-            np.arange(2),
+            index=definition.name,
+            key=key_fields(definition)[0],
+            encoding="" if encoding == "compact" else encoding,
+            shards=((f"{folder}/{report.shard}", report.written.size),),
+            files=np.arange(2),
         )
-        units.append(LookupUnit(paths, np.repeat(np.arange(2), counts), *flat, {definition.column_names[0]: part}))
+        flat["file"] = np.repeat(np.arange(2), counts)
+        units.append(LookupUnit(paths=paths, **flat, parts={definition.column_names[0]: part}))
     yield units
     forget()
 

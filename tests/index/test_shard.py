@@ -16,7 +16,13 @@ from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.table_schema import built_schema, key_fields
 
 DEFINITION = Definition(
-    "k", "default", "t", (Column("k", "string"),), encoding="plain", index_table="x", root="file:/x"
+    name="k",
+    database="default",
+    table="t",
+    columns=(Column("k", "string"),),
+    encoding="plain",
+    index_table="x",
+    root="file:/x",
 )
 
 

@@ -147,28 +147,34 @@ def test_a_base_table_given_away_takes_its_indexes_out_of_use(spark: SparkSessio
     ],
 )
 def test_whom_an_index_is_believed(base: str, index: str, conf: dict[str, str], believed: bool) -> None:
-    made = Definition("i", "d", "t", (), root="file:/w/i")
-    table = Table("d", "t", "MANAGED", owner=base)
-    of_index = Table("d", "d__t_i__", "EXTERNAL", owner=index, location="file:/w/i/generation")
+    made = Definition(name="i", database="d", table="t", columns=(), root="file:/w/i")
+    table = Table(database="d", name="t", kind="MANAGED", owner=base)
+    of_index = Table(database="d", name="d__t_i__", kind="EXTERNAL", owner=index, location="file:/w/i/generation")
     for definition in (made, None):
         assert (why_untrusted(table, of_index, definition, lambda: conf) == "") is believed
 
 
 def test_a_table_outside_of_the_trusted_folder_where_it_says_to_be_is_not_in_it() -> None:
-    made = Definition("i", "d", "t", (), root="file:/w/i")
-    tables = Table("d", "t", "MANAGED", owner="a"), Table("d", "i", "EXTERNAL", owner="b", location="file:/x/i")
+    made = Definition(name="i", database="d", table="t", columns=(), root="file:/w/i")
+    tables = (
+        Table(database="d", name="t", kind="MANAGED", owner="a"),
+        Table(database="d", name="i", kind="EXTERNAL", owner="b", location="file:/x/i"),
+    )
     assert why_untrusted(*tables, made, lambda: {ROOTS: "/w"})
 
 
 @pytest.mark.parametrize("root", ["file:/w/../x", "file:/w/./../x", "file:/w//x", "file:/wx", "file:/", "/w/.."])
 def test_a_root_that_leaves_a_trusted_folder_is_not_in_it(root: str) -> None:
-    made = Definition("i", "d", "t", (), root=root)
-    tables = Table("d", "t", "MANAGED", owner="a"), Table("d", "i", "EXTERNAL", owner="b", location="file:/w/i")
+    made = Definition(name="i", database="d", table="t", columns=(), root=root)
+    tables = (
+        Table(database="d", name="t", kind="MANAGED", owner="a"),
+        Table(database="d", name="i", kind="EXTERNAL", owner="b", location="file:/w/i"),
+    )
     assert why_untrusted(*tables, made, lambda: {ROOTS: "/w"})
 
 
 def test_a_generation_that_leaves_the_root_is_not_of_the_index() -> None:
-    definition = Definition("i", "d", "t", (), root="file:/trusted/i")
+    definition = Definition(name="i", database="d", table="t", columns=(), root="file:/trusted/i")
     name = generation.new_name()
     assert generation.belongs_to(f"file:/trusted/i/{name}", definition)
     assert not generation.belongs_to(f"file:/trusted/i/../../mallory/{name}", definition)
@@ -178,8 +184,8 @@ def test_an_equal_owner_asks_for_no_settings() -> None:
     def unexpected() -> dict[str, str]:
         raise AssertionError
 
-    table = Table("d", "t", "MANAGED", owner="a")
-    assert not why_untrusted(table, table, Definition("i", "d", "t", ()), unexpected)
+    table = Table(database="d", name="t", kind="MANAGED", owner="a")
+    assert not why_untrusted(table, table, Definition(name="i", database="d", table="t", columns=()), unexpected)
 
 
 @pytest.mark.parametrize("is_own", [False, True])
@@ -190,9 +196,9 @@ def test_a_table_that_points_to_no_store_and_has_no_definition_is_no_index(
     tables = catalog.tables_of_database(spark, database)
     [base] = [table for table in tables if table.name == "v"]
     nowhere = Table(
-        database,
-        f"{database}__v_x__",
-        "EXTERNAL",
+        database=database,
+        name=f"{database}__v_x__",
+        kind="EXTERNAL",
         location=f"foo://x/{generation.new_name()}",
         properties={"hive_bitmap.x": "1"},
         owner=base.owner if is_own else "mallory",

@@ -27,7 +27,7 @@ from tests.maintaining.life import flat_table, generations, index_table, live, p
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DEFINITION = Definition("i", "db", "t", (), root="file:/nowhere")
+DEFINITION = Definition(name="i", database="db", table="t", columns=(), root="file:/nowhere")
 
 
 @pytest.fixture(scope="module")
@@ -267,7 +267,7 @@ def test_a_generation_whose_deletion_is_killed_is_still_told_as_one_to_delete(tm
     for name in (*(f"{shard}.parquet" for shard in shards), f"_manifest/{shards[0]}.cardinalities"):
         (folder / name).touch()
     (folder / "_manifest" / "shards.parquet").touch()
-    definition = Definition("i", "db", "t", (), root=f"file:{tmp_path}")
+    definition = Definition(name="i", database="db", table="t", columns=(), root=f"file:{tmp_path}")
     mark(folder, definition=to_properties(definition))
     generation.retire(f"file:{folder}", definition)
     child = subprocess.run([sys.executable, "-c", KILLED, f"file:{folder}", str(files)], check=False)

@@ -92,7 +92,7 @@ class TestLinks:
 
     @pytest.mark.parametrize("name", ["_manifest", "_staging", "shard", generation.RETIRED])
     def test_inside_a_generation(self, tmp_path: Path, name: str) -> None:
-        definition = Definition("i", "db", "t", (), root=f"file:{tmp_path}/root", id="1")
+        definition = Definition(name="i", database="db", table="t", columns=(), root=f"file:{tmp_path}/root", id="1")
         folder = f"{definition.root}/{generation.new_name()}"
         generation.start(folder, "file:/nowhere", definition)
         shard = f"part-{generation.build_token(folder)}{'0' * 24}"
@@ -186,7 +186,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("harm", DAMAGES)
 def test_a_marker_that_cannot_be_read_is_a_state_with_a_sentence(tmp_path: Path, harm: str) -> None:
-    definition = Definition("i", "db", "t", (), root=f"file:{tmp_path}", id="1")
+    definition = Definition(name="i", database="db", table="t", columns=(), root=f"file:{tmp_path}", id="1")
     folder = f"file:{tmp_path}/{OLD}"
     generation.start(folder, "file:/nowhere", definition)
     (tmp_path / OLD / f"part-deadbeef{'0' * 24}.parquet").write_text("precious")
@@ -250,7 +250,7 @@ def test_a_damaged_root_marker_that_is_deleted_is_written_anew(
 
 def test_a_build_that_was_killed_as_it_began_goes(tmp_path: Path) -> None:
     """With no marker, or half of one, and nothing else."""
-    definition = Definition("i", "db", "t", (), root=f"file:{tmp_path}", id="1")
+    definition = Definition(name="i", database="db", table="t", columns=(), root=f"file:{tmp_path}", id="1")
     names = [generation.MARKER, f"{generation.MARKER}.00000000.begun"]
     folders = [tmp_path / f"{OLD[:-1]}{number}" for number in range(3)]
     for folder, name in zip(folders, [None, *names], strict=True):
@@ -433,7 +433,7 @@ def test_a_root_without_generations_goes_once_its_creator_is_gone(
     spark: SparkSession, database: str, tmp_path: Path, dead: int
 ) -> None:
     home = catalog.default_folder(spark, database)
-    definition = Definition("i", database, "t", (), root=f"{home}/half", id=roots.new_id())
+    definition = Definition(name="i", database=database, table="t", columns=(), root=f"{home}/half", id=roots.new_id())
     roots.claim(spark, definition)
     assert hive_bitmap.clean(spark, grace_seconds=0) == []
     built_by(definition.root, dead)
@@ -556,7 +556,7 @@ def test_a_root_in_no_store_is_reported_and_the_others_are_cleaned(
 def test_folders_in_a_root_without_a_marker_stay(tmp_path: Path) -> None:
     """Nobody knows who made them. Of the root itself there is no trace if it is gone."""
     (tmp_path / "payroll" / "year=2024" / "month=1").mkdir(parents=True)
-    definition = Definition("i", "db", "t", (), root=f"file:{tmp_path}/payroll", id="1")
+    definition = Definition(name="i", database="db", table="t", columns=(), root=f"file:{tmp_path}/payroll", id="1")
     folder = f"{definition.root}/year=2024/{generation.new_name()}"
     generation.start(folder, "file:/nowhere", definition)
     assert deletion.delete([folder], definition) == []

@@ -53,7 +53,9 @@ def test_a_file_that_vanishes_meanwhile_hides_no_other(tmp_path: Path) -> None:
 
 
 def is_refused(name: str, properties: dict[str, str], options: dict[str, str]) -> bool:
-    odd = why_option_unsupported(Table("d", "t", "EXTERNAL", "hive", properties=properties, options=options))
+    odd = why_option_unsupported(
+        Table(database="d", name="t", kind="EXTERNAL", provider="hive", properties=properties, options=options)
+    )
     assert not odd or repr(name) in odd
     return bool(odd)
 

@@ -135,7 +135,9 @@ def test_a_temporary_view_hides_the_table(spark: SparkSession, database: str) ->
         for name in ("t", "T", "`t`"):
             assert hive_bitmap.count(spark, name, "k = 3") == 1
             for reader in readers:
-                assert reader.describe(spark, database, ["t"], name.strip("`")) == [Table(database, "t", "TEMPORARY")]
+                assert reader.describe(spark, database, ["t"], name.strip("`")) == [
+                    Table(database=database, name="t", kind="TEMPORARY")
+                ]
             with pytest.raises(Unsupported):
                 hive_bitmap.build(spark, name, ["k"])
         assert hive_bitmap.count(spark, f"{database}.t", "k = 3") == 200

@@ -63,7 +63,7 @@ def test_partitions_are_read_verbatim(spark: SparkSession, database: str) -> Non
     spark.sql("CREATE TABLE t (k INT) PARTITIONED BY (p INT) STORED AS PARQUET")
     with verbatim_partitions(spark) as verbatim:
         verbatim.sql("ALTER TABLE t ADD PARTITION (p='01') PARTITION (p='1')")
-    table = Table(database, "t", "MANAGED", partition_columns=(Column("p", "int"),))
+    table = Table(database=database, name="t", kind="MANAGED", partition_columns=(Column("p", "int"),))
     assert sorted(one.values for one in SqlReader.partitions(spark, table)) == [("01",), ("1",)]
     assert sorted(one.values for one in jvm_reader.partitions(spark, table)) == [("01",), ("1",)]
 

@@ -33,14 +33,23 @@ def test_only_what_decodes_bitmaps_may_be_dear(
 ) -> None:
     rows = [{"k": n % 3, "s": "ab"[n % 2], "f": 0.0} for n in range(40)]
     unit = unit_of(tmp_path, [rows], {"k": "gap", "s": "gap"}, {"k": [0], "s": [0]})
-    lookups = [Lookup(0, unit, predicate, (), (), ())]
+    lookups = [Lookup(partition=0, unit=unit, predicate=predicate, fingerprints=(), spark_only=(), schema_crc=())]
     assert bool(over_budget(lookups, {}, keys, 2, DEAR_BITMAPS)) == fallback_reason
     assert over_budget(lookups, {}, keys, 2) is None
 
 
 def test_an_index_of_large_keys_is_dearer_than_a_column(tmp_path: Path) -> None:
     unit = unit_of(tmp_path, [[{"k": 1, "s": "a", "f": 0.0}]], {"k": "gap"}, {"k": [0]})
-    assert over_budget([Lookup(0, unit, TRUE, (), (), ())], {}, ["k"], 2, CountPrices(key_byte=1.0)) is not None
+    assert (
+        over_budget(
+            [Lookup(partition=0, unit=unit, predicate=TRUE, fingerprints=(), spark_only=(), schema_crc=())],
+            {},
+            ["k"],
+            2,
+            CountPrices(key_byte=1.0),
+        )
+        is not None
+    )
 
 
 def test_only_row_groups_in_which_keys_may_match_are_looked_up(tmp_path: Path) -> None:
@@ -49,7 +58,9 @@ def test_only_row_groups_in_which_keys_may_match_are_looked_up(tmp_path: Path) -
     size = {column: sum(size for _, size in unit.parts[column].shards) for column in ("k", "s")}
 
     def read(predicate: Predicate) -> float:
-        return bytes_to_look_up([Lookup(0, unit, predicate, (), (), ())])
+        return bytes_to_look_up(
+            [Lookup(partition=0, unit=unit, predicate=predicate, fingerprints=(), spark_only=(), schema_crc=())]
+        )
 
     assert read(TRUE) == 0  # it tests no key
     assert read(K) == size["k"]

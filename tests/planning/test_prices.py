@@ -56,7 +56,17 @@ def test_what_is_read_at_once_nearby_is_looked_up_where_each_request_waits() -> 
 
 
 def test_a_store_adds_its_requests_and_bytes_to_each_price() -> None:
-    read = Reads(50_000_000, 0, 5_000_000, 30_000_000, 17, 5_000_000, 12, files=20, opened=11)
+    read = Reads(
+        total=50_000_000,
+        whole=0,
+        decoded=5_000_000,
+        needed=30_000_000,
+        rows=17,
+        blocks=5_000_000,
+        ranges=12,
+        files=20,
+        opened=11,
+    )
     for latency in (0.03, 0.1):
         far = Speed(latency, 1e-8)
         prices = [

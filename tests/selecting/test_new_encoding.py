@@ -60,7 +60,7 @@ def flags_of(found: Selection, block: int) -> list[bool]:
 
 
 def test_its_columns_are_no_names_of_keys(toy: Encoding) -> None:
-    table = Table("db", "t", "MANAGED", columns=(Column(INVERTED.name, "int"), Column("k", "int")))
+    table = Table(database="db", name="t", kind="MANAGED", columns=(Column(INVERTED.name, "int"), Column("k", "int")))
     assert define(table, ["k"], encoding=toy.NAME).bitmap_fields == (INVERTED,)
     with pytest.raises(Unsupported, match="has the name of a column of every index table"):
         define(table, [INVERTED.name], encoding=gap.NAME)

@@ -62,22 +62,33 @@ def unit_of(
     for name, kind in kinds.items():
         column = next(column for column in COLUMNS if column.name == name)
         how = {"type": "COMPACT"} if kind == "compact" else {"encoding": kind}
-        definition = Definition(name, "db", "t", (column,), **how)
+        definition = Definition(name=name, database="db", table="t", columns=(column,), **how)
         described = described or group_of(folder, paths, definition)
         mine = tuple(paths[number] for number in known[name])
         report = group_of(folder, mine, definition)
         held = ((f"file:{folder}/{report.shard}", report.written.size),) if report.shard else ()
         encoding = "" if kind == "compact" else kind
-        parts[name] = IndexPart(name, key_fields(definition)[0], encoding, held, np.array(known[name], np.int64))
+        key, numbers = key_fields(definition)[0], np.array(known[name], np.int64)
+        parts[name] = IndexPart(index=name, key=key, encoding=encoding, shards=held, files=numbers)
     assert described is not None
     counts = [len(offsets) for offsets in described.files["offsets"]]
-    flat = [described.files[name].combine_chunks().flatten().to_numpy() for name in ("offsets", "lengths", "rows")]
-    return LookupUnit(tuple(paths), np.repeat(np.arange(len(files)), counts), *flat, parts)
+    of_blocks = {"offset": "offsets", "length": "lengths", "rows": "rows"}
+    flat = {to: described.files[name].combine_chunks().flatten().to_numpy() for to, name in of_blocks.items()}
+    return LookupUnit(paths=tuple(paths), file=np.repeat(np.arange(len(files)), counts), **flat, parts=parts)
 
 
 def group_of(folder: Path, paths: Sequence[str], definition: Definition) -> Any:
     options = ReadOptions("parquet", COLUMNS, "UTC")
-    return index_group(Group(0, tuple(paths), 1, options, 1, (definition,), (f"file:{folder}",)))[0]
+    group = Group(
+        partition=0,
+        paths=tuple(paths),
+        bytes=1,
+        read_options=options,
+        schema_crc=1,
+        definitions=(definition,),
+        folders=(f"file:{folder}",),
+    )
+    return index_group(group)[0]
 
 
 def truth(node: Predicate, row: Row) -> bool:

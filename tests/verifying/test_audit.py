@@ -37,23 +37,39 @@ def item(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     for path in paths:
         pq.write_table(table, local(path), row_group_size=60)
     kind = {"type": "COMPACT"} if request.param == "compact" else {"encoding": request.param}
-    definition = Definition("i", "db", "t", COLUMNS, **kind)
+    definition = Definition(name="i", database="db", table="t", columns=COLUMNS, **kind)
     options = ReadOptions("parquet", COLUMNS, "UTC")
-    group = Group(0, paths, 1, options, 1, (definition,), (f"file:{tmp_path}",))
+    group = Group(
+        partition=0,
+        paths=paths,
+        bytes=1,
+        read_options=options,
+        schema_crc=1,
+        definitions=(definition,),
+        folders=(f"file:{tmp_path}",),
+    )
     (report,) = index_group(group)
     return ShardItem(0, stored(report, definition, f"file:{tmp_path}"), known(report), options)
 
 
 def stored(report: ShardReport, definition: Definition, folder: str) -> StoredShard:
     written, path = report.written, f"{folder}/{report.shard}"
-    sums = written.sums[path.rpartition("/")[2]], written.sums.get(cardinalities_path(path).rpartition("/")[2])
-    return StoredShard(definition, path, written.size, report.shard_rows, written.cardinality_size, *sums)
+    names = (path.rpartition("/")[2], cardinalities_path(path).rpartition("/")[2])
+    return StoredShard(
+        definition=definition,
+        path=path,
+        size=written.size,
+        rows=report.shard_rows,
+        cardinality_size=written.cardinality_size,
+        sums=written.sums[names[0]],
+        cardinality_sums=written.sums.get(names[1]),
+    )
 
 
 def known(report: ShardReport) -> tuple[KnownFile, ...]:
     return tuple(
         KnownFile(
-            Fingerprint(*(row[name] for name in ("path", "size", "mtime_ms", "etag", "tail_crc32"))),
+            Fingerprint.of(row),
             recorded_blocks(row),
             frozenset(row["indirect"]),
             True,

@@ -24,7 +24,7 @@ Stored = list[tuple[int, frozenset[int]]]  # key, rows of its bitmap
 
 
 def definition(encoding: str) -> Definition:
-    return Definition("i", "db", "t", (Column("k", "int"),), encoding=encoding)
+    return Definition(name="i", database="db", table="t", columns=(Column("k", "int"),), encoding=encoding)
 
 
 def stored_table(encoding: str, stored: Stored, rows: int) -> pa.Table:
@@ -129,7 +129,7 @@ def test_a_bitmap_that_does_not_fit_its_block() -> None:
 
 def test_composite_keys_zeros_and_nan() -> None:
     columns = (Column("d", "double"), Column("e", "decimal(5,2)"))
-    composite = Definition("i", "db", "t", columns)
+    composite = Definition(name="i", database="db", table="t", columns=columns)
     keys = pa.table(
         {
             "d": pa.array([0.0, float("nan"), None, float("nan")]),
