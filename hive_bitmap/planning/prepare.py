@@ -29,6 +29,7 @@ from hive_bitmap.planning.prices import share_of_bytes, too_small, waiting_secon
 from hive_bitmap.planning.reasons import Reason
 from hive_bitmap.planning.request import Request, ResolvedTable
 from hive_bitmap.planning.resolving import resolve
+from hive_bitmap.planning.settings import Settings
 from hive_bitmap.planning.snapshot import Snapshot
 from hive_bitmap.planning.spark_fallback import fallback_reason
 from hive_bitmap.planning.spark_leaves import evaluate_leaves
@@ -100,10 +101,12 @@ def prepare(
     Raises NotFound for unknown names and InvalidPredicate for a predicate that Spark refuses.
     """
     try:
-        preparation = _Preparation(spark, request, resolved or resolve(spark, request))
+        preparation = _Preparation(spark=spark, request=request, resolved=resolved or resolve(spark, request))
+        unserved = preparation.why_unserved()
     except (Unsupported, StoreError) as e:
         return _left(request, request.table, e, Reason.UNSUPPORTED)
-    return preparation.prepared(known)
+    BUDGET.resize(memory_bytes(preparation.resolved.settings))
+    return preparation.prepared(unserved, known)
 
 
 @dataclass(frozen=True)
@@ -114,88 +117,98 @@ class _Unserved:
     reason: str
 
 
+@dataclass(frozen=True, kw_only=True)
 class _Preparation:
-    """The state of planning one request."""
+    """The planning of one request; what follows from its fields is worked out when it is first needed."""
 
-    def __init__(self, spark: SparkSession, request: Request, resolved: ResolvedTable) -> None:
-        self._spark, self._request, self._resolved, self._base = spark, request, resolved, resolved.base
-        self._settings = settings.read(resolved.settings)
-        BUDGET.resize(memory_bytes(resolved.settings))
-        self._format = file_listing.format_of(self._base)
-        self._keys = _data_keys(request.keys, self._base)
-        self._chosen = self._choose()
-        self._unserved = self._why_unserved()
+    spark: SparkSession
+    request: Request
+    resolved: ResolvedTable
 
     @cached_property
-    def _needed(self) -> list[Column]:
-        return _needed(self._resolved, self._request)
+    def settings(self) -> Settings:
+        return settings.read(self.resolved.settings)
 
-    def _choose(self) -> dict[str, Definition]:
+    @cached_property
+    def format(self) -> str:
+        return file_listing.format_of(self.resolved.base)
+
+    @cached_property
+    def keys(self) -> list[str]:
+        """The grouping keys that are columns of the files, in lower case."""
+        return _data_keys(self.request.keys, self.resolved.base)
+
+    @cached_property
+    def needed(self) -> list[Column]:
+        return _needed(self.resolved, self.request)
+
+    @cached_property
+    def chosen(self) -> dict[str, Definition]:
         """The index that serves each column."""
-        usable = [index.definition for index in self._resolved.indexes if not index.why_not]
-        chosen = choose_indexes(usable, self._resolved.predicate, self._keys)
-        if not self._request.count:
+        usable = [index.definition for index in self.resolved.indexes if not index.why_not]
+        chosen = choose_indexes(usable, self.resolved.predicate, self.keys)
+        if not self.request.count:
             chosen.pop("", None)
         return chosen
 
-    def prepared(self, known: Snapshot | None) -> Prepared:
+    def prepared(self, unserved: _Unserved | None, known: Snapshot | None) -> Prepared:
         """The plan by cost, or with the forced strategy. A store that fails leaves the request to Spark."""
-        wanted = self._request.strategy or self._wanted()
+        wanted = self.request.strategy or self._wanted()
         uses = explain_indexes(
-            [(index.definition, index.why_not) for index in self._resolved.indexes],
-            self._chosen,
-            self._resolved.predicate,
+            [(index.definition, index.why_not) for index in self.resolved.indexes],
+            self.chosen,
+            self.resolved.predicate,
         )
-        if self._unserved is not None:
-            return self._full_scan(self._unserved.reason, self._unserved.code, _unused(uses, self._unserved.reason))
+        if unserved is not None:
+            return self._full_scan(unserved.reason, unserved.code, _unused(uses, unserved.reason))
         if wanted == Strategy.FULL_SCAN:
             return self._full_scan("it was asked for", Reason.OFF, _unused(uses, "not wanted"))
         try:
             snapshot = self._snapshot(known)
         except (Unsupported, StoreError) as e:
-            return _left(self._request, self._base.full_name, e, Reason.UNSUPPORTED, uses)
+            return _left(self.request, self.resolved.base.full_name, e, Reason.UNSUPPORTED, uses)
         try:
-            prepared = self._by_cost(snapshot, uses, must_pay=self._request.must_pay and wanted is None)
+            prepared = self._by_cost(snapshot, uses, must_pay=self.request.must_pay and wanted is None)
             self._require_readable(prepared)
         except (Unsupported, StoreError) as e:
             code = Reason.TOO_LARGE if isinstance(e, TooLarge) else Reason.NOT_SELECTIVE
-            return replace(_left(self._request, self._base.full_name, e, code, uses), snapshot=snapshot)
-        if wanted is not None and (self._request.strategy is not None or wanted in prepared.plan.costs):
+            return replace(_left(self.request, self.resolved.base.full_name, e, code, uses), snapshot=snapshot)
+        if wanted is not None and (self.request.strategy is not None or wanted in prepared.plan.costs):
             return replace(prepared, plan=_forced(prepared.plan, wanted))
         return prepared
 
     def _wanted(self) -> Strategy | None:
-        return self._settings.strategy if self._resolved.native else self._settings.strategy_for(self._format)
+        return self.settings.strategy if self.resolved.native else self.settings.strategy_for(self.format)
 
-    def _why_unserved(self) -> _Unserved | None:
+    def why_unserved(self) -> _Unserved | None:
         """Why no index can serve the request; None if one can."""
-        indexes, predicate = self._resolved.indexes, self._resolved.predicate
-        if not self._settings.enabled:
+        indexes, predicate = self.resolved.indexes, self.resolved.predicate
+        if not self.settings.enabled:
             return _Unserved(Reason.OFF, f"{settings.PREFIX}enabled is false")
         if not indexes:
             return _Unserved(Reason.NO_INDEX, "the table has no index")
-        if missing := [key for key in self._keys if key not in self._chosen]:
+        if missing := [key for key in self.keys if key not in self.chosen]:
             return _Unserved(Reason.NOT_TESTED, f"no index of type BITMAP has the key {missing[0]}")
-        if not self._chosen:
+        if not self.chosen:
             unusable = "".join(f"; {index.why_not}" for index in indexes if index.why_not)
             code = Reason.NO_INDEX if unusable else _why_untested(predicate)
             return _Unserved(code, f"no index has a column that the predicate tests{unusable}")
-        if not self._resolved.planned and _ASKS_FOR_FILES.search(self._request.predicate or ""):
+        if not self.resolved.planned and _ASKS_FOR_FILES.search(self.request.predicate or ""):
             return _Unserved(Reason.UNSUPPORTED, _FILES_ASKED_FOR)
-        needed = [column.name for column in self._needed]
-        if not self._resolved.planned and (why := permission.why_not_as_it_is(self._spark, self._base, needed)):
+        needed = [column.name for column in self.needed]
+        if not self.resolved.planned and (why := permission.why_not_as_it_is(self.spark, self.resolved.base, needed)):
             return _Unserved(Reason.UNSUPPORTED, why)
-        if not self._resolved.planned and metastore.is_cached(self._spark, self._base.spark_name):
+        if not self.resolved.planned and metastore.is_cached(self.spark, self.resolved.base.spark_name):
             return _Unserved(Reason.CACHED, "its rows are in the session's cache")
-        doubt = file_listing.why_unsupported(self._resolved.settings, self._base)
+        doubt = file_listing.why_unsupported(self.resolved.settings, self.resolved.base)
         return None if doubt is None else _Unserved(Reason.UNSUPPORTED, doubt)
 
     def _snapshot(self, known: Snapshot | None) -> Snapshot:
-        served = {definition.name for definition in self._chosen.values()}
-        if known is not None and known.resolved is self._resolved and served <= known.indexes:
+        served = {definition.name for definition in self.chosen.values()}
+        if known is not None and known.resolved is self.resolved and served <= known.indexes:
             return known
-        indexes = [index for index in self._resolved.indexes if index.definition.name in served]
-        return snapshots.take(self._spark, self._resolved, indexes)
+        indexes = [index for index in self.resolved.indexes if index.definition.name in served]
+        return snapshots.take(self.spark, self.resolved, indexes)
 
     def _by_cost(self, snapshot: Snapshot, uses: tuple[IndexUse, ...], *, must_pay: bool) -> Prepared:
         """The cheapest plan.
@@ -203,9 +216,9 @@ class _Preparation:
         With `must_pay`, a small table is not looked up, and of many partitions a sample is looked up first.
         """
         size, share = snapshot.bytes, self._share()
-        store, native = snapshot.store, self._resolved.native
-        cores, files = self._resolved.cores, snapshot.files
-        if must_pay and too_small(self._format, int(size * share), cores, native=native, files=files, store=store):
+        store, native = snapshot.store, self.resolved.native
+        cores, files = self.resolved.cores, snapshot.files
+        if must_pay and too_small(self.format, int(size * share), cores, native=native, files=files, store=store):
             why_not = f"all of its {size:,} bytes are read in less time than reading through an index takes to start"
             return self._full_scan(why_not, Reason.TOO_SMALL, uses, snapshot)
         sample = snapshot.sample() if must_pay else None
@@ -213,42 +226,42 @@ class _Preparation:
             reading, inputs = self._look_up(sample)
             plan = make_plan(replace(inputs, scale=size / max(sample.bytes, 1)), uses, reading.results)
             if plan.strategy == Strategy.FULL_SCAN:
-                told = plan.without_figures if self._settings.engine_reads_only else plan
+                told = plan.without_figures if self.settings.engine_reads_only else plan
                 why_not = f"in {len(sample.partitions)} of {len(snapshot.partitions)} partitions {told.reason}"
                 return self._full_scan(why_not, Reason.NOT_SELECTIVE, uses, snapshot)
         reading, inputs = self._look_up(snapshot)
-        require_small(reading.results, self._key_sets(), self._settings.answer_bytes)
+        require_small(reading.results, self._key_sets(), self.settings.answer_bytes)
         return Prepared(make_plan(inputs, uses, reading.results), reading, snapshot)
 
     def _full_scan(
         self, reason: str, code: Reason, uses: tuple[IndexUse, ...], snapshot: Snapshot | None = None
     ) -> Prepared:
-        plan = full_scan(self._base.full_name, self._request.predicate, reason, uses, code)
+        plan = full_scan(self.resolved.base.full_name, self.request.predicate, reason, uses, code)
         return Prepared(plan, None, snapshot)
 
     def _require_readable(self, prepared: Prepared) -> None:
         """Raise StoreError if the plan has tasks of ours open base files, and they cannot."""
-        resolved = self._resolved
+        resolved = self.resolved
         told = resolved.native and (resolved.partitions is not None or not resolved.planned)
         strategy, reading = prepared.plan.strategy, prepared.reading
         by_spark = not strategy.reads_selected or (told and strategy.is_by_reader)
         path = "" if by_spark or reading is None else _any_file(reading.results)
         if path:
-            require_readable(self._spark, self._resolved.settings, path)
+            require_readable(self.spark, self.resolved.settings, path)
 
     def _look_up(self, snapshot: Snapshot) -> tuple[Reading, PlanInputs]:
-        resolved, base = self._resolved, self._base
-        matching_keys = evaluate_leaves(resolved.evaluate, resolved.predicate, self._chosen, snapshot.partitions)
+        resolved, base = self.resolved, self.resolved.base
+        matching_keys = evaluate_leaves(resolved.evaluate, resolved.predicate, self.chosen, snapshot.partitions)
         waits = waiting_seconds(snapshot.files, resolved.cores, snapshot.store)
-        evaluate = _evaluation(self._spark, matching_keys, resolved.cores, self._counted(), waits)
-        found = look_up_files(snapshot.partitions, snapshot.predicates, self._chosen, evaluate)
-        results = exact_where_known(found, self._keys)
-        read = tuple(key_columns([c for c in self._needed if c in base.columns], base.columns, snapshot.zone))
-        known = [c.name for c in self._needed if c not in base.columns and c.name in snapshot.values.column_names]
+        evaluate = _evaluation(self.spark, matching_keys, resolved.cores, self._counted(), waits)
+        found = look_up_files(snapshot.partitions, snapshot.predicates, self.chosen, evaluate)
+        results = exact_where_known(found, self.keys)
+        read = tuple(key_columns([c for c in self.needed if c in base.columns], base.columns, snapshot.zone))
+        known = [c.name for c in self.needed if c not in base.columns and c.name in snapshot.values.column_names]
         constants = snapshot.values.select(known)
         reading = Reading(
             resolved=resolved,
-            format=self._format,
+            format=self.format,
             columns=read,
             constants=constants,
             matching_keys=matching_keys,
@@ -259,34 +272,34 @@ class _Preparation:
     def _inputs(self, reading: Reading, snapshot: Snapshot) -> PlanInputs:
         read, whole, known = reading.columns, reading.results.whole_files, reading.constants.column_names
         return PlanInputs(
-            table=self._base.full_name,
-            predicate=self._request.predicate,
-            format=self._format,
-            cores=self._resolved.cores,
+            table=self.resolved.base.full_name,
+            predicate=self.request.predicate,
+            format=self.format,
+            cores=self.resolved.cores,
             columns=frozenset(column.name.lower() for column in read),
             schema_crc=snapshot.schema_crc,
-            count=self._request.count,
-            unreadable=why_unreadable(self._format, read, whole, self._needed, known),
-            engine_skips=engine_skips(self._spark, self._resolved, self._needed),
-            engine_reads_only=self._settings.engine_reads_only,
+            count=self.request.count,
+            unreadable=why_unreadable(self.format, read, whole, self.needed, known),
+            engine_skips=engine_skips(self.spark, self.resolved, self.needed),
+            engine_reads_only=self.settings.engine_reads_only,
             share=self._share(),
             store=snapshot.store,
         )
 
     def _counted(self) -> list[list[str]]:
         """The sets of keys by which rows are counted, if counting has to be quicker than Spark."""
-        return [] if self._request.strategy is not None else self._key_sets()
+        return [] if self.request.strategy is not None else self._key_sets()
 
     def _key_sets(self) -> list[list[str]]:
         """The sets of keys by which rows are counted; none if rows are read."""
-        if not self._request.count:
+        if not self.request.count:
             return []
-        return [_data_keys(one, self._base) for one in self._request.grouping_sets or [self._request.keys]]
+        return [_data_keys(one, self.resolved.base) for one in self.request.grouping_sets or [self.request.keys]]
 
     def _share(self) -> float:
         """Roughly, the share of the files' bytes that the needed columns take."""
-        columns = (*self._base.columns, *self._base.partition_columns)
-        return 1.0 if serde.read_properties(self._base) else share_of_bytes(self._needed, columns)
+        columns = (*self.resolved.base.columns, *self.resolved.base.partition_columns)
+        return 1.0 if serde.read_properties(self.resolved.base) else share_of_bytes(self.needed, columns)
 
 
 def _left(
