@@ -40,6 +40,7 @@ class Encoding(Protocol):
 
     NAME: str  # the value of the property `hive_bitmap.encoding`
     FIELDS: tuple[pa.Field, ...]  # columns of the index table after the keys, the file and the offset
+    DENSE: bool  # a bitmap takes as many bytes as its block has rows, divided by 8, whatever is set in it
 
     def encode(self, b: KeyBytes) -> tuple[pa.Array, ...]:
         """Return the stored columns for the k keys of one block, k values each."""

@@ -37,6 +37,7 @@ from hive_bitmap.bitmaps.ragged import changes, list_array, list_values, offsets
 from hive_bitmap.bitmaps.writing import byte_lengths, fill, or_slices
 
 NAME = "ewah"
+DENSE = False
 FIELDS = (pa.field("_bitmaps", pa.list_(pa.int64())),)
 
 _FULL = 2**64 - 1

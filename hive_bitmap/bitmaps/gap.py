@@ -42,6 +42,7 @@ from hive_bitmap.bitmaps.ragged import (
 from hive_bitmap.bitmaps.writing import byte_lengths, tail_bits
 
 NAME = "gap"
+DENSE = False
 FIELDS = (pa.field("_bitmaps", pa.binary()), pa.field("_gap_lengths", pa.list_(pa.int32())))
 
 _CHUNK = 1 << 17  # stored bytes decoded at a time, few enough for the temporary arrays to fit the processor's cache

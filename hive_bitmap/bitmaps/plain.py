@@ -26,6 +26,7 @@ from hive_bitmap.bitmaps.keybytes import KeyBytes
 from hive_bitmap.bitmaps.ragged import binary_array, binary_values, segment_sums
 
 NAME = "plain"
+DENSE = True
 FIELDS = (pa.field("_bitmaps", pa.binary()),)
 
 

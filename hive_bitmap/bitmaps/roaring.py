@@ -42,6 +42,7 @@ from hive_bitmap.bitmaps.ragged import binary_array, binary_values, changes, off
 from hive_bitmap.bitmaps.writing import byte_lengths, fill_rows, or_rows, or_slices
 
 NAME = "roaring"
+DENSE = False
 FIELDS = (pa.field("_bitmaps", pa.binary()),)
 
 

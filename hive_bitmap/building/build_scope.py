@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hive_bitmap import stores
+from hive_bitmap.bitmaps import ENCODINGS
 from hive_bitmap.building.file_groups import shard_bytes
 from hive_bitmap.building.partition_change import Change
 from hive_bitmap.building.refresh import from_scratch, refresh
@@ -139,7 +140,7 @@ def _changes(
         published = None if scope.full else _manifest(scope.published.get(source.values), scope.definition)
         what = from_scratch(source.files)
         if published is not None:
-            plain = scope.definition.type == "BITMAP" and scope.definition.encoding == "plain"
+            plain = scope.definition.has_bitmaps and ENCODINGS[scope.definition.encoding].DENSE
             what = refresh(published, _present(published.folder), source.files, crc, target, compact, plain)
         return Change(
             index=index,

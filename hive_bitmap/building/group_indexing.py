@@ -183,7 +183,7 @@ def _write_shard(group: Group, index: int, indexed: Sequence[IndexedFile]) -> Sh
     definition = group.definitions[index]
     parts = [part for file in indexed if not isinstance(part := file.rows[index], str)]
     rows = shard.sort(pa.concat_tables([built_schema(definition).empty_table(), *parts]), definition.column_names)
-    if definition.type == "COMPACT":
+    if not definition.has_bitmaps:
         rows = shard.compact(rows, definition.column_names)
     name = shard_name(group.folders[index]) if parts else None
     written = shard.NOTHING
@@ -225,13 +225,14 @@ def _manifest_row(group: Group, file: IndexedFile, index: int, name: str | None)
 
 
 def _bitmaps(definition: Definition, found: KeyBytes) -> list[pa.Array]:
-    if definition.type != "BITMAP":
+    if not definition.has_bitmaps:
         return []
-    if definition.encoding == "plain" and found.keys * found.nbytes > MOST_BYTES:
+    encoding = ENCODINGS[definition.encoding]
+    if encoding.DENSE and found.keys * found.nbytes > MOST_BYTES:
         raise Undecodable(
-            f"plain bitmaps of {found.keys:,} keys in one block take over {MOST_BYTES >> 20:,} MiB: {ADVICE}"
+            f"{encoding.NAME} bitmaps of {found.keys:,} keys in one block take over {MOST_BYTES >> 20:,} MiB: {ADVICE}"
         )
-    return list(ENCODINGS[definition.encoding].encode(found))
+    return list(encoding.encode(found))
 
 
 def _codes(columns: Sequence[pa.ChunkedArray]) -> tuple[npt.NDArray[np.unsignedinteger], list[pa.Array]]:

@@ -58,7 +58,7 @@ def start(change: Change) -> None:
         return
     stores.make_folder(f"{change.folder}/{checksums.FOLDER}")
     links = [(change.published.shard_path(shard), f"{change.folder}/{shard}") for shard in linked]
-    if change.definition.type == "BITMAP":
+    if change.definition.has_bitmaps:
         links += [(cardinalities_path(before), cardinalities_path(after)) for before, after in links]
     map_parallel(lambda link: stores.link_or_copy(*link), links, stores.parallel(change.folder))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,7 @@ def reported(spark: SparkSession, files: int, callback: Callable[[BuildProgress]
     """Yield an accumulator of (files, rows, bytes) for tasks, and report its value to `callback` until the block ends.
 
     It yields None if there is no callback, and with Spark Connect, which has no accumulators: there the callback is
-    called once, at the end, with 0 rows and bytes.
+    called once, at the end, with 0 rows and bytes. What the callback raises is raised when the block has ended.
     """
     if callback is None:
         yield None
@@ -42,13 +43,13 @@ def reported(spark: SparkSession, files: int, callback: Callable[[BuildProgress]
             done, rows, size = counter.value
             callback(BuildProgress(done, files, rows, size))
 
-    thread = threading.Thread(target=report, daemon=True)
-    thread.start()
-    try:
-        yield counter
-    finally:
-        stop.set()
-        thread.join()
+    with ThreadPoolExecutor(1) as pool:
+        reporting = pool.submit(report)
+        try:
+            yield counter
+        finally:
+            stop.set()
+    reporting.result()
     done, rows, size = counter.value if counter is not None else (files, 0, 0)
     callback(BuildProgress(done, files, rows, size))
 

@@ -84,9 +84,9 @@ def shard_rows(definition: Definition, path: str, size: int) -> pa.Table:
                 raise OSError(f"it has {source.size()} bytes instead of {size}")
             sums = checksums.read(path.rpartition("/")[0]).get(path.rpartition("/")[2])
             rows = open_checked(source, checksums.footer_of(source, sums), sums).read()
-        if definition.type == "BITMAP":
+        if definition.has_bitmaps:
             rows = rows.append_column(CARDINALITY, pa.array(cardinalities(path), CARDINALITY.type))
-        schema = (compact_schema if definition.type == "COMPACT" else built_schema)(definition)
+        schema = (built_schema if definition.has_bitmaps else compact_schema)(definition)
         return rows.select(schema.names).cast(schema)
     except (OSError, pa.ArrowException, KeyError, ValueError) as e:
         raise CorruptIndex(f"shard {path} cannot be read: {e}") from e

@@ -159,7 +159,7 @@ def definition_record(definition: Definition) -> dict[str, Any]:
         "table": f"{definition.database}.{definition.table}",
         "columns": list(definition.column_names),
         "type": definition.type,
-        "encoding": definition.encoding if definition.type == "BITMAP" else None,
+        "encoding": definition.bitmap_encoding,
         **({"next_encoding": definition.next_encoding} if definition.next_encoding else {}),
         "compression": definition.compression,
         **({"properties": dict(definition.properties)} if definition.properties else {}),

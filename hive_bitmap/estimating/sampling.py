@@ -165,7 +165,7 @@ def _cost(path: str, rows: pa.Table, item: SampleItem) -> Cost:
     """Measure the cost of the rows by writing shards to `path`; those of COMPACT are extrapolated to a whole shard."""
     definition, keys, sampled = item.definition, item.definition.column_names, len(item.blocks)
     smallest = index_rows(definition, rows.select(keys).slice(0, 1), rows[BUCKET.name][0].as_py(), 4)
-    if definition.type == "BITMAP":
+    if definition.has_bitmaps:
         return _written(path, rows, smallest, definition)
     blocks, parts = resampled(rows, keys, sampled, item.shard_blocks, item.shard_files)
     smallest = shard.compact(smallest, keys)

@@ -100,7 +100,7 @@ def _require_readable(base: Table, index: Index) -> None:
         raise Unsupported(f"table {base.full_name} is stored as {format}: of such tables Hive's own indexes are right")
     if definition.where:
         raise Unsupported(f"index {definition.name} covers only WHERE {definition.where}, which Hive cannot know")
-    if definition.type == "BITMAP" and definition.encoding != "ewah":
+    if definition.has_bitmaps and definition.encoding != "ewah":
         raise Unsupported(
             f"index {definition.name} has the encoding {definition.encoding}, and Hive reads ewah only: "
             f"hive-bitmap set {base.name} {definition.name} encoding=ewah, then rebuild"

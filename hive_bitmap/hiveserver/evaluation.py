@@ -122,7 +122,7 @@ class _ServerEvaluation:
     def _decode(self, definition: Definition, rows: pa.RecordBatch, blocks: BlockNumbers, bits: Bits) -> None:
         """OR the base rows of index rows into `bits`; a row of a COMPACT index stands for all rows of its block."""
         found, kept = blocks.find(rows["bucket"].dictionary_encode(), rows["offset"].to_numpy())
-        if definition.type == "COMPACT":
+        if not definition.has_bitmaps:
             np.bitwise_or(bits, selection.everything_in(self.layout, found), out=bits)
             return
         stored = [rows[one.name].take(pa.array(kept)) for one in definition.bitmap_fields]

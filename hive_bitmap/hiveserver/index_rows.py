@@ -41,7 +41,7 @@ def fetched(
 
 
 def _stored(definition: Definition) -> tuple[pa.Field, ...]:
-    return (OFFSETS,) if definition.type == "COMPACT" else (OFFSET, *definition.bitmap_fields)
+    return (OFFSET, *definition.bitmap_fields) if definition.has_bitmaps else (OFFSETS,)
 
 
 def _key(key: Column) -> str:
@@ -57,7 +57,7 @@ def _batch(definition: Definition, key: Column, rows: Sequence[tuple[Any, ...]])
     columns = {"key": _keys(key, keys), "bucket": pa.array(buckets, pa.string())}
     fields = _stored(definition)
     arrays = {one.name: _values(one, values) for one, values in zip(fields, stored, strict=True)}
-    if definition.type != "COMPACT":
+    if definition.has_bitmaps:
         return pa.RecordBatch.from_pydict({**columns, "offset": arrays.pop(OFFSET.name), **arrays})
     offsets = arrays[OFFSETS.name]
     parents = pc.list_parent_indices(offsets)

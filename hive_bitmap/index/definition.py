@@ -78,9 +78,19 @@ class Definition:
         return tuple(column.name for column in self.columns)
 
     @property
+    def has_bitmaps(self) -> bool:
+        """Whether the index stores the bitmaps of its keys (BITMAP), or only the blocks that they are in (COMPACT)."""
+        return self.type == "BITMAP"
+
+    @property
+    def bitmap_encoding(self) -> str | None:
+        """The encoding of the bitmaps; None if there are none."""
+        return self.encoding if self.has_bitmaps else None
+
+    @property
     def bitmap_fields(self) -> tuple[pa.Field, ...]:
         """The columns that hold bitmaps, after `_bucketname` and `_offset`; none for COMPACT."""
-        return ENCODINGS[self.encoding].FIELDS if self.type == "BITMAP" else ()
+        return ENCODINGS[self.encoding].FIELDS if self.has_bitmaps else ()
 
     @property
     def sql_name(self) -> str:
@@ -278,7 +288,7 @@ def _columns(text: str) -> tuple[Column, ...]:
 def stored_columns(definition: Definition) -> list[Column]:
     """Return the columns of an index table after the keys, with Spark's type names, without partition columns."""
     bucket = Column(BUCKET.name, "string")
-    if definition.type == "COMPACT":
+    if not definition.has_bitmaps:
         return [bucket, Column(OFFSETS.name, "array<bigint>")]
     bitmaps = [Column(field.name, _spark_type(field.type)) for field in definition.bitmap_fields]
     return [bucket, Column(OFFSET.name, "bigint"), *bitmaps]

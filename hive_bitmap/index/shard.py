@@ -157,10 +157,11 @@ def _ranks(values: pa.ChunkedArray) -> npt.NDArray[Any]:
 
 def _writer_options(definition: Definition) -> dict[str, Any]:
     keys = definition.column_names
+    lists = [f"{field.name}.list.element" for field in definition.bitmap_fields if pa.types.is_list(field.type)]
     floats = {c.name for c in definition.columns if c.type in ("float", "double")}
     return {
         "compression": definition.compression,
-        "use_dictionary": [*keys, BUCKET.name, OFFSET.name, "_gap_lengths.list.element"],
+        "use_dictionary": [*keys, BUCKET.name, OFFSET.name, *lists],
         "write_statistics": [name for name in (*keys, BUCKET.name, OFFSET.name) if name not in floats],
         "write_page_checksum": True,
         "use_deprecated_int96_timestamps": any(c.type == "timestamp" for c in definition.columns),

@@ -77,7 +77,7 @@ def extend(
 
 
 def _encoding(definition: Definition, value: str) -> Definition:
-    if definition.type == "COMPACT":
+    if not definition.has_bitmaps:
         raise InvalidProperty(f"index {definition.name} is COMPACT: it holds no bitmaps, so it has no encoding")
     wanted = one_of("encoding", value.lower(), tuple(ENCODINGS))
     return replace(definition, next_encoding="" if wanted == definition.encoding else wanted)

@@ -102,7 +102,7 @@ def explain_indexes(
             reason = f"the predicate does not test {' or '.join(definition.column_names)}"
         else:
             reason = "the predicate tests no indexed column"
-        encoding = definition.encoding if definition.type == "BITMAP" else None
+        encoding = definition.bitmap_encoding
         uses.append(
             IndexUse(
                 name=definition.name,

@@ -102,17 +102,17 @@ def choose_indexes(
     the first index is returned under the name "": it still knows the number of rows.
     """
     wanted = {column.lower() for column in columns_of(predicate)}
-    ordered = sorted(definitions, key=lambda d: (d.type != "BITMAP", len(d.columns), d.name))
+    ordered = sorted(definitions, key=lambda d: (not d.has_bitmaps, len(d.columns), d.name))
     if predicate == TRUE and not keys:
         return {"": ordered[0]} if ordered else {}
     with_columns = [({column.lower() for column in d.column_names}, d) for d in ordered]
     chosen: dict[str, Definition] = {}
     for together in (wanted.union(keys), set(keys)) if keys else ():
-        covering = next((d for columns, d in with_columns if together <= columns and d.type == "BITMAP"), None)
+        covering = next((d for columns, d in with_columns if together <= columns and d.has_bitmaps), None)
         if covering is not None and not chosen:
             chosen = dict.fromkeys(together, covering)
     for columns, definition in with_columns:
-        served = columns & (wanted.union(keys) if definition.type == "BITMAP" else wanted)
+        served = columns & (wanted.union(keys) if definition.has_bitmaps else wanted)
         chosen = {**dict.fromkeys(served, definition), **chosen}
     return chosen
 
@@ -298,7 +298,7 @@ def _part(
     return IndexPart(
         index=definition.name,
         key=next(field for field in key_fields(definition) if field.name.lower() == column or not column),
-        encoding=definition.encoding if definition.type == "BITMAP" else "",
+        encoding=definition.encoding if definition.has_bitmaps else "",
         shards=tuple((manifest.shard_path(name), manifest.sizes[name]) for name in shards),
         files=np.array([number for number, position in enumerate(files) if position in fresh], np.int64),
         entries=sum(manifest.entries[name] for name in shards),

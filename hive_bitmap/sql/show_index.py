@@ -87,7 +87,7 @@ def _partitions(status: IndexStatus) -> str:
 
 
 def _properties(definition: Definition) -> str:
-    pairs = {"encoding": definition.encoding} if definition.type == "BITMAP" else {}
+    pairs = {"encoding": definition.encoding} if definition.has_bitmaps else {}
     pairs |= {"compression": definition.compression, "enabled": str(definition.enabled).lower()}
     return ",".join(f"{key}={value}" for key, value in (pairs | dict(definition.properties)).items())
 

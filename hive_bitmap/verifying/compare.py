@@ -41,7 +41,7 @@ def compare_block(definition: Definition, keys: pa.Table, stored: pa.Table) -> P
     _compare_keys(problems, base, index, keys, stored.select(names))
     if CARDINALITY.name in stored.column_names:
         _compare_cardinalities(problems, base, index, stored[CARDINALITY.name], stored.select(names))
-    if definition.type == "BITMAP":
+    if definition.has_bitmaps:
         columns = [stored[field.name].combine_chunks() for field in definition.bitmap_fields]
         try:
             _compare_rows(problems, definition, columns, base, index, stored.select(names))

@@ -68,7 +68,7 @@ class OpenShard:
 
     def _row_group(self, group: int) -> pa.Table:
         definition = self.stored.definition
-        schema = (compact_schema if definition.type == "COMPACT" else row_schema)(definition)
+        schema = (row_schema if definition.has_bitmaps else compact_schema)(definition)
         rows = self.file.read_row_group(group)
         if rows.column_names != schema.names:
             raise OSError(f"it has columns {rows.column_names}, not {schema.names}")
@@ -105,7 +105,7 @@ def opened(stored: StoredShard, problems: Problems) -> Iterator[OpenShard]:
 
 
 def _cardinalities(stored: StoredShard, rows: int, problems: Problems) -> pa.ChunkedArray | None:
-    if stored.definition.type == "COMPACT":
+    if not stored.definition.has_bitmaps:
         return None
     path = cardinalities_path(stored.path)
     try:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hive_bitmap
+from hive_bitmap.building import progress
 from hive_bitmap.building.publish import create_statement
 from hive_bitmap.errors import AlreadyExists, InvalidProperty, Unsupported
 from hive_bitmap.index import catalog, deletion, generation, markers, roots
@@ -442,7 +443,11 @@ def test_a_root_without_generations_goes_once_its_creator_is_gone(
     assert not os.path.exists(local_path(definition.root))
 
 
-def test_a_build_that_fails_leaves_no_root(spark: SparkSession, database: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("seconds", [0.0, 60.0])  # the callback raises meanwhile, or at the end
+def test_a_build_that_fails_leaves_no_root(
+    spark: SparkSession, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    monkeypatch.setattr(progress, "SECONDS", seconds)
     flat = flat_table(spark, tmp_path / "t")
     with pytest.raises(ZeroDivisionError):
         hive_bitmap.build(spark, flat, ["k"], location=str(tmp_path / "root"), progress=lambda done: 1 // 0)
