@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,7 @@ def test_answers_are_sparks(
     part: int,
     monkeypatch: pytest.MonkeyPatch,
     pytestconfig: pytest.Config,
+    tell_of_campaign: Callable[[str], None],
 ) -> None:
     for price in ("NATIVE_LOOKUP", "DIRECT_START"):  # no table is too small for a lookup
         monkeypatch.setattr(prices, price, -1.0)
@@ -59,7 +61,6 @@ def test_answers_are_sparks(
     for name in names[part * FILES : (part + 1) * FILES] if long else names[:FEW]:
         run.file(inputs.read(jar, name))
         log.warning("%s: %d wrong", name, len(run.wrong))
-    for what, count in sorted(run.done.items()):
-        log.warning("%s: %d", what, count)
+    tell_of_campaign(f"Spark's SQL inputs, seed {seed}, part {part}: {dict(sorted(run.done.items()))}")
     assert not run.wrong, "\n\n".join([f"{len(run.wrong)} wrong, seed {seed}, part {part}", *run.wrong])
     assert part * FILES >= len(names) or run.done["queries compared"], run.done
