@@ -75,7 +75,11 @@ def scan(
     if not jvm_reader.available(spark):
         log.info("the server of this Spark Connect client plans the scan of %s, with its extension or alone", table)
         return analysed(spark, request)
-    enabling.enable_chosen(spark)
+    try:
+        enabling.enable_chosen(spark)
+    except Unsupported as e:
+        log.warning("the scan of %s is Spark's own: %s", table, e)
+        return analysed(spark, request)
     return analysed(spark, request, lambda: _with_strategy(spark, table, strategy or ""))
 
 

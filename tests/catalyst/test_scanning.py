@@ -103,3 +103,15 @@ def test_what_is_refused(t: SparkSession) -> None:
         hive_bitmap.scan(t, "nowhere", "k = 7")
     with pytest.raises(NotFound, match="no column 'other'"):
         hive_bitmap.scan(t, "t", "k = 7", ["other"])
+
+
+def test_with_the_jar_of_another_version_it_is_sparks_own(
+    t: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refused(spark: SparkSession) -> None:
+        raise Unsupported("the JVM has the jar of another version of hive_bitmap")
+
+    monkeypatch.setattr(enabling.callback_port, "open_port", refused)
+    monkeypatch.setattr(enabling, "is_enabled", lambda spark: False)
+    assert hive_bitmap.scan(t, "t", "k = 7").count() == 20
+    assert "the scan of t is Spark's own: the JVM has the jar of another version" in caplog.text
