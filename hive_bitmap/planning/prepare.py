@@ -101,11 +101,13 @@ def prepare(
     Raises NotFound for unknown names and InvalidPredicate for a predicate that Spark refuses.
     """
     try:
-        preparation = _Preparation(spark=spark, request=request, resolved=resolved or resolve(spark, request))
+        table = resolved or resolve(spark, request)
+        format = file_listing.format_of(table.base)
+        preparation = _Preparation(spark=spark, request=request, resolved=table, format=format)
         unserved = preparation.why_unserved()
     except (Unsupported, StoreError) as e:
         return _left(request, request.table, e, Reason.UNSUPPORTED)
-    BUDGET.resize(memory_bytes(preparation.resolved.settings))
+    BUDGET.resize(memory_bytes(table.settings))
     return preparation.prepared(unserved, known)
 
 
@@ -124,14 +126,11 @@ class _Preparation:
     spark: SparkSession
     request: Request
     resolved: ResolvedTable
+    format: str  # a key of FORMATS
 
     @cached_property
     def settings(self) -> Settings:
         return settings.read(self.resolved.settings)
-
-    @cached_property
-    def format(self) -> str:
-        return file_listing.format_of(self.resolved.base)
 
     @cached_property
     def keys(self) -> list[str]:

@@ -255,7 +255,8 @@ def counted(*arguments, **options):
         os.kill(os.getpid(), signal.SIGKILL)
     unlink(*arguments, **options)
 os.unlink = counted
-deletion.delete([sys.argv[1]], Definition("i", "db", "t", (), root=sys.argv[1].rpartition("/")[0]))
+root = sys.argv[1].rpartition("/")[0]
+deletion.delete([sys.argv[1]], Definition(name="i", database="db", table="t", columns=(), root=root))
 """
 
 
