@@ -164,7 +164,7 @@ def _run(
         map_parallel(partition_change.start, needed)
         with staging.for_build(spark, base, needed) as staged, ThreadPoolExecutor(1) as pool:
             # Spark caches file listings: a full scan in this session must not miss files that the index covers.
-            refreshed = pool.submit(metastore.forget_files, spark, base)
+            refreshed = pool.submit(metastore.refresh_files, spark, base)
             reports = build_job.run(spark, jobs(spark, base, needed, staged), progress)
             refreshed.result()
         contents = partition_change.finish(planned.changes, reports)

@@ -135,6 +135,17 @@ def forget_files(spark: SparkSession, table: Table) -> None:
     _bridge(spark).session_catalog.refreshTable(named)
 
 
+def refresh_files(spark: SparkSession, table: Table) -> None:
+    """Make the session list the files of a table again: those of the one listing that all its DataFrames share.
+
+    A table that Spark reads by a SerDe has none; its files are listed each time.
+    """
+    leaves: Any = spark.table(table.spark_name)._jdf.queryExecution().analyzed().collectLeaves()
+    relation = leaves.head()
+    if relation.getClass().getSimpleName() == "LogicalRelation":
+        relation.relation().location().refresh()
+
+
 def is_cached(spark: SparkSession, spark_name: str) -> bool:
     """Return whether the rows of a table are cached in the session.
 

@@ -155,6 +155,15 @@ def forget_files(spark: SparkSession, table: Table) -> None:
     _available(spark).forget_files(spark, table)
 
 
+def refresh_files(spark: SparkSession, table: Table) -> None:
+    """Make the session list the files of a table again.
+
+    On a classic session DataFrames that were made of it before follow, too, as they do after an INSERT of the session;
+    `forget_files` would have them keep the files of before for good.
+    """
+    _available(spark).refresh_files(spark, table)
+
+
 def is_cached(spark: SparkSession, spark_name: str) -> bool:
     """Return whether the rows of a table are cached in the session."""
     return _available(spark).is_cached(spark, spark_name)

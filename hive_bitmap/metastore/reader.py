@@ -32,6 +32,9 @@ class Reader(Protocol):
     def forget_files(self, spark: SparkSession, table: Table) -> None:
         """Make the session list the files and read the schema of a table again when it reads it the next time."""
 
+    def refresh_files(self, spark: SparkSession, table: Table) -> None:
+        """Make the session list the files of a table again; DataFrames that were made of it before follow, too."""
+
     def is_cached(self, spark: SparkSession, spark_name: str) -> bool:
         """Return whether the rows of a table are cached in the session."""
 

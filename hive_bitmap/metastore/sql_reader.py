@@ -105,6 +105,8 @@ class SqlReader:
     def forget_files(spark: SparkSession, table: Table) -> None:
         spark.catalog.refreshTable(table.spark_name)
 
+    refresh_files = forget_files  # a Spark Connect client reaches no listing
+
     @staticmethod
     def is_cached(spark: SparkSession, spark_name: str) -> bool:
         return spark.catalog.isCached(spark_name)

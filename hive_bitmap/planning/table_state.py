@@ -164,7 +164,7 @@ def follow(spark: SparkSession, base: Table, found: Sequence[PartitionState]) ->
     before = _followed.get(spark, where, math.inf) or {}
     now = {state.values: hash(state.files) for state in found}
     if not now.items() <= before.items():
-        metastore.forget_files(spark, base)
+        metastore.refresh_files(spark, base)
         _followed.put(spark, where, {**before, **now})
 
 

@@ -115,3 +115,41 @@ def test_with_the_jar_of_another_version_it_is_sparks_own(
     monkeypatch.setattr(enabling, "is_enabled", lambda spark: False)
     assert hive_bitmap.scan(t, "t", "k = 7").count() == 20
     assert "the scan of t is Spark's own: the JVM has the jar of another version" in caplog.text
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_columns_of_the_table_are_columns_of_its_scan(t: SparkSession, strategy: str | None) -> None:
+    base, found = t.table("t"), hive_bitmap.scan(t, "t", "k = 7", strategy=strategy)
+    assert found.drop(base.id).columns == ["k"]
+    assert found.where(base.id == 57).count() == 1
+    assert found.select(base.id).count() == 20
+    numbers = t.range(100).toDF("x")
+    assert found.join(numbers, base.id == numbers.x).count() == 2
+    twice = found.alias("a").join(hive_bitmap.scan(t, "t", "k < 9", strategy=strategy).alias("b"), "id")
+    assert twice.count() == 20
+
+
+CALLS = {
+    "count": lambda spark: hive_bitmap.count(spark, "t", "k = 7"),
+    "plan": lambda spark: hive_bitmap.plan(spark, "t", "k = 7"),
+    "scan": lambda spark: hive_bitmap.scan(spark, "t", "k = 7", strategy="rows"),
+    "group_counts": lambda spark: hive_bitmap.group_counts(spark, "t", None, ["k"]),
+    "rebuild": lambda spark: hive_bitmap.rebuild(spark, "t", full=True),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_earlier_frames_follow_a_write_as_without_the_call(t: SparkSession, call: str) -> None:
+    before, scanned = t.table("t"), hive_bitmap.scan(t, "t", "k = 7")
+    assert before.where("k = 7").count() == 20
+    CALLS[call](t)
+    t.sql("INSERT INTO t SELECT 7, -1L")
+    assert before.where("k = 7").count() == scanned.count() == t.table("t").where("k = 7").count() == 21
+
+
+def test_an_earlier_frame_survives_an_overwrite_after_a_count(t: SparkSession) -> None:
+    before = t.table("t")
+    before.count()
+    hive_bitmap.count(t, "t", "k = 7")
+    t.sql("INSERT OVERWRITE t SELECT 7, -1L")
+    assert before.select("id").collect() == [(-1,)]

@@ -2,7 +2,6 @@ package hive_bitmap.catalyst.queries;
 
 import hive_bitmap.catalyst.spark.Scala;
 import org.apache.spark.sql.Row;
-import org.apache.spark.sql.catalyst.analysis.MultiInstanceRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
@@ -20,7 +19,7 @@ public final class ChosenStrategy {
 
     /**
      * Returns the DataFrame of a table, as {@code spark.table} gives it, with a strategy; null if it is a view, or no table that
-     * may have indexes. Its relation is another instance, since Spark keeps the one that it gave for other queries.
+     * may have indexes. Its relation is a copy, since Spark keeps the one that it gave for other queries; its columns are the same.
      */
     public static Dataset<Row> in(Dataset<Row> table, String strategy) {
         LogicalPlan copy = copied(table.queryExecution().analyzed());
@@ -36,7 +35,7 @@ public final class ChosenStrategy {
             LogicalPlan child = copied(alias.child());
             return child == null ? null : new SubqueryAlias(alias.identifier(), child);
         }
-        return Scan.isIndexable(table) ? ((MultiInstanceRelation) table).newInstance() : null;
+        return Scan.isIndexable(table) ? table.clone() : null;
     }
 
     /** Returns the strategy that was chosen for a scan; null for one of any other DataFrame. */
