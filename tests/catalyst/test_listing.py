@@ -12,7 +12,7 @@ from hive_bitmap.selecting.lookup_units import Place
 from hive_bitmap.stores import FileStatus
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
-FILES = st.lists(st.tuples(st.integers(0, 2**40), st.integers(0, 2**41), TEXT.map("file:/".__add__)), max_size=3)
+FILES = st.lists(st.tuples(st.integers(0, 2**40), st.integers(0, 2**41), TEXT.map("file:/w/".__add__)), max_size=3)
 LISTINGS = st.lists(st.tuples(st.lists(st.none() | TEXT, max_size=2), FILES), max_size=3)
 
 

@@ -3,39 +3,39 @@
 
 ---- CREATE INDEX, clause by clause
 CREATE INDEX i ON TABLE t (a) AS 'BITMAP' WITH DEFERRED REBUILD;
---> CreateIndex("i", T("t"), ("a",), deferred=True)
+--> CreateIndex(name="i", table=T("t"), columns=("a",), deferred=True)
 create index Sales_Idx on table Shop.Sales (b, `c d`, A) as "bitmap";
---> CreateIndex("sales_idx", T("Sales", "Shop"), ("b", "c d", "A"))
+--> CreateIndex(name="sales_idx", table=T("Sales", "Shop"), columns=("b", "c d", "A"))
 CREATE INDEX i ON TABLE t(a) AS 'COMPACT' WITH DEFERRED REBUILD;
---> CreateIndex("i", T("t"), ("a",), type="COMPACT", deferred=True)
+--> CreateIndex(name="i", table=T("t"), columns=("a",), type="COMPACT", deferred=True)
 CREATE INDEX i ON TABLE t (a) AS 'org.apache.hadoop.hive.ql.index.compact.CompactIndexHandler';
---> CreateIndex("i", T("t"), ("a",), type="COMPACT")
+--> CreateIndex(name="i", table=T("t"), columns=("a",), type="COMPACT")
 CREATE INDEX i ON TABLE t (a) AS 'org.apache.hadoop.hive.ql.index.bitmap.BitmapIndexHandler';
---> CreateIndex("i", T("t"), ("a",))
+--> CreateIndex(name="i", table=T("t"), columns=("a",))
 CREATE INDEX IF NOT EXISTS i ON TABLE t (a) AS 'Bitmap';
---> CreateIndex("i", T("t"), ("a",), if_not_exists=True)
+--> CreateIndex(name="i", table=T("t"), columns=("a",), if_not_exists=True)
 CREATE INDEX i ON t (a) AS 'BITMAP';
---> CreateIndex("i", T("t"), ("a",))
+--> CreateIndex(name="i", table=T("t"), columns=("a",))
 CREATE INDEX i ON TABLE spark_catalog.db.t (a) AS 'BITMAP';
---> CreateIndex("i", T("t", "db", "spark_catalog"), ("a",))
+--> CreateIndex(name="i", table=T("t", "db", "spark_catalog"), columns=("a",))
 CREATE INDEX i ON TABLE `a.b`.`c``d` (a) AS 'BITMAP';
---> CreateIndex("i", T("c`d", "a.b"), ("a",))
+--> CreateIndex(name="i", table=T("c`d", "a.b"), columns=("a",))
 CREATE INDEX i ON TABLE t (a) AS 'BITMAP' IDXPROPERTIES ('encoding'='roaring', "COMPRESSION"="snappy");
---> CreateIndex("i", T("t"), ("a",), properties=(("encoding", "roaring"), ("compression", "snappy")))
+--> CreateIndex(name="i", table=T("t"), columns=("a",), properties=(("encoding", "roaring"), ("compression", "snappy")))
 CREATE INDEX i ON TABLE t (a) AS 'BITMAP' IN TABLE x;
---> CreateIndex("i", T("t"), ("a",), index_table=T("x"))
+--> CreateIndex(name="i", table=T("t"), columns=("a",), index_table=T("x"))
 CREATE INDEX i ON TABLE t (a) AS 'BITMAP' IN TABLE db.x;
---> CreateIndex("i", T("t"), ("a",), index_table=T("x", "db"))
+--> CreateIndex(name="i", table=T("t"), columns=("a",), index_table=T("x", "db"))
 CREATE INDEX i ON TABLE t (a) AS 'BITMAP' STORED AS PARQUET LOCATION '/w/i';
---> CreateIndex("i", T("t"), ("a",), location="/w/i")
+--> CreateIndex(name="i", table=T("t"), columns=("a",), location="/w/i")
 CREATE INDEX i ON TABLE t (a) AS 'BITMAP' ROW FORMAT SERDE 'org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe' WITH SERDEPROPERTIES ('x'='y') STORED AS INPUTFORMAT 'org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat' OUTPUTFORMAT 'org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat';
---> CreateIndex("i", T("t"), ("a",))
+--> CreateIndex(name="i", table=T("t"), columns=("a",))
 CREATE INDEX i ON TABLE t (a) AS 'BITMAP' TBLPROPERTIES ('owner'='ops', 'k'='');
---> CreateIndex("i", T("t"), ("a",), table_properties=(("owner", "ops"), ("k", "")))
+--> CreateIndex(name="i", table=T("t"), columns=("a",), table_properties=(("owner", "ops"), ("k", "")))
 CREATE INDEX i ON TABLE t (a) AS 'BITMAP' COMMENT 'it''s "new"';
---> CreateIndex("i", T("t"), ("a",), comment="it's \"new\"")
+--> CreateIndex(name="i", table=T("t"), columns=("a",), comment="it's \"new\"")
 CREATE INDEX i ON TABLE t (a) AS 'BITMAP' COMMENT "one\ttab, it's \"new\" \u00e9 \101 \\ \q\Z";
---> CreateIndex("i", T("t"), ("a",), comment='one\ttab, it\'s "new" é A \\ q\x1a')
+--> CreateIndex(name="i", table=T("t"), columns=("a",), comment='one\ttab, it\'s "new" é A \\ q\x1a')
 /* all of it */ CREATE INDEX i -- in the order of the grammar
 ON TABLE db.t (a, b) AS 'BITMAP'
   WITH DEFERRED REBUILD
@@ -45,9 +45,9 @@ ON TABLE db.t (a, b) AS 'BITMAP'
   LOCATION 'hdfs://nn:8020/w/i'
   TBLPROPERTIES ('k'='v')
   COMMENT 'c; d';
---> CreateIndex("i", T("t", "db"), ("a", "b"), deferred=True, properties=(("encoding", "ewah"),), index_table=T("x"), location="hdfs://nn:8020/w/i", table_properties=(("k", "v"),), comment="c; d")
+--> CreateIndex(name="i", table=T("t", "db"), columns=("a", "b"), deferred=True, properties=(("encoding", "ewah"),), index_table=T("x"), location="hdfs://nn:8020/w/i", table_properties=(("k", "v"),), comment="c; d")
 CREATE INDEX index ON TABLE table.on (select) AS 'BITMAP';
---> CreateIndex("index", T("on", "table"), ("select",))
+--> CreateIndex(name="index", table=T("on", "table"), columns=("select",))
 
 ---- CREATE INDEX that cannot be
 CREATE INDEX i ON TABLE t (a) AS 'UNKNOWN' WITH DEFERRED REBUILD;
@@ -57,7 +57,7 @@ CREATE INDEX i ON TABLE t (a) AS 'aggregate' WITH DEFERRED REBUILD;
 CREATE INDEX i ON TABLE t (a) AS 'org.apache.hadoop.hive.ql.index.AggregateIndexHandler';
 --> Unsupported: type AGGREGATE is not built..
 CREATE INDEX i ON TABLE t (a) AS 'BITMAP' IDXPROPERTIES ('prop1'='val1');
---> CreateIndex("i", T("t"), ("a",), properties=(("prop1", "val1"),))
+--> CreateIndex(name="i", table=T("t"), columns=("a",), properties=(("prop1", "val1"),))
 CREATE INDEX i ON TABLE t (a) AS 'BITMAP' IDXPROPERTIES ('Encodng'='gap');
 --> InvalidProperty: unknown property 'Encodng'; did you mean 'encoding'?
 CREATE INDEX i ON TABLE t (a) AS 'BITMAP' IDXPROPERTIES ('hive_bitmap.enabled'='false');

@@ -2,41 +2,41 @@
 
 ---- CREATE INDEX, clause by clause
 CREATE INDEX i USING bitmap ON t (a);
---> CreateIndex("i", T("t"), ("a",), O)
+--> CreateIndex(name="i", table=T("t"), columns=("a",), dialect=O)
 create index if not exists HDFS using BITMAP on hive.Shop.Sales (a, "b c");
---> CreateIndex("hdfs", T("Sales", "Shop", "hive"), ("a", "b c"), O, if_not_exists=True)
+--> CreateIndex(name="hdfs", table=T("Sales", "Shop", "hive"), columns=("a", "b c"), dialect=O, if_not_exists=True)
 CREATE INDEX "i" USING bitmap ON "hive"."db"."t" ("a");
---> CreateIndex("i", T("t", "db", "hive"), ("a",), O)
+--> CreateIndex(name="i", table=T("t", "db", "hive"), columns=("a",), dialect=O)
 CREATE INDEX i USING bitmap ON t (a) WITH (encoding = gap, 'compression' = 'snappy', "comment" = "c d");
---> CreateIndex("i", T("t"), ("a",), O, properties=(("encoding", "gap"), ("compression", "snappy"), ("comment", "c d")))
+--> CreateIndex(name="i", table=T("t"), columns=("a",), dialect=O, properties=(("encoding", "gap"), ("compression", "snappy"), ("comment", "c d")))
 CREATE INDEX i USING bitmap ON t (a) WITH (level='stripe', autoload = true, bitmap.values_per_node = 64);
---> CreateIndex("i", T("t"), ("a",), O, properties=(("level", "stripe"), ("autoload", "true"), ("bitmap.values_per_node", "64")))
+--> CreateIndex(name="i", table=T("t"), columns=("a",), dialect=O, properties=(("level", "stripe"), ("autoload", "true"), ("bitmap.values_per_node", "64")))
 CREATE INDEX i USING bitmap ON t (a) WITH ("level"='UNDEFINED', 'bitmap.values_per_node'='64', 'autoload'='FALSE');
---> CreateIndex("i", T("t"), ("a",), O, properties=(("level", "UNDEFINED"), ("bitmap.values_per_node", "64"), ("autoload", "FALSE")))
+--> CreateIndex(name="i", table=T("t"), columns=("a",), dialect=O, properties=(("level", "UNDEFINED"), ("bitmap.values_per_node", "64"), ("autoload", "FALSE")))
 CREATE INDEX i USING bitmap ON t (a) WITH (encoding='ewah') WHERE p = 1;
---> CreateIndex("i", T("t"), ("a",), O, properties=(("encoding", "ewah"),), where=Where("`p` = 1", ("p",)))
+--> CreateIndex(name="i", table=T("t"), columns=("a",), dialect=O, properties=(("encoding", "ewah"),), where=Where("`p` = 1", ("p",)))
 
 ---- WHERE as it was
 CREATE INDEX i USING bitmap ON t (a) WHERE p = 'it''s';
---> CreateIndex("i", T("t"), ("a",), O, where=Where("`p` = CAST(X'69742773' AS STRING)", ("p",)))
+--> CreateIndex(name="i", table=T("t"), columns=("a",), dialect=O, where=Where("`p` = CAST(X'69742773' AS STRING)", ("p",)))
 CREATE INDEX i USING bitmap ON t (a) WHERE p = 1 OR p = 2 or p=-3;
---> CreateIndex("i", T("t"), ("a",), O, where=Where("`p` = 1 OR `p` = 2 OR `p` = -3", ("p",)))
+--> CreateIndex(name="i", table=T("t"), columns=("a",), dialect=O, where=Where("`p` = 1 OR `p` = 2 OR `p` = -3", ("p",)))
 CREATE INDEX i USING bitmap ON t (a) WHERE "p" IN (1, 2, 3);
---> CreateIndex("i", T("t"), ("a",), O, where=Where("`p` IN (1, 2, 3)", ("p",)))
+--> CreateIndex(name="i", table=T("t"), columns=("a",), dialect=O, where=Where("`p` IN (1, 2, 3)", ("p",)))
 CREATE INDEX i USING bitmap ON t (a) WHERE (p = 1 OR (p IN ('x'))) OR p=true;
---> CreateIndex("i", T("t"), ("a",), O, where=Where("(`p` = 1 OR (`p` IN ('x'))) OR `p` = TRUE", ("p",)))
+--> CreateIndex(name="i", table=T("t"), columns=("a",), dialect=O, where=Where("(`p` = 1 OR (`p` IN ('x'))) OR `p` = TRUE", ("p",)))
 CREATE INDEX i USING bitmap ON t (a) WHERE p = DATE '2021-01-01' OR p = bigint '5' OR p = varchar 'x';
---> CreateIndex("i", T("t"), ("a",), O, where=Where("`p` = DATE '2021-01-01' OR `p` = CAST('5' AS BIGINT) OR `p` = CAST('x' AS STRING)", ("p",)))
+--> CreateIndex(name="i", table=T("t"), columns=("a",), dialect=O, where=Where("`p` = DATE '2021-01-01' OR `p` = CAST('5' AS BIGINT) OR `p` = CAST('x' AS STRING)", ("p",)))
 CREATE INDEX i USING bitmap ON t (a) WHERE p = 'a\nb';
---> CreateIndex("i", T("t"), ("a",), O, where=Where("`p` = CAST(X'615c6e62' AS STRING)", ("p",)))
+--> CreateIndex(name="i", table=T("t"), columns=("a",), dialect=O, where=Where("`p` = CAST(X'615c6e62' AS STRING)", ("p",)))
 
 ---- WHERE beyond that
 CREATE INDEX i USING bitmap ON t (a) WHERE p > 1 AND p <= 5.5 AND q <> 'x' OR q != 'y' OR q >= 'z' AND p < 0;
---> CreateIndex("i", T("t"), ("a",), O, where=Where("`p` > 1 AND `p` <= 5.5 AND `q` <> 'x' OR `q` != 'y' OR `q` >= 'z' AND `p` < 0", ("p", "q")))
+--> CreateIndex(name="i", table=T("t"), columns=("a",), dialect=O, where=Where("`p` > 1 AND `p` <= 5.5 AND `q` <> 'x' OR `q` != 'y' OR `q` >= 'z' AND `p` < 0", ("p", "q")))
 CREATE INDEX i USING bitmap ON t (a) WHERE p BETWEEN 1 AND 3 AND NOT (q NOT BETWEEN 'a' AND 'b') AND r NOT IN (1);
---> CreateIndex("i", T("t"), ("a",), O, where=Where("`p` BETWEEN 1 AND 3 AND NOT (`q` NOT BETWEEN 'a' AND 'b') AND `r` NOT IN (1)", ("p", "q", "r")))
+--> CreateIndex(name="i", table=T("t"), columns=("a",), dialect=O, where=Where("`p` BETWEEN 1 AND 3 AND NOT (`q` NOT BETWEEN 'a' AND 'b') AND `r` NOT IN (1)", ("p", "q", "r")))
 CREATE INDEX i USING bitmap ON t (a) WHERE p IS NULL OR NOT NOT q IS NOT NULL;
---> CreateIndex("i", T("t"), ("a",), O, where=Where("`p` IS NULL OR NOT NOT `q` IS NOT NULL", ("p", "q")))
+--> CreateIndex(name="i", table=T("t"), columns=("a",), dialect=O, where=Where("`p` IS NULL OR NOT NOT `q` IS NOT NULL", ("p", "q")))
 
 ---- WHERE that cannot be
 CREATE INDEX i USING bitmap ON t (a) WHERE f(p) = 1;
@@ -100,7 +100,7 @@ CREATE INDEX i USING bitmap ON t (a) WITH (autoload=maybe);
 CREATE INDEX i USING bitmap ON t (a) WITH (bitmap.values_per_node=many);
 --> InvalidProperty: bitmap.values_per_node takes a number, not 'many'
 CREATE INDEX i USING bitmap ON t (a) WITH ('bloom.fpp'='0.001');
---> CreateIndex("i", T("t"), ("a",), O, properties=(("bloom.fpp", "0.001"),))
+--> CreateIndex(name="i", table=T("t"), columns=("a",), dialect=O, properties=(("bloom.fpp", "0.001"),))
 CREATE INDEX i USING bitmap ON t (a) WITH (encodings=gap);
 --> InvalidProperty: unknown property 'encodings'; did you mean 'encoding'?
 
