@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any
 
 from hive_bitmap.catalyst.reporting import Report, label
 
@@ -89,7 +89,6 @@ def _fields(outcome: Outcome) -> dict[str, Any]:
             return {"outcome": "read rows", "bytes": outcome.size, "label": label(outcome.report)}
         case Counts():
             return {"outcome": "counts", "label": outcome.source}
-    assert_never(outcome)
 
 
 def _without_none(**fields: Any) -> dict[str, Any]:
