@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -12,6 +13,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import AnalysisException
 
 import hive_bitmap
 from hive_bitmap.errors import NotFound
@@ -209,3 +211,29 @@ def test_counts_by_key_name_columns_as_the_table_does(spark: SparkSession, table
     assert found.schema.field("k").type == pa.int32()
     with pytest.raises(NotFound, match="nowhere"):
         hive_bitmap.group_counts(spark, table, None, ["nowhere"])
+
+
+@pytest.mark.parametrize("format", ["PARQUET", "ORC"])
+@pytest.mark.parametrize("how", ["STORED AS", "USING"])
+def test_a_table_whose_folder_is_gone_is_as_plain_spark_says(
+    spark: SparkSession, database: str, tmp_path: Path, how: str, format: str
+) -> None:
+    location = tmp_path / "t"
+    spark.sql(f"CREATE TABLE gone (k INT, id BIGINT) {how} {format} LOCATION '{location}'")
+    spark.sql("INSERT INTO gone SELECT CAST(id % 50 AS INT), id FROM range(500)")
+    hive_bitmap.build(spark, "gone", ["k"])
+    assert hive_bitmap.count(spark, "gone", "k = 3") == 10
+    location.rename(tmp_path / "elsewhere")
+    answers = []
+    for ask in (
+        lambda: spark.table("gone").where("k = 3").count(),
+        lambda: hive_bitmap.count(spark, "gone", "k = 3"),
+        lambda: sum(hive_bitmap.group_counts(spark, "gone", "k = 3", ["k"])["count"].to_pylist()),
+    ):
+        with suppress(AnalysisException):  # it forgets the files, then refuses too
+            spark.catalog.refreshTable("gone")
+        try:
+            answers.append(str(ask()))
+        except AnalysisException as e:
+            answers.append(str(e.getCondition()))
+    assert len(set(answers)) == 1, answers
