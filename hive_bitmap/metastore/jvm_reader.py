@@ -130,20 +130,37 @@ def set_locations(
 
 def forget_files(spark: SparkSession, table: Table) -> None:
     """Drop what the session has cached of the files and the schema of a table, but not cached rows."""
-    jvm: Any = spark._jvm
-    named = jvm.org.apache.spark.sql.catalyst.TableIdentifier(table.name, jvm.scala.Option.apply(table.database))
-    _bridge(spark).session_catalog.refreshTable(named)
+    _bridge(spark).session_catalog.refreshTable(_identifier(spark, table))
 
 
 def refresh_files(spark: SparkSession, table: Table) -> None:
     """Make the session list the files of a table again: those of the one listing that all its DataFrames share.
 
-    A table that Spark reads by a SerDe has none; its files are listed each time.
+    A table that Spark reads by a SerDe has none; its files are listed each time. Of a table that another session
+    altered or made anew, the session's relation has the columns of before, which fit the files no longer: it is
+    forgotten as a whole.
     """
     leaves: Any = spark.table(table.spark_name)._jdf.queryExecution().analyzed().collectLeaves()
     relation = leaves.head()
-    if relation.getClass().getSimpleName() == "LogicalRelation":
+    if relation.getClass().getSimpleName() != "LogicalRelation":
+        return
+    named = _identifier(spark, table)
+    of_now = _bridge(spark).session_catalog.getTableMetadata(named)
+    if _identity(relation.catalogTable().get()) == _identity(of_now):
         relation.relation().location().refresh()
+    else:
+        _bridge(spark).session_catalog.refreshTable(named)
+
+
+def _identifier(spark: SparkSession, table: Table) -> Any:
+    """Return a table's name as Spark's catalog takes it."""
+    jvm: Any = spark._jvm
+    return jvm.org.apache.spark.sql.catalyst.TableIdentifier(table.name, jvm.scala.Option.apply(table.database))
+
+
+def _identity(table: Any) -> tuple[int, str, str]:
+    """Return what tells the table that a session knows from one of the same name that was altered or made anew."""
+    return table.createTime(), table.storage().locationUri().toString(), table.schema().catalogString().lower()
 
 
 def is_cached(spark: SparkSession, spark_name: str) -> bool:
