@@ -351,9 +351,8 @@ def connect(spark: SparkSession) -> None:
         insert(spark, name, 20)
         expect_counted(spark, name)
         hive_bitmap.rebuild(spark, name)
-        expect_counted(spark, name, "index only")
-        strategy = "rows" if name == "pq" else "blocks"
-        expect(hive_bitmap.scan(spark, name, WHERE, strategy=strategy), spark.table(name).where(WHERE))
+        expect_counted(spark, name)
+        expect(hive_bitmap.scan(spark, name, WHERE), spark.table(name).where(WHERE))
         for query in (
             f"SELECT s, count(*) AS n FROM {name} WHERE k < 3 GROUP BY s",
             f"SELECT a.v, b.d FROM {name} a JOIN {name} b ON a.v = b.v AND b.s = 'x2' WHERE a.k = 3",

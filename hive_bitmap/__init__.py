@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from hive_bitmap.building.preview import Preview, preview
     from hive_bitmap.catalyst.enabling import disable, enable
     from hive_bitmap.catalyst.explanation import Explanation, Relation, explain
-    from hive_bitmap.catalyst.scanning import plan, scan
-    from hive_bitmap.counts.aggregates import count, group_counts
     from hive_bitmap.estimating.estimate import Estimate, estimate
     from hive_bitmap.maintaining.alter import extend, rename, set_properties
     from hive_bitmap.maintaining.clean import Leftover, clean
@@ -35,7 +33,9 @@ if TYPE_CHECKING:
     from hive_bitmap.maintaining.show import IndexStatus, show
     from hive_bitmap.memory_budget import CacheUse, caches
     from hive_bitmap.planning.plan import Plan
-    from hive_bitmap.reading.result_file import write_offsets
+    from hive_bitmap.querying.counting import count, group_counts
+    from hive_bitmap.querying.offsets_file import write_offsets
+    from hive_bitmap.querying.scanning import plan, scan
     from hive_bitmap.verifying.verify import Verification, verify
 
 __version__ = "0.1.0"
@@ -46,14 +46,14 @@ _HOMES = {
     "Explanation": "catalyst.explanation",
     "IndexStatus": "maintaining.show",
     "Leftover": "maintaining.clean",
-    "Plan": "explaining.plan",
+    "Plan": "planning.plan",
     "Preview": "building.preview",
     "Relation": "catalyst.explanation",
     "Verification": "verifying.verify",
     "build": "building.build",
     "caches": "memory_budget",
     "clean": "maintaining.clean",
-    "count": "counts.aggregates",
+    "count": "querying.counting",
     "disable": "catalyst.enabling",
     "drop": "maintaining.drop",
     "drop_table": "maintaining.drop",
@@ -61,16 +61,16 @@ _HOMES = {
     "estimate": "estimating.estimate",
     "explain": "catalyst.explanation",
     "extend": "maintaining.alter",
-    "group_counts": "counts.aggregates",
-    "plan": "catalyst.scanning",
+    "group_counts": "querying.counting",
+    "plan": "querying.scanning",
     "preview": "building.preview",
     "rebuild": "building.build",
     "rename": "maintaining.alter",
-    "scan": "catalyst.scanning",
+    "scan": "querying.scanning",
     "set_properties": "maintaining.alter",
     "show": "maintaining.show",
     "verify": "verifying.verify",
-    "write_offsets": "reading.result_file",
+    "write_offsets": "querying.offsets_file",
 }
 __all__ = [
     "BuildReport",

@@ -31,6 +31,7 @@ LAYERS = [
     {"explaining", "reading"},
     {"counts", "sql"},
     {"catalyst"},
+    {"querying"},
     {"session", "hiveserver"},
     {"cli"},
     {"__main__"},

@@ -135,7 +135,6 @@ class _Case:
             cores=self.scan.cores,
             partitions=None if self.listing is None else self.listing.with_bytes,
             native=self.scan.native,
-            planned=True,
         )
 
     def unanswered(self, why: str, code: Reason | None = None) -> Unanswered:
@@ -163,21 +162,25 @@ class _Case:
         if self.listing is not None and not BUDGET.fits(weights.of_listing(self.listing)):
             why = "its listing is larger than a half of hive_bitmap.stores.memory"
             return self.unanswered(why), prepared.snapshot
-        return self._counts(request, plan), prepared.snapshot
+        return self._counts(request, prepared), prepared.snapshot
 
     def _count_request(self) -> Request:
         """The request for the counts of all key sets."""
         key_sets, text = self.scan.key_sets, self.scan.condition or None
         keys = tuple(dict.fromkeys(key for keys in key_sets for key in keys))
-        strategy = Strategy.INDEX_ONLY if self.table.settings.strategy == Strategy.INDEX_ONLY else None
         name, columns = self.table.base.full_name, self.scan.columns
-        rows = Request(table=name, predicate=text, columns=columns, strategy=strategy, grouping_sets=key_sets)
+        rows = Request(table=name, predicate=text, columns=columns, grouping_sets=key_sets)
         return rows.counted(keys)
 
-    def _counts(self, request: Request, plan: Plan) -> Counts:
-        listing = None if self.listing is None else ref(self.listing)
+    def _counts(self, request: Request, prepared: Prepared) -> Counts:
+        plan, listing = prepared.plan, None if self.listing is None else ref(self.listing)
         answer = Answer(
-            request=request, base=self.table.base, condition=self.condition, listing=listing, cores=self.scan.cores
+            request=request,
+            base=self.table.base,
+            condition=self.condition,
+            listing=listing,
+            cores=self.scan.cores,
+            prepared=None if self.scan.must_pay else prepared,
         )
         used = [use.name for use in plan.indexes if use.used] or ["its indexes"]
         source = f"{self.table.base.full_name} by {', '.join(used)}"
@@ -193,7 +196,7 @@ class _Case:
             code = plan.code or (Reason.NOT_FRESH if _is_nothing_fresh(plan) else Reason.NOT_SELECTIVE)
             code, reason = self._why_left(unanswered, code, plan.reason)
             return LeaveAlone(report=self._report(LEFT_ALONE, replace(plan, reason=reason), code))
-        if not self.scan.native or not plan.strategy.is_by_reader or self.listing is None:
+        if self.listing is None or not self.resolved.narrows or not plan.strategy.is_by_reader:
             return self._read_rows(request, prepared)
         whole_files = plan.strategy is Strategy.FILES
         chosen = file_choices(prepared.reading.results, self.listing.numbers, whole_files=whole_files)
@@ -201,7 +204,7 @@ class _Case:
 
     @property
     def _is_by_cost(self) -> bool:
-        return self.table.settings.strategy is None
+        return self.scan.must_pay and self.table.settings.strategy is None
 
     def _why_left(self, unanswered: Unanswered, code: Reason, reason: str) -> tuple[Reason, str]:
         """Why a scan is left alone: why its aggregation is not answered, if that was what was asked for."""

@@ -14,6 +14,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from hive_bitmap.catalyst.enabling import answers, enable, is_enabled
+from hive_bitmap.catalyst.index_answers import Answer
 from hive_bitmap.catalyst.jvm_bridge import bridge
 from hive_bitmap.catalyst.reporting import ANSWERED, LEFT_ALONE, NARROWED
 from hive_bitmap.errors import InvalidStatement
@@ -155,10 +156,28 @@ def explain(
 
 def relations_of(frame: DataFrame) -> tuple[Relation, ...]:
     """Plan a DataFrame and return what the indexes do for each of its scans. The session must be enabled."""
+    return tuple(report.relation for report in reports_of(frame))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecisionReport:
+    """What is reported of a scan; if a function has `asked`, also the `answer` to the aggregation, if there is one."""
+
+    relation: Relation
+    asked: bool
+    answer: Answer | None
+
+
+def reports_of(frame: DataFrame) -> list[DecisionReport]:
+    """Plan a DataFrame and return what is decided on each of its scans."""
     session = frame.sparkSession
-    reports = json.loads(bridge(session).reports(frame._jdf))
-    plans = answers(session).serving.plans
-    return tuple(Relation(**fields, plan=plans.get(id)) for fields in reports for id in [fields.pop("plan", None)])
+    serving = answers(session).serving
+    found = []
+    for fields in json.loads(bridge(session).reports(frame._jdf)):
+        plan, answer, asked = (fields.pop(name, None) for name in ("plan", "answer", "asked"))
+        relation = Relation(**fields, plan=serving.plans.get(plan))
+        found.append(DecisionReport(relation=relation, asked=bool(asked), answer=serving.answers.get(answer)))
+    return found
 
 
 def explained(spark: SparkSession, text: str, args: Arguments = None) -> DataFrame | None:

@@ -14,7 +14,7 @@ from hive_bitmap.catalyst.arrow_batches import satisfying_keys
 from hive_bitmap.catalyst.conditions import Condition
 from hive_bitmap.catalyst.listing import ScanListing, as_now
 from hive_bitmap.counts.aggregates import KnownCounts, known_counts
-from hive_bitmap.counts.tally import is_countable
+from hive_bitmap.counts.tally import COUNT, is_countable
 from hive_bitmap.errors import StoreError
 from hive_bitmap.index import catalog
 from hive_bitmap.metastore.table_info import Table
@@ -32,7 +32,8 @@ class Answer:
     """An aggregation that the index answers, with all that is needed to count its keys when the plan is executed.
 
     `listing` is None if Spark does not tell the files of the scan. It refers to what the cache of listings keeps: many
-    answers share one, and if it was evicted, Spark aggregates the table.
+    answers share one, and if it was evicted, Spark aggregates the table. `prepared` is kept for a function that asks,
+    and counts at once.
     """
 
     request: Request
@@ -40,6 +41,14 @@ class Answer:
     condition: Condition
     listing: ReferenceType[ScanListing] | None
     cores: int
+    prepared: Prepared | None = None
+
+    def number_of_rows(self, spark: SparkSession) -> int | None:
+        """Count the rows by what was prepared, if no key is asked for; None if Spark has to aggregate the table."""
+        if self.prepared is None or self.request.grouping_sets != ((),):
+            return None
+        found = known_counts(spark, self.request, self.prepared)
+        return None if found is None or found.unknown else sum(found.tables[0][COUNT].to_pylist())
 
     def counts(
         self, spark: SparkSession, counting: Any, settings: Mapping[str, str]
@@ -76,7 +85,6 @@ class Answer:
             cores=self.cores,
             partitions=None if listing is None else listing.with_bytes,
             native=listing is not None,
-            planned=True,
         )
         return known_counts(spark, self.request, prepare(spark, self.request, resolved))
 

@@ -73,7 +73,8 @@ class Told:
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object. The DataFrame of rows is no part of it: the JVM has that already."""
         outcome = self.outcome
-        fields = {**_fields(outcome), "report": {**outcome.report.to_json(), **_without_none(plan=self.plan)}}
+        kept = _without_none(plan=self.plan, answer=self.answer if outcome.report.asked else None)
+        fields = {**_fields(outcome), "report": {**outcome.report.to_json(), **kept}}
         return fields | _without_none(indexed_columns=self.indexed_columns, answer=self.answer)
 
 

@@ -33,7 +33,7 @@ class Report:
     """The decision on a scan, as `explanation.Relation` tells of it.
 
     `action` is NARROWED, ANSWERED or LEFT_ALONE; the `reason` is that of LEFT_ALONE. `figures` are None if no
-    index was looked up, `plan` if there is none.
+    index was looked up, `plan` if there is none. `asked` says that a function asks what the indexes say of the scan.
     """
 
     table: str
@@ -45,19 +45,22 @@ class Report:
     figures: ReadFigures | None = None
     costs: Mapping[Strategy, float] = field(default_factory=dict)
     plan: Plan | None = field(default=None, repr=False)
+    asked: bool = False
 
     @classmethod
     def of(cls, scan: Scan, action: str, reason: Reason | None, detail: str) -> Report:
         """Return the report of a scan that has no plan."""
         table = f"{scan.database}.{scan.table}"
-        return cls(table=table, condition=scan.condition, action=action, reason=reason, detail=detail)
+        asked = not scan.must_pay
+        return cls(table=table, condition=scan.condition, action=action, reason=reason, detail=detail, asked=asked)
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields of an `explanation.Relation` but for the plan, which has no form in JSON."""
         texts = ("table", "action", "detail", "condition")
         chosen = {"reason": self.reason or "", "strategy": self.strategy or ""}
         figures = {} if self.figures is None else self.figures._asdict()
-        return {name: getattr(self, name) for name in texts} | chosen | figures | {"costs": dict(self.costs)}
+        others = {"costs": dict(self.costs), **({"asked": True} if self.asked else {})}
+        return {name: getattr(self, name) for name in texts} | chosen | figures | others
 
 
 def read_figures(plan: Plan) -> ReadFigures:

@@ -49,7 +49,8 @@ class Scan:
     `runtime_filters` are the columns that the keys of a small join side could filter, an item for each such filter.
     `listed` is None if the question does not tell it, since Spark has not listed the files yet, or does not tell them.
     `options` are those that the query gives to the reader, past those of the table. `strategy` is the one that was
-    chosen for this scan, whatever the session's is; None if none was.
+    chosen for this scan, whatever the session's is; None if none was. Unless it `must_pay`, the indexes are asked
+    however small the table is.
     """
 
     number: int
@@ -68,6 +69,7 @@ class Scan:
     cores: int
     options: tuple[str, ...]
     strategy: str | None
+    must_pay: bool = True
 
     @classmethod
     def of(cls, number: int, fields: Mapping[str, Any], cores: int) -> Scan:
@@ -90,12 +92,13 @@ class Scan:
             cores=cores,
             options=tuple(fields["options"]),
             strategy=fields.get("strategy"),
+            must_pay=fields.get("must_pay", True),
         )
 
 
 def why_too_small(scan: Scan, base: Table, settings: Settings, listed: ListingSummary | None) -> str | None:
     """Say why reading a scan takes less time than looking at its indexes; None if it takes more or is not known."""
-    if settings.strategy is not None or not scan.native or listed is None:
+    if settings.strategy is not None or not scan.must_pay or not scan.native or listed is None:
         return None
     wanted, store = int(_bytes_of_columns(scan, base, listed)), stores.estimated_speed_of(base.location)
     if not too_small(format_of(base), wanted, scan.cores, native=True, files=listed.files, store=store):

@@ -54,7 +54,7 @@ class Serving:
         self._tables: Cache[str, Table] = Cache("tables", weights.of_table)
         self._listings: Cache[str, ScanListing] = Cache("listings", weights.of_listing)
         self._settings: Cache[tuple[str, str], Mapping[str, str]] = Cache("settings", weights.of_settings)
-        self._answers: Cache[str, Answer] = Cache("answers", weights.of_answer)
+        self.answers: Cache[str, Answer] = Cache("answers", weights.of_answer)
         self._process, self._numbers = uuid4().hex, count()
         self._mismatch_logged = False
         self.plans: Cache[str, Plan] = Cache("plans", weights.of_plan)
@@ -114,8 +114,8 @@ class Serving:
             outcome = LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.ERROR, str(e)))
         if isinstance(outcome, ReadRows):
             question.rows(scan.number, outcome.frame._jdf)
-        plan = None if outcome.report.plan is None else self._keep_plan(outcome.report.plan)
-        answer = self._keep(self._answers, outcome.answer) if isinstance(outcome, Counts) else None
+        plan = None if outcome.report.plan is None else self._keep_plan(outcome.report.plan, scan)
+        answer = self._keep(self.answers, outcome.answer) if isinstance(outcome, Counts) else None
         return Told(outcome=outcome, indexed_columns=columns, plan=plan, answer=answer)
 
     def _ask(self, spark: SparkSession, question: Any, scan: Scan) -> Ask:
@@ -150,7 +150,7 @@ class Serving:
         has to count all.
         """
         fields = json.loads(counting.text())
-        answer = self._answers.get(fields["answer"])
+        answer = self.answers.get(fields["answer"])
         if answer is None:
             return None
         found = answer.counts(spark, counting, self._conf(spark, counting, (fields["session"], fields["settings"])))
@@ -162,9 +162,9 @@ class Serving:
                 counting.add(number, schema, batch)
         return json.dumps(unknown)
 
-    def _keep_plan(self, plan: Plan) -> str:
-        """Keep a plan for `explain`, without what its lookups found."""
-        return self._keep(self.plans, replace(plan, candidates=None))
+    def _keep_plan(self, plan: Plan, scan: Scan) -> str:
+        """Keep a plan for `explain`, and for a function that asks also what its lookups found."""
+        return self._keep(self.plans, replace(plan, candidates=None) if scan.must_pay else plan)
 
     def _keep(self, kept: Cache[str, T], value: T) -> str:
         """Keep a value and return its id, which is unique across processes: a plan may outlive the one that made it."""

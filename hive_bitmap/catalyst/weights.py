@@ -18,6 +18,7 @@ COLUMN_BYTES = 400
 TEXT_BYTES = 60  # of a str, besides its characters
 CONDITION_SHARE = 8  # of a predicate, for each character of its text
 ANSWER_BYTES = 4096
+PREPARED_SHARE = 4  # of what was prepared, for each byte of its plan
 
 
 def of_texts(texts: Mapping[str, str]) -> int:
@@ -45,7 +46,8 @@ def of_listing(listing: ScanListing) -> int:
 
 def of_answer(answer: Answer) -> int:
     """Return the bytes of an answer; its listing is an entry of its own, and so is its table."""
-    return ANSWER_BYTES + CONDITION_SHARE * len(answer.request.predicate or "")
+    prepared = 0 if answer.prepared is None else PREPARED_SHARE * of_plan(answer.prepared.plan)
+    return ANSWER_BYTES + CONDITION_SHARE * len(answer.request.predicate or "") + prepared
 
 
 def of_plan(plan: Plan) -> int:

@@ -63,11 +63,9 @@ def query(
       hive-bitmap query flights "dest = 'ANC'" --columns carrier,flight,time_hour --format csv
       hive-bitmap query flights "dep_time IS NULL" --count
     """
-    from hive_bitmap.catalyst.scanning import scan
     from hive_bitmap.cli.row_output import print_rows
-    from hive_bitmap.counts.aggregates import count_prepared
-    from hive_bitmap.planning.prepare import prepare
-    from hive_bitmap.planning.request import Request
+    from hive_bitmap.querying import counting
+    from hive_bitmap.querying.scanning import plan, scan
 
     if count and (columns is not None or limit is not None):
         raise click.UsageError("--count goes with neither --columns nor --limit")
@@ -76,18 +74,15 @@ def query(
     if endpoint.address is not None and count and strategy is None and not explained:
         server.count(endpoint, table, where, format_)
         return
-    rows = Request.of(table, where, columns, strategy=strategy)
-    request = rows.counted() if count else rows
     with endpoint.session() as spark:
-        # The rows of `scan` are planned by the rule, so that they need no plan of their own unless it is shown.
-        prepared = prepare(spark, request) if count or explained or log.isEnabledFor(logging.INFO) else None
-        if prepared is not None:
-            log.info("%s: %s", prepared.plan.strategy, prepared.plan.reason)
-        if explained and prepared is not None:
+        if explained or log.isEnabledFor(logging.INFO):
+            planned = plan(spark, table, where, columns, count=count, strategy=strategy)
+            log.info("%s: %s", planned.strategy, planned.reason)
+        if explained:
             console = messages()
-            print(explaining.to_text(prepared.plan, console.width, console.is_terminal), file=sys.stderr)  # noqa: T201
-        if count and prepared is not None:
-            print_count(format_, count_prepared(spark, request, prepared))
+            print(explaining.to_text(planned, console.width, console.is_terminal), file=sys.stderr)  # noqa: T201
+        if count:
+            print_count(format_, counting.count(spark, table, where, strategy=strategy))
         else:
             print_rows(format_, scan(spark, table, where, columns, strategy=strategy), limit)
 
@@ -134,7 +129,7 @@ def explain(
       hive-bitmap explain flights "carrier = 'UA' AND dest = 'ANC'" --html plan.html
       hive-bitmap explain "SELECT origin, count(*) FROM flights WHERE dest = 'ANC' GROUP BY origin" --analyze
     """
-    from hive_bitmap.catalyst.scanning import plan as make_plan
+    from hive_bitmap.querying.scanning import plan as make_plan
 
     is_query = bool({"SELECT", "WITH"} & set(first_words(table, 1)))
     if is_query and (where is not None or columns is not None or count or strategy is not None):
@@ -177,8 +172,8 @@ def offsets(
     Example:
       hive-bitmap offsets flights "tailnum = 'N14228'" n14228.offsets
     """
-    from hive_bitmap.catalyst.scanning import plan as make_plan
-    from hive_bitmap.reading.result_file import write_offsets
+    from hive_bitmap.querying.offsets_file import write_offsets
+    from hive_bitmap.querying.scanning import plan as make_plan
 
     if min_split is not None and (endpoint.address is None or out is None):
         raise click.UsageError("--min-split goes with --hiveserver2 and OUT: elsewhere the files tell all")

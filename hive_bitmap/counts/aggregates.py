@@ -1,7 +1,7 @@
 """Counts of the rows that satisfy a predicate, in total or by key, from the index alone.
 
-Files that the index does not know as they are now are read, and their rows counted too. Fingerprints are compared when
-the rows are counted, not only when the query is planned.
+Files that the index does not know as they are now are left for Spark to count. Fingerprints are compared when the rows
+are counted, not only when the query is planned.
 """
 
 from __future__ import annotations
@@ -17,31 +17,28 @@ import numpy as np
 import pyarrow as pa
 
 from hive_bitmap import stores
-from hive_bitmap.columns import Column, find
+from hive_bitmap.columns import find
 from hive_bitmap.counts.tally import COUNT, Counts, merge_counts, require_small, tally
 from hive_bitmap.errors import CorruptBitmap, CorruptIndex
 from hive_bitmap.formats.key_values import KeyColumn, arrow_type
 from hive_bitmap.index import unreadable
-from hive_bitmap.metastore.table_info import quote
 from hive_bitmap.parallel import map_parallel
 from hive_bitmap.planning import settings
 from hive_bitmap.planning.answer_size import TooLarge, nbytes, remember_too_large
 from hive_bitmap.planning.count_budget import index_bytes
 from hive_bitmap.planning.plan import Plan
 from hive_bitmap.planning.planner import needs_file
-from hive_bitmap.planning.prepare import DRIVER_INDEX_BYTES, Prepared, Reading, prepare
-from hive_bitmap.planning.request import Request, analysed
+from hive_bitmap.planning.prepare import DRIVER_INDEX_BYTES, Prepared, Reading
+from hive_bitmap.planning.request import Request
 from hive_bitmap.planning.spark_fallback import fallback_reason
 from hive_bitmap.planning.strategy import Strategy
-from hive_bitmap.reading.read_task import ReadTask
-from hive_bitmap.reading.superset import filtered, task, task_rows
 from hive_bitmap.selecting.candidates import Lookup, LookupResults, restrict
 from hive_bitmap.selecting.key_matches import MatchingKeys
 from hive_bitmap.selecting.lookup_units import Flags, Place
 from hive_bitmap.tasks.distribution import in_tasks, store_error_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -67,11 +64,6 @@ class _Counted:
     counts: pa.Table  # the keys, each once, and COUNT
     uncounted: list[Lookup]
 
-    def tasks(self, reading: Reading) -> list[ReadTask]:
-        """The tasks that read the files that the index does not count."""
-        whole = [task(reading, None, [file]) for file in reading.results.whole_files]
-        return whole + [task(reading, lookup, ()) for lookup in self.uncounted]
-
     def unknown(self, results: LookupResults) -> frozenset[Place]:
         """The places of these files."""
         whole = [(file.partition, file.status.path) for file in results.whole_files]
@@ -91,69 +83,17 @@ class KnownCounts:
     unknown: frozenset[Place]
 
 
-def count(spark: SparkSession, table: str, predicate: str | None = None, *, strategy: str | None = None) -> int:
-    """Return how many rows of the table satisfy the predicate, without a Spark job if the index has the answer.
-
-    Raises the errors of `plan`.
-    """
-    request = Request.of(table, predicate, strategy=strategy).counted()
-    prepared = prepare(spark, request)
-    log.info("count of %s where %s: %s (%s)", table, predicate, prepared.plan.strategy, prepared.plan.reason)
-    return count_prepared(spark, request, prepared)
-
-
-def group_counts(
-    spark: SparkSession,
-    table: str,
-    predicate: str | None = None,
-    columns: Sequence[str] = (),
-    *,
-    strategy: str | None = None,
-) -> pa.Table:
-    """Count the rows that satisfy the predicate, by the values of these columns.
-
-    The result has a row for each combination of values that occurs, in no particular order. Its columns are the
-    grouping columns, named as in the table, and `count` (int64). The index alone answers for partition columns together
-    with columns of one index, or of two indexes of which one has few keys; otherwise Spark counts. Raises the errors of
-    `plan`.
-    """
-    request = Request.of(table, predicate, strategy=strategy).counted(columns)
-    prepared = prepare(spark, request)
-    plan = prepared.plan
-    log.info("counts of %s by %s where %s: %s (%s)", table, columns, predicate, plan.strategy, plan.reason)
-    found = counts_by_key(spark, request, prepared)
-    if found is not None:
-        return found
-    frame = analysed(spark, request)
-    for column in columns:
-        find([Column(name, "") for name in frame.columns], column, f"table {table}")
-    return by_spark(frame, columns)
-
-
-def count_prepared(spark: SparkSession, request: Request, prepared: Prepared) -> int:
-    """Return the count of a prepared request without keys."""
-    found = counts_by_key(spark, request, prepared)
-    return analysed(spark, request).count() if found is None else int(found[COUNT].to_numpy().sum())
-
-
-def counts_by_key(spark: SparkSession, request: Request, prepared: Prepared) -> pa.Table | None:
-    """Return the keys of a prepared request with their COUNT, those that occur; None if Spark has to count."""
-    return _unless_left_to_spark(request, prepared, lambda: _counts_by_key(spark, request, prepared))
-
-
 def known_counts(spark: SparkSession, request: Request, prepared: Prepared) -> KnownCounts | None:
-    """Return what the index knows of each grouping set of a prepared request; None if Spark has to count all."""
-    return _unless_left_to_spark(request, prepared, lambda: _known_by_set(spark, request, prepared))
+    """Return what the index knows of each grouping set of a prepared request; None if Spark has to count all.
 
-
-def _unless_left_to_spark(request: Request, prepared: Prepared, compute: Callable[[], T | None]) -> T | None:
-    """Return the result of a function; None if a store fails, or the keys take too much memory, which is remembered."""
+    That is so if a store fails, or if the keys take too much memory, which is remembered.
+    """
     try:
-        return compute()
+        return _known_by_set(spark, request, prepared)
     except TooLarge as e:
         log.info("%s is counted by Spark: %s", request.table, e)
         if prepared.reading is not None:
-            key_sets = [_data_keys(prepared.reading, keys) for keys in request.grouping_sets or [request.keys]]
+            key_sets = [_data_keys(prepared.reading, keys) for keys in request.grouping_sets]
             remember_too_large(prepared.reading.results.lookups, key_sets, _limit(prepared.reading))
         return None
     except Exception as e:  # may be py4j's, for a task in which a store failed
@@ -171,22 +111,6 @@ def _data_keys(reading: Reading, keys: Sequence[str]) -> list[str]:
     """Return the names, in lower case, of those keys that are no partition columns."""
     wanted = {key.lower() for key in keys}
     return [column.name.lower() for column in reading.resolved.base.columns if column.name.lower() in wanted]
-
-
-def _counts_by_key(spark: SparkSession, request: Request, prepared: Prepared) -> pa.Table | None:
-    reading = prepared.reading
-    found = None if reading is None else _known_counts(spark, request, prepared.plan, reading, _limit(reading))
-    if reading is None or found is None:
-        return None
-    tables = [found.counts]
-    rest = task_rows(spark, request, reading, found.tasks(reading))
-    if rest is not None:
-        matching = filtered(rest, request, reading, rest.columns)
-        if matching is None:
-            return None
-        schema = tables[0].schema
-        tables.append(by_spark(matching, request.keys).rename_columns(schema.names).cast(schema))
-    return merge_counts(tables)
 
 
 def _known_by_set(spark: SparkSession, request: Request, prepared: Prepared) -> KnownCounts | None:
@@ -218,7 +142,7 @@ def _known_by_set(spark: SparkSession, request: Request, prepared: Prepared) -> 
 
 
 def _known_counts(spark: SparkSession, request: Request, plan: Plan, reading: Reading, limit: int) -> _Counted | None:
-    """Return what the index knows, and tasks that read the rest; None if Spark has to count all.
+    """Return what the index knows, and what it does not; None if Spark has to count all.
 
     Raises TooLarge if the keys take more than `limit` bytes.
     """
@@ -240,7 +164,7 @@ def _known_counts(spark: SparkSession, request: Request, plan: Plan, reading: Re
             rows = int(found.counts[known[lookup.unit.file]].sum())
             if rows:
                 counts.add(_complete(pa.table({COUNT: [rows]}), reading, lookup, schema))
-    of_lookup = partial(_tally, matching_keys=reading.matching_keys, keys=data, limit=limit)
+    of_lookup = partial(_tally, matching_keys=reading.results.matching_keys, keys=data, limit=limit)
     tallied = _tally_all(spark, lookups, of_lookup, data)
     for lookup, counted in zip(lookups, tallied, strict=True):
         match counted:
@@ -253,12 +177,6 @@ def _known_counts(spark: SparkSession, request: Request, plan: Plan, reading: Re
             case _:
                 counts.add(_complete(counted, reading, lookup, schema))
     return _Counted(counts.total(), uncounted)
-
-
-def by_spark(frame: DataFrame, columns: Sequence[str]) -> pa.Table:
-    """Return the counts of a DataFrame's rows by these columns, with Spark; the last column is `count`."""
-    names = {name.lower(): name for name in frame.columns}
-    return frame.groupBy(*(quote(names.get(column.lower(), column)) for column in columns)).count().toArrow()
 
 
 def _schema(reading: Reading, keys: Sequence[str]) -> pa.Schema | None:

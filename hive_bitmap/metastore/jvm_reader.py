@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
-from hive_bitmap.errors import ServerError
+from hive_bitmap.errors import NotFound, ServerError
 from hive_bitmap.metastore.table_info import (
     NULL_PARTITION,
     Partition,
@@ -50,7 +50,7 @@ def describe(spark: SparkSession, database: str, names: Sequence[str], view: str
 
     If there is a temporary view named `view`, it hides the first table, and only the view is returned. Spark fails the
     whole call if one table is of a kind that it does not support, as the tables of Hive's own indexes are; they are
-    left out. Raises ServerError if the metastore fails.
+    left out. Raises ServerError if the metastore fails, and NotFound for an unknown database.
     """
     from pyspark.errors import AnalysisException
 
@@ -195,6 +195,8 @@ def _metastore_errors() -> Iterator[None]:
         while cause.getCause() is not None:
             cause = cause.getCause()
         reason = str(cause.toString()).partition("\n")[0]
+        if "UnknownDBException" in reason:
+            raise NotFound(f"no such database: {reason.rpartition(' ')[2].rstrip(')')}") from e
         if "Invalid method name" in reason:
             advice = "set spark.sql.hive.metastore.version and spark.sql.hive.metastore.jars to what the metastore is"
             raise ServerError(f"the metastore is not of this session's client's version ({reason}): {advice}") from e

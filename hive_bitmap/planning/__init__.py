@@ -13,7 +13,6 @@ __all__ = [
     "prices",
     "reasons",
     "request",
-    "resolving",
     "settings",
     "snapshot",
     "spark_fallback",

@@ -2,41 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import Undecodable
 from hive_bitmap.formats import FORMATS
 from hive_bitmap.formats.key_values import KeyColumn
-from hive_bitmap.metastore import jvm_reader, serde
+from hive_bitmap.metastore import serde
 from hive_bitmap.planning.planner import EngineSkips
 from hive_bitmap.planning.request import ResolvedTable
 from hive_bitmap.selecting.candidates import WholeFile
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 MOST_WHOLE_FILES = 500  # more files to be read whole than this are not opened one by one to see whether they can be
-_NO_ARROW = re.compile(r"\binterval (year|month)")  # types that a task of ours cannot hand to Spark
 
 
-def engine_skips(spark: SparkSession, resolved: ResolvedTable, columns: Sequence[Column]) -> EngineSkips:
-    """The smallest part of the table that Spark's reader can be told not to read, where these columns are needed.
-
-    Files are left out by a condition on `_metadata.file_path`; tasks of ours, which return rows of the same columns,
-    check that they are unchanged.
-    """
-    base = resolved.base
-    if resolved.native:
+def engine_skips(resolved: ResolvedTable) -> EngineSkips:
+    """The smallest part of the table that Spark's reader can be told not to read."""
+    if resolved.narrows:
         return EngineSkips.BLOCKS
-    if serde.read_properties(base):
-        return EngineSkips.SPLITS if jvm_reader.available(spark) else EngineSkips.NOTHING
-    has_path = jvm_reader.available(spark) or base.provider != "hive"
-    hidden = any(column.name.lower() == "_metadata" for column in (*base.columns, *base.partition_columns))
-    checked = not any(_NO_ARROW.search(column.type) for column in columns)
-    return EngineSkips.FILES if has_path and not hidden and checked else EngineSkips.NOTHING
+    return EngineSkips.SPLITS if serde.read_properties(resolved.base) else EngineSkips.NOTHING
 
 
 def why_unreadable(

@@ -33,14 +33,11 @@ from hive_bitmap.selecting.candidates import Lookup, LookupResults
 from hive_bitmap.selecting.select import LookupResult
 from hive_bitmap.stores.speed import LOCAL, Speed
 
-DIRECT_STRATEGY: Mapping[str, Strategy] = {"parquet": Strategy.ROWS, "orc": Strategy.BLOCKS}
-
 
 class EngineSkips(Enum):
     """The smallest part of a table that Spark's own reader can be told not to read."""
 
     NOTHING = "nothing"
-    FILES = "files"
     SPLITS = "splits"  # of formats that only Spark reads
     BLOCKS = "blocks"  # row groups of Parquet, stripes of ORC
 
@@ -64,7 +61,7 @@ class PlanInputs:
     schema_crc: int = 0
     count: bool = False
     unreadable: Mapping[str, str] = field(default_factory=dict)
-    engine_skips: EngineSkips = EngineSkips.FILES
+    engine_skips: EngineSkips = EngineSkips.NOTHING
     engine_reads_only: bool = False  # the setting hive_bitmap.engine_reads_only
     share: float = 1.0
     store: Speed = LOCAL
@@ -195,8 +192,6 @@ def _costs(
     format, share, cores, store = inputs.format, inputs.share, inputs.cores, inputs.store
     costs = {Strategy.FULL_SCAN: scan_seconds(format, share * read.total, cores, read.files, store)}
     impossible = {}
-    skips = inputs.engine_skips
-    direct = Strategy.ROWS if skips is EngineSkips.BLOCKS else DIRECT_STRATEGY.get(format, Strategy.BLOCKS)
     direct_price = direct_seconds(format, read, share, cores, store)
     engine_only = _why_engine_only(inputs, work)
     if inputs.count:
@@ -205,20 +200,16 @@ def _costs(
         else:
             impossible[Strategy.INDEX_ONLY] = engine_only
         return costs, impossible
+    if inputs.engine_skips is EngineSkips.SPLITS:
+        costs[Strategy.BLOCKS] = engine_seconds(format, read, share, cores, store)
+        return costs, impossible
     if engine_only is None:
-        costs[direct] = direct_price
-    elif skips in (EngineSkips.NOTHING, EngineSkips.FILES):
-        impossible[direct] = engine_only  # elsewhere Spark's own reader reads no more blocks than tasks of ours
-    match skips:
-        case EngineSkips.BLOCKS:
-            costs[Strategy.BLOCKS] = native_seconds(format, read, share, cores, store)
-            costs[Strategy.FILES] = native_file_seconds(format, read, share, cores, store)
-        case EngineSkips.SPLITS:
-            costs[Strategy.BLOCKS] = engine_seconds(format, read, share, cores, store)
-        case EngineSkips.FILES:
-            costs[Strategy.FILES] = engine_seconds(format, read, share, cores, store)
-        case EngineSkips.NOTHING:
-            impossible[Strategy.FILES] = "the session's reader cannot skip files"
+        costs[Strategy.ROWS] = direct_price
+    if inputs.engine_skips is EngineSkips.BLOCKS:
+        costs[Strategy.BLOCKS] = native_seconds(format, read, share, cores, store)
+        costs[Strategy.FILES] = native_file_seconds(format, read, share, cores, store)
+    elif engine_only is not None:
+        impossible[Strategy.ROWS] = engine_only
     return costs, impossible
 
 
@@ -254,5 +245,4 @@ def _choose(
         share = f"{kept / rows:.1%} of the indexed rows are selected" if rows else "no file is indexed as it is now"
         return Strategy.FULL_SCAN, f"{share}: reading all costs no more" + (f" ({why})" if why else "")
     saved = 1 - (figures["bytes_selected"] or 0) / max(figures["bytes_total"] or 0, 1)
-    left = f"{saved:.0%} of the bytes need not be read"
-    return cheapest, f"{left}; {'; '.join(impossible.values())}" if cheapest == Strategy.FILES and impossible else left
+    return cheapest, f"{saved:.0%} of the bytes need not be read"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -16,7 +15,7 @@ from hive_bitmap.formats.key_values import KeyColumn
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.table_schema import key_columns
 from hive_bitmap.memory_budget import BUDGET
-from hive_bitmap.metastore import file_listing, metastore, permission, serde
+from hive_bitmap.metastore import file_listing, serde
 from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.planning import settings
 from hive_bitmap.planning import snapshot as snapshots
@@ -28,7 +27,6 @@ from hive_bitmap.planning.planner import PlanInputs, explain_indexes, full_scan,
 from hive_bitmap.planning.prices import share_of_bytes, too_small, waiting_seconds
 from hive_bitmap.planning.reasons import Reason
 from hive_bitmap.planning.request import Request, ResolvedTable
-from hive_bitmap.planning.resolving import resolve
 from hive_bitmap.planning.settings import Settings
 from hive_bitmap.planning.snapshot import Snapshot
 from hive_bitmap.planning.spark_fallback import fallback_reason
@@ -55,8 +53,6 @@ if TYPE_CHECKING:
 
 DRIVER_INDEX_BYTES = 256 << 20  # more bytes of index than this are looked up in tasks
 DRIVER_STATISTICS_BYTES = 4 << 30  # of more bytes of index than this, the driver does not even read the statistics
-_ASKS_FOR_FILES = re.compile(r"\binput_file_|\b_metadata\b", re.IGNORECASE)
-_FILES_ASKED_FOR = "the predicate may ask for the file of a row, which only the table's own reader knows"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,14 +60,13 @@ class Reading:
     """What the tasks need besides the plan.
 
     `columns` are the data columns to read; `constants` has the partition columns, a row for each partition of the
-    results; `matching_keys` are the keys for which Spark's leaves are TRUE.
+    results.
     """
 
     resolved: ResolvedTable
     format: str
     columns: tuple[KeyColumn, ...]
     constants: pa.Table
-    matching_keys: MatchingKeys
     results: LookupResults
 
 
@@ -83,31 +78,16 @@ class Prepared:
     reading: Reading | None = None
     snapshot: Snapshot | None = None
 
-    @property
-    def told(self) -> Plan:
-        """The plan as the user may see it: where only Spark may read the table, without figures."""
-        secret = self.reading is not None and settings.read(self.reading.resolved.settings).engine_reads_only
-        return self.plan.without_figures if secret else self.plan
 
-
-def prepare(
-    spark: SparkSession, request: Request, resolved: ResolvedTable | None = None, known: Snapshot | None = None
-) -> Prepared:
-    """Plan a request.
-
-    `resolved` is its table if Spark's optimizer has resolved it; `known` a snapshot of that table, used again if it
-    covers the indexes needed.
-
-    Raises NotFound for unknown names and InvalidPredicate for a predicate that Spark refuses.
-    """
+def prepare(spark: SparkSession, request: Request, resolved: ResolvedTable, known: Snapshot | None = None) -> Prepared:
+    """Plan a request for a table; `known` is a snapshot of it, used again if it covers the indexes needed."""
     try:
-        table = resolved or resolve(spark, request)
-        format = file_listing.format_of(table.base)
-        preparation = _Preparation(spark=spark, request=request, resolved=table, format=format)
+        format = file_listing.format_of(resolved.base)
+        preparation = _Preparation(spark=spark, request=request, resolved=resolved, format=format)
         unserved = preparation.why_unserved()
     except (Unsupported, StoreError) as e:
         return _left(request, request.table, e, Reason.UNSUPPORTED)
-    BUDGET.resize(memory_bytes(table.settings))
+    BUDGET.resize(memory_bytes(resolved.settings))
     return preparation.prepared(unserved, known)
 
 
@@ -152,7 +132,7 @@ class _Preparation:
 
     def prepared(self, unserved: _Unserved | None, known: Snapshot | None) -> Prepared:
         """The plan by cost, or with the forced strategy. A store that fails leaves the request to Spark."""
-        wanted = self.request.strategy or self._wanted()
+        wanted = self.settings.strategy
         uses = explain_indexes(
             [(index.definition, index.why_not) for index in self.resolved.indexes],
             self.chosen,
@@ -172,12 +152,9 @@ class _Preparation:
         except (Unsupported, StoreError) as e:
             code = Reason.TOO_LARGE if isinstance(e, TooLarge) else Reason.NOT_SELECTIVE
             return replace(_left(self.request, self.resolved.base.full_name, e, code, uses), snapshot=snapshot)
-        if wanted is not None and (self.request.strategy is not None or wanted in prepared.plan.costs):
-            return replace(prepared, plan=_forced(prepared.plan, wanted))
+        if wanted is not None and wanted in prepared.plan.costs:
+            return replace(prepared, plan=replace(prepared.plan, strategy=wanted, reason="it was asked for"))
         return prepared
-
-    def _wanted(self) -> Strategy | None:
-        return self.settings.strategy if self.resolved.native else self.settings.strategy_for(self.format)
 
     def why_unserved(self) -> _Unserved | None:
         """Why no index can serve the request; None if one can."""
@@ -192,13 +169,6 @@ class _Preparation:
             unusable = "".join(f"; {index.why_not}" for index in indexes if index.why_not)
             code = Reason.NO_INDEX if unusable else _why_untested(predicate)
             return _Unserved(code, f"no index has a column that the predicate tests{unusable}")
-        if not self.resolved.planned and _ASKS_FOR_FILES.search(self.request.predicate or ""):
-            return _Unserved(Reason.UNSUPPORTED, _FILES_ASKED_FOR)
-        needed = [column.name for column in self.needed]
-        if not self.resolved.planned and (why := permission.why_not_as_it_is(self.spark, self.resolved.base, needed)):
-            return _Unserved(Reason.UNSUPPORTED, why)
-        if not self.resolved.planned and metastore.is_cached(self.spark, self.resolved.base.spark_name):
-            return _Unserved(Reason.CACHED, "its rows are in the session's cache")
         doubt = file_listing.why_unsupported(self.resolved.settings, self.resolved.base)
         return None if doubt is None else _Unserved(Reason.UNSUPPORTED, doubt)
 
@@ -241,9 +211,8 @@ class _Preparation:
     def _require_readable(self, prepared: Prepared) -> None:
         """Raise StoreError if the plan has tasks of ours open base files, and they cannot."""
         resolved = self.resolved
-        told = resolved.native and (resolved.partitions is not None or not resolved.planned)
         strategy, reading = prepared.plan.strategy, prepared.reading
-        by_spark = not strategy.reads_selected or (told and strategy.is_by_reader)
+        by_spark = not strategy.reads_selected or (resolved.narrows and strategy.is_by_reader)
         path = "" if by_spark or reading is None else _any_file(reading.results)
         if path:
             require_readable(self.spark, self.resolved.settings, path)
@@ -254,7 +223,7 @@ class _Preparation:
         waits = waiting_seconds(snapshot.files, resolved.cores, snapshot.store)
         evaluate = _evaluation(self.spark, matching_keys, resolved.cores, self._counted(), waits)
         found = look_up_files(snapshot.partitions, snapshot.predicates, self.chosen, evaluate)
-        results = exact_where_known(found, self.keys)
+        results = replace(exact_where_known(found, self.keys), matching_keys=matching_keys)
         read = tuple(key_columns([c for c in self.needed if c in base.columns], base.columns, snapshot.zone))
         known = [c.name for c in self.needed if c not in base.columns and c.name in snapshot.values.column_names]
         constants = snapshot.values.select(known)
@@ -263,7 +232,6 @@ class _Preparation:
             format=self.format,
             columns=read,
             constants=constants,
-            matching_keys=matching_keys,
             results=results,
         )
         return reading, self._inputs(reading, snapshot)
@@ -279,7 +247,7 @@ class _Preparation:
             schema_crc=snapshot.schema_crc,
             count=self.request.count,
             unreadable=why_unreadable(self.format, read, whole, self.needed, known),
-            engine_skips=engine_skips(self.spark, self.resolved, self.needed),
+            engine_skips=engine_skips(self.resolved),
             engine_reads_only=self.settings.engine_reads_only,
             share=self._share(),
             store=snapshot.store,
@@ -287,7 +255,7 @@ class _Preparation:
 
     def _counted(self) -> list[list[str]]:
         """The sets of keys by which rows are counted, if counting has to be quicker than Spark."""
-        return [] if self.request.strategy is not None else self._key_sets()
+        return [] if self.settings.strategy is Strategy.INDEX_ONLY else self._key_sets()
 
     def _key_sets(self) -> list[list[str]]:
         """The sets of keys by which rows are counted; none if rows are read."""
@@ -325,18 +293,12 @@ def _data_keys(keys: Sequence[str], base: Table) -> list[str]:
 
 
 def _needed(resolved: ResolvedTable, request: Request) -> list[Column]:
-    """The columns that the request returns or its predicate may mention, in table order, with at least one data column.
-
-    For a scan in a plan, Spark has told all the columns that are needed.
-    """
+    """The columns that Spark needs of the request, in table order, with at least one data column."""
     base = resolved.base
     schema = (*base.columns, *base.partition_columns)
-    text = (request.predicate or "").lower()
     names = request.keys if request.count else request.columns
-    wanted = schema if names is None else [find(schema, name, f"table {base.full_name}") for name in names]
-    told = [] if resolved.planned else schema
-    mentioned = [c for c in told if c.name.lower().replace("`", "``") in text or "*" in text]
-    chosen = [column for column in schema if column in wanted or column in mentioned]
+    wanted = [find(schema, name, f"table {base.full_name}") for name in names]
+    chosen = [column for column in schema if column in wanted]
     return chosen if any(c in base.columns for c in chosen) else [base.columns[0], *chosen]
 
 
@@ -366,9 +328,3 @@ def _any_file(work: LookupResults) -> str:
     """The path of any of the files; "" if there is none."""
     indexed = (path for lookup in work.lookups for path in lookup.unit.paths)
     return next(indexed, "") or next((file.status.path for file in work.whole_files), "")
-
-
-def _forced(plan: Plan, strategy: Strategy) -> Plan:
-    if strategy not in plan.costs:
-        raise Unsupported(f"strategy {strategy.value!r} cannot answer this; possible: {', '.join(plan.costs)}")
-    return replace(plan, strategy=strategy, reason="it was asked for")

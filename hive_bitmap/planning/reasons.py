@@ -33,3 +33,8 @@ class Reason(str, Enum):
     ERROR = "error", "something failed; the log has the details"
 
     __str__ = str.__str__
+
+    @classmethod
+    def named(cls, code: str) -> Reason:
+        """Return the reason with this code; ERROR for one of another version."""
+        return next((reason for reason in cls if reason.value == code), cls.ERROR)

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hive_bitmap.errors import InvalidProperty
-from hive_bitmap.planning.planner import DIRECT_STRATEGY
 from hive_bitmap.planning.strategy import STRATEGIES, Strategy
 
 PREFIX = "hive_bitmap."
@@ -33,11 +32,6 @@ class Settings:
     strategy: Strategy | None = None
     strict: bool = False
     answer_bytes: int = ANSWER_BYTES
-
-    def strategy_for(self, format: str) -> Strategy | None:
-        """The forced strategy for files of a format: our own tasks read `rows` of Parquet, `blocks` of ORC."""
-        direct = self.strategy in DIRECT_STRATEGY.values()
-        return DIRECT_STRATEGY.get(format, self.strategy) if direct else self.strategy
 
 
 def read(conf: Mapping[str, str]) -> Settings:

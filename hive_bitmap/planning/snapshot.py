@@ -82,7 +82,6 @@ def take(spark: SparkSession, resolved: ResolvedTable, indexes: Sequence[Index])
         found = base_files.partitions(spark, base)
         kept, left, typed = table_state.partitions_left(base, [one.values for one in found], predicate, evaluate)
         now = table_state.states(spark, [found[number] for number in kept], base, indexes, known, kept)
-        table_state.follow(spark, base, now)
     else:
         listed = resolved.partitions
         kept, left, typed = table_state.partitions_left(base, [values for values, _ in listed], predicate, evaluate)

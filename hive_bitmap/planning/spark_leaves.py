@@ -17,14 +17,12 @@ from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.index import lookup, unreadable
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.table_schema import key_fields
-from hive_bitmap.metastore.table_info import CHAR_TYPE_KEY
 from hive_bitmap.planning.request import Evaluate
-from hive_bitmap.planning.spark_types import frame_of
 from hive_bitmap.predicates.nodes import Predicate, SparkLeaf, leaves_of
 from hive_bitmap.selecting.candidates import PartitionState
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 log = logging.getLogger(__name__)
 MAX_KEYS = 200_000  # evaluating more distinct keys than this takes longer than the index may save
@@ -82,26 +80,6 @@ def _keys_of_row_groups(index: str, field: pa.Field, states: Sequence[PartitionS
 
 def _are_too_many(keys: pa.Array) -> bool:
     return len(keys) > MAX_KEYS or keys.nbytes > MAX_KEY_BYTES
-
-
-def true_keys(spark: SparkSession, table: str, leaf: SparkLeaf, column: Column, keys: pa.Array) -> pa.Array | None:
-    """Those of the keys of a column for which the leaf is TRUE in Spark; None if Spark cannot evaluate it."""
-    from pyspark.errors import PySparkException
-    from pyspark.sql.types import BooleanType
-
-    if not len(keys):
-        return keys
-    try:
-        frame = frame_of(spark, with_places(column, keys))
-        if column.type.startswith(("char", "varchar")):
-            frame = frame.withMetadata(column.name, {CHAR_TYPE_KEY: column.type})
-        tested = frame.alias(table).selectExpr(PLACE, f"({leaf.text}) AS answer")
-        if tested.schema.fields[1].dataType != BooleanType():
-            return None
-        return at_places(keys, tested.where("answer"))
-    except (PySparkException, pa.ArrowException) as e:
-        log.info("all rows may match, Spark cannot evaluate %s over the keys: %s", leaf.text, str(e).splitlines()[0])
-        return None
 
 
 def with_places(column: Column, keys: pa.Array) -> pa.Table:

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from hive_bitmap.index import catalog
 from hive_bitmap.metastore import metastore, table_info
 from hive_bitmap.metastore.table_info import Table
 from hive_bitmap.session_cache import TtlCache
-from hive_bitmap.versions import data_frame
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
 _seen: TtlCache[tuple[str, str], tuple[Table, Mapping[str, str], StructType]] = TtlCache()
@@ -37,13 +34,6 @@ def schema_of(spark: SparkSession, name: str, base: Table, settings: Mapping[str
         schema = spark.table(name).schema
     _seen.put(spark, where, (base, settings, schema))
     return schema
-
-
-def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """The rows as a DataFrame; timestamps without a zone become TIMESTAMP_NTZ, where PySpark's default is TIMESTAMP."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return data_frame(spark, rows, from_arrow_schema(rows.schema, prefer_timestamp_ntz=True))
 
 
 def _types(schema: StructType) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import re
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -19,7 +18,6 @@ from hive_bitmap.formats.key_values import KeyColumn, arrow_type, is_simple
 from hive_bitmap.index import catalog, generation, manifest, unreadable
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.manifest import Manifest
-from hive_bitmap.metastore import metastore
 from hive_bitmap.metastore.file_listing import files_of
 from hive_bitmap.metastore.table_info import Partition, Table, Values, partition_name
 from hive_bitmap.parallel import map_parallel
@@ -27,7 +25,6 @@ from hive_bitmap.planning.request import Evaluate
 from hive_bitmap.predicates.nodes import Constant, Predicate, SparkLeaf, leaves_of
 from hive_bitmap.selecting.candidates import PartitionState, residual_predicates
 from hive_bitmap.selecting.key_matches import MatchingKeys
-from hive_bitmap.session_cache import TtlCache
 from hive_bitmap.stores import FileStatus
 
 if TYPE_CHECKING:
@@ -35,7 +32,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 # By table: the hash of the file listing of each partition, as last seen.
-_followed: TtlCache[tuple[str, str], dict[Values, int]] = TtlCache(most=256)
 
 
 def partitions_left(
@@ -152,20 +148,6 @@ def _states(
         PartitionState(number=number, name=partition_name(names, mine), values=mine, files=listed, manifests=known)
         for number, mine, listed, known in zip(numbers, values, files, manifests, strict=True)
     ]
-
-
-def follow(spark: SparkSession, base: Table, found: Sequence[PartitionState]) -> None:
-    """Make the session list the table's files anew if they changed since the last call.
-
-    Spark caches listings. A query that reads a table twice, once through the index and once by Spark's scan, would
-    otherwise mix two states of it.
-    """
-    where = (base.database, base.name)
-    before = _followed.get(spark, where, math.inf) or {}
-    now = {state.values: hash(state.files) for state in found}
-    if not now.items() <= before.items():
-        metastore.refresh_files(spark, base)
-        _followed.put(spark, where, {**before, **now})
 
 
 def typed_values(columns: Sequence[Column], values: Sequence[Values]) -> pa.Table:

@@ -14,10 +14,14 @@ if TYPE_CHECKING:
 def satisfying(frame: DataFrame, condition: str) -> DataFrame:
     """Return the rows of a DataFrame that satisfy an SQL condition.
 
-    The condition is put in parentheses, because `where` would read the last word of `k = 1 AND` as an alias. Raises
-    ParseException, whose message may show the parentheses, and InvalidPredicate for text that is not valid Unicode.
+    The condition is put in parentheses, because `where` would read the last word of `k = 1 AND` as an alias. It has to
+    be one without them, too, unlike `a) OR (b`. Raises ParseException, and InvalidPredicate for text that is not valid
+    Unicode.
     """
     require_characters(condition)
+    as_it_is = frame.where(condition)
+    if not hasattr(frame, "_jdf"):
+        as_it_is.schema  # noqa: B018 - Spark Connect parses when it is asked for the schema
     return frame.where(bracketed(condition))
 
 

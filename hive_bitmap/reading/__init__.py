@@ -4,4 +4,4 @@
 file that it opens with the one that was planned.
 """
 
-__all__ = ["offsets", "read_task", "result_file", "superset"]
+__all__ = ["offsets", "read_task", "superset", "unit_offsets"]

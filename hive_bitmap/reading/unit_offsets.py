@@ -16,8 +16,7 @@ from hive_bitmap import stores
 from hive_bitmap.errors import FileChanged, Undecodable, Unsupported
 from hive_bitmap.formats import LAYOUTS, units
 from hive_bitmap.planning.planner import needs_file
-from hive_bitmap.planning.prepare import Reading
-from hive_bitmap.selecting.candidates import Lookup, restrict
+from hive_bitmap.selecting.candidates import Lookup, LookupResults, restrict
 from hive_bitmap.selecting.key_matches import MatchingKeys
 from hive_bitmap.selecting.lookup_units import Longs
 from hive_bitmap.selecting.select import select
@@ -38,18 +37,18 @@ class UnitTask:
 
 
 def unit_offsets(
-    spark: SparkSession, format: str, reading: Reading | None, whole: Iterable[str]
+    spark: SparkSession, format: str, results: LookupResults | None, whole: Iterable[str]
 ) -> dict[str, list[int]]:
     """Return the offsets of the units that may have selected rows, and of all units of the `whole` files, by path.
 
     Raises Unsupported for a file whose units cannot be determined, or that was replaced since it was planned.
     """
     tasks = [UnitTask(format, None, {}, path) for path in whole]
-    if reading is not None:
-        for lookup, found in reading.results.pairs():
+    if results is not None:
+        for lookup, found in results.pairs():
             needed = np.flatnonzero(needs_file(found, lookup))
             pieces = np.array_split(needed, min(len(needed), parallelism(spark))) if len(needed) else []
-            tasks += [UnitTask(format, restrict(lookup, files.tolist()), reading.matching_keys) for files in pieces]
+            tasks += [UnitTask(format, restrict(lookup, files.tolist()), results.matching_keys) for files in pieces]
     offsets: dict[str, list[int]] = {}
     for found, problem in in_tasks(spark, tasks, _offsets):
         if problem:

@@ -7,7 +7,7 @@ functions are pure, but for the shards that a lookup reads.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -80,6 +80,7 @@ class LookupResults:
     results: tuple[LookupResult, ...]  # results[i] is the result of lookups[i]
     whole_files: tuple[WholeFile, ...]
     deleted: int  # how many indexed files no longer exist
+    matching_keys: MatchingKeys = field(default_factory=dict)  # the keys for which Spark's leaves are TRUE
 
     def pairs(self) -> Iterator[tuple[Lookup, LookupResult]]:
         """Yield each lookup with its result."""

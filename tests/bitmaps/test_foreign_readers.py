@@ -24,7 +24,7 @@ from pyarrow import orc
 
 from hive_bitmap.building.build import build
 from hive_bitmap.index import catalog
-from hive_bitmap.reading.result_file import write_offsets
+from hive_bitmap.querying.offsets_file import write_offsets
 from hive_bitmap.stores import local_path
 from tests.servers import jars
 

@@ -19,6 +19,7 @@ import json, sys, warnings
 warnings.simplefilter("ignore")  # settings that only the server's start may set
 from pyspark.sql import SparkSession
 import hive_bitmap
+from hive_bitmap.errors import HiveBitmapError
 builder = SparkSession.builder.remote("local[2]")
 for name, value in json.loads(sys.argv[1]).items():
     builder = builder.config(name, value)
@@ -32,12 +33,27 @@ spark.sql("INSERT INTO t SELECT id % 9, 'x1' FROM range(50)")
 where = "k = 3 AND s = 'x1'"
 rows = lambda frame: sorted(map(str, frame.collect()))
 said["built"] = report.base_rows
-said["plan"] = hive_bitmap.plan(spark, "t", where).rows_total
-said["count"] = hive_bitmap.count(spark, "t", where, strategy="index only")
+said["plan"] = hive_bitmap.plan(spark, "t", where).reason
+said["count"] = hive_bitmap.count(spark, "t", where)
 said["expected"] = spark.table("t").where(where).count()
-said["scan"] = rows(hive_bitmap.scan(spark, "t", where, strategy="rows")) == rows(spark.table("t").where(where))
+said["scan"] = rows(hive_bitmap.scan(spark, "t", where)) == rows(spark.table("t").where(where))
+refused = 0
+for ask in (
+    lambda: hive_bitmap.count(spark, "t", where, strategy="index only"),
+    lambda: hive_bitmap.scan(spark, "t", where, strategy="rows"),
+    lambda: hive_bitmap.write_offsets(spark, "t", where, "offsets"),
+    lambda: hive_bitmap.count(spark, "t", "k = 3) OR (k = 4"),
+    lambda: hive_bitmap.count(spark, "t", "k ="),
+    lambda: hive_bitmap.count(spark, "nowhere"),
+    lambda: hive_bitmap.scan(spark, "t", where, ["nothing"]),
+):
+    try:
+        ask()
+    except HiveBitmapError as e:
+        refused += 1
+said["refused"] = refused
 query = "SELECT k, count(*) FROM t GROUP BY k"
-said["counted"] = hive_bitmap.group_counts(spark, "t", None, ["k"], strategy="index only").num_rows
+said["counted"] = hive_bitmap.group_counts(spark, "t", None, ["k"]).num_rows
 said["sql"] = rows(hive_bitmap.sql(spark, query)) == rows(spark.sql(query))
 query = f"SELECT a.k, b.s FROM t a JOIN t b ON a.k = b.k AND b.s = 'x2' WHERE a.k = 3"
 said["join"] = rows(hive_bitmap.sql(spark, query)) == rows(spark.sql(query))
@@ -45,7 +61,7 @@ spark.sql("CREATE TABLE x (k int) PARTITIONED BY (p int) STORED AS TEXTFILE")
 spark.sql("INSERT INTO x PARTITION (p = 1) SELECT id % 7 FROM range(100)")
 [report] = hive_bitmap.build(spark, "x", ["k"])
 where = "k = 3 AND p = 1"
-counted = hive_bitmap.count(spark, "x", where, strategy="index only")
+counted = hive_bitmap.count(spark, "x", where)
 said["text"] = counted == hive_bitmap.scan(spark, "x", where).count() == spark.table("x").where(where).count() > 0
 print(json.dumps(said))
 spark.stop()
@@ -87,4 +103,6 @@ def test_everything_works_without_a_jvm_at_hand(tmp_path: Path) -> None:
     said = json.loads(done.stdout.splitlines()[-1])
     assert said["count"] == said.pop("expected") > 0 and said["counted"] == 9
     assert said["connect"] and said["scan"] and said["sql"] and said["join"] and said["text"]
-    assert (said["built"], said["plan"]) == (1000, None)
+    assert said["built"] == 1000 and "spark.sql.extensions=hive_bitmap" in said["plan"]
+    assert said["refused"] == 7
+    assert done.stderr.count("indexes are not used: the server of a Spark Connect client plans") == 1

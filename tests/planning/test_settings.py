@@ -6,7 +6,7 @@ import pytest
 
 from hive_bitmap.errors import InvalidProperty
 from hive_bitmap.planning.settings import Settings, read
-from hive_bitmap.planning.strategy import STRATEGIES, Strategy
+from hive_bitmap.planning.strategy import STRATEGIES
 
 
 def test_without_a_setting_all_have_their_defaults() -> None:
@@ -45,18 +45,3 @@ def test_a_value_that_is_none_is_refused_with_what_is_taken(name: str, said: str
 )
 def test_an_answer_takes_half_a_message_of_spark_at_most(said: str, message: str, size: int) -> None:
     assert read({"hive_bitmap.answer_bytes": said, "spark.rpc.message.maxSize": message}).answer_bytes == size
-
-
-@pytest.mark.parametrize(
-    ("forced", "format", "strategy"),
-    [
-        ("rows", "parquet", "rows"),
-        ("rows", "orc", "blocks"),
-        ("blocks", "parquet", "rows"),
-        ("blocks", "textfile", "blocks"),
-        ("files", "parquet", "files"),
-        ("full scan", "orc", "full scan"),
-    ],
-)
-def test_tasks_of_ours_read_rows_of_parquet_and_blocks_of_orc(forced: str, format: str, strategy: str) -> None:
-    assert Settings(strategy=Strategy(forced)).strategy_for(format) == strategy

@@ -120,7 +120,7 @@ def test_the_limits_of_the_reader_are_told_and_its_folders_are_the_same(
         spark.sql(f"CREATE TABLE {make}")
         spark.range(9).selectExpr("CAST(id AS int) AS k").repartition(2).write.insertInto(table)
         hive_bitmap.build(spark, table, ["k"])
-        monkeypatch.setattr("hive_bitmap.reading.result_file.READER_LIMIT", 100)
+        monkeypatch.setattr("hive_bitmap.querying.offsets_file.READER_LIMIT", 100)
         with caplog.at_level("WARNING", "hive_bitmap"):
             hive_bitmap.write_offsets(spark, table, "k >= 0", str(result))
         assert "raise its hive.index.compact.query.max.size" in caplog.text

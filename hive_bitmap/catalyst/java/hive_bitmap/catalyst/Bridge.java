@@ -8,7 +8,11 @@ import hive_bitmap.catalyst.python.Reports;
 import hive_bitmap.catalyst.queries.ChosenStrategy;
 import hive_bitmap.catalyst.statements.Statements;
 import java.util.function.BiFunction;
+import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.parser.ParserInterface;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import py4j.GatewayServer;
@@ -50,9 +54,15 @@ public final class Bridge {
         IndexedColumns.clear();
     }
 
-    /** Returns the DataFrame of a table with the strategy by which it is read; null if that cannot be chosen for it. */
-    public Dataset<Row> withStrategy(Dataset<Row> table, String strategy) {
-        return ChosenStrategy.in(table, strategy);
+    /** Returns the rows of a table that satisfy a condition (null: all), to be read as was chosen. Throws what Spark refuses. */
+    public Dataset<Row> rows(SparkSession session, String table, String condition, String strategy, boolean mustPay)
+            throws AnalysisException {
+        Dataset<Row> rows = new ChosenStrategy(strategy, mustPay).in(session.table(table));
+        if (condition == null) return rows;
+        ParserInterface parser = session.sessionState().sqlParser();
+        parser.parseExpression(condition); // `a) OR (b` would be one in parentheses
+        Expression whole = parser.parseExpression("(" + condition + "\n)"); // the last word of `k = 1 AND` would be a name
+        return Dataset.ofRows(session, new Filter(whole, rows.queryExecution().analyzed()));
     }
 
     /** Plans a DataFrame and returns the decisions on its scans, a JSON array: py4j takes a call for each item of a list. */

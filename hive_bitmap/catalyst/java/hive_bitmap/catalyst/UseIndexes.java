@@ -60,7 +60,8 @@ public final class UseIndexes extends Rule<LogicalPlan> {
             if (scans.isEmpty()) return plan;
             Inference.add(plan, scans);
             Joins.addRuntimeFilters(plan, scans);
-            scans.removeIf(scan -> scan.conjuncts.isEmpty() && scan.aggregate == null && scan.runtimeFilters.isEmpty());
+            scans.removeIf(scan -> scan.conjuncts.isEmpty() && scan.aggregate == null && scan.runtimeFilters.isEmpty()
+                    && ChosenStrategy.mustPay(scan));
             scans.removeIf(Scan::asksForFiles);
             scans.removeIf(scan -> !Reports.areWanted() && (!scan.mayUseIndexes() || TooSmall.contains(scan)));
             if (scans.isEmpty() || asksForFiles(plan)) return plan;

@@ -1,6 +1,7 @@
 package hive_bitmap.catalyst.queries;
 
 import hive_bitmap.catalyst.spark.Scala;
+import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
@@ -9,24 +10,26 @@ import org.apache.spark.sql.classic.Dataset;
 import scala.Option;
 
 /**
- * The strategy that the caller of {@code hive_bitmap.scan} has chosen, "" if that is left to the planner: a tag of the relation
- * in the plan of that DataFrame.
+ * What the caller of a function of {@code hive_bitmap} has chosen for the table that it reads: a tag of the relation in the plan
+ * of its DataFrame.
+ *
+ * @param strategy the name of the strategy, "" if that is left to the planner
+ * @param mustPay whether a table that Spark reads in no time is left alone; if not, the caller wants to know what the indexes say
+ *     of any table, and waits for it
  */
-public final class ChosenStrategy {
-    private static final TreeNodeTag<String> TAG = new TreeNodeTag<>("hive_bitmap.strategy");
-
-    private ChosenStrategy() {}
+public record ChosenStrategy(String strategy, boolean mustPay) {
+    private static final TreeNodeTag<ChosenStrategy> TAG = new TreeNodeTag<>("hive_bitmap.strategy");
 
     /**
-     * Returns the DataFrame of a table, as {@code spark.table} gives it, with a strategy; null if it is a view, or no table that
-     * may have indexes. Its relation is a copy, since Spark keeps the one that it gave for other queries; its columns are the same.
+     * Returns the DataFrame of a table, as {@code spark.table} gives it, with this choice and its current files; as it is if it
+     * is a view, or no table that may have indexes. Its relation is a copy, since Spark keeps the one that it gave for other queries; its columns are the same.
      */
-    public static Dataset<Row> in(Dataset<Row> table, String strategy) {
-        LogicalPlan copy = copied(table.queryExecution().analyzed());
-        if (copy == null) return null;
+    public Dataset<Row> in(Dataset<Row> table) throws AnalysisException {
+        if (copied(table.queryExecution().analyzed()) == null) return table;
+        LogicalPlan copy = copied(CurrentFiles.of(table).queryExecution().analyzed());
         copy.setAnalyzed(); // as the table's plan is: another analysis, under other settings, might give another plan
         Dataset<Row> chosen = Dataset.ofRows(table.sparkSession(), copy);
-        for (LogicalPlan leaf : Scala.list(chosen.queryExecution().analyzed().collectLeaves())) leaf.setTagValue(TAG, strategy);
+        for (LogicalPlan leaf : Scala.list(chosen.queryExecution().analyzed().collectLeaves())) leaf.setTagValue(TAG, this);
         return chosen;
     }
 
@@ -38,9 +41,15 @@ public final class ChosenStrategy {
         return Scan.isIndexable(table) ? table.clone() : null;
     }
 
-    /** Returns the strategy that was chosen for a scan; null for one of any other DataFrame. */
-    public static String of(Scan scan) {
-        Option<String> chosen = scan.relation.getTagValue(TAG);
+    /** Returns what was chosen for a scan; null for one of any other DataFrame. */
+    public static ChosenStrategy of(Scan scan) {
+        Option<ChosenStrategy> chosen = scan.relation.getTagValue(TAG);
         return chosen.isDefined() ? chosen.get() : null;
+    }
+
+    /** Whether a scan is left alone if Spark reads its table in no time. */
+    public static boolean mustPay(Scan scan) {
+        ChosenStrategy chosen = of(scan);
+        return chosen == null || chosen.mustPay;
     }
 }

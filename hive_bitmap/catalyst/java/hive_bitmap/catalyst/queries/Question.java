@@ -55,15 +55,16 @@ public final class Question extends PythonRequest {
     }
 
     /**
-     * Has Python answer. Answers after {@code hive_bitmap.planning_seconds} are ignored, unless the session is strict. Throws
-     * IllegalStateException if Python fails.
+     * Has Python answer. Answers after {@code hive_bitmap.planning_seconds} are ignored, unless the session is strict, or a scan
+     * need not pay. Throws IllegalStateException if Python fails.
      */
     public void ask(Settings settings) {
-        if (!settings.strict() && settings.planningSeconds() <= 0) {
+        boolean waits = settings.strict() || !scans.stream().allMatch(ChosenStrategy::mustPay);
+        if (!waits && settings.planningSeconds() <= 0) {
             Reports.late(settings.planningSeconds(), 0);
             return;
         }
-        double wait = settings.strict() ? 0 : LatePlans.wait(shape());
+        double wait = waits ? 0 : LatePlans.wait(shape());
         if (wait > 0) {
             Reports.late(settings.planningSeconds(), wait);
             return;
@@ -76,7 +77,7 @@ public final class Question extends PythonRequest {
             return;
         }
         try {
-            if (settings.strict()) asked.result().get();
+            if (waits) asked.result().get();
             else asked.result().get((long) (settings.planningSeconds() * 1e9), TimeUnit.NANOSECONDS);
             apply(outcomes);
         } catch (TimeoutException e) {
@@ -147,8 +148,9 @@ public final class Question extends PythonRequest {
             ArrayNode filters = one.putArray("runtime_filters");
             for (RuntimeFilter filter : scan.runtimeFilters) filters.add(filter.column().name());
             if (scan.aggregate != null) Aggregates.describe(scan, one.putObject("aggregate"));
-            String strategy = ChosenStrategy.of(scan);
-            if (strategy != null && !strategy.isEmpty()) one.put("strategy", strategy);
+            ChosenStrategy chosen = ChosenStrategy.of(scan);
+            if (chosen != null && !chosen.strategy().isEmpty()) one.put("strategy", chosen.strategy());
+            if (!ChosenStrategy.mustPay(scan)) one.put("must_pay", false);
         }
         return question.toString();
     }

@@ -11,11 +11,11 @@ import numpy as np
 from hive_bitmap import stores
 from hive_bitmap.errors import Undecodable, Unsupported
 from hive_bitmap.formats import FORMATS, LAYOUTS
-from hive_bitmap.metastore import file_listing, metastore, permission
+from hive_bitmap.metastore import file_listing, jvm_reader, metastore, permission
 from hive_bitmap.metastore.base_files import require_one_listing, sources
 from hive_bitmap.planning.plan import Plan
-from hive_bitmap.planning.prepare import prepare
-from hive_bitmap.planning.request import Request, analysed
+from hive_bitmap.querying.scanning import plan
+from hive_bitmap.querying.table_rows import BY_SERVER
 from hive_bitmap.reading.offsets import READER_LIMIT, result_file, selected_offsets
 from hive_bitmap.reading.unit_offsets import unit_offsets
 
@@ -39,30 +39,32 @@ def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: 
     `plan`, and Unsupported for a table whose blocks cannot be determined, a path that the reader would not find, or a
     folder that Hive may list differently from Spark; nothing is written then.
     """
-    request = Request.of(table, predicate, ())
-    analysed(spark, Request.of(table, predicate))
-    prepared = prepare(spark, request)
+    if not jvm_reader.available(spark):
+        raise Unsupported(
+            f"offsets are not to be had: {BY_SERVER}, but tells no offsets; ask in a session of Spark's own"
+        )
+    planned = plan(spark, table, predicate)
     base = metastore.describe(spark, table)
     permission.require_reading(spark, base, (), "the list of blocks")
     format = file_listing.format_of(base)
     folders = sources(spark, base)
     for folder in folders:
         require_one_listing(folder)
-    if prepared.reading is None:
-        whole = [file.path for folder in folders for file in folder.files]
+    if planned.candidates is not None:
+        whole = [file.status.path for file in planned.candidates.whole_files]
     else:
-        whole = [file.status.path for file in prepared.reading.results.whole_files]
+        whole = [] if planned.looked_up else [file.path for folder in folders for file in folder.files]
     if format in LAYOUTS:
-        found = unit_offsets(spark, format, prepared.reading, whole)
+        found = unit_offsets(spark, format, planned.candidates, whole)
     else:
-        found = selected_offsets(prepared.plan.files, prepared.plan.blocks, _all_offsets(format, whole))
+        found = selected_offsets(planned.files, planned.blocks, _all_offsets(format, whole))
     content = result_file(found, utf8=utf8)
     most = sum(file.size for folder in folders for file in folder.files if file.path in found)
     if most > READER_LIMIT:
         log.warning(TOO_MUCH, path, most, READER_LIMIT)
     with stores.open_output(path if ":" in path.partition("/")[0] else "file:" + stores.absolute(path)) as sink:
         sink.write(content)
-    return prepared.plan
+    return planned
 
 
 def _all_offsets(format: str, paths: Iterable[str]) -> dict[str, list[int]]:

@@ -1,0 +1,92 @@
+"""The rows of a table as a DataFrame of Spark's: `spark.table(table).where(predicate)`, with the table in its plan."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from hive_bitmap.catalyst import enabling
+from hive_bitmap.catalyst.extension_jar import EXTENSION
+from hive_bitmap.catalyst.jvm_bridge import bridge
+from hive_bitmap.columns import find
+from hive_bitmap.errors import InvalidPredicate, Unsupported
+from hive_bitmap.metastore import jvm_reader, metastore, table_info
+from hive_bitmap.metastore.table_info import name_parts, quote
+from hive_bitmap.planning.strategy import Strategy
+from hive_bitmap.predicates.spark_conditions import require_characters, satisfying
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+BY_SERVER = (
+    "the server of a Spark Connect client plans its queries; it uses indexes if it was started with the jar that "
+    f"`hive-bitmap jar` names and --conf spark.sql.extensions={EXTENSION}"
+)
+
+
+def table_rows(
+    spark: SparkSession,
+    table: str,
+    predicate: str | None,
+    columns: Sequence[str] | None = None,
+    *,
+    strategy: Strategy | None = None,
+    must_pay: bool = True,
+) -> DataFrame:
+    """Return the rows that satisfy a predicate (None: all), with these columns (None: all), for the rule to plan.
+
+    They are those of the files that are there now. The session need not be enabled for it. `strategy` overrides the
+    choice by cost; unless the scan `must_pay`, the indexes are asked whatever the size of the table, and however long
+    that takes. On a Spark Connect client the server plans, with its extension or alone. Raises NotFound for an unknown
+    table or column, and InvalidPredicate, with Spark's text, for a predicate that Spark refuses.
+    """
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import DataFrame as Frame
+
+    name_parts(table)  # raises NotFound for text that is no table name, before the JVM sees it
+    require_characters(predicate or "")
+    try:
+        if _is_planned_here(spark, table):
+            chosen = "" if strategy is None else strategy.value
+            frame = Frame(bridge(spark).rows(spark._jsparkSession, table, predicate, chosen, must_pay), spark)
+        else:
+            frame = _spark_rows(spark, table, predicate)
+        return frame if columns is None else frame.select(*map(quote, columns))
+    except AnalysisException as e:
+        base = metastore.describe(spark, table)
+        for name in columns or ():
+            find((*base.columns, *base.partition_columns), name, f"table {base.full_name}")
+        spark.table(table).schema  # noqa: B018 - raises what is not the predicate's fault
+        said = table_info.error_message(e)
+        raise InvalidPredicate(f"Spark refuses {predicate!r} on table {table}: {said}") from e
+
+
+def _is_planned_here(spark: SparkSession, table: str) -> bool:
+    """Whether the rule plans what the functions read; else it is Spark's own, which the log says."""
+    if not jvm_reader.available(spark):
+        _tell_of_server(spark)
+        return False
+    try:
+        enabling.enable_chosen(spark)
+    except Unsupported as e:
+        log.warning("the scan of %s is Spark's own: %s", table, e)
+        return False
+    return True
+
+
+@lru_cache(maxsize=64)
+def _tell_of_server(spark: SparkSession) -> None:
+    """Warn once that the server of a Spark Connect client does not use indexes."""
+    if EXTENSION not in (spark.conf.get("spark.sql.extensions", "") or ""):
+        log.warning("indexes are not used: %s", BY_SERVER)
+
+
+def _spark_rows(spark: SparkSession, table: str, predicate: str | None) -> DataFrame:
+    frame = spark.table(table)
+    if predicate is not None:
+        frame = satisfying(frame, predicate)
+    frame.schema  # noqa: B018 - Spark Connect analyses when it is asked for the schema
+    return frame
