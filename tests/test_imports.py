@@ -42,7 +42,7 @@ MOST_MODULES = 20
 SAME_NAMES = {
     "metastore/metastore.py": "the module by which the room is used, and called",
 }
-CORE = ["predicates.parser", "selecting.select", "planning.planner", "reading.offsets", "explaining.explain"]
+CORE = ["hiveserver.parser", "selecting.select", "planning.planner", "reading.offsets", "explaining.explain"]
 PURE = ["bitmaps", "stores", *CORE, "sql.parse"]
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
 ROOMS = sorted(path.parent for path in MODULES if path.name == "__init__.py")

@@ -24,7 +24,6 @@ from hive_bitmap.predicates.nodes import (
     Constant,
     Or,
     Predicate,
-    SparkLeaf,
     Unknown,
     by_column,
     only_column,
@@ -85,7 +84,7 @@ class _ServerEvaluation:
         """Return the rows that may match, as bits in the order of `layout`."""
         column = only_column(node)
         match node:
-            case Constant(True) | Unknown() | SparkLeaf():
+            case Constant(True) | Unknown():
                 return selection.everything(self.layout)
             case Constant():
                 return selection.nothing(self.layout)

@@ -16,6 +16,7 @@ from hive_bitmap.hiveserver import tables
 from hive_bitmap.hiveserver.connection import Server
 from hive_bitmap.hiveserver.evaluation import evaluation
 from hive_bitmap.hiveserver.hiveql import MOST_VALUES, literal
+from hive_bitmap.hiveserver.parser import parse
 from hive_bitmap.hiveserver.states import Values, folders, format_of, state
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.metastore.table_info import Table, quote
@@ -23,7 +24,6 @@ from hive_bitmap.planning.plan import Plan
 from hive_bitmap.planning.planner import PlanInputs, explain_indexes, make_plan
 from hive_bitmap.planning.table_state import typed_values
 from hive_bitmap.predicates.nodes import TRUE, Constant, Predicate
-from hive_bitmap.predicates.parser import parse
 from hive_bitmap.reading.offsets import READER_LIMIT, covering_offsets, result_file, selected_offsets
 from hive_bitmap.selecting.candidates import choose_indexes, look_up_files, residual_predicates
 

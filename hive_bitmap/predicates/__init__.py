@@ -1,7 +1,8 @@
-"""Predicates: parsed from SQL text to a small tree in three-valued logic, and evaluated over arrays of keys.
+"""Predicates: a small tree in three-valued logic, and its leaves evaluated over arrays of keys.
 
-`parser` builds the tree of `nodes`. A condition that is not on an allowlist becomes a leaf that only Spark can
-evaluate. No module here needs an index or a Spark session, but for `spark_conditions`, which filters a DataFrame.
+Spark gives the tree of a condition (`catalyst/conditions`), or a text is parsed to one (`hiveserver/parser`). A leaf
+that is not on an allowlist becomes one that only Spark evaluates, or Unknown. No module here needs an index or a Spark
+session, but for `spark_conditions`, which filters a DataFrame.
 """
 
-__all__ = ["matching", "nodes", "parser", "spark_conditions", "tokens"]
+__all__ = ["matching", "nodes", "spark_conditions", "tokens"]

@@ -14,11 +14,11 @@ from hive_bitmap.building.group_indexing import Group, index_group
 from hive_bitmap.building.staged_values import ReadOptions
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import CorruptIndex
+from hive_bitmap.hiveserver.parser import parse
 from hive_bitmap.index import checksums, lookup, manifest, shard
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.manifest import SHARDS
 from hive_bitmap.index.table_schema import key_fields
-from hive_bitmap.predicates.parser import parse
 from hive_bitmap.selecting.lookup_units import IndexPart, LookupUnit
 from hive_bitmap.selecting.select import select
 

@@ -1,12 +1,12 @@
 """Parsing of one leaf of a predicate: the tokens between two ANDs or ORs.
 
-Leaves of these forms are evaluated without Spark: `column op literal`, `literal op column`, BETWEEN, IN, LIKE
+Leaves of these forms are evaluated without an engine: `column op literal`, `literal op column`, BETWEEN, IN, LIKE
 'prefix%', IS [NOT] NULL | TRUE | FALSE | DISTINCT FROM, and a boolean column alone. They are read token by token, and
 a leaf with a token left over has another form, so operator precedence cannot be mistaken.
 
 The resulting node is exact in three-valued logic, so that it can be negated: `tiny < 1000`, over a tinyint column, is
-TRUE for every value and NULL for NULL, and becomes `tiny IS NOT NULL OR NULL`. Any other leaf becomes a SparkLeaf or
-Unknown.
+TRUE for every value and NULL for NULL, and becomes `tiny IS NOT NULL OR NULL`. Any other leaf becomes Unknown: all rows
+may satisfy it.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hive_bitmap.columns import Column
-from hive_bitmap.predicates.column_names import Names
-from hive_bitmap.predicates.deterministic import RowByRow, deterministic_column
-from hive_bitmap.predicates.literals import Literal, OutOfRange, literal_at, value_of
+from hive_bitmap.hiveserver.column_names import Names
+from hive_bitmap.hiveserver.literals import Literal, OutOfRange, literal_at, value_of
 from hive_bitmap.predicates.nodes import (
     NULL,
     And,
@@ -29,7 +28,6 @@ from hive_bitmap.predicates.nodes import (
     Or,
     Predicate,
     Prefix,
-    SparkLeaf,
     Unknown,
     Value,
     negate,
@@ -43,16 +41,10 @@ _MIRROR = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "<=
 def leaf(tokens: Sequence[Token], text: str, names: Names) -> Predicate:
     """Parse the tokens of one leaf to a node that is exact in three-valued logic.
 
-    `text` is the whole predicate, from which the source of a leaf that Spark evaluates is taken.
+    `text` is the whole predicate, from which the source of an Unknown is taken.
     """
     native = _native(_LeafReader(tokens, names))
-    if native is not None:
-        return native
-    match deterministic_column(tokens, names):
-        case Column(name):
-            return SparkLeaf(names.unqualified(tokens, text), name)
-        case RowByRow(reason):
-            return Unknown(text[tokens[0].start : tokens[-1].end], reason)
+    return Unknown(text[tokens[0].start : tokens[-1].end], "only an engine evaluates it") if native is None else native
 
 
 @dataclass
@@ -110,7 +102,7 @@ class _LeafReader:
 
 
 def _native(reader: _LeafReader) -> Predicate | None:
-    """Return the node of a leaf that is evaluated without Spark; None for any other leaf."""
+    """Return the node of a leaf that is evaluated without an engine; None for any other leaf."""
     left = reader.operand()
     if isinstance(left, Column):
         node = _of_column(left, reader)
@@ -231,7 +223,7 @@ def _in(column: Column, literals: Sequence[Literal]) -> Predicate | None:
 
 
 def _like(column: Column, pattern: Literal) -> Predicate | None:
-    """Parse LIKE 'text' and LIKE 'text%' over a string column; other patterns are left to Spark."""
+    """Parse LIKE 'text' and LIKE 'text%' over a string column; other patterns are left to the engine."""
     if pattern.value is None:
         return NULL
     form = re.fullmatch(r"([^%_]*)(%?)", value) if isinstance(value := value_of(pattern, column.type), str) else None

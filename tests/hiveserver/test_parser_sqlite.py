@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from hive_bitmap.columns import Column
+from hive_bitmap.hiveserver.parser import parse
 from hive_bitmap.predicates.matching import matches
 from hive_bitmap.predicates.nodes import And, Constant, Or, Predicate, columns_of, simplify
-from hive_bitmap.predicates.parser import parse
 
 COLUMNS = [Column("a", "int"), Column("s", "string")]
 NUMBERS = [None, -2, 0, 1, 2, 2147483647]

@@ -39,20 +39,6 @@ class Names:
         *qualifier, name = parts or [""]
         return self._columns.get(name) if tuple(qualifier) in self._qualifiers else None
 
-    def unqualified(self, tokens: Sequence[Token], text: str) -> str:
-        """Return the source of the tokens without the table's name before columns: `t.a = 1` becomes `a = 1`.
-
-        The result can be evaluated over a DataFrame that has the columns but not the table's name.
-        """
-        pieces, copied, at = [], tokens[0].start, 0
-        while at < len(tokens):
-            parts, after = path_at(tokens, at)
-            if len(parts) > 1 and self.resolve(parts) is not None:
-                pieces.append(text[copied : tokens[at].start])
-                copied = tokens[after - 1].start
-            at = max(after, at + 1)
-        return "".join([*pieces, text[copied : tokens[-1].end]])
-
     def holds(self, name: str) -> bool:
         """Return whether at least one column has this name, ignoring case."""
         return name.lower() in self._columns

@@ -8,6 +8,7 @@ import pytest
 
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import InvalidPredicate
+from hive_bitmap.hiveserver.parser import parse
 from hive_bitmap.predicates.nodes import (
     And,
     Compare,
@@ -15,13 +16,11 @@ from hive_bitmap.predicates.nodes import (
     In,
     Or,
     Predicate,
-    SparkLeaf,
     Unknown,
     columns_of,
     leaves_of,
 )
-from hive_bitmap.predicates.parser import parse
-from tests.predicates.rendering import to_sql
+from tests.hiveserver.rendering import to_sql
 
 TYPES = {
     "a": "int",
@@ -46,7 +45,7 @@ TYPES = {
 }
 COLUMNS = [Column(name, kind) for name, kind in TYPES.items()]
 
-# In the trees [text] is a SparkLeaf and {reason} is an Unknown; everything else is SQL.
+# In the trees {reason} is an Unknown, {} one that only an engine evaluates; everything else is SQL.
 STRUCTURE = r"""
 a = 1 AND s = 'x' OR d IS NULL            => ((a = 1 AND s = 'x') OR d IS NULL)
 a = 1 OR s = 'x' AND d IS NULL            => (a = 1 OR (s = 'x' AND d IS NULL))
@@ -71,15 +70,15 @@ NOT a BETWEEN 1 AND NULL                  => a < 1
 TRUE                                      => TRUE
 NULL OR FALSE                             => NULL
 a = 1 AND NULL                            => NULL
-(a = 1) = (s = 'x') AND flag              => ({it compares several columns} AND flag = TRUE)
-(a = 1) = (a = 2) AND flag                => ([(a = 1) = (a = 2)] AND flag = TRUE)
-a = 1 IS NULL OR flag                     => ([a = 1 IS NULL] OR flag = TRUE)
-NOT (a = 1) IS NULL                       => [NOT ((a = 1) IS NULL)]
-CASE WHEN a = 1 AND 2 OR 3 THEN 4 END AND flag => ([CASE WHEN a = 1 AND 2 OR 3 THEN 4 END] AND flag = TRUE)
-CASE CASE a WHEN 1 THEN 2 END WHEN 3 AND 4 THEN 5 END => [CASE CASE a WHEN 1 THEN 2 END WHEN 3 AND 4 THEN 5 END]
-if(a = 1 AND a = 2, TRUE, a = 3 OR FALSE) OR flag => ([if(a = 1 AND a = 2, TRUE, a = 3 OR FALSE)] OR flag = TRUE)
-upper(s) BETWEEN 'A' AND 'B' AND flag     => ([upper(s) BETWEEN 'A' AND 'B'] AND flag = TRUE)
-and(a = 1, a = 2) AND flag                => ([and(a = 1, a = 2)] AND flag = TRUE)
+(a = 1) = (s = 'x') AND flag              => ({} AND flag = TRUE)
+(a = 1) = (a = 2) AND flag                => ({} AND flag = TRUE)
+a = 1 IS NULL OR flag                     => ({} OR flag = TRUE)
+NOT (a = 1) IS NULL                       => {}
+CASE WHEN a = 1 AND 2 OR 3 THEN 4 END AND flag => ({} AND flag = TRUE)
+CASE CASE a WHEN 1 THEN 2 END WHEN 3 AND 4 THEN 5 END => {}
+if(a = 1 AND a = 2, TRUE, a = 3 OR FALSE) OR flag => ({} OR flag = TRUE)
+upper(s) BETWEEN 'A' AND 'B' AND flag     => ({} AND flag = TRUE)
+and(a = 1, a = 2) AND flag                => ({} AND flag = TRUE)
 a = 1 /* AND s = 'x' */ AND flag -- OR a = 2 => (a = 1 AND flag = TRUE)
 s = ' AND ' AND flag                      => (s = ' AND ' AND flag = TRUE)
 s = '(' OR s = ')'                        => s IN ('(', ')')
@@ -151,87 +150,87 @@ A = 1                                     => a = 1
 """
 
 ASKED = r"""
-s = 'it''s'                               => [s = 'it''s']
-s = 'a' 'b'                               => [s = 'a' 'b']
-s = 'a\tb'                                => [s = 'a\tb']
-s = "x"                                   => [s = "x"]
-s = r'x'                                  => [s = r'x']
-s LIKE '%x'                               => [s LIKE '%x']
-s LIKE 'a_c'                              => [s LIKE 'a_c']
-s LIKE 'a%b%'                             => [s LIKE 'a%b%']
-s LIKE ANY ('a%', '%b')                   => [s LIKE ANY ('a%', '%b')]
-s LIKE 'a%' ESCAPE '/'                    => [s LIKE 'a%' ESCAPE '/']
-NOT s RLIKE 'a'                           => [NOT (s RLIKE 'a')]
-s = 1                                     => [s = 1]
-a = '1'                                   => [a = '1']
-a LIKE '1%'                               => [a LIKE '1%']
-a = 1.0                                   => [a = 1.0]
-a IN (1, 1.5)                             => [a IN (1, 1.5)]
-a = 1e3                                   => [a = 1e3]
-a = 1 + 1                                 => [a = 1 + 1]
-a = -(1)                                  => [a = -(1)]
-a = 40000S                                => [a = 40000S]
-big < 9223372036854775808                 => [big < 9223372036854775808]
-m = 1.234                                 => [m = 1.234]
-m = 1.5BD                                 => [m = 1.5BD]
-w = 100                                   => [w = 100]
-f = 1                                     => [f = 1]
-c = 'ab'                                  => [c = 'ab']
-lc = 'x'                                  => [lc = 'x']
-s COLLATE UTF8_LCASE = 'x'                => [s COLLATE UTF8_LCASE = 'x']
-flag < TRUE                               => [flag < TRUE]
-flag = 'true'                             => [flag = 'true']
-d = '2020-02-29'                          => [d = '2020-02-29']
-d = DATE '2020-02-30'                     => [d = DATE '2020-02-30']
-d = DATE '2020-2-3'                       => [d = DATE '2020-2-3']
-d > DATE '1582-10-04'                     => [d > DATE '1582-10-04']
-d > DATE '2020-01-01' - INTERVAL 1 DAY    => [d > DATE '2020-01-01' - INTERVAL 1 DAY]
-ts > TIMESTAMP '2020-01-01 00:00:00'      => [ts > TIMESTAMP '2020-01-01 00:00:00']
-b = X'6161'                               => [b = X'6161']
-cast(a AS string) = '1'                   => [cast(a AS string) = '1']
-a::string = '1'                           => [a::string = '1']
-upper(t.s) = `T`.`s` || 'X'               => [upper(s) = `s` || 'X']
-split(s, ',')[0] = 'x'                    => [split(s, ',')[0] = 'x']
-user = 'root'                             => [user = 'root']
+s = 'it''s'                               => {}
+s = 'a' 'b'                               => {}
+s = 'a\tb'                                => {}
+s = "x"                                   => {}
+s = r'x'                                  => {}
+s LIKE '%x'                               => {}
+s LIKE 'a_c'                              => {}
+s LIKE 'a%b%'                             => {}
+s LIKE ANY ('a%', '%b')                   => {}
+s LIKE 'a%' ESCAPE '/'                    => {}
+NOT s RLIKE 'a'                           => {}
+s = 1                                     => {}
+a = '1'                                   => {}
+a LIKE '1%'                               => {}
+a = 1.0                                   => {}
+a IN (1, 1.5)                             => {}
+a = 1e3                                   => {}
+a = 1 + 1                                 => {}
+a = -(1)                                  => {}
+a = 40000S                                => {}
+big < 9223372036854775808                 => {}
+m = 1.234                                 => {}
+m = 1.5BD                                 => {}
+w = 100                                   => {}
+f = 1                                     => {}
+c = 'ab'                                  => {}
+lc = 'x'                                  => {}
+s COLLATE UTF8_LCASE = 'x'                => {}
+flag < TRUE                               => {}
+flag = 'true'                             => {}
+d = '2020-02-29'                          => {}
+d = DATE '2020-02-30'                     => {}
+d = DATE '2020-2-3'                       => {}
+d > DATE '1582-10-04'                     => {}
+d > DATE '2020-01-01' - INTERVAL 1 DAY    => {}
+ts > TIMESTAMP '2020-01-01 00:00:00'      => {}
+b = X'6161'                               => {}
+cast(a AS string) = '1'                   => {}
+a::string = '1'                           => {}
+upper(t.s) = `T`.`s` || 'X'               => {}
+split(s, ',')[0] = 'x'                    => {}
+user = 'root'                             => {}
 """
 
 UNKNOWN = r"""
-rand() < 0.5                              => {rand is not known to be deterministic}
-NOT uuid() = s                            => {uuid is not known to be deterministic}
-my_function(a) = 1                        => {my_function is not known to be deterministic}
-d > current_date                          => {current_date is no column of the table}
-d > current_date()                        => {current_date is not known to be deterministic}
-d > 'today'                               => {'today' may mean another day later}
-ts < TIMESTAMP 'now'                      => {'now' may mean another day later}
-_metadata.file_path = 'x'                 => {_metadata.file_path is no column of the table}
-st.f = 1                                  => {st.f is a nested field}
-st.end = 1 AND a = 1                      => ({st.end is a nested field} AND a = 1)
-st.between = 1 AND a = 1                  => ({st.between is a nested field} AND a = 1)
-u.a = 1                                   => {u.a is no column of the table}
-nope = 1                                  => {nope is no column of the table}
-a = big                                   => {it compares several columns}
-(a, big) IN ((1, 2))                      => {it compares several columns}
-a IN (SELECT 1)                           => {SELECT is no column of the table}
-EXISTS (SELECT 1 WHERE a OR flag) OR a = 1 => ({EXISTS is not known to be deterministic} OR a = 1)
-(SELECT true) AND a = 1                   => ({SELECT is no column of the table} AND a = 1)
-exists(array(a), x -> x = 1 AND TRUE)     => {exists is not known to be deterministic}
-a = :p                                    => {: is not understood}
-a = ?                                     => {? is not understood}
-sum(a) OVER () = 1                        => {sum is not known to be deterministic}
-a = 1, a = 2                              => {it is a list}
-a = 1;                                    => {; is not understood}
-a                                         => {a is not boolean}
-'x'                                       => {it tests no column}
-f = '-0.0'                                => {it may tell 0.0 from -0.0, of which the index keeps one}
-cast(f AS string) = '-0.0'                => {it may tell 0.0 from -0.0, of which the index keeps one}
+rand() < 0.5                              => {}
+NOT uuid() = s                            => {}
+my_function(a) = 1                        => {}
+d > current_date                          => {}
+d > current_date()                        => {}
+d > 'today'                               => {}
+ts < TIMESTAMP 'now'                      => {}
+_metadata.file_path = 'x'                 => {}
+st.f = 1                                  => {}
+st.end = 1 AND a = 1                      => ({} AND a = 1)
+st.between = 1 AND a = 1                  => ({} AND a = 1)
+u.a = 1                                   => {}
+nope = 1                                  => {}
+a = big                                   => {}
+(a, big) IN ((1, 2))                      => {}
+a IN (SELECT 1)                           => {}
+EXISTS (SELECT 1 WHERE a OR flag) OR a = 1 => ({} OR a = 1)
+(SELECT true) AND a = 1                   => ({} AND a = 1)
+exists(array(a), x -> x = 1 AND TRUE)     => {}
+a = :p                                    => {}
+a = ?                                     => {}
+sum(a) OVER () = 1                        => {}
+a = 1, a = 2                              => {}
+a = 1;                                    => {}
+a                                         => {}
+'x'                                       => {}
+f = '-0.0'                                => {}
+cast(f AS string) = '-0.0'                => {}
 a = 1 /* /* */ AND s = 'x' */             => {'/*' may be read in several ways}
 a = 1 /*+ hint */                         => {'/*' may be read in several ways}
 a = 1 -- \ AND                            => {'\\ ' may be read in several ways}
 s = '${x}'                                => {Spark may replace what stands in ${..}}
-any(flag) AND a = 1                       => ({any is not known to be deterministic} AND a = 1)
-a. = 1                                    => {a is not understood}
-db.t.a = 1                                => {db.t.a is no column of the table}
-() AND a = 1                              => ({it tests no column} AND a = 1)
+any(flag) AND a = 1                       => ({} AND a = 1)
+a. = 1                                    => {}
+db.t.a = 1                                => {}
+() AND a = 1                              => ({} AND a = 1)
 """
 
 
@@ -246,10 +245,8 @@ def shown(predicate: Predicate) -> str:
             return f"({' AND '.join(map(shown, children))})"
         case Or(children):
             return f"({' OR '.join(map(shown, children))})"
-        case SparkLeaf(text, _):
-            return f"[{text}]"
         case Unknown(_, reason):
-            return f"{{{reason}}}"
+            return f"{{{reason.replace('only an engine evaluates it', '')}}}"
         case _:
             return to_sql(predicate)
 
@@ -339,6 +336,6 @@ def test_a_tree_too_deep_for_recursion_selects_all_rows_there_and_survives_pickl
     assert hash(tree) == hash(parse(text, COLUMNS))
 
 
-def test_columns_of_counts_what_spark_is_asked_but_not_what_is_unknown() -> None:
-    assert columns_of(parse("a = 1 AND (upper(s) = 'X' OR NOT st.f = 1 OR flag)", COLUMNS)) == {"a", "s", "flag"}
+def test_columns_of_does_not_count_what_is_unknown() -> None:
+    assert columns_of(parse("a = 1 AND (upper(s) = 'X' OR NOT st.f = 1 OR flag)", COLUMNS)) == {"a", "flag"}
     assert columns_of(Constant(True)) == set()

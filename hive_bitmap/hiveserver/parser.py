@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from hive_bitmap.columns import Column
 from hive_bitmap.errors import InvalidPredicate
-from hive_bitmap.predicates.column_names import Names
-from hive_bitmap.predicates.leaves import leaf
+from hive_bitmap.hiveserver.column_names import Names
+from hive_bitmap.hiveserver.leaves import leaf
 from hive_bitmap.predicates.nodes import (
     And,
     Or,
@@ -36,8 +36,8 @@ _MAX_DEPTH = 25  # alternations of AND and OR; recursion, hashing and pickling w
 def parse(text: str, columns: Sequence[Column], table: str | None = None) -> Predicate:
     """Parse a condition to a simplified tree that stands for the rows where the condition is TRUE.
 
-    `table` is the name or alias that may stand before the columns' names. A part that is not understood becomes Unknown
-    or SparkLeaf. Raises InvalidPredicate, with line, column and reason, if the text cannot be split into leaves.
+    `table` is the name or alias that may stand before the columns' names. A part that is not understood becomes
+    Unknown. Raises InvalidPredicate, with line, column and reason, if the text cannot be split into leaves.
 
     >>> parse("NOT (a < 3 OR b LIKE 'x%')", [Column("a", "int"), Column("b", "string")])
     And(children=(Compare(column='a', op='>=', value=3), Prefix(column='b', prefix='x', negated=True)))
