@@ -6,15 +6,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from zoneinfo import available_timezones
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from hive_bitmap.errors import CorruptIndex, NotPermitted, ServerError, Unsupported
 from hive_bitmap.hiveserver import files, tables
 from hive_bitmap.hiveserver.connection import Server
 from hive_bitmap.index import checksums, generation, manifest
-from hive_bitmap.index.definition import Definition, schema_crc
-from hive_bitmap.index.manifest import FILES, Manifest
+from hive_bitmap.index.definition import Definition, valid_schemas
+from hive_bitmap.index.manifest import Manifest
 from hive_bitmap.metastore import file_listing, serde
 from hive_bitmap.metastore.file_listing import is_visible
 from hive_bitmap.metastore.table_info import Table, partition_name
@@ -127,24 +124,13 @@ def _manifest(server: Server, base: Table, format: str, folder: str) -> Manifest
 def _without_outdated_schemas(stored: Manifest, base: Table, format: str) -> Manifest:
     """Return the manifest with those files unindexed that were indexed with columns that would be read differently now.
 
-    The columns of Parquet files are resolved by name, so these files stay indexed whatever changes. ORC files may have
-    no column names: they stay indexed only if columns were added after the others. Files that a SerDe reads stay
-    indexed only if no column changed. The checksum of columns with a timestamp depends on the time zone of the engine
-    that built the index, so all time zones are tried.
+    The checksum of columns with a timestamp depends on the time zone of the engine that built the index, so all time
+    zones are tried.
     """
-    reading, columns = serde.read_properties(base), base.columns
-    if format != "orc" and not reading:
-        return stored
-    compatible = [columns] if reading else [columns[: end + 1] for end in range(len(columns))]
-    outdated = set(pc.unique(stored.files["schema_crc"]).to_pylist())
+    valid: set[int] = set()
     for zone in ["", *sorted(available_timezones())]:
-        if outdated:
-            outdated -= {schema_crc(some, zone, reading) for some in compatible}
-    if not outdated:
-        return stored
-    unindexed = pc.is_in(stored.files["schema_crc"], value_set=pa.array(sorted(outdated), pa.int64()))
-    shards = pc.if_else(unindexed, pa.scalar(None, pa.string()), stored.files["shard"])
-    changed_since = "the table's columns, or how they are read, changed since it was indexed"
-    reasons = pc.if_else(unindexed, changed_since, stored.files["reason"])
-    changed = stored.files.drop_columns(["shard", "reason"]).append_column("shard", shards)
-    return Manifest(stored.folder, changed.append_column("reason", reasons).select(FILES.names), stored.shards)
+        schemas = valid_schemas(format, base.columns, zone, serde.read_properties(base))
+        if schemas is None or valid.issuperset(stored.schema_crcs):
+            return stored
+        valid |= schemas
+    return stored.valid_under(valid)

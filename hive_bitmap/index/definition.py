@@ -306,6 +306,22 @@ def schema_crc(columns: Sequence[Column], time_zone: str, reading: Sequence[str]
     return zlib.crc32(json.dumps([zone, *reading, *typed]).encode())
 
 
+def valid_schemas(
+    format: str, columns: Sequence[Column], time_zone: str, reading: Sequence[str] = ()
+) -> frozenset[int] | None:
+    """Return the checksums (`schema_crc`) under which files stay indexed when the table has these columns; None: all.
+
+    The columns of Parquet files are resolved by name, so they stay indexed whatever changes. ORC files may name no
+    columns, and hold wall-clock times: they stay indexed only if columns were added behind the others. Files that a
+    SerDe reads stay indexed only if nothing changed.
+    """
+    if reading:
+        return frozenset([schema_crc(columns, time_zone, reading)])
+    if format == "orc":
+        return frozenset(schema_crc(columns[: end + 1], time_zone) for end in range(len(columns)))
+    return None
+
+
 def one_of(kind: str, value: str, known: Sequence[str]) -> str:
     """Return the value if it is one of the known ones; else raise InvalidProperty, which lists them."""
     if value not in known:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cached_property, partial
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hive_bitmap import stores
@@ -126,16 +127,31 @@ class Manifest:
     def shard_path(self, shard: str) -> str:
         return f"{self.folder}/{shard}"
 
-    def freshness(self, file: FileStatus, schema_crc: int | None) -> Freshness:
+    def freshness(self, file: FileStatus, schemas: Collection[int] | None) -> Freshness:
         """Compare a base file, as it is listed now, with the manifest.
 
-        With a `schema_crc`, a file that was indexed under another one is stale too.
+        A file that was indexed under none of the `definition.valid_schemas` is stale too.
         """
         row = self.row_of.get(file.path)
         if row is None or self.shard_of[row] is None:
             return Freshness.UNINDEXED
-        same = self.fingerprints[row].matches(file) and schema_crc in (None, self.schema_crcs[row])
+        same = self.fingerprints[row].matches(file) and (schemas is None or self.schema_crcs[row] in schemas)
         return Freshness.FRESH if same else Freshness.STALE
+
+    def valid_under(self, schemas: Collection[int] | None) -> Manifest:
+        """Return the manifest with files unindexed that were indexed under none of the `definition.valid_schemas`."""
+        if schemas is None or all(crc in schemas for crc in self.schema_crcs):
+            return self
+        valid = pc.is_in(self.files["schema_crc"], value_set=pa.array(sorted(schemas), pa.int64()))
+        why = "the table's columns, or how they are read, changed since it was indexed"
+        changed = {
+            "shard": pc.if_else(valid, self.files["shard"], pa.scalar(None, pa.string())),
+            "reason": pc.if_else(valid, self.files["reason"], why),
+        }
+        files = self.files
+        for name, values in changed.items():
+            files = files.set_column(files.schema.get_field_index(name), name, values)
+        return Manifest(self.folder, files, self.shards)
 
     def gone(self, files: Iterable[FileStatus]) -> int:
         """Return how many base files of the manifest are not among `files`, those listed now."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,9 +13,9 @@ from hive_bitmap.errors import CorruptIndex, Unsupported
 from hive_bitmap.index import catalog, generation, manifest, roots
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.coverage import covered
-from hive_bitmap.index.definition import Definition, schema_crc
+from hive_bitmap.index.definition import Definition, valid_schemas
 from hive_bitmap.index.manifest import Freshness, Manifest
-from hive_bitmap.metastore import base_files, metastore, permission, serde, table_info
+from hive_bitmap.metastore import base_files, file_listing, metastore, permission, serde, table_info
 from hive_bitmap.metastore.base_files import Source
 from hive_bitmap.metastore.file_listing import format_of, is_visible
 from hive_bitmap.metastore.table_info import Table, Values, quote
@@ -139,11 +139,23 @@ def _status(spark: SparkSession, base: Table | None, index: Index, found: list[S
     wanted = {source.values: source for source, covers in zip(found, flags, strict=True) if covers}
     wanted |= {values: Source(values, "", ()) for values in folders if values not in wanted}
     names = [column.name for column in index.table.partition_columns]
-    reading = serde.read_properties(base) if base else ()
-    crc = schema_crc(base.columns, metastore.time_zone(spark), reading) if base and reading else None
-    partitions = map_parallel(lambda one: _partition(names, index, one, folders.get(one.values), crc), wanted.values())
+    schemas = _schemas(spark, base)
+    partitions = map_parallel(
+        lambda one: _partition(names, index, one, folders.get(one.values), schemas), wanted.values()
+    )
     problem = index.problem or _first_problem(partitions) or roots.refusal(index.definition)
     return IndexStatus(index.definition, tuple(partitions), problem)
+
+
+def _schemas(spark: SparkSession, base: Table | None) -> Collection[int] | None:
+    """Return the `definition.valid_schemas` of a table, as far as it is one that an index can have."""
+    if base is None:
+        return None
+    try:
+        format = file_listing.format_of(base)
+    except Unsupported:  # the index has a problem then, which is shown
+        return None
+    return valid_schemas(format, base.columns, metastore.time_zone(spark), serde.read_properties(base))
 
 
 def _without_rows(status: PartitionStatus) -> PartitionStatus:
@@ -156,10 +168,12 @@ def _sum(numbers: Sequence[int | None]) -> int | None:
     return sum(known) if len(known) == len(numbers) else None
 
 
-def _partition(names: list[str], index: Index, source: Source, folder: str | None, crc: int | None) -> PartitionStatus:
-    """Return the state of one partition; `crc` is as in `Manifest.freshness`."""
+def _partition(
+    names: list[str], index: Index, source: Source, folder: str | None, schemas: Collection[int] | None
+) -> PartitionStatus:
+    """Return the state of one partition; `schemas` are as in `Manifest.freshness`."""
     published, problem = _manifest_and_problem(index, folder)
-    states = [published.freshness(file, crc) if published else Freshness.UNINDEXED for file in source.files]
+    states = [published.freshness(file, schemas) if published else Freshness.UNINDEXED for file in source.files]
     stale = [file.size for file, state in zip(source.files, states, strict=True) if state is Freshness.STALE]
     return PartitionStatus(
         name=table_info.partition_name(names, source.values),

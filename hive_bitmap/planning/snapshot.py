@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from hive_bitmap import stores
 from hive_bitmap.index.catalog import Index
-from hive_bitmap.index.definition import schema_crc
+from hive_bitmap.index.definition import schema_crc, valid_schemas
 from hive_bitmap.metastore import base_files, file_listing, metastore, serde
 from hive_bitmap.planning import table_state
 from hive_bitmap.planning.request import ResolvedTable
@@ -74,9 +74,7 @@ def take(spark: SparkSession, resolved: ResolvedTable, indexes: Sequence[Index])
     zone = metastore.time_zone(spark)
     reading = serde.read_properties(base)
     crc = schema_crc(base.columns, zone, reading)
-    # ORC files may name no columns, and hold wall-clock times: their keys outlive only new columns behind the others
-    schemas = [schema_crc(base.columns[: end + 1], zone) for end in range(len(base.columns))]
-    known = schemas if format == "orc" else [crc] if reading else None
+    known = valid_schemas(format, base.columns, zone, reading)
     predicate, evaluate = resolved.predicate, resolved.evaluate
     if resolved.partitions is None:
         found = base_files.partitions(spark, base)

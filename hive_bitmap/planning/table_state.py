@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +68,7 @@ def states(
     partitions: Sequence[Partition],
     base: Table,
     indexes: Sequence[Index],
-    schemas: Sequence[int] | None,
+    schemas: Collection[int] | None,
     numbers: Sequence[int],
 ) -> list[PartitionState]:
     """Return the files and manifests of each partition. Raises Unsupported for a folder whose layout is ambiguous.
@@ -92,7 +92,7 @@ def states_of(
     typed: pa.Table,
     base: Table,
     indexes: Sequence[Index],
-    schemas: Sequence[int] | None,
+    schemas: Collection[int] | None,
     numbers: Sequence[int],
 ) -> list[PartitionState]:
     """Do the same for partitions whose files Spark has listed; `typed` has a row of typed values for each.
@@ -118,7 +118,7 @@ def _add_manifests(
     manifests: Sequence[dict[str, Manifest]],
     index: Index,
     folders: Sequence[str | None],
-    schemas: Sequence[int] | None,
+    schemas: Collection[int] | None,
     threads: int,
 ) -> None:
     """Add to each partition's manifests, by index name, the one that the index published in this folder."""
@@ -184,27 +184,12 @@ def _value(type: str, text: str) -> Any:
             return None
 
 
-def _manifest(index: Index, folder: str | None, schemas: Sequence[int] | None) -> Manifest | None:
+def _manifest(index: Index, folder: str | None, schemas: Collection[int] | None) -> Manifest | None:
     """The manifest of an index for a partition; None if it does not cover the partition or is damaged."""
     if folder is None or not generation.belongs_to(folder, index.definition):
         return None
     try:
-        found = manifest.read(folder)
-        if schemas is not None:
-            others = pc.invert(pc.is_in(found.files["schema_crc"], value_set=pa.array(schemas, pa.int64())))
-            found = _without(found, others) if pc.any(others).as_py() else found
-        return found
+        return manifest.read(folder).valid_under(schemas)
     except CorruptIndex as e:
         unreadable.log_whole(log, f"index {index.definition.name}", e)
         return None
-
-
-def _without(found: Manifest, others: pa.ChunkedArray) -> Manifest:
-    """The manifest with these files marked as unindexed."""
-    place = found.files.schema.get_field_index("shard")
-    shards = pc.if_else(others, pa.scalar(None, pa.string()), found.files["shard"])
-    reasons = pc.if_else(others, "indexed under another time zone or schema", found.files["reason"])
-    files = found.files.set_column(place, "shard", shards)
-    return Manifest(
-        found.folder, files.set_column(files.schema.get_field_index("reason"), "reason", reasons), found.shards
-    )

@@ -8,7 +8,7 @@ there.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -21,10 +21,10 @@ from hive_bitmap.building.staged_values import ReadOptions
 from hive_bitmap.errors import CorruptIndex, Unsupported
 from hive_bitmap.index import catalog, checksums, manifest
 from hive_bitmap.index.catalog import Index
-from hive_bitmap.index.definition import Definition, schema_crc
+from hive_bitmap.index.definition import Definition, schema_crc, valid_schemas
 from hive_bitmap.index.manifest import Freshness, Manifest
 from hive_bitmap.index.shard import cardinalities_path
-from hive_bitmap.metastore import metastore, permission, serde
+from hive_bitmap.metastore import file_listing, metastore, permission, serde
 from hive_bitmap.metastore.base_files import Source, sources
 from hive_bitmap.metastore.file_listing import format_of, is_visible
 from hive_bitmap.metastore.table_info import Table
@@ -137,7 +137,7 @@ def _tally(spark: SparkSession, base: Table, number: int, index: Index, now: Seq
         tally.unindexed = sum(len(files) for files in found.values())
         return tally
     zone = metastore.time_zone(spark)
-    crc = schema_crc(base.columns, zone, serde.read_properties(base))
+    schemas = valid_schemas(file_listing.format_of(base), base.columns, zone, serde.read_properties(base))
     for values in [*found, *(values for values in folders if values not in found)]:
         files = found.get(values, ())
         try:
@@ -148,7 +148,7 @@ def _tally(spark: SparkSession, base: Table, number: int, index: Index, now: Seq
         if published is None:
             tally.unindexed += len(files)
             continue
-        _count(tally, published, files, crc if serde.read_properties(base) else None)
+        _count(tally, published, files, schemas)
         _check_manifest(tally.problems, published)
         listed = {file.path: file for file in files}
         shards = range(published.shards.num_rows)
@@ -156,9 +156,9 @@ def _tally(spark: SparkSession, base: Table, number: int, index: Index, now: Seq
     return tally
 
 
-def _count(tally: _Tally, published: Manifest, files: Sequence[FileStatus], crc: int | None) -> None:
-    """Add the unindexed, stale and gone files of a partition; `crc` is as in `Manifest.freshness`."""
-    states = [published.freshness(file, crc) for file in files]
+def _count(tally: _Tally, published: Manifest, files: Sequence[FileStatus], schemas: Collection[int] | None) -> None:
+    """Add the unindexed, stale and gone files of a partition; `schemas` are as in `Manifest.freshness`."""
+    states = [published.freshness(file, schemas) for file in files]
     tally.unindexed += states.count(Freshness.UNINDEXED)
     tally.stale += states.count(Freshness.STALE)
     tally.gone += published.gone(files)
@@ -216,6 +216,7 @@ def _item(
     """Return the work item for one shard, given its row number in the manifest; `listed` are the base files by path."""
     reading = serde.read_properties(base)
     crc = schema_crc(base.columns, zone, reading)
+    schemas = valid_schemas(file_listing.format_of(base), base.columns, zone, reading)
     shard = published.shards.slice(row, 1).to_pylist()[0]
     covered = pc.equal(published.files["shard"], shard["shard"]).fill_null(False)
     files = []
@@ -224,7 +225,7 @@ def _item(
         fingerprint, now = published.fingerprints[number_of_file], listed.get(known["path"])
         same_schema = known["schema_crc"] == crc
         spark_only = frozenset(known["indirect"]) if same_schema else None
-        fresh = now is not None and fingerprint.matches(now) and (same_schema or not reading)
+        fresh = now is not None and published.freshness(now, schemas) is Freshness.FRESH
         files.append(KnownFile(fingerprint, recorded_blocks(known), spark_only, fresh))
     path, sums = published.shard_path(shard["shard"]), checksums.read(published.folder)
     stored = StoredShard(
