@@ -84,7 +84,7 @@ soak: $(INSTALLED) ## run random queries, tables and edits for as long as you li
 answers: $(INSTALLED) ## ask plain Spark the queries of tests/catalyst/corpus, and keep digests of its answers
 	@$(WITH_JAVA) $(BIN)/python -m tests.catalyst.kept_answers
 
-jar: $(INSTALLED) ## compile the Java of hive_bitmap/catalyst into the jar of the package
+jar: $(INSTALLED) ## compile the Java of jvm/ into the jar of the package
 	@$(WITH_JAVA) $(BIN)/python scripts/jar.py
 
 test-docker: $(INSTALLED) ## run the same tests with the servers of docker/compose.yaml, which needs a Docker engine

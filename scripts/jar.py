@@ -1,4 +1,4 @@
-"""Compile the Java half of hive_bitmap/catalyst into the jar that the package carries; no JDK is needed.
+"""Compile the Java half of hive_bitmap, `jvm/`, into the jar that the package carries; no JDK is needed.
 
 `python scripts/jar.py` rewrites the jar, `python scripts/jar.py --check` says whether it is what its sources give. The
 compiler is Eclipse's (one jar of Maven Central), which runs on any Java 17 and compiles against the jars of PySpark.
@@ -22,7 +22,7 @@ from hive_bitmap import java  # noqa: E402 - from this checkout
 from tests.servers import jars  # noqa: E402 - as above
 
 HOME = CHECKOUT / "hive_bitmap" / "catalyst"
-SOURCES, JAR = HOME / "java", HOME / "hive-bitmap.jar"
+SOURCES, JAR = CHECKOUT / "jvm", HOME / "hive-bitmap.jar"
 COMPILER = "3.40.0"
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest time that a zip file can hold: the jar depends on nothing but its sources
 

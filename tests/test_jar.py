@@ -30,7 +30,7 @@ def test_the_jar_is_what_its_sources_give() -> None:
 
 
 def test_java_and_python_have_one_protocol() -> None:
-    source = (JAR.parent / "java/hive_bitmap/catalyst/python/PythonRequest.java").read_text()
+    source = (Path(__file__).parents[1] / "jvm/hive_bitmap/catalyst/python/PythonRequest.java").read_text()
     assert re.findall(r"int PROTOCOL = (\d+);", source) == [str(PROTOCOL)]
 
 

@@ -12,7 +12,7 @@ import hive_bitmap
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-JAVA = Path(hive_bitmap.__file__).parent / "catalyst" / "java" / "hive_bitmap" / "catalyst" / "spark" / "Allowlist.java"
+JAVA = Path(__file__).parents[2] / "jvm" / "hive_bitmap" / "catalyst" / "spark" / "Allowlist.java"
 COLUMNS = ("i", "l", "s", "m", "dt", "ts", "n", "b", "bin", "d", "f", "c")
 EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 TEXTS = (

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import hive_bitmap
-
-JAVA = Path(hive_bitmap.__file__).parent / "catalyst" / "java"
+JAVA = Path(__file__).parents[2] / "jvm"
 ROOT = "hive_bitmap.catalyst"
 # A package may import those before it.
 ORDER = [f"{ROOT}.{name}" for name in ("spark", "reading", "python", "queries", "statements")] + [ROOT]

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import hive_bitmap
 from hive_bitmap.metastore import jvm_reader, jvm_settings, session_settings
 from hive_bitmap.metastore.session_settings import KEEP_CONSTANTS, SKIP_VALIDATION, verbatim_partitions
 from hive_bitmap.metastore.sql_reader import SqlReader
@@ -69,7 +68,7 @@ def test_partitions_are_read_verbatim(spark: SparkSession, database: str) -> Non
 
 
 def test_java_sends_the_settings_of_readers_that_python_reads() -> None:
-    source = Path(hive_bitmap.__file__).parent / "catalyst/java/hive_bitmap/catalyst/python/PythonRequest.java"
+    source = Path(__file__).parents[2] / "jvm/hive_bitmap/catalyst/python/PythonRequest.java"
     listed = re.findall(r"OF_READERS = List\.of\((.*?)\);", source.read_text(), re.S)
     assert [tuple(re.findall(r'"([^"]+)"', text)) for text in listed] == [jvm_settings.OF_READERS]
 

@@ -1,5 +1,6 @@
 package hive_bitmap.catalyst.queries;
 
+import hive_bitmap.catalyst.reading.CurrentFiles;
 import hive_bitmap.catalyst.spark.Scala;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.Row;

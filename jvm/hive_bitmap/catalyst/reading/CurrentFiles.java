@@ -1,4 +1,4 @@
-package hive_bitmap.catalyst.queries;
+package hive_bitmap.catalyst.reading;
 
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.HashSet;
@@ -19,7 +19,7 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
  * The files of a table as they are now. A session keeps the relation of a table, with a listing of its files, until it writes to
  * the table itself; of what others have written since, it sees nothing.
  */
-final class CurrentFiles {
+public final class CurrentFiles {
     private CurrentFiles() {}
 
     /**
@@ -27,7 +27,7 @@ final class CurrentFiles {
      * relation of a table that was altered or made anew by others, and written since, fits its files no longer: it is forgotten
      * as a whole.
      */
-    static Dataset<Row> of(Dataset<Row> table) throws AnalysisException {
+    public static Dataset<Row> of(Dataset<Row> table) throws AnalysisException {
         LogicalPlan leaf = Scala.list(table.queryExecution().analyzed().collectLeaves()).get(0);
         if (!(leaf instanceof LogicalRelation relation) || !(relation.relation() instanceof HadoopFsRelation files)
                 || relation.catalogTable().isEmpty()) return table;
