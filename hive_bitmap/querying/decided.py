@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hive_bitmap.catalyst.explanation import DecisionReport, Relation, reports_of
 from hive_bitmap.catalyst.index_answers import Answer
-from hive_bitmap.catalyst.reporting import NARROWED
+from hive_bitmap.catalyst.reporting import LEFT_ALONE, NARROWED
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.metastore import jvm_reader
 from hive_bitmap.planning.plan import Plan
@@ -55,9 +55,11 @@ def _plan(frame: DataFrame, asked: list[DecisionReport], table: str) -> Plan:
 
 
 def _without_plan(relation: Relation, table: str) -> Plan:
-    if relation.action == NARROWED:
+    if relation.action == LEFT_ALONE:
+        return full_scan(relation.table or table, None, relation.detail, (), Reason.named(relation.reason))
+    if relation.action == NARROWED and relation.files_total is None:
         return _nothing(table)
-    return full_scan(relation.table or table, None, relation.detail, (), Reason.named(relation.reason))
+    return full_scan(relation.table or table, None, "memory is too short to keep its plan", (), Reason.UNSUPPORTED)
 
 
 def _reads_nothing(frame: DataFrame) -> bool:

@@ -53,7 +53,8 @@ def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: 
     if planned.candidates is not None:
         whole = [file.status.path for file in planned.candidates.whole_files]
     else:
-        whole = [] if planned.looked_up else [file.path for folder in folders for file in folder.files]
+        nothing = planned.blocks_total == 0  # no row satisfies the predicate
+        whole = [] if nothing else [file.path for folder in folders for file in folder.files]
     if format in LAYOUTS:
         found = unit_offsets(spark, format, planned.candidates, whole)
     else:

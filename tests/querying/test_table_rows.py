@@ -157,3 +157,13 @@ def test_settings_hold_for_the_functions_too(spark: SparkSession, database: str)
     spark.sql("CACHE TABLE t")
     assert hive_bitmap.plan(spark, "t", "k = 3").code == "cached"
     spark.sql("UNCACHE TABLE t")
+
+
+def test_a_plan_that_memory_is_too_short_for_loses_no_block(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    spark.sql("CREATE TABLE t USING parquet AS SELECT CAST(id % 50 AS INT) k, id FROM range(0, 1000, 1, 4)")
+    hive_bitmap.build(spark, "t", ["k"])
+    with under(spark, {"hive_bitmap.stores.memory": "0"}):
+        hive_bitmap.write_offsets(spark, "t", "k = 3", str(tmp_path / "offsets"))
+        assert len((tmp_path / "offsets").read_text().splitlines()) == 4
+        assert hive_bitmap.count(spark, "t", "k = 3") == hive_bitmap.scan(spark, "t", "k = 3").count() == 20
+        assert hive_bitmap.plan(spark, "t", "k = 3").strategy in ("full scan", "rows", "blocks", "files")
