@@ -1,7 +1,7 @@
 """The measurements. Engines take turns, so that whatever else the machine does meets all of them alike.
 
-The first turn of each is not timed: it warms, and its answer is compared with the others'. Times are wall seconds and
-include planning; what is reported is the median.
+The first turns of each are not timed: they warm, above all the JVM. The answer of the first is compared with that of
+the others. Times are wall seconds and include planning; what is reported is the median.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ NATIVE, TASKS = "native blocks", "rows in tasks"  # strategies that are asked fo
 OTHER_ENCODINGS = ("roaring", "ewah", "plain")
 SMALL_FILES, SMALL_ROWS = 1000, 2000
 MOST_PLAIN_BYTES = 10 << 30  # plain bitmaps are keys x rows bits before they are compressed: no more than this is tried
+WARM_UPS = 3  # turns; the JVM compiles what it runs often
 
 
 @dataclass(frozen=True)
@@ -141,8 +142,11 @@ class Results:
 
 
 def race(contenders: Mapping[str, Contender], repeats: int, digest: Callable[[Any], Any]) -> Race:
-    """Let the contenders take turns, one that is not timed and `repeats` that are."""
+    """Let the contenders take turns, WARM_UPS that are not timed and `repeats` that are."""
     answers = {name: digest(_timed(contender)[1]) for name, contender in contenders.items()}
+    for _ in range(WARM_UPS - 1):
+        for contender in contenders.values():
+            _timed(contender)
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for turn in range(repeats):
         order = list(contenders.items())
