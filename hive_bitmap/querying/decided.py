@@ -51,7 +51,7 @@ def _plan(frame: DataFrame, asked: list[DecisionReport], table: str) -> Plan:
         return asked[0].relation.plan or _without_plan(asked[0].relation, table)
     if _reads_nothing(frame):
         return _nothing(table)
-    return full_scan(table, None, "Spark reads no table for it that may have indexes", (), Reason.UNSUPPORTED)
+    return full_scan(table, None, "only tables of spark_catalog have indexes, in files", (), Reason.UNSUPPORTED)
 
 
 def _without_plan(relation: Relation, table: str) -> Plan:

@@ -43,9 +43,9 @@ def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: 
         raise Unsupported(
             f"offsets are not to be had: {BY_SERVER}, but tells no offsets; ask in a session of Spark's own"
         )
-    planned = plan(spark, table, predicate)
     base = metastore.describe(spark, table)
     permission.require_reading(spark, base, (), "the list of blocks")
+    planned = plan(spark, table, predicate)
     format = file_listing.format_of(base)
     folders = sources(spark, base)
     for folder in folders:

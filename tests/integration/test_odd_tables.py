@@ -590,7 +590,8 @@ def test_partitions_whose_values_are_one_number(
     set_before = dict(spark.conf.getAll)
     hive_bitmap.build(spark, "t", ["k"])
     assert [(one.fresh, one.unindexed) for one in hive_bitmap.show(spark, "t")] == [(4, 0)]
-    assert "index only" in agree(spark, "t", "k = 3", "k = 3 AND month = 1", "month = 7 AND k < 5", "month = 12")
+    able = agree(spark, "t", "k = 3", "k = 3 AND month = 1", "month = 7 AND k < 5", "month = 12")
+    assert ("index only" in able) == through_jvm
     shutil.rmtree(folder / "month=01")
     spark.sql("ALTER TABLE t ADD PARTITION (month=2)")
     pq.write_table(pa.table({"k": pa.array([3], pa.int32())}), folder / "month=007" / "b.parquet")
