@@ -79,11 +79,20 @@ def enable(spark: SparkSession) -> None:
 
 
 def enable_chosen(spark: SparkSession) -> None:
-    """Let DataFrames of `scan` use indexes; in a session that is not enabled, other queries stay Spark's own."""
-    if not is_enabled(spark):
+    """Let the functions of Python use indexes; in a session that is not enabled, other queries stay Spark's own.
+
+    In a session whose configuration has the extension this process answers from now on, as after `enable`, so that it
+    has the plans that it is asked for.
+    """
+    if not _is_answered_here(spark):
         callback_port.open_port(spark)
         bridge(spark).enableChosen(spark._jsparkSession, _answers(spark.sparkContext))
         catalog.on_change(_forget_indexed_columns)
+
+
+def _is_answered_here(spark: SparkSession) -> bool:
+    """Whether this process answers the optimizer rule, and not the helper of a configured extension, or none."""
+    return bool(bridge(spark).isAnsweredByDriver())
 
 
 def _forget_indexed_columns() -> None:

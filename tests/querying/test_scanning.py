@@ -112,7 +112,7 @@ def test_with_the_jar_of_another_version_it_is_sparks_own(
         raise Unsupported("the JVM has the jar of another version of hive_bitmap")
 
     monkeypatch.setattr(enabling.callback_port, "open_port", refused)
-    monkeypatch.setattr(enabling, "is_enabled", lambda spark: False)
+    monkeypatch.setattr(enabling, "_is_answered_here", lambda spark: False)
     assert hive_bitmap.scan(t, "t", "k = 7").count() == 20
     assert "the scan of t is Spark's own: the JVM has the jar of another version" in caplog.text
 

@@ -27,11 +27,22 @@ public final class Bridge {
         Helper.stop();
     }
 
-    /** Lets DataFrames that {@link #withStrategy} has made use indexes, if this session does not anyway. */
+    /**
+     * Lets DataFrames that {@link #rows} has made use indexes, with {@code python} to answer the rule. In a session whose
+     * configuration has the extension, all queries do already: they are answered by this Python from now on, not by the helper.
+     */
     public void enableChosen(SparkSession session, BiFunction<Object, Object, Object> python) {
-        if (Helper.isInstalled()) return;
+        if (Helper.isInstalled() && !PythonCalls.isOff()) {
+            enable(session, python);
+            return;
+        }
         BitmapExtension.inject(session.extensions());
         PythonCalls.registerForChosen(python);
+    }
+
+    /** Whether the driver's own Python answers the rule, for all queries or for those of {@link #rows}. */
+    public boolean isAnsweredByDriver() {
+        return PythonCalls.isAnsweredByDriver();
     }
 
     /** Lets this JVM show the token when it calls Python through the server of py4j. */

@@ -44,11 +44,11 @@ public final class PythonCalls {
     }
 
     /**
-     * Lets the driver's own Python answer for those tables alone that a DataFrame of {@code hive_bitmap.scan} reads, unless some
-     * Python answers already: other queries, and statements, are Spark's as before.
+     * Lets the driver's own Python answer for those tables alone that a DataFrame of {@code hive_bitmap.scan} reads, unless it
+     * answers already: other queries, and statements, are Spark's as before.
      */
     public static synchronized void registerForChosen(BiFunction<Object, Object, Object> answers) {
-        if (answers() != null) return;
+        if (python != null) return;
         chosenOnly = true;
         python = answers;
         IndexedColumns.clear();
@@ -77,6 +77,10 @@ public final class PythonCalls {
     /** Whether there is no Python that answers for any query. */
     public static boolean isAbsent() {
         return chosenOnly || answers() == null;
+    }
+
+    public static boolean isAnsweredByDriver() {
+        return python != null;
     }
 
     static boolean isServedByHelper() {
