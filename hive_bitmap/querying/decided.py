@@ -9,12 +9,11 @@ from hive_bitmap.catalyst.explanation import DecisionReport, Relation, reports_o
 from hive_bitmap.catalyst.index_answers import Answer
 from hive_bitmap.catalyst.reporting import LEFT_ALONE, NARROWED
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.metastore import jvm_reader
 from hive_bitmap.planning.plan import Plan
 from hive_bitmap.planning.planner import full_scan
 from hive_bitmap.planning.reasons import Reason
 from hive_bitmap.planning.strategy import Strategy
-from hive_bitmap.querying.table_rows import BY_SERVER
+from hive_bitmap.querying.table_rows import why_spark_alone
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,10 +32,10 @@ def decided(frame: DataFrame, table: str, predicate: str | None, wanted: Strateg
 
     Raises Unsupported if the strategy that is wanted, and was chosen for them, cannot answer.
     """
-    if not jvm_reader.available(frame.sparkSession):
+    if why := why_spark_alone(frame.sparkSession):
         if wanted not in (None, Strategy.FULL_SCAN):
-            raise Unsupported(f"strategy {str(wanted)!r} cannot be chosen: {BY_SERVER}")
-        return Decided(full_scan(table, predicate, BY_SERVER, (), Reason.UNSUPPORTED))
+            raise Unsupported(f"strategy {str(wanted)!r} cannot be chosen: {why}")
+        return Decided(full_scan(table, predicate, why, (), Reason.UNSUPPORTED))
     reports = reports_of(frame)
     asked = [report for report in reports if report.asked] or reports
     plan = replace(_plan(frame, asked, table), predicate=predicate)

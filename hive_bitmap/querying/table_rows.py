@@ -49,12 +49,17 @@ def table_rows(
     name_parts(table)  # raises NotFound for text that is no table name, before the JVM sees it
     require_characters(predicate or "")
     try:
-        if _is_planned_here(spark, table):
+        if why := why_spark_alone(spark):
+            _tell(spark, table, why)
+            frame = spark.table(table) if predicate is None else satisfying(spark.table(table), predicate)
+        else:
             chosen = "" if strategy is None else strategy.value
             frame = Frame(bridge(spark).rows(spark._jsparkSession, table, predicate, chosen, must_pay), spark)
-        else:
-            frame = _spark_rows(spark, table, predicate)
-        return frame if columns is None else frame.select(*map(quote, columns))
+        if columns is not None:
+            frame = frame.select(*map(quote, columns))
+        if why:
+            frame.schema  # noqa: B018 - Spark Connect analyses when it is asked for the schema
+        return frame
     except AnalysisException as e:
         base = metastore.describe(spark, table)
         for name in columns or ():
@@ -64,29 +69,25 @@ def table_rows(
         raise InvalidPredicate(f"Spark refuses {predicate!r} on table {table}: {said}") from e
 
 
-def _is_planned_here(spark: SparkSession, table: str) -> bool:
-    """Whether the rule plans what the functions read; else it is Spark's own, which the log says."""
+def why_spark_alone(spark: SparkSession) -> str:
+    """Why the rule does not plan what the functions of a session read; "" if it does."""
     if not jvm_reader.available(spark):
-        _tell_of_server(spark)
-        return False
+        return BY_SERVER
     try:
         enabling.enable_chosen(spark)
     except Unsupported as e:
-        log.warning("the scan of %s is Spark's own: %s", table, e)
-        return False
-    return True
+        return str(e)
+    return ""
+
+
+def _tell(spark: SparkSession, table: str, why: str) -> None:
+    if why != BY_SERVER:
+        log.warning("the scan of %s is Spark's own: %s", table, why)
+    elif not _has_extension(spark):
+        log.warning("indexes are not used: %s", why)
 
 
 @lru_cache(maxsize=64)
-def _tell_of_server(spark: SparkSession) -> None:
-    """Warn once that the server of a Spark Connect client does not use indexes."""
-    if EXTENSION not in (spark.conf.get("spark.sql.extensions", "") or ""):
-        log.warning("indexes are not used: %s", BY_SERVER)
-
-
-def _spark_rows(spark: SparkSession, table: str, predicate: str | None) -> DataFrame:
-    frame = spark.table(table)
-    if predicate is not None:
-        frame = satisfying(frame, predicate)
-    frame.schema  # noqa: B018 - Spark Connect analyses when it is asked for the schema
-    return frame
+def _has_extension(spark: SparkSession) -> bool:
+    """Whether the server of a Spark Connect client was started with the extension."""
+    return EXTENSION in (spark.conf.get("spark.sql.extensions", "") or "")

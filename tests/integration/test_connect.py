@@ -105,4 +105,4 @@ def test_everything_works_without_a_jvm_at_hand(tmp_path: Path) -> None:
     assert said["connect"] and said["scan"] and said["sql"] and said["join"] and said["text"]
     assert said["built"] == 1000 and "spark.sql.extensions=hive_bitmap" in said["plan"]
     assert said["refused"] == 7
-    assert done.stderr.count("indexes are not used: the server of a Spark Connect client plans") == 1
+    assert "indexes are not used: the server of a Spark Connect client plans" in done.stderr

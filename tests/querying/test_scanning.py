@@ -113,7 +113,11 @@ def test_with_the_jar_of_another_version_it_is_sparks_own(
 
     monkeypatch.setattr(enabling.callback_port, "open_port", refused)
     monkeypatch.setattr(enabling, "_is_answered_here", lambda spark: False)
-    assert hive_bitmap.scan(t, "t", "k = 7").count() == 20
+    assert hive_bitmap.scan(t, "t", "k = 7").count() == hive_bitmap.count(t, "t", "k = 7") == 20
+    plan = hive_bitmap.plan(t, "t", "k = 7")
+    assert plan.strategy == "full scan" and "the jar of another version" in plan.reason
+    with pytest.raises(Unsupported, match="another version"):
+        hive_bitmap.scan(t, "t", "k = 7", strategy="rows")
     assert "the scan of t is Spark's own: the JVM has the jar of another version" in caplog.text
 
 
