@@ -25,7 +25,7 @@ from hive_bitmap.building.progress import BuildProgress
 from hive_bitmap.building.publish import Switch, publish
 from hive_bitmap.building.refresh import from_scratch
 from hive_bitmap.errors import BuildFailed, StoreError
-from hive_bitmap.index import catalog, deletion, locations, roots
+from hive_bitmap.index import catalog, deletion, locations, roots, trust
 from hive_bitmap.index.definition import Definition, define, require_distinct
 from hive_bitmap.index.manifest import FILES, SHARDS
 from hive_bitmap.metastore import base_files as sources
@@ -183,10 +183,11 @@ def _run(
 
 def _warn_of_untrusted(spark: SparkSession, planned: BuildPlan) -> None:
     """Log which of the indexes that were built queries will not use, because this user does not own the table."""
-    built = {scope.definition.name for scope in planned.scopes}
-    for index in catalog.indexes_on(spark, planned.base):
-        if not index.trusted and index.definition.name in built:
-            log.warning("built, but not used by queries: %s", index.problem)
+    built = {scope.definition.index_table: scope.definition for scope in planned.scopes}
+    why_not = trust.by_base(spark, planned.base)
+    for table in metastore.describe_many(spark, planned.base.database, list(built)):
+        if why := why_not(table, built.get(table.name)):
+            log.warning("built, but not used by queries: %s", why)
 
 
 def _delete_unfinished(planned: BuildPlan, changes: Sequence[Change], created: bool) -> None:
