@@ -10,6 +10,7 @@ from weakref import ReferenceType
 
 import pyarrow as pa
 
+from hive_bitmap import stores
 from hive_bitmap.catalyst.arrow_batches import satisfying_keys
 from hive_bitmap.catalyst.conditions import Condition
 from hive_bitmap.catalyst.listing import ScanListing, as_now
@@ -44,8 +45,14 @@ class Answer:
     prepared: Prepared | None = None
 
     def number_of_rows(self, spark: SparkSession) -> int | None:
-        """Count the rows by what was prepared, if no key is asked for; None if Spark has to aggregate the table."""
-        if self.prepared is None or self.request.grouping_sets != ((),):
+        """Count the rows by what was prepared, if no key is asked for; None if Spark has to execute the aggregation.
+
+        It has to for files of a store, whose tags Spark's listing does not tell: `counts` lists them again.
+        """
+        if self.prepared is None or self.prepared.reading is None or self.request.grouping_sets != ((),):
+            return None
+        paths = (path for lookup in self.prepared.reading.results.lookups for path in lookup.unit.paths)
+        if self.listing is not None and not all(map(stores.is_local, paths)):
             return None
         found = known_counts(spark, self.request, self.prepared)
         return None if found is None or found.unknown else sum(found.tables[0][COUNT].to_pylist())

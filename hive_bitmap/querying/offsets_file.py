@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +18,7 @@ from hive_bitmap.querying.scanning import plan
 from hive_bitmap.querying.table_rows import BY_SERVER
 from hive_bitmap.reading.offsets import READER_LIMIT, result_file, selected_offsets
 from hive_bitmap.reading.unit_offsets import unit_offsets
+from hive_bitmap.stores import FileStatus
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,11 +51,7 @@ def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: 
     folders = sources(spark, base)
     for folder in folders:
         require_one_listing(folder)
-    if planned.candidates is not None:
-        whole = [file.status.path for file in planned.candidates.whole_files]
-    else:
-        nothing = planned.blocks_total == 0  # no row satisfies the predicate
-        whole = [] if nothing else [file.path for folder in folders for file in folder.files]
+    whole = _whole_files(planned, {file.path: file for folder in folders for file in folder.files})
     if format in LAYOUTS:
         found = unit_offsets(spark, format, planned.candidates, whole)
     else:
@@ -66,6 +63,23 @@ def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: 
     with stores.open_output(path if ":" in path.partition("/")[0] else "file:" + stores.absolute(path)) as sink:
         sink.write(content)
     return planned
+
+
+def _whole_files(planned: Plan, listed: Mapping[str, FileStatus]) -> list[str]:
+    """Return the files all of whose blocks are listed: those that no index knows as they are.
+
+    `listed` are the files of the table by path, with the tags of a store, which Spark's listing does not tell.
+    """
+    if planned.candidates is None:
+        nothing = planned.blocks_total == 0  # no row satisfies the predicate
+        return [] if nothing else list(listed)
+    changed = [
+        fingerprint.path
+        for lookup in planned.candidates.lookups
+        for fingerprint in lookup.fingerprints
+        if fingerprint.path in listed and not fingerprint.matches(listed[fingerprint.path])
+    ]
+    return changed + [file.status.path for file in planned.candidates.whole_files]
 
 
 def _all_offsets(format: str, paths: Iterable[str]) -> dict[str, list[int]]:
