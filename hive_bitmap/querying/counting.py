@@ -45,7 +45,7 @@ def group_counts(
     `plan`.
     """
     wanted = None if strategy is None else Strategy.named(strategy)
-    rows = table_rows(spark, table, predicate, strategy=wanted, must_pay=wanted is None)
+    rows = table_rows(spark, table, predicate, strategy=wanted, must_pay=False)
     known = [Column(name, "") for name in rows.columns]
     keys = [quote(find(known, column, f"table {table}").name) for column in columns]
     counted = rows.groupBy(*keys).count()

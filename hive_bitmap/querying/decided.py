@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,11 @@ from hive_bitmap.querying.table_rows import why_spark_alone
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+_SPARK_ALONE = (
+    "only tables of spark_catalog have indexes, in files; a view uses those of its tables when it is read, and a query "
+    "for hidden columns uses none"
+)
 
 
 @dataclass(frozen=True)
@@ -37,23 +43,19 @@ def decided(frame: DataFrame, table: str, predicate: str | None, wanted: Strateg
             raise Unsupported(f"strategy {str(wanted)!r} cannot be chosen: {why}")
         return Decided(full_scan(table, predicate, why, (), Reason.UNSUPPORTED))
     reports = reports_of(frame)
-    asked = [report for report in reports if report.asked] or reports
-    plan = replace(_plan(frame, asked, table), predicate=predicate)
-    if wanted not in (None, plan.strategy) and plan.code != Reason.STORE and any(use.used for use in plan.indexes):
+    asked = next((report for report in reports if report.asked), None)
+    found = _plan_of_others(frame, reports, table) if asked is None else _plan(asked.relation, table)
+    plan = replace(found, predicate=predicate)
+    may_choose = plan.code != Reason.STORE and any(use.used for use in plan.indexes)
+    if wanted not in (None, Strategy.FULL_SCAN, plan.strategy) and may_choose:
         possible = ", ".join(plan.costs) or plan.strategy
         raise Unsupported(f"strategy {str(wanted)!r} cannot answer this; possible: {possible}")
-    return Decided(plan, asked[0].answer if asked else None)
+    return Decided(plan, None if asked is None else asked.answer)
 
 
-def _plan(frame: DataFrame, asked: list[DecisionReport], table: str) -> Plan:
-    if asked:
-        return asked[0].relation.plan or _without_plan(asked[0].relation, table)
-    if _reads_nothing(frame):
-        return _nothing(table)
-    return full_scan(table, None, "only tables of spark_catalog have indexes, in files", (), Reason.UNSUPPORTED)
-
-
-def _without_plan(relation: Relation, table: str) -> Plan:
+def _plan(relation: Relation, table: str) -> Plan:
+    if relation.plan is not None:
+        return relation.plan
     if relation.action == LEFT_ALONE:
         return full_scan(relation.table or table, None, relation.detail, (), Reason.named(relation.reason))
     if relation.action == NARROWED and relation.files_total is None:
@@ -61,10 +63,20 @@ def _without_plan(relation: Relation, table: str) -> Plan:
     return full_scan(relation.table or table, None, "memory is too short to keep its plan", (), Reason.UNSUPPORTED)
 
 
+def _plan_of_others(frame: DataFrame, reports: Sequence[DecisionReport], table: str) -> Plan:
+    """Return the plan for a scan that the rule was not asked about; what it says of other scans is not its own."""
+    if _reads_nothing(frame):
+        return _nothing(table)
+    cached = next((report.relation for report in reports if report.relation.reason == Reason.CACHED), None)
+    if cached is not None:
+        return full_scan(table, None, cached.detail, (), Reason.CACHED)
+    return full_scan(table, None, _SPARK_ALONE, (), Reason.UNSUPPORTED)
+
+
 def _reads_nothing(frame: DataFrame) -> bool:
     """Whether Spark has found out that no row satisfies the predicate."""
-    leaves = frame._jdf.queryExecution().optimizedPlan().collectLeaves()
-    return all(leaves.apply(at).nodeName() == "LocalRelation" for at in range(leaves.size()))
+    most = frame._jdf.queryExecution().optimizedPlan().maxRows()
+    return bool(most.isDefined()) and int(most.get()) == 0
 
 
 def _nothing(table: str) -> Plan:

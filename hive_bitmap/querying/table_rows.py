@@ -38,10 +38,11 @@ def table_rows(
 ) -> DataFrame:
     """Return the rows that satisfy a predicate (None: all), with these columns (None: all), for the rule to plan.
 
-    They are those of the files that are there now. The session need not be enabled for it. `strategy` overrides the
-    choice by cost; unless the scan `must_pay`, the indexes are asked whatever the size of the table, and however long
-    that takes. On a Spark Connect client the server plans, with its extension or alone. Raises NotFound for an unknown
-    table or column, and InvalidPredicate, with Spark's text, for a predicate that Spark refuses.
+    The session need not be enabled for it. `strategy` overrides the choice by cost. Unless the scan `must_pay`, the
+    indexes are asked whatever the size of the table, and however long that takes, and the files are those that are
+    there now, where a session sees those that it listed last. On a Spark Connect client the server plans, with its
+    extension or alone. Raises NotFound for an unknown table or column, and InvalidPredicate, with Spark's text, for a
+    predicate that Spark refuses.
     """
     from pyspark.errors import AnalysisException
     from pyspark.sql import DataFrame as Frame

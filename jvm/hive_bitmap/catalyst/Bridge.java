@@ -16,6 +16,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import py4j.GatewayServer;
+import scala.runtime.AbstractFunction0;
 
 /** The methods that Python calls. Not static, since py4j looks for static methods in the class loader of its threads only. */
 public final class Bridge {
@@ -68,7 +69,27 @@ public final class Bridge {
     /** Returns the rows of a table that satisfy a condition (null: all), to be read as was chosen. Throws what Spark refuses. */
     public Dataset<Row> rows(SparkSession session, String table, String condition, String strategy, boolean mustPay)
             throws AnalysisException {
-        Dataset<Row> rows = new ChosenStrategy(strategy, mustPay).in(session.table(table));
+        return session.withActive(new AbstractFunction0<Dataset<Row>>() { // whose settings say what a literal means
+            @Override
+            public Dataset<Row> apply() {
+                try {
+                    return rows(session, table, condition, new ChosenStrategy(strategy, mustPay));
+                } catch (AnalysisException e) {
+                    throw Bridge.<RuntimeException>unchecked(e);
+                }
+            }
+        });
+    }
+
+    /** Throws what a Scala function need not declare. */
+    @SuppressWarnings("unchecked")
+    private static <E extends Throwable> E unchecked(Throwable error) throws E {
+        throw (E) error;
+    }
+
+    private static Dataset<Row> rows(SparkSession session, String table, String condition, ChosenStrategy chosen)
+            throws AnalysisException {
+        Dataset<Row> rows = chosen.in(session.table(table));
         if (condition == null) return rows;
         ParserInterface parser = session.sessionState().sqlParser();
         parser.parseExpression(condition); // `a) OR (b` would be one in parentheses
