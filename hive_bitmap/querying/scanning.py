@@ -25,9 +25,8 @@ def scan(
 ) -> DataFrame:
     """Return `spark.table(table).where(predicate)`, with these columns, read through the index if that is cheaper.
 
-    It is that DataFrame, of Spark's own making, and sees the files that the session listed last; the session need not be
-    enabled for it.
-    `strategy` overrides the choice by cost if an index can be used, as `hive_bitmap.strategy` does for a session. On a
+    It is that DataFrame, of Spark's own making, and sees the files that the session listed last. The session need not
+    be enabled for it. `strategy` overrides the choice by cost if an index can be used, as `hive_bitmap.strategy` does for a session. On a
     Spark Connect client the server plans: with the extension as it does for SQL, otherwise without an index. Raises the
     errors of `plan`, and Unsupported for a strategy that cannot answer.
     """
