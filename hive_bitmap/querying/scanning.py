@@ -26,9 +26,9 @@ def scan(
     """Return `spark.table(table).where(predicate)`, with these columns, read through the index if that is cheaper.
 
     It is that DataFrame, of Spark's own making, and sees the files that the session listed last. The session need not
-    be enabled for it. `strategy` overrides the choice by cost if an index can be used, as `hive_bitmap.strategy` does for a session. On a
-    Spark Connect client the server plans: with the extension as it does for SQL, otherwise without an index. Raises the
-    errors of `plan`, and Unsupported for a strategy that cannot answer.
+    be enabled for it. `strategy` overrides the choice by cost if an index can be used, as `hive_bitmap.strategy` does
+    for a session. On a Spark Connect client the server plans: with the extension as it does for SQL, otherwise without
+    an index. Raises the errors of `plan`, and Unsupported for a strategy that cannot answer.
     """
     wanted = None if strategy is None else Strategy.named(strategy)
     if wanted is Strategy.INDEX_ONLY:
