@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hive_bitmap.catalyst.explanation import DecisionReport, Relation, reports_of
 from hive_bitmap.catalyst.index_answers import Answer
@@ -75,8 +75,12 @@ def _plan_of_others(frame: DataFrame, reports: Sequence[DecisionReport], table: 
 
 def _reads_nothing(frame: DataFrame) -> bool:
     """Whether Spark has found out that no row satisfies the predicate."""
-    most = frame._jdf.queryExecution().optimizedPlan().maxRows()
-    return bool(most.isDefined()) and int(most.get()) == 0
+    leaves = frame._jdf.queryExecution().optimizedPlan().collectLeaves()
+    return all(_is_empty(leaves.apply(at)) for at in range(leaves.size()))
+
+
+def _is_empty(leaf: Any) -> bool:
+    return str(leaf.nodeName()) == "LocalRelation" and bool(leaf.data().isEmpty())
 
 
 def _nothing(table: str) -> Plan:
