@@ -96,8 +96,12 @@ def start(folder: str, like: str, definition: Definition, linked: Sequence[str] 
 def retire(folder: str, definition: Definition) -> None:
     """Start the grace period of a generation of this index that is no longer published; do nothing to other folders.
 
-    A generation whose folder does not let it be marked stays, and the log says so.
+    A generation whose folder does not let it be marked stays, and the log says so. One that has become a link is not
+    marked: what it leads to may be somebody else's.
     """
+    if stores.is_link(folder):
+        log.warning("folder %s was replaced, and stays: it is a link", folder)
+        return
     written = definition_of(folder) if is_generation(folder) else None
     if written is None or not roots.is_of(written, definition):
         return

@@ -8,6 +8,7 @@ system are OSErrors.
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -44,6 +45,7 @@ __all__ = [
     "estimated_speed_of",
     "exists",
     "has_tags",
+    "is_link",
     "is_local",
     "link_or_copy",
     "listing",
@@ -148,6 +150,11 @@ def open_output(path: str, *, private: bool = False) -> Any:
 def make_folder(path: str) -> None:
     """Make the folder and its parents, unless they exist."""
     _store(path).make_folder(path)
+
+
+def is_link(path: str) -> bool:
+    """Return whether the last part of a local path is a link, which may lead to what others own; elsewhere none is."""
+    return is_local(path) and os.path.islink(local_path(path))
 
 
 def delete_file(path: str) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hive_bitmap
-from hive_bitmap.errors import HiveBitmapError, StoreError
+from hive_bitmap.errors import HiveBitmapError, StoreError, Unsupported
 from hive_bitmap.index import catalog, checksums, generation, lookup, manifest, markers, roots
 from hive_bitmap.stores import memory_cache
 from tests.asking import answer as answer_of
@@ -143,8 +143,9 @@ class Damaged:
         predicate = self.rng.choice(self.predicates)
         for strategy in self.rng.sample(STRATEGIES[:2], 1):
             self.forget()
-            found = hive_bitmap.count(self.spark, "t", predicate, strategy=strategy)
-            assert found == self.counts[predicate], f"count {predicate} by {strategy}: {found}"
+            with contextlib.suppress(Unsupported):  # the index alone cannot answer, for files that a damaged part is of
+                found = hive_bitmap.count(self.spark, "t", predicate, strategy=strategy)
+                assert found == self.counts[predicate], f"count {predicate} by {strategy}: {found}"
         if self.rng.random() < 0.3:
             query, strategy = self.rng.choice(QUERIES), self.rng.choice(STRATEGIES)
             self.forget()
