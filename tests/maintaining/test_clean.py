@@ -279,3 +279,16 @@ def test_a_generation_whose_deletion_is_killed_is_still_told_as_one_to_delete(tm
         assert generation.usage(f"file:{folder}").state is State.REPLACED
     assert deletion.delete([f"file:{folder}"], definition) == []
     assert not folder.exists()
+
+
+def test_a_generation_that_became_a_link_is_not_marked_through_it(tmp_path: Path) -> None:
+    root, elsewhere = tmp_path / "root", tmp_path / "elsewhere"
+    root.mkdir()
+    folder = root / generation.new_name()
+    (elsewhere / "_manifest").mkdir(parents=True)
+    definition = Definition(name="i", database="db", table="t", columns=(), root=f"file:{root}")
+    mark(elsewhere, definition=to_properties(definition))
+    before = sorted(elsewhere.rglob("*"))
+    folder.symlink_to(elsewhere)
+    generation.retire(f"file:{folder}", definition)
+    assert sorted(elsewhere.rglob("*")) == before
