@@ -15,7 +15,7 @@ from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.coverage import covered
 from hive_bitmap.index.definition import Definition, valid_schemas
 from hive_bitmap.index.manifest import Freshness, Manifest
-from hive_bitmap.metastore import base_files, file_listing, metastore, permission, serde, table_info
+from hive_bitmap.metastore import base_files, metastore, permission, serde, table_info
 from hive_bitmap.metastore.base_files import Source
 from hive_bitmap.metastore.file_listing import format_of, is_visible
 from hive_bitmap.metastore.table_info import Table, Values, quote
@@ -152,7 +152,7 @@ def _schemas(spark: SparkSession, base: Table | None) -> Collection[int] | None:
     if base is None:
         return None
     try:
-        format = file_listing.format_of(base)
+        format = format_of(base)
     except Unsupported:  # the index has a problem then, which is shown
         return None
     return valid_schemas(format, base.columns, metastore.time_zone(spark), serde.read_properties(base))

@@ -24,7 +24,7 @@ from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.definition import Definition, schema_crc, valid_schemas
 from hive_bitmap.index.manifest import Freshness, Manifest
 from hive_bitmap.index.shard import cardinalities_path
-from hive_bitmap.metastore import file_listing, metastore, permission, serde
+from hive_bitmap.metastore import metastore, permission, serde
 from hive_bitmap.metastore.base_files import Source, sources
 from hive_bitmap.metastore.file_listing import format_of, is_visible
 from hive_bitmap.metastore.table_info import Table
@@ -137,7 +137,7 @@ def _tally(spark: SparkSession, base: Table, number: int, index: Index, now: Seq
         tally.unindexed = sum(len(files) for files in found.values())
         return tally
     zone = metastore.time_zone(spark)
-    schemas = valid_schemas(file_listing.format_of(base), base.columns, zone, serde.read_properties(base))
+    schemas = valid_schemas(format_of(base), base.columns, zone, serde.read_properties(base))
     for values in [*found, *(values for values in folders if values not in found)]:
         files = found.get(values, ())
         try:
@@ -152,7 +152,9 @@ def _tally(spark: SparkSession, base: Table, number: int, index: Index, now: Seq
         _check_manifest(tally.problems, published)
         listed = {file.path: file for file in files}
         shards = range(published.shards.num_rows)
-        tally.items += [_item(base, number, index.definition, published, row, listed, zone) for row in shards]
+        tally.items += [
+            _item(base, number, index.definition, published, row, listed, zone=zone, schemas=schemas) for row in shards
+        ]
     return tally
 
 
@@ -211,12 +213,15 @@ def _item(
     published: Manifest,
     row: int,
     listed: dict[str, FileStatus],
+    *,
     zone: str,
+    schemas: Collection[int] | None,
 ) -> ShardItem:
-    """Return the work item for one shard, given its row number in the manifest; `listed` are the base files by path."""
-    reading = serde.read_properties(base)
-    crc = schema_crc(base.columns, zone, reading)
-    schemas = valid_schemas(file_listing.format_of(base), base.columns, zone, reading)
+    """Return the work item for one shard, given its row number in the manifest; `listed` are the base files by path.
+
+    `schemas` are as in `Manifest.freshness`.
+    """
+    crc = schema_crc(base.columns, zone, serde.read_properties(base))
     shard = published.shards.slice(row, 1).to_pylist()[0]
     covered = pc.equal(published.files["shard"], shard["shard"]).fill_null(False)
     files = []
