@@ -156,7 +156,8 @@ def explain(
 
 def relations_of(frame: DataFrame) -> tuple[Relation, ...]:
     """Plan a DataFrame and return what the indexes do for each of its scans. The session must be enabled."""
-    return tuple(report.relation for report in reports_of(frame))
+    reports = bridge(frame.sparkSession).reports(frame._jdf)
+    return tuple(report.relation for report in _reports(frame.sparkSession, reports))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,11 +170,14 @@ class DecisionReport:
 
 
 def reports_of(frame: DataFrame) -> list[DecisionReport]:
-    """Plan a DataFrame and return what is decided on each of its scans."""
-    session = frame.sparkSession
+    """Plan a DataFrame that was not planned yet, as it will be executed, and return what is decided on its scans."""
+    return _reports(frame.sparkSession, bridge(frame.sparkSession).reportsOfFirstPlan(frame._jdf))
+
+
+def _reports(session: SparkSession, text: str) -> list[DecisionReport]:
     serving = answers(session).serving
     found = []
-    for fields in json.loads(bridge(session).reports(frame._jdf)):
+    for fields in json.loads(text):
         plan, answer, asked = (fields.pop(name, None) for name in ("plan", "answer", "asked"))
         relation = Relation(**fields, plan=serving.plans.get(plan))
         found.append(DecisionReport(relation=relation, asked=bool(asked), answer=serving.answers.get(answer)))

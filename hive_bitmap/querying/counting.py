@@ -24,9 +24,10 @@ def count(spark: SparkSession, table: str, predicate: str | None = None, *, stra
     """
     wanted = None if strategy is None else Strategy.named(strategy)
     rows = table_rows(spark, table, predicate, strategy=wanted, must_pay=False)
-    found = decided(rows.groupBy().count(), table, predicate, wanted)
+    counted = rows.groupBy().count()
+    found = decided(counted, table, predicate, wanted)
     number = None if found.answer is None else found.answer.number_of_rows(spark)
-    return rows.count() if number is None else number
+    return int(counted.collect()[0][0]) if number is None else number
 
 
 def group_counts(

@@ -34,7 +34,7 @@ class Decided:
 
 
 def decided(frame: DataFrame, table: str, predicate: str | None, wanted: Strategy | None) -> Decided:
-    """Return what the rule decides on the `table_rows` in a DataFrame, which need not pay.
+    """Return what the rule decides on the `table_rows` in a DataFrame, which need not pay; it was not planned before.
 
     Raises Unsupported if the strategy that is wanted, and was chosen for them, cannot answer.
     """

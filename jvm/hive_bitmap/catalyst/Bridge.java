@@ -101,4 +101,9 @@ public final class Bridge {
     public String reports(Dataset<?> frame) {
         return "[" + String.join(",", Reports.of(frame)) + "]";
     }
+
+    /** Returns the same for a DataFrame that was not planned yet, and is executed by the plan that is made of it now. */
+    public String reportsOfFirstPlan(Dataset<?> frame) {
+        return "[" + String.join(",", Reports.ofFirstPlan(frame)) + "]";
+    }
 }

@@ -50,11 +50,20 @@ public final class Reports {
 
     /** Plans a DataFrame again and returns the reports of all its scans. */
     public static List<String> of(org.apache.spark.sql.classic.Dataset<?> frame) {
+        return of(frame.sparkSession().sessionState().executePlan(frame.queryExecution().analyzed(),
+                org.apache.spark.sql.execution.CommandExecutionMode.SKIP()));
+    }
+
+    /** Plans a DataFrame for the first time, as it will be executed, and returns the reports of all its scans. */
+    public static List<String> ofFirstPlan(org.apache.spark.sql.classic.Dataset<?> frame) {
+        return of(frame.queryExecution());
+    }
+
+    private static List<String> of(org.apache.spark.sql.execution.QueryExecution execution) {
         List<String> found = new ArrayList<>();
         WANTED.set(found);
         try {
-            frame.sparkSession().sessionState().executePlan(frame.queryExecution().analyzed(),
-                    org.apache.spark.sql.execution.CommandExecutionMode.SKIP()).optimizedPlan();
+            execution.optimizedPlan();
         } finally {
             WANTED.remove();
         }

@@ -1,6 +1,7 @@
 package hive_bitmap.catalyst.queries;
 
 import hive_bitmap.catalyst.reading.FileChoice;
+import hive_bitmap.catalyst.reading.FileRelations;
 import hive_bitmap.catalyst.reading.Narrowing;
 import hive_bitmap.catalyst.reading.SelectedFiles;
 import hive_bitmap.catalyst.reading.SelectedOrc;
@@ -45,15 +46,8 @@ public final class NarrowedRelations {
 
     /** Copies the relation of a scan with other files, and with table statistics of their size. */
     private static LogicalRelation withFiles(Scan scan, HadoopFsRelation narrowed) {
-        LogicalRelation relation = (LogicalRelation) scan.relation;
-        Object[] arguments = new Object[relation.productArity()];
-        for (int at = 0; at < arguments.length; at++) {
-            Object argument = relation.productElement(at);
-            if (argument instanceof HadoopFsRelation) argument = narrowed;
-            if (argument == relation.catalogTable()) argument = Option.apply(withSize(scan.table, narrowed.location().sizeInBytes()));
-            arguments[at] = argument;
-        }
-        return (LogicalRelation) relation.makeCopy(arguments);
+        CatalogTable table = withSize(scan.table, narrowed.location().sizeInBytes());
+        return FileRelations.copied((LogicalRelation) scan.relation, narrowed, Option.apply(table));
     }
 
     /** Returns the figures of a narrowed file relation; null if it is not narrowed. */
@@ -64,10 +58,7 @@ public final class NarrowedRelations {
 
     /** Returns the relation over the partitions that are listed already, as Spark's PruneFileSourcePartitions does. */
     static LogicalRelation listed(Scan scan) {
-        HadoopFsRelation files = scan.files();
-        return withFiles(scan, new HadoopFsRelation(
-                scan.listing().index, files.partitionSchema(), files.dataSchema(), files.bucketSpec(), files.fileFormat(),
-                files.options(), files.sparkSession()));
+        return withFiles(scan, FileRelations.over(scan.files(), scan.listing().index));
     }
 
     /** Returns a plan over a scan with the scan's relation over the partitions that are listed already. */

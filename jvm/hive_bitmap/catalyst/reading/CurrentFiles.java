@@ -47,15 +47,8 @@ public final class CurrentFiles {
     /** Returns a relation that lists its files anew when it is read. Other DataFrames of the table keep their listing. */
     public static LogicalRelation relisted(LogicalRelation relation) {
         if (!(relation.relation() instanceof HadoopFsRelation files)) return relation;
-        HadoopFsRelation current = new HadoopFsRelation(
-                relisted(files, files.location()), files.partitionSchema(), files.dataSchema(), files.bucketSpec(), files.fileFormat(),
-                files.options(), files.sparkSession());
-        Object[] arguments = new Object[relation.productArity()];
-        for (int at = 0; at < arguments.length; at++) {
-            Object argument = relation.productElement(at);
-            arguments[at] = argument == files ? current : argument;
-        }
-        return (LogicalRelation) relation.makeCopy(arguments);
+        HadoopFsRelation current = FileRelations.over(files, relisted(files, files.location()));
+        return FileRelations.copied(relation, current, relation.catalogTable());
     }
 
     private static FileIndex relisted(HadoopFsRelation files, FileIndex index) {
