@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from hive_bitmap.querying.offsets_file import write_offsets
     from hive_bitmap.querying.scanning import plan, scan
     from hive_bitmap.verifying.verify import Verification, verify
+    from hive_bitmap.waiting import refreshed
 
 __version__ = "0.1.0"
 _HOMES = {
@@ -65,6 +66,7 @@ _HOMES = {
     "plan": "querying.scanning",
     "preview": "building.preview",
     "rebuild": "building.build",
+    "refreshed": "waiting",
     "rename": "maintaining.alter",
     "scan": "querying.scanning",
     "set_properties": "maintaining.alter",
@@ -98,6 +100,7 @@ __all__ = [
     "plan",
     "preview",
     "rebuild",
+    "refreshed",
     "rename",
     "scan",
     "session",

@@ -21,7 +21,7 @@ PACKAGE = Path(__file__).parents[1] / "hive_bitmap"
 # A room, or a top-level module, may import itself and the lines above it, but not others of its own line.
 LAYERS = [
     {"errors", "memory_budget"},
-    {"columns", "java", "packages", "parallel", "session_cache", "versions", "stores"},
+    {"columns", "durations", "java", "packages", "parallel", "session_cache", "versions", "stores"},
     {"bitmaps", "formats", "predicates"},
     {"metastore"},
     {"index", "tasks"},
@@ -29,10 +29,10 @@ LAYERS = [
     {"estimating", "hive2", "maintaining", "verifying"},
     {"planning"},
     {"explaining", "reading"},
-    {"counts", "sql"},
+    {"counts", "following", "sql"},
     {"catalyst"},
     {"querying"},
-    {"session", "hiveserver"},
+    {"session", "hiveserver", "waiting"},
     {"cli"},
     {"__main__"},
 ]

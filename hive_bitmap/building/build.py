@@ -24,9 +24,9 @@ from hive_bitmap.building.partition_change import Change, Content
 from hive_bitmap.building.progress import BuildProgress
 from hive_bitmap.building.publish import Switch, publish
 from hive_bitmap.building.refresh import from_scratch
-from hive_bitmap.errors import BuildFailed, StoreError
+from hive_bitmap.errors import BuildFailed, InvalidProperty, StoreError
 from hive_bitmap.index import catalog, deletion, locations, roots, trust
-from hive_bitmap.index.definition import Definition, define, require_distinct
+from hive_bitmap.index.definition import REFRESH_INTERVAL, Definition, define, flag, require_distinct
 from hive_bitmap.index.manifest import FILES, SHARDS
 from hive_bitmap.metastore import base_files as sources
 from hive_bitmap.metastore import metastore, permission
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
+AUTO_UPDATE = "hive.optimize.index.autoupdate"  # Hive's setting, for the default of auto_refresh
 ProgressCallback = Callable[[BuildProgress], None]
 
 
@@ -82,6 +83,8 @@ def build(
     deferred: bool = False,
     where: str | None = None,
     if_not_exists: bool = False,
+    auto_refresh: bool | None = None,
+    refresh_interval: str = REFRESH_INTERVAL,
     properties: Mapping[str, str] | None = None,
     progress: ProgressCallback | None = None,
 ) -> list[BuildReport]:
@@ -90,11 +93,19 @@ def build(
     An item is a column name, or a sequence of column names for a composite key. `name`, `index_table` and `location`
     can only be given for a single item. With `deferred` the indexes are registered but cover no files until they are
     rebuilt. `where`, a condition on the partition columns, limits them to the partitions for which it is true. With
-    `if_not_exists` an item is skipped if an index of its name exists. `properties` are user-defined names and values,
-    which are stored and shown. Raise NotFound, AlreadyExists, Unsupported, InvalidProperty or InvalidPredicate before
-    anything is written, and BuildFailed if the job or the publishing fails.
+    `if_not_exists` an item is skipped if an index of its name exists. With `auto_refresh` the indexes are refreshed
+    after writes, at most once in `refresh_interval`; None: if `hive.optimize.index.autoupdate` of the session is true
+    and the index can be. `properties` are user-defined names and values, which are stored and shown. Raise NotFound,
+    AlreadyExists, Unsupported, InvalidProperty or InvalidPredicate before anything is written, and BuildFailed if the
+    job or the publishing fails.
     """
     started = time.monotonic()
+    if auto_refresh and deferred:
+        raise InvalidProperty(
+            "an index that is built later, WITH DEFERRED REBUILD, cannot follow its table from the start: set its "
+            "auto_refresh to true after its first rebuild"
+        )
+    follows = _follows_by_default(spark, type, deferred) if auto_refresh is None else auto_refresh
     base, indexes = catalog.table_and_indexes(spark, table)
     format_of(base)
     definitions = []
@@ -109,6 +120,8 @@ def build(
             index_table=index_table,
             comment=comment,
             where=where or "",
+            auto_refresh=follows,
+            refresh_interval=refresh_interval,
             properties=properties,
         )
         if if_not_exists and any(index.definition.name == definition.name for index in indexes):
@@ -125,6 +138,11 @@ def build(
         empty = tuple(replace(change, refresh=from_scratch(())) for change in planned.changes)
         planned = replace(planned, changes=empty)
     return _run(spark, planned, True, progress, started)
+
+
+def _follows_by_default(spark: SparkSession, type: str, deferred: bool) -> bool:
+    """Return the `auto_refresh` of a new index for which none is given: Hive's own setting, where that is possible."""
+    return not deferred and type.upper() != "COMPACT" and flag(AUTO_UPDATE, spark.conf.get(AUTO_UPDATE, "false"))
 
 
 def rebuild(

@@ -33,13 +33,15 @@ class Answers:
         self._lock = Lock()
 
     def apply(self, session: Any, asked: Any) -> Any:
-        """Answer a `Question`, a `Counting` or a `Statement` of the JVM."""
+        """Answer a `Question`, a `Counting`, a `Written` or a `Statement` of the JVM."""
         spark = self._session(session)
         match asked.kind():
             case "plan":
                 return self.serving.answer(spark, asked)
             case "count":
                 return self.serving.counts(spark, asked)
+            case "written":
+                return self.serving.following.written(spark, asked.text())
             case statement_kind:
                 return index_statements.answer(spark, statement_kind, asked.text())
 

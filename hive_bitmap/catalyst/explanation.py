@@ -54,6 +54,7 @@ class Relation:
     detail: str = ""
     condition: str = ""
     strategy: str = ""
+    unindexed: str = ""
     files_selected: int | None = None
     files_total: int | None = None
     blocks_selected: int | None = None
@@ -76,6 +77,7 @@ class Relation:
         if self.blocks_total is not None:
             lines.append(f"  files      {self.files_selected} of {self.files_total}")
             lines.append(f"  blocks     {self.blocks_selected} of {self.blocks_total}")
+        lines += [f"  unindexed  {self.unindexed}"] if self.unindexed else []
         if self.costs:
             prices = (f"{name} {price * 1000:,.0f} ms" for name, price in self.costs.items())
             lines.append(f"  estimates  {', '.join(prices)}")

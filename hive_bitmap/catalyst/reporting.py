@@ -33,7 +33,8 @@ class Report:
     """The decision on a scan, as `explanation.Relation` tells of it.
 
     `action` is NARROWED, ANSWERED or LEFT_ALONE; the `reason` is that of LEFT_ALONE. `figures` are None if no
-    index was looked up, `plan` if there is none. `asked` says that a function asks what the indexes say of the scan.
+    index was looked up, `plan` if there is none. `asked` says that a function asks what the indexes say of the scan,
+    `unindexed` tells of the files that an index that follows its table does not know yet.
     """
 
     table: str
@@ -46,6 +47,7 @@ class Report:
     costs: Mapping[Strategy, float] = field(default_factory=dict)
     plan: Plan | None = field(default=None, repr=False)
     asked: bool = False
+    unindexed: str = ""
 
     @classmethod
     def of(cls, scan: Scan, action: str, reason: Reason | None, detail: str) -> Report:
@@ -56,7 +58,7 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields of an `explanation.Relation` but for the plan, which has no form in JSON."""
-        texts = ("table", "action", "detail", "condition")
+        texts = ("table", "action", "detail", "condition", "unindexed")
         chosen = {"reason": self.reason or "", "strategy": self.strategy or ""}
         figures = {} if self.figures is None else self.figures._asdict()
         others = {"costs": dict(self.costs), **({"asked": True} if self.asked else {})}
@@ -73,4 +75,5 @@ def read_figures(plan: Plan) -> ReadFigures:
 def label(report: Report) -> str:
     """Describe a narrowed scan in a line for Spark's EXPLAIN."""
     blocks, all_blocks, files, all_files = report.figures or NOTHING_READ
-    return f"{report.strategy} by the bitmap index: {blocks} of {all_blocks} blocks, {files} of {all_files} files"
+    read = f"{report.strategy} by the bitmap index: {blocks} of {all_blocks} blocks, {files} of {all_files} files"
+    return f"{read}; {report.unindexed}" if report.unindexed else read

@@ -18,10 +18,12 @@ from hive_bitmap.catalyst.decisions import Ask, IndexedTable, decide
 from hive_bitmap.catalyst.extension_jar import PROTOCOL, protocol_mismatch
 from hive_bitmap.catalyst.index_answers import Answer
 from hive_bitmap.catalyst.listing import ScanListing, parse
-from hive_bitmap.catalyst.outcomes import Counts, LeaveAlone, ReadRows, Told
+from hive_bitmap.catalyst.jvm_bridge import bridge
+from hive_bitmap.catalyst.outcomes import Counts, LeaveAlone, Outcome, ReadRows, Told
 from hive_bitmap.catalyst.reporting import LEFT_ALONE, Report
 from hive_bitmap.catalyst.scans import ListingSummary, Scan
 from hive_bitmap.errors import HiveBitmapError, StoreError
+from hive_bitmap.following.following import Following
 from hive_bitmap.index import catalog
 from hive_bitmap.memory_budget import Cache
 from hive_bitmap.metastore import jvm_reader, jvm_settings, metastore
@@ -57,6 +59,7 @@ class Serving:
         self.answers: Cache[str, Answer] = Cache("answers", weights.of_answer)
         self._process, self._numbers = uuid4().hex, count()
         self._mismatch_logged = False
+        self.following = Following(bridge)
         self.plans: Cache[str, Plan] = Cache("plans", weights.of_plan)
 
     def answer(self, spark: SparkSession, question: Any) -> str | None:
@@ -105,7 +108,7 @@ class Serving:
             if not scan.indexed_known:
                 columns = tuple({name: None for index in indexes for name in index.definition.column_names})
             table = IndexedTable.of(scan, base, indexes, conf)
-            outcome = decide(scan, table, self._ask(spark, question, scan))
+            outcome = self._followed(spark, table, decide(scan, table, self._ask(spark, question, scan)))
         except StoreError as e:
             outcome = LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.STORE, fallback_reason(e)))
         except HiveBitmapError as e:
@@ -117,6 +120,14 @@ class Serving:
         plan = None if outcome.report.plan is None else self._keep_plan(outcome.report.plan, scan)
         answer = self._keep(self.answers, outcome.answer) if isinstance(outcome, Counts) else None
         return Told(outcome=outcome, indexed_columns=columns, plan=plan, answer=answer)
+
+    def _followed(self, spark: SparkSession, table: IndexedTable, outcome: Outcome) -> Outcome:
+        """Have files indexed that the decision found unindexed, if indexes follow the table; its report says so then."""
+        plan = outcome.report.plan
+        if not table.settings.auto_refresh or plan is None or plan.candidates is None:
+            return outcome
+        told = self.following.seen(spark, table.base, table.indexes, plan.candidates)
+        return replace(outcome, report=replace(outcome.report, unindexed=told)) if told else outcome
 
     def _ask(self, spark: SparkSession, question: Any, scan: Scan) -> Ask:
         number = scan.number

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from hive_bitmap.bitmaps import ENCODINGS
-from hive_bitmap.index.definition import COMPRESSIONS, TYPES
+from hive_bitmap.index.definition import COMPRESSIONS, REFRESH_INTERVAL, TYPES
 
 type_option = click.option(
     "--type",
@@ -28,4 +28,16 @@ compression_option = click.option(
     default="zstd",
     show_default=True,
     help="Compression of the index files. Hive before version 4 cannot read zstd.",
+)
+auto_refresh_option = click.option(
+    "--auto-refresh/--no-auto-refresh",
+    default=None,
+    help="Refresh the index after writes.  [default: as hive.optimize.index.autoupdate says]",
+)
+refresh_interval_option = click.option(
+    "--refresh-interval",
+    default=REFRESH_INTERVAL,
+    show_default=True,
+    metavar="TIME",
+    help="Least time between two refreshes after writes.",
 )

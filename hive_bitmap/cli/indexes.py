@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hive_bitmap.cli.index_options import compression_option, encoding_option, type_option
+from hive_bitmap.cli.index_options import (
+    auto_refresh_option,
+    compression_option,
+    encoding_option,
+    refresh_interval_option,
+    type_option,
+)
 from hive_bitmap.cli.invocation import Endpoint, messages
 from hive_bitmap.cli.name_lists import split_names, split_pairs
 from hive_bitmap.cli.output import Field, format_option, print_records
@@ -32,6 +38,8 @@ if TYPE_CHECKING:
 @click.option("--where", metavar="SQL", help="Index only partitions that satisfy this condition.")
 @click.option("--deferred", is_flag=True, help="Register the index without building it; rebuild builds it.")
 @click.option("--if-not-exists", is_flag=True, help="Skip indexes that already exist.")
+@auto_refresh_option
+@refresh_interval_option
 @format_option
 @click.pass_obj
 def create(

@@ -99,8 +99,8 @@ def rename(endpoint: Endpoint, table: str, index: str, name: str) -> None:
 def set_(endpoint: Endpoint, table: str, index: str, properties: Mapping[str, str | None]) -> None:
     """Set properties of INDEX of TABLE.
 
-    The properties are enabled and comment, which take effect at once, and encoding and compression, which take effect
-    with the next rebuild.
+    The properties are enabled, comment, auto_refresh and refresh_interval, which take effect at once, and encoding and
+    compression, which take effect with the next rebuild.
 
     \b
     Example:

@@ -17,6 +17,7 @@ __all__ = [
     "manifest",
     "markers",
     "partition_conditions",
+    "refresh_record",
     "roots",
     "schema_drift",
     "shard",

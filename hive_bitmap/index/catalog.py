@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
-NEXT_ENCODING = PREFIX + "next_encoding"
+_OPTIONAL = frozenset(PREFIX + name for name in ("next_encoding", "auto_refresh", "refresh_interval"))
 TABLES_AT_ONCE = 500  # tables described in one metastore call
 INDEX_CACHE_SECONDS = 30.0  # seconds for which a query may miss changes that other sessions made to indexes
 MOST_CACHED_PARTITIONS = 10_000  # the partitions of an index table with more of them are not cached
@@ -267,7 +267,7 @@ def alter(spark: SparkSession, index: Index, changed: Definition) -> None:
     properties = to_properties(changed)
     if changed.comment != index.definition.comment:
         properties["comment"] = changed.comment
-    alter_table.set_properties(spark, index.table, properties, {NEXT_ENCODING} - set(properties))
+    alter_table.set_properties(spark, index.table, properties, _OPTIONAL - set(properties))
     if changed.index_table != index.table.name:
         alter_table.rename(spark, index.table, changed.index_table)
 

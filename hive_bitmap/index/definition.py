@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from hive_bitmap.bitmaps import ENCODINGS
 from hive_bitmap.columns import Column, find
+from hive_bitmap.durations import seconds_of
 from hive_bitmap.errors import AlreadyExists, InvalidProperty, Unsupported, nearest, suggestion
 from hive_bitmap.metastore.table_info import VARIABLE, Table, in_spark, index_table_name, quote
 
@@ -23,7 +24,9 @@ VERSION = "1"
 PREFIX = "hive_bitmap."
 POINTER = PREFIX + "index_tables"  # property of a base table: comma-separated index tables that IN TABLE named
 TYPES = ("BITMAP", "COMPACT")
-OWN_PROPERTIES = ("encoding", "compression", "comment", "enabled")
+OWN_PROPERTIES = ("encoding", "compression", "comment", "enabled", "auto_refresh", "refresh_interval")
+REFRESH_INTERVAL = "30 seconds"
+SHORTEST_INTERVAL = 1.0  # seconds
 COMPRESSIONS = ("zstd", "snappy", "gzip")  # of the shards; Hive before 4 has no zstd
 BUCKET, OFFSET = pa.field("_bucketname", pa.string()), pa.field("_offset", pa.int64())
 OFFSETS = pa.field("_offsets", pa.list_(pa.int64()))
@@ -54,7 +57,9 @@ class Definition:
     base table, `index_table` the index table in the same database, `root` the folder of its generations. `where` is a
     condition on the partition columns: only partitions for which it is true are covered; empty means all. An index that
     is not `enabled` is kept up to date but not used. `next_encoding`, if not empty, is the encoding that the next
-    rebuild changes to. `properties` are user-defined names and values; they are stored and shown, and have no effect.
+    rebuild changes to. One with `auto_refresh` is refreshed after writes by the applications that see them, each of
+    them at most once in `refresh_interval`, a length of time. `properties` are user-defined names and values; they are
+    stored and shown, and have no effect.
     """
 
     name: str
@@ -70,6 +75,8 @@ class Definition:
     where: str = ""
     enabled: bool = True
     next_encoding: str = ""
+    auto_refresh: bool = False
+    refresh_interval: str = REFRESH_INTERVAL
     properties: tuple[tuple[str, str], ...] = ()
     id: str = ""
 
@@ -112,6 +119,11 @@ class Definition:
         """`<db>.<table>` of the base table."""
         return f"{self.database}.{self.table}"
 
+    @property
+    def refresh_seconds(self) -> float:
+        """The `refresh_interval` in seconds."""
+        return seconds_of(self.refresh_interval)
+
     def renewed(self) -> Definition:
         """Return the definition with `next_encoding` applied. If it differs, a rebuild must build the whole index."""
         return replace(self, encoding=self.next_encoding or self.encoding, next_encoding="")
@@ -128,13 +140,15 @@ def define(
     index_table: str | None = None,
     comment: str = "",
     where: str = "",
+    auto_refresh: bool = False,
+    refresh_interval: str = REFRESH_INTERVAL,
     properties: Mapping[str, str] | None = None,
 ) -> Definition:
     """Return the definition of an index on columns of a table, in the order of the base table, as in Hive.
 
     Raise NotFound for an unknown column, Unsupported for a column that cannot be a key or a table that is itself an
-    index table, and InvalidProperty for an unknown type, encoding or compression, or a name in `properties` that has an
-    argument of its own.
+    index table, and InvalidProperty for an unknown type, encoding or compression, `auto_refresh` of a COMPACT index, an
+    interval that is none, or a name in `properties` that has an argument of its own.
     """
     if not columns:
         raise InvalidProperty("an index needs at least one column")
@@ -153,6 +167,7 @@ def define(
         _check_key(column, home)
     kind = one_of("type", type.upper(), TYPES)
     index = check_name(name or default_name([column.name for column in ordered]))
+    require_followable(index, kind, auto_refresh)
     return Definition(
         name=index,
         database=table.database,
@@ -164,6 +179,8 @@ def define(
         index_table=check_name(index_table or index_table_name(table.database, table.name, index)),
         comment=comment,
         where=where,
+        auto_refresh=auto_refresh,
+        refresh_interval=checked_interval(refresh_interval),
         properties=_user_properties(properties or {}),
     )
 
@@ -178,6 +195,26 @@ def own_property(key: str) -> str | None:
     if meant := nearest(key.removeprefix(PREFIX), OWN_PROPERTIES):
         raise InvalidProperty(f"unknown property {key!r}; did you mean {meant!r}?")
     return None
+
+
+def require_followable(name: str, type: str, auto_refresh: bool) -> None:
+    """Raise InvalidProperty if an index of this type cannot have this `auto_refresh`."""
+    if auto_refresh and type == "COMPACT":
+        raise InvalidProperty(
+            f"index {name} is COMPACT: its readers expect it to change at a rebuild only; auto_refresh is for BITMAP"
+        )
+
+
+def checked_interval(length: str) -> str:
+    """Return a `refresh_interval` as it is stored. Raise InvalidProperty for one that is none, or is too short."""
+    if seconds_of(length) < SHORTEST_INTERVAL:
+        raise InvalidProperty(f"refresh_interval is {length!r}; it is 1 second at least")
+    return length.strip().lower()
+
+
+def flag(name: str, value: str) -> bool:
+    """Return the value of a property that is true or false. Raise InvalidProperty for any other."""
+    return one_of(f"value of {name}", value.strip().lower(), ("true", "false")) == "true"
 
 
 def check_name(name: str) -> str:
@@ -210,6 +247,10 @@ def to_properties(definition: Definition) -> dict[str, str]:
     optional = {PREFIX + "next_encoding": definition.next_encoding} if definition.next_encoding else {}
     if definition.id:
         optional[PREFIX + "id"] = definition.id
+    if definition.auto_refresh:
+        optional[PREFIX + "auto_refresh"] = "true"
+    if definition.refresh_interval != REFRESH_INTERVAL:
+        optional[PREFIX + "refresh_interval"] = definition.refresh_interval
     if definition.properties:
         optional[PREFIX + "properties"] = json.dumps(definition.properties, ensure_ascii=True)
     properties = {
@@ -268,6 +309,8 @@ def from_properties(properties: Mapping[str, str]) -> Definition | None:
             where=stored.get("where", ""),
             enabled=stored.get("enabled", "true") == "true",
             next_encoding=stored.get("next_encoding", ""),
+            auto_refresh=stored.get("auto_refresh") == "true",
+            refresh_interval=checked_interval(stored.get("refresh_interval", REFRESH_INTERVAL)),
             properties=tuple((key, value) for key, value in json.loads(stored.get("properties", "[]"))),
             id=stored.get("id", ""),
         )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from hive_bitmap import stores
-from hive_bitmap.index import checksums, generation, manifest, markers, roots
+from hive_bitmap.index import checksums, generation, manifest, markers, refresh_record, roots
 from hive_bitmap.index.definition import Definition
 from hive_bitmap.index.generation import Built
 from hive_bitmap.index.markers import Unreadable
@@ -25,6 +25,7 @@ STAGING = "_staging"  # the folder of a generation in which a build keeps for a 
 STAGED_LIST = "staged.parquet"
 MOST_NAMED = 5  # of the names that are not ours, in a sentence
 _MANIFEST_NAMES = (manifest.FILES_NAME, manifest.LINES_NAME, manifest.SHARDS_NAME, checksums.NAME)
+_ROOT_FILES = (roots.MARKER, refresh_record.NAME)
 _STAGED_NAME = re.compile(r"[0-9a-f]{32}\.parquet")
 _OLD_SHARD_NAME = re.compile(r"part-[0-9a-f]{32}\.parquet")  # of early versions
 
@@ -97,7 +98,7 @@ def _strange(root: str, folder: str) -> list[str]:
     def is_ours(name: str) -> bool:
         if name in real_folders:
             return generation.is_generation(name) or "=" in name
-        return folder == root and (name == roots.MARKER or markers.is_begun(name, roots.MARKER))
+        return folder == root and any(name == one or markers.is_begun(name, one) for one in _ROOT_FILES)
 
     return [f"{folder}/{name}".removeprefix(f"{root}/") for name in there.names if not is_ours(name)]
 

@@ -254,12 +254,21 @@ def usage(folder: str) -> Usage:
     retired = _retired(folder)
     if retired is not None:
         return Usage(State.REPLACED, max(time.time() - retired, 0.0), known.definition)
-    complete = stores.exists(f"{folder}/{FOLDER}/{manifest.SHARDS_NAME}")
+    complete = _is_complete(folder)
     if known.author.is_at_work(complete):
         return Usage(State.BUILDING, 0.0, known.definition)
     if complete:
         return Usage(State.COMPLETE, 0.0, known.definition)
     return Usage(State.ORPHANED, float("inf"), known.definition)
+
+
+def is_being_written(folder: str) -> bool:
+    """Return whether a generation is not complete yet, and its build may still be at work."""
+    try:
+        known = built(folder)
+    except Unreadable:
+        return False
+    return known is not None and not _is_complete(folder) and known.author.is_at_work(False)
 
 
 def is_marker(name: str) -> bool:
@@ -273,6 +282,10 @@ def entries(path: str) -> stores.Listing:
         return stores.listing(path)
     except (FileNotFoundError, NotADirectoryError):
         return stores.Listing([], [])
+
+
+def _is_complete(folder: str) -> bool:
+    return stores.exists(f"{folder}/{FOLDER}/{manifest.SHARDS_NAME}")
 
 
 def _without_marker(folder: str, problem: str) -> Usage:

@@ -12,7 +12,16 @@ from hive_bitmap.building.progress import BuildProgress
 from hive_bitmap.errors import AlreadyExists, InvalidProperty, Unsupported
 from hive_bitmap.index import catalog
 from hive_bitmap.index.coverage import covered
-from hive_bitmap.index.definition import COMPRESSIONS, Definition, check_name, one_of, own_property
+from hive_bitmap.index.definition import (
+    COMPRESSIONS,
+    Definition,
+    check_name,
+    checked_interval,
+    flag,
+    one_of,
+    own_property,
+    require_followable,
+)
 from hive_bitmap.index.partition_conditions import either
 from hive_bitmap.metastore import permission
 from hive_bitmap.metastore.table_info import index_table_name
@@ -38,11 +47,11 @@ def rename(spark: SparkSession, table: str, name: str, new_name: str) -> None:
 
 
 def set_properties(spark: SparkSession, table: str, name: str, properties: Mapping[str, str]) -> None:
-    """Set properties of an index: `encoding`, `compression`, `comment`, `enabled`, and user-defined ones.
+    """Set properties of an index: those of OWN_PROPERTIES, and user-defined ones.
 
-    `enabled` and `comment` take effect at once, `encoding` and `compression` with the next rebuild; after a change of
-    the encoding, that builds the whole index. User-defined properties are stored and shown. Raise NotFound, and
-    InvalidProperty for an unknown value or a name that looks like a misspelling of one of the four.
+    `encoding` and `compression` take effect with the next rebuild, the others at once; after a change of the encoding,
+    that builds the whole index. User-defined properties are stored and shown. Raise NotFound, and InvalidProperty for a
+    value that a property does not take, or a name that looks like a misspelling of one of ours.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
     index = catalog.named(base, indexes, name)
@@ -92,7 +101,17 @@ def _comment(definition: Definition, value: str) -> Definition:
 
 
 def _enabled(definition: Definition, value: str) -> Definition:
-    return replace(definition, enabled=one_of("value of enabled", value.lower(), ("true", "false")) == "true")
+    return replace(definition, enabled=flag("enabled", value))
+
+
+def _auto_refresh(definition: Definition, value: str) -> Definition:
+    wanted = flag("auto_refresh", value)
+    require_followable(definition.name, definition.type, wanted)
+    return replace(definition, auto_refresh=wanted)
+
+
+def _refresh_interval(definition: Definition, value: str) -> Definition:
+    return replace(definition, refresh_interval=checked_interval(value))
 
 
 def _user_property(definition: Definition, key: str, value: str) -> Definition:
@@ -104,4 +123,6 @@ _CHANGES: Mapping[str, Callable[[Definition, str], Definition]] = {
     "compression": _compression,
     "comment": _comment,
     "enabled": _enabled,
+    "auto_refresh": _auto_refresh,
+    "refresh_interval": _refresh_interval,
 }

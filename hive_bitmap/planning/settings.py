@@ -24,10 +24,12 @@ class Settings:
     With `engine_reads_only`, only Spark reads base files and nothing is answered from the index alone, so that the row
     filters and masks of a policy engine stay in force. `strategy` is taken wherever it is possible. With `strict`, an
     error of ours in a query is raised instead of leaving the query to Spark. An answer from the index alone takes at
-    most `answer_bytes` of the driver's memory for its keys.
+    most `answer_bytes` of the driver's memory for its keys. Without `auto_refresh`, neither writes nor queries of the
+    session have indexes refreshed.
     """
 
     enabled: bool = True
+    auto_refresh: bool = True
     engine_reads_only: bool = False
     strategy: Strategy | None = None
     strict: bool = False
@@ -42,6 +44,7 @@ def read(conf: Mapping[str, str]) -> Settings:
     """
     return Settings(
         enabled=_flag(conf, "enabled", True),
+        auto_refresh=_flag(conf, "auto_refresh", True),
         engine_reads_only=_flag(conf, "engine_reads_only", False),
         strategy=_strategy(conf.get(STRATEGY)),
         strict=_flag(conf, "strict", False),

@@ -10,7 +10,7 @@ from hive_bitmap.errors import AlreadyExists, NotFound, Unsupported
 from hive_bitmap.index import catalog
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.coverage import covered
-from hive_bitmap.index.definition import OWN_PROPERTIES, Definition
+from hive_bitmap.index.definition import OWN_PROPERTIES, REFRESH_INTERVAL, Definition, flag
 from hive_bitmap.maintaining import alter
 from hive_bitmap.metastore import metastore
 from hive_bitmap.metastore.file_listing import format_of
@@ -56,6 +56,8 @@ def create(spark: SparkSession, statement: CreateIndex) -> None:
         deferred=statement.deferred,
         where=statement.where.sql if statement.where else None,
         if_not_exists=statement.if_not_exists,
+        auto_refresh=flag("auto_refresh", properties["auto_refresh"]) if "auto_refresh" in properties else None,
+        refresh_interval=properties.get("refresh_interval", REFRESH_INTERVAL),
         properties={key: value for key, value in properties.items() if key not in OWN_PROPERTIES},
     )
     for report in reports:

@@ -89,6 +89,8 @@ def _partitions(status: IndexStatus) -> str:
 def _properties(definition: Definition) -> str:
     pairs = {"encoding": definition.encoding} if definition.has_bitmaps else {}
     pairs |= {"compression": definition.compression, "enabled": str(definition.enabled).lower()}
+    if definition.auto_refresh:
+        pairs |= {"auto_refresh": "true", "refresh_interval": definition.refresh_interval}
     return ",".join(f"{key}={value}" for key, value in (pairs | dict(definition.properties)).items())
 
 

@@ -1,5 +1,6 @@
 package hive_bitmap.catalyst;
 
+import hive_bitmap.catalyst.following.FollowInserts;
 import hive_bitmap.catalyst.python.Helper;
 import hive_bitmap.catalyst.statements.Statements;
 import java.util.Collections;
@@ -29,7 +30,7 @@ public final class BitmapExtension extends AbstractFunction1<SparkSessionExtensi
         return BoxedUnit.UNIT;
     }
 
-    /** Adds the rule, the strategy and the parser to the sessions of these extensions, once for each of them. */
+    /** Adds the rule, the strategies and the parser to the sessions of these extensions, once for each of them. */
     static void inject(SparkSessionExtensions extensions) {
         synchronized (INJECTED) {
             if (!INJECTED.add(extensions)) return;
@@ -45,6 +46,12 @@ public final class BitmapExtension extends AbstractFunction1<SparkSessionExtensi
             @Override
             public SparkStrategy apply(SparkSession session) {
                 return new PlanIndexes(session);
+            }
+        });
+        extensions.injectPlannerStrategy(new AbstractFunction1<SparkSession, SparkStrategy>() {
+            @Override
+            public SparkStrategy apply(SparkSession session) {
+                return new FollowInserts(session);
             }
         });
         extensions.injectParser(new AbstractFunction2<SparkSession, ParserInterface, ParserInterface>() {

@@ -1,12 +1,16 @@
 package hive_bitmap.catalyst;
 
+import hive_bitmap.catalyst.following.Writes;
 import hive_bitmap.catalyst.python.CallbackPort;
 import hive_bitmap.catalyst.python.Helper;
 import hive_bitmap.catalyst.python.IndexedColumns;
 import hive_bitmap.catalyst.python.PythonCalls;
 import hive_bitmap.catalyst.python.Reports;
+import hive_bitmap.catalyst.python.Settings;
 import hive_bitmap.catalyst.queries.ChosenStrategy;
 import hive_bitmap.catalyst.statements.Statements;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.function.BiFunction;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.Row;
@@ -64,6 +68,24 @@ public final class Bridge {
     /** Clears the cache of indexed columns. */
     public void forgetIndexed() {
         IndexedColumns.clear();
+    }
+
+    /** Waits until Python has been told of all writes so far, {@code seconds} at most. Returns whether it has. */
+    public boolean areWritesTold(SparkSession session, long seconds) throws InterruptedException {
+        try {
+            session.sparkContext().listenerBus().waitUntilEmpty(TimeUnit.SECONDS.toMillis(seconds));
+        } catch (TimeoutException e) {
+            return false;
+        }
+        return Writes.areTold(seconds);
+    }
+
+    /** Returns a session with the state of another, in which our rule does nothing and writes are not followed. */
+    public SparkSession quietClone(SparkSession session) {
+        SparkSession clone = session.cloneSession();
+        clone.conf().set(Settings.ENABLED, "false");
+        clone.conf().set(Settings.AUTO_REFRESH, "false");
+        return clone;
     }
 
     /** Returns the rows of a table that satisfy a condition (null: all), to be read as was chosen. Throws what Spark refuses. */

@@ -6,6 +6,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.stream.Stream;
+import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 
@@ -20,31 +21,36 @@ public final class IndexedColumns {
     /** Column names in lower case, and the {@code System.nanoTime()} at which they were added. */
     private record Known(Set<String> columns, long since) {}
 
-    private static Known known(CatalogTable table) {
-        Known known = TABLES.get(table.qualifiedName());
+    private static Known known(TableIdentifier table) {
+        Known known = TABLES.get(table.unquotedString());
         return known != null && System.nanoTime() - known.since < TTL_NANOSECONDS ? known : null;
     }
 
     public static boolean areKnown(CatalogTable table) {
-        return known(table) != null;
+        return known(table.identifier()) != null;
     }
 
     /** Whether a table is known to be without an index. */
     public static boolean areNone(CatalogTable table) {
+        return areNone(table.identifier());
+    }
+
+    /** The same for the name of a table, with its catalog and database. */
+    public static boolean areNone(TableIdentifier table) {
         Known known = known(table);
         return known != null && known.columns.isEmpty();
     }
 
     /** Adds the key columns of all indexes of a table, an empty list if it has no index. */
-    public static void add(CatalogTable table, List<String> columns) {
+    public static void add(TableIdentifier table, List<String> columns) {
         if (TABLES.size() >= MAX_TABLES) TABLES.clear();
         Set<String> names = Set.copyOf(columns.stream().map(one -> one.toLowerCase(Locale.ROOT)).toList());
-        TABLES.put(table.qualifiedName(), new Known(names, System.nanoTime()));
+        TABLES.put(table.unquotedString(), new Known(names, System.nanoTime()));
     }
 
     /** Whether one of these columns of a table may be indexed, which is so if the cache does not have the table. */
     public static boolean mayInclude(CatalogTable table, Stream<Attribute> columns) {
-        Known known = known(table);
+        Known known = known(table.identifier());
         return known == null || columns.anyMatch(one -> known.columns.contains(one.name().toLowerCase(Locale.ROOT)));
     }
 

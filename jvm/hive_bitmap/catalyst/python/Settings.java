@@ -1,6 +1,7 @@
 package hive_bitmap.catalyst.python;
 
 import org.apache.spark.network.util.JavaUtils;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.internal.SQLConf;
 
 /**
@@ -8,10 +9,11 @@ import org.apache.spark.sql.internal.SQLConf;
  * {@code spark.}, for Spark ignores other names in the configuration that it is started with.
  */
 public record Settings(boolean enabled, boolean strict, double planningSeconds, long answerBytes) {
-    static final String ENABLED = "hive_bitmap.enabled";
+    public static final String ENABLED = "hive_bitmap.enabled";
     static final String STRICT = "hive_bitmap.strict";
     static final String PLANNING_SECONDS = "hive_bitmap.planning_seconds";
 
+    public static final String AUTO_REFRESH = "hive_bitmap.auto_refresh";
     private static final String ANSWER_BYTES = "hive_bitmap.answer_bytes";
     private static final String MESSAGE_MEGABYTES = "spark.rpc.message.maxSize";
     private static final int RESULT_SHARE = 4;
@@ -20,6 +22,11 @@ public record Settings(boolean enabled, boolean strict, double planningSeconds, 
         return new Settings(
                 flag(conf, ENABLED, true), flag(conf, STRICT, false), seconds(value(conf, PLANNING_SECONDS, "1")),
                 answerBytes(conf));
+    }
+
+    /** Whether writes of a session may have indexes refreshed. */
+    public static boolean autoRefresh(SparkSession session) {
+        return flag(((org.apache.spark.sql.classic.SparkSession) session).sessionState().conf(), AUTO_REFRESH, true);
     }
 
     /** The bytes that the result of an answer may take: its rows may be wider than its keys. */

@@ -112,7 +112,7 @@ public final class Question extends PythonRequest {
         if (reply != null) outcomes = Outcome.all((String) reply);
         for (int scan = 0; scan < outcomes.size(); scan++) {
             List<String> columns = outcomes.get(scan).indexedColumns();
-            if (columns != null) IndexedColumns.add(scans.get(scan).table, columns);
+            if (columns != null) IndexedColumns.add(scans.get(scan).table.identifier(), columns);
             if (outcomes.get(scan).isTooSmall()) TooSmall.add(scans.get(scan));
         }
         if (closed && !cut) LatePlans.ended(shape());

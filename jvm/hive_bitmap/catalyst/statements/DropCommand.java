@@ -1,6 +1,7 @@
 package hive_bitmap.catalyst.statements;
 
 import hive_bitmap.catalyst.python.Helper;
+import hive_bitmap.catalyst.python.IndexTables;
 import hive_bitmap.catalyst.python.PythonCalls;
 import hive_bitmap.catalyst.queries.Scan;
 import hive_bitmap.catalyst.spark.Leaf;
@@ -9,17 +10,14 @@ import java.util.List;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedIdentifier;
-import org.apache.spark.sql.catalyst.catalog.ExternalCatalog;
 import org.apache.spark.sql.catalyst.plans.logical.DropNamespace;
 import org.apache.spark.sql.catalyst.plans.logical.DropTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset;
 import scala.collection.immutable.Seq;
-import scala.jdk.javaapi.CollectionConverters;
 
 /** DROP TABLE, or DROP DATABASE .. CASCADE: once Spark, which may refuse it, has executed it, Python drops the indexes. */
 final class DropCommand extends PythonCommand {
-    private static final String POINTER = "hive_bitmap.index_tables"; // property of a table: index tables named by IN TABLE
     private final LogicalPlan original;
 
     private DropCommand(String text, LogicalPlan original) {
@@ -52,10 +50,7 @@ final class DropCommand extends PythonCommand {
         String database = name.size() == 1
                 ? session.sessionState().catalog().getCurrentDatabase()
                 : name.get(name.size() - 2).toLowerCase(java.util.Locale.ROOT);
-        ExternalCatalog catalog = session.sharedState().externalCatalog();
-        if (!catalog.databaseExists(database) || !catalog.tableExists(database, table)) return false;
-        return !Scala.list(catalog.listTables(database, database + "__" + table + "_*__")).isEmpty()
-                || CollectionConverters.asJava(catalog.getTable(database, table).properties()).containsKey(POINTER);
+        return IndexTables.mayExist(session, database, table);
     }
 
     @Override

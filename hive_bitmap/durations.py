@@ -1,0 +1,22 @@
+"""Lengths of time as people write them: `30 seconds`, `5m`, `1.5 hours`."""
+
+from __future__ import annotations
+
+import re
+
+from hive_bitmap.errors import InvalidProperty
+
+_UNITS = {"second": 1, "sec": 1, "s": 1, "minute": 60, "min": 60, "m": 60, "hour": 3600, "h": 3600, "day": 86400, "d": 86400}
+_LENGTH = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*([a-z]*?)(?:(?<=[a-z]{3})s)?")
+
+
+def seconds_of(length: str) -> float:
+    """Return a length of time in seconds; a number alone is one of seconds. Raise InvalidProperty for any other text.
+
+    >>> seconds_of("30 seconds"), seconds_of("5m"), seconds_of("1.5 hours"), seconds_of("90")
+    (30.0, 300.0, 5400.0, 90.0)
+    """
+    found = _LENGTH.fullmatch(length.strip().lower())
+    if found is None or (found[2] and found[2] not in _UNITS):
+        raise InvalidProperty(f"{length!r} is no length of time: it takes a number and a unit, such as 30 seconds or 5m")
+    return float(found[1]) * _UNITS[found[2] or "s"]

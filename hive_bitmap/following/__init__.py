@@ -1,0 +1,6 @@
+"""Indexes that follow their tables: writes and unindexed files are queued, and refreshed in the background.
+
+`Following` takes what the JVM and the planner see; its `RefreshQueue` decides when to refresh, `table_refresh` does it.
+"""
+
+__all__ = ["following", "refresh_queue", "table_refresh"]

@@ -1,0 +1,149 @@
+"""What one process does so that indexes follow their tables: it takes what it sees of writes, and queues refreshes.
+
+The JVM tells of the writes that it has committed (`written`). The planner tells of files that no index knows (`seen`):
+those were written by Hive, by other programs, or by applications that ended before their refresh.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from cachetools import LRUCache
+
+from hive_bitmap.errors import NotFound
+from hive_bitmap.explaining.measures import size
+from hive_bitmap.following.refresh_queue import Key, Outcome, Partition, RefreshQueue, Wanted
+from hive_bitmap.following.table_refresh import following, refresh_followers
+from hive_bitmap.index import catalog
+from hive_bitmap.index.catalog import Index
+from hive_bitmap.metastore.table_info import Table, hadoop_path, in_spark
+from hive_bitmap.selecting.candidates import LookupResults
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+POOL = "hive_bitmap"  # the scheduler's pool of the refreshes' jobs
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+MOST_TABLES = 10_000
+
+
+@dataclass(frozen=True)
+class Unindexed:
+    """Base files that a query reads whole: how many, their bytes, and the seconds since the oldest was written."""
+
+    files: int
+    bytes: int
+    lag: float
+
+
+class Following:
+    """The refreshes of one JVM's sessions. `jvm` returns the `Bridge` of a session."""
+
+    def __init__(self, jvm: Callable[[SparkSession], Any]) -> None:
+        self._jvm = jvm
+        self._places: LRUCache[str, tuple[str, str]] = LRUCache(MOST_TABLES)  # the tables that are followed, by folder
+        self.queue = RefreshQueue(self._refresh)
+
+    def written(self, spark: SparkSession, text: str) -> str:
+        """Queue refreshes for a write, given as `Write.java` tells it. Return the table's indexed columns, as JSON.
+
+        That is null if they are not known. A write by path belongs to a table if this process has seen one that is
+        followed in that folder.
+        """
+        fields = json.loads(text)
+        if "path" in fields:
+            return self._written_by_path(spark, fields["path"])
+        partitions = fields["partitions"]
+        found = None if partitions is None else frozenset(tuple(sorted(one.items())) for one in partitions)
+        return self._written(spark, fields["database"], fields["table"], found)
+
+    def seen(self, spark: SparkSession, base: Table, indexes: Iterable[Index], results: LookupResults) -> str:
+        """Take the files that a query found unindexed; return what to tell of them, "" if nothing.
+
+        Those of indexes that follow the table are queued once they are older than the interval; a write that was just
+        seen has a refresh of its own.
+        """
+        followers = following(indexes)
+        if not followers or not results.whole_files:
+            return ""
+        self._places[base.location] = (base.database, base.name)
+        found = _unindexed(results)
+        self._jvm(spark).lag(found.lag)
+        names = [column.name for column in base.partition_columns]
+        values = {results.partitions[file.partition].values for file in results.whole_files}
+        partitions = frozenset(tuple(sorted(zip(names, one, strict=True))) for one in values)
+        keys = _keys(base, followers)
+        for key in keys:
+            if found.lag >= key.interval and not self.queue.is_wanted(key):
+                self.queue.want(Wanted(key=key, partitions=partitions, session=spark, by_query=True))
+        told = f"{found.files:,} files ({size(found.bytes)}) are not indexed yet"
+        return f"{told}; a refresh is queued" if any(map(self.queue.is_wanted, keys)) else told
+
+    def _written_by_path(self, spark: SparkSession, path: str) -> str:
+        folder = hadoop_path(path).rstrip("/")
+        parts: list[str] = []
+        while folder and folder not in self._places and "=" in folder.rpartition("/")[2]:
+            folder, _, part = folder.rpartition("/")
+            parts.append(part)
+        if folder in self._places:
+            values = dict(part.split("=", 1) for part in parts)
+            named = {unquote(name): None if value == NULL_PARTITION else unquote(value) for name, value in values.items()}
+            self._written(spark, *self._places[folder], frozenset([tuple(sorted(named.items()))]) if named else None)
+        return "null"
+
+    def _written(
+        self, spark: SparkSession, database: str, table: str, partitions: frozenset[Partition] | None
+    ) -> str:
+        try:
+            base, indexes = catalog.table_and_indexes(spark, in_spark(database, table), catalog.INDEX_CACHE_SECONDS)
+        except NotFound:
+            return "null"
+        followers = following(indexes)
+        if followers:
+            self._places[base.location] = (base.database, base.name)
+        for key in _keys(base, followers):
+            self.queue.want(Wanted(key=key, partitions=partitions, session=spark))
+        return json.dumps(sorted({name for index in indexes for name in index.definition.column_names}))
+
+    def _refresh(self, wanted: Wanted) -> Outcome:
+        spark: SparkSession = wanted.session
+        if _is_stopped(spark):
+            return Outcome.IN_VAIN
+        try:
+            outcome = refresh_followers(self._quiet(spark), wanted.key, wanted.partitions)
+        except Exception:
+            if _is_stopped(spark):
+                return Outcome.IN_VAIN
+            self._jvm(spark).refreshed(True)
+            raise
+        self._jvm(spark).refreshed(False)
+        self._jvm(spark).lag(0.0)
+        return outcome
+
+    def _quiet(self, spark: SparkSession) -> SparkSession:
+        """Return a session of its own for a refresh, whose statements are not followed and whose jobs are in POOL."""
+        from pyspark.sql import SparkSession
+
+        spark.sparkContext.setLocalProperty("spark.scheduler.pool", POOL)
+        return SparkSession(spark.sparkContext, self._jvm(spark).quietClone(spark._jsparkSession))
+
+
+def _keys(base: Table, followers: Iterable[Index]) -> list[Key]:
+    intervals = {index.definition.refresh_seconds for index in followers}
+    return [Key(base.database, base.name, interval) for interval in sorted(intervals)]
+
+
+def _unindexed(results: LookupResults) -> Unindexed:
+    files = [file.status for file in results.whole_files]
+    oldest = min(file.changed_ms for file in files) / 1000
+    return Unindexed(len(files), sum(file.size for file in files), max(time.time() - oldest, 0.0))
+
+
+def _is_stopped(spark: SparkSession) -> bool:
+    context = spark.sparkContext._jsc
+    return context is None or bool(context.sc().isStopped())

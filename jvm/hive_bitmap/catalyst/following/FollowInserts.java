@@ -1,0 +1,39 @@
+package hive_bitmap.catalyst.following;
+
+import hive_bitmap.catalyst.spark.Scala;
+import java.util.List;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.plans.logical.Command;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.SparkStrategy;
+import org.apache.spark.sql.execution.command.DataWritingCommandExec;
+import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationCommand;
+import scala.collection.immutable.Seq;
+
+/**
+ * The planner strategy that lets a session's writes be followed: it registers {@link WriteListener} before the first command,
+ * and replaces Spark's insert with dynamic partitions by the same one that tells which partitions it wrote.
+ */
+public final class FollowInserts extends SparkStrategy {
+    private final SparkSession session;
+
+    public FollowInserts(SparkSession session) {
+        this.session = session;
+    }
+
+    @Override
+    public Seq<SparkPlan> apply(LogicalPlan plan) {
+        if (!(plan instanceof Command)) return Scala.seq(List.of());
+        WriteListener.register(session);
+        if (plan instanceof InsertIntoHadoopFsRelationCommand insert && FollowedInsert.isDynamic(insert)) {
+            FollowedInsert followed = new FollowedInsert(insert);
+            return Scala.seq(List.of(new DataWritingCommandExec(followed, planLater(followed.query()))));
+        }
+        if (HiveInserts.isDynamic(plan)) {
+            FollowedHiveInsert followed = HiveInserts.followed(plan);
+            return Scala.seq(List.of(new DataWritingCommandExec(followed, planLater(followed.query()))));
+        }
+        return Scala.seq(List.of());
+    }
+}

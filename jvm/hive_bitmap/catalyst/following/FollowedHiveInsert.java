@@ -1,0 +1,49 @@
+package hive_bitmap.catalyst.following;
+
+import java.util.Collection;
+import java.util.Map;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.datasources.BasicWriteJobStatsTracker;
+import org.apache.spark.sql.hive.execution.InsertIntoHiveTable;
+import scala.collection.immutable.Seq;
+
+/** Spark's insert into a table of a Hive SerDe, which tells the partitions that it has written. */
+final class FollowedHiveInsert extends InsertIntoHiveTable {
+    private final transient PartitionsWritten written;
+
+    FollowedHiveInsert(InsertIntoHiveTable insert) {
+        this(insert, new PartitionsWritten());
+    }
+
+    private FollowedHiveInsert(InsertIntoHiveTable insert, PartitionsWritten written) {
+        super(insert.table(), insert.partition(), insert.query(), insert.overwrite(), insert.ifPartitionNotExists(),
+                insert.outputColumnNames(), insert.partitionColumns(), insert.bucketSpec(), insert.options(),
+                insert.fileFormat(), insert.hiveTmpPath());
+        this.written = written;
+    }
+
+    @Override
+    public BasicWriteJobStatsTracker basicWriteJobStatsTracker(Configuration hadoop) {
+        return written.tracker(hadoop, metrics(), partitionColumns());
+    }
+
+    /** Hive overwrites only those partitions that get rows. */
+    @Override
+    public Seq<Row> run(SparkSession session, SparkPlan child) {
+        Seq<Row> rows = super.run(session, child);
+        TableIdentifier name = table().identifier();
+        Collection<Map<String, String>> found = written.all();
+        Writes.committed(session, found == null ? Write.toTable(name) : Write.toPartitions(name, found));
+        return rows;
+    }
+
+    @Override
+    public InsertIntoHiveTable withNewChildInternal(LogicalPlan child) {
+        return new FollowedHiveInsert(super.withNewChildInternal(child), written);
+    }
+}

@@ -1,0 +1,75 @@
+package hive_bitmap.catalyst.following;
+
+import hive_bitmap.catalyst.spark.Scala;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SaveMode;
+import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.datasources.BasicWriteJobStatsTracker;
+import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationCommand;
+import scala.collection.immutable.Seq;
+
+/** Spark's insert into a table of files, which tells the partitions that it has written. */
+final class FollowedInsert extends InsertIntoHadoopFsRelationCommand {
+    private final transient PartitionsWritten written;
+
+    FollowedInsert(InsertIntoHadoopFsRelationCommand insert) {
+        this(insert, new PartitionsWritten());
+    }
+
+    private FollowedInsert(InsertIntoHadoopFsRelationCommand insert, PartitionsWritten written) {
+        super(insert.outputPath(), insert.staticPartitions(), insert.ifPartitionNotExists(), insert.partitionColumns(),
+                insert.bucketSpec(), insert.fileFormat(), insert.options(), insert.query(), insert.mode(),
+                insert.catalogTable(), insert.fileIndex(), insert.outputColumnNames());
+        this.written = written;
+    }
+
+    /** Whether an insert goes to a table of the metastore, and its statement leaves a partition to the rows. */
+    static boolean isDynamic(InsertIntoHadoopFsRelationCommand insert) {
+        return !(insert instanceof FollowedInsert) && insert.catalogTable().isDefined()
+                && Scala.javaMap(insert.staticPartitions()).size() < Scala.list(insert.partitionColumns()).size();
+    }
+
+    /** What an insert has written that is not followed: a partition that its statement gives, a table, or a folder. */
+    static Write write(InsertIntoHadoopFsRelationCommand insert) {
+        if (insert.catalogTable().isEmpty()) return Write.toFolder(insert.outputPath().toString());
+        TableIdentifier table = insert.catalogTable().get().identifier();
+        Map<String, String> partition = Scala.javaMap(insert.staticPartitions());
+        return partition.isEmpty() ? Write.toTable(table) : Write.toPartitions(table, List.of(partition));
+    }
+
+    @Override
+    public BasicWriteJobStatsTracker basicWriteJobStatsTracker(Configuration hadoop) {
+        return written.tracker(hadoop, metrics(), partitionColumns());
+    }
+
+    @Override
+    public Seq<Row> run(SparkSession session, SparkPlan child) {
+        Seq<Row> rows = super.run(session, child);
+        Writes.committed(session, written());
+        return rows;
+    }
+
+    /** All partitions of the statement were emptied first where their overwriting is static. */
+    private Write written() {
+        TableIdentifier table = catalogTable().get().identifier();
+        Collection<Map<String, String>> found = written.all();
+        boolean emptied = mode() == SaveMode.Overwrite && !dynamicPartitionOverwrite();
+        if (found == null || emptied && Scala.javaMap(staticPartitions()).isEmpty()) return Write.toTable(table);
+        List<Map<String, String>> changed = new ArrayList<>(found);
+        if (emptied) changed.add(Scala.javaMap(staticPartitions()));
+        return Write.toPartitions(table, changed);
+    }
+
+    @Override
+    public InsertIntoHadoopFsRelationCommand withNewChildInternal(LogicalPlan child) {
+        return new FollowedInsert(super.withNewChildInternal(child), written);
+    }
+}

@@ -1,0 +1,94 @@
+package hive_bitmap.catalyst.following;
+
+import hive_bitmap.catalyst.spark.Scala;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Cast;
+import org.apache.spark.sql.catalyst.expressions.EvalMode;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.execution.datasources.BasicWriteJobStatsTracker;
+import org.apache.spark.sql.execution.datasources.BasicWriteTaskStats;
+import org.apache.spark.sql.execution.datasources.WriteTaskStats;
+import org.apache.spark.sql.execution.metric.SQLMetric;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.util.SerializableConfiguration;
+import scala.Option;
+import scala.collection.immutable.Seq;
+
+/** The partitions that the tasks of one insert report to have written, at most so many that it is worth to tell them. */
+final class PartitionsWritten {
+    private static final int MOST = 1_000;
+
+    private final Set<Map<String, String>> partitions = new LinkedHashSet<>();
+    private boolean tooMany;
+
+    /** Returns the values of each partition by column, as Spark writes them; null if they are too many. */
+    synchronized Collection<Map<String, String>> all() {
+        return tooMany ? null : List.copyOf(partitions);
+    }
+
+    private synchronized void add(Map<String, String> values) {
+        if (partitions.size() < MOST) partitions.add(values);
+        else tooMany |= !partitions.contains(values);
+    }
+
+    /** Returns Spark's own statistics of a write, which are reported here too. Executors get Spark's own. */
+    BasicWriteJobStatsTracker tracker(
+            Configuration hadoop, scala.collection.immutable.Map<String, SQLMetric> metrics, Seq<Attribute> columns) {
+        return new Tracker(new SerializableConfiguration(hadoop), metrics, columns, this);
+    }
+
+    private static final class Tracker extends BasicWriteJobStatsTracker {
+        private final transient SerializableConfiguration hadoop;
+        private final transient Seq<Attribute> columns;
+        private final transient PartitionsWritten written;
+
+        Tracker(
+                SerializableConfiguration hadoop, scala.collection.immutable.Map<String, SQLMetric> metrics,
+                Seq<Attribute> columns, PartitionsWritten written) {
+            super(hadoop, metrics);
+            this.hadoop = hadoop;
+            this.columns = columns;
+            this.written = written;
+        }
+
+        @Override
+        public void processStats(Seq<WriteTaskStats> stats, long commitMillis) {
+            for (WriteTaskStats one : Scala.list(stats)) {
+                if (!(one instanceof BasicWriteTaskStats task)) continue;
+                for (InternalRow row : Scala.list(task.partitions())) written.add(values(row));
+            }
+            super.processStats(stats, commitMillis);
+        }
+
+        private Map<String, String> values(InternalRow row) {
+            Map<String, String> values = new HashMap<>();
+            int position = 0;
+            for (Attribute column : Scala.list(columns)) {
+                values.put(column.name(), text(row, position++, column));
+            }
+            return values;
+        }
+
+        private static String text(InternalRow row, int position, Attribute column) {
+            if (row.isNullAt(position)) return null;
+            Literal value = new Literal(row.get(position, column.dataType()), column.dataType());
+            Option<String> zone = Option.apply(SQLConf.get().sessionLocalTimeZone());
+            Object text = new Cast(value, DataTypes.StringType, zone, EvalMode.LEGACY()).eval(null);
+            return text == null ? null : text.toString();
+        }
+
+        /** What tasks get, which have no class of ours. */
+        private Object writeReplace() {
+            return new BasicWriteJobStatsTracker(hadoop, super.driverSideMetrics());
+        }
+    }
+}

@@ -1,0 +1,46 @@
+package hive_bitmap.catalyst.following;
+
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.TableIdentifier;
+
+/**
+ * What a write has changed, as Python is told of it: partitions of a table, or the files in a folder.
+ *
+ * @param table a table with its database; null for a folder
+ * @param path the folder that was written into, by a path that may be that of a table; null for a table
+ * @param partitions values of some or all partition columns, by column; a partition that has those of one of them may have
+ *     changed; null if all may have
+ */
+record Write(TableIdentifier table, String path, Collection<Map<String, String>> partitions) {
+    private static final int MOST_PARTITIONS = 1_000;
+
+    static Write toTable(TableIdentifier table) {
+        return new Write(table, null, null);
+    }
+
+    static Write toPartitions(TableIdentifier table, Collection<Map<String, String>> partitions) {
+        return new Write(table, null, partitions.size() > MOST_PARTITIONS ? null : List.copyOf(partitions));
+    }
+
+    static Write toFolder(String path) {
+        return new Write(null, path, null);
+    }
+
+    String json() {
+        ObjectNode json = JsonNodeFactory.instance.objectNode();
+        if (table == null) return json.put("path", path).toString();
+        json.put("database", table.database().get()).put("table", table.table());
+        if (partitions == null) return json.putNull("partitions").toString();
+        ArrayNode listed = json.putArray("partitions");
+        for (Map<String, String> partition : partitions) {
+            ObjectNode values = listed.addObject();
+            partition.forEach(values::put);
+        }
+        return json.toString();
+    }
+}

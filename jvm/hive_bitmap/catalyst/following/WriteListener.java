@@ -1,0 +1,101 @@
+package hive_bitmap.catalyst.following;
+
+import hive_bitmap.catalyst.spark.Scala;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationCommand;
+import org.apache.spark.sql.util.ExecutionListenerManager;
+import org.apache.spark.sql.util.QueryExecutionListener;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import scala.Option;
+import scala.Tuple2;
+
+/** Sees the commands of a session that have succeeded, and tells {@link Writes} of those that change a table's files. */
+public final class WriteListener implements QueryExecutionListener {
+    private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
+
+    /** Commands by the names of their classes; the names of the fields with the table, and with the partitions if any. */
+    private static final Map<String, List<String>> COMMANDS = Map.ofEntries(
+            Map.entry("LoadDataCommand", List.of("table", "partition")),
+            Map.entry("AlterTableAddPartitionCommand", List.of("tableName", "partitionSpecsAndLocs")),
+            Map.entry("AlterTableDropPartitionCommand", List.of("tableName", "specs")),
+            Map.entry("AlterTableRenamePartitionCommand", List.of("tableName")),
+            Map.entry("AlterTableSetLocationCommand", List.of("tableName", "partitionSpec")),
+            Map.entry("TruncateTableCommand", List.of("tableName", "partitionSpec")),
+            Map.entry("RepairTableCommand", List.of("tableName")),
+            Map.entry("CreateDataSourceTableAsSelectCommand", List.of("table")),
+            Map.entry("CreateHiveTableAsSelectCommand", List.of("tableDesc")),
+            Map.entry("SaveAsV1TableCommand", List.of("tableDesc")));
+
+    private WriteListener() {}
+
+    /** Registers a listener with a session that has none. A clone of a session has that of the session. */
+    static void register(SparkSession session) {
+        ExecutionListenerManager manager = ((org.apache.spark.sql.classic.SparkSession) session).sessionState().listenerManager();
+        synchronized (WriteListener.class) {
+            for (QueryExecutionListener one : manager.listListeners()) {
+                if (one instanceof WriteListener) return;
+            }
+            manager.register(new WriteListener());
+        }
+    }
+
+    @Override
+    public void onSuccess(String function, QueryExecution execution, long nanoseconds) {
+        try {
+            org.apache.spark.sql.classic.SparkSession session = execution.sparkSession();
+            Write write = write(session, execution.analyzed());
+            if (write != null) Writes.committed(session, write);
+        } catch (RuntimeException | LinkageError e) {
+            LOG.debug("a command is not followed", e);
+        }
+    }
+
+    @Override
+    public void onFailure(String function, QueryExecution execution, Exception error) {}
+
+    /** What a command has written; null if that is nothing, or if it tells itself. */
+    private static Write write(org.apache.spark.sql.classic.SparkSession session, LogicalPlan command) {
+        if (command instanceof InsertIntoHadoopFsRelationCommand insert) {
+            return FollowedInsert.isDynamic(insert) ? null : FollowedInsert.write(insert);
+        }
+        if (HiveInserts.is(command)) return HiveInserts.isDynamic(command) ? null : HiveInserts.write(command);
+        List<String> fields = COMMANDS.get(command.getClass().getSimpleName());
+        if (fields == null) return null;
+        Object named = field(command, fields.get(0));
+        TableIdentifier table = named instanceof CatalogTable described ? described.identifier() : (TableIdentifier) named;
+        TableIdentifier qualified = session.sessionState().catalog().qualifyIdentifier(table);
+        List<Map<String, String>> partitions =
+                fields.size() > 1 ? partitions(field(command, fields.get(1))) : List.of();
+        return partitions.isEmpty() ? Write.toTable(qualified) : Write.toPartitions(qualified, partitions);
+    }
+
+    private static Object field(LogicalPlan command, String name) {
+        for (int position = 0; position < command.productArity(); position++) {
+            if (command.productElementName(position).equals(name)) return command.productElement(position);
+        }
+        throw new IllegalStateException(command.getClass().getName() + " has no field " + name);
+    }
+
+    /** Returns the partition specs in a field: one, perhaps, or a sequence of them, each perhaps with a location. */
+    @SuppressWarnings("unchecked")
+    private static List<Map<String, String>> partitions(Object field) {
+        List<Map<String, String>> found = new ArrayList<>();
+        if (field instanceof Option<?> one && one.isDefined()) {
+            found.add(Scala.javaMap((scala.collection.Map<String, String>) one.get()));
+        } else if (field instanceof scala.collection.Seq<?> several) {
+            for (Object one : Scala.list(several)) {
+                Object spec = one instanceof Tuple2<?, ?> located ? located._1() : one;
+                found.add(Scala.javaMap((scala.collection.Map<String, String>) spec));
+            }
+        }
+        return found;
+    }
+}

@@ -1,0 +1,84 @@
+package hive_bitmap.catalyst.following;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import hive_bitmap.catalyst.python.Helper;
+import hive_bitmap.catalyst.python.IndexTables;
+import hive_bitmap.catalyst.python.IndexedColumns;
+import hive_bitmap.catalyst.python.PythonCalls;
+import hive_bitmap.catalyst.python.Settings;
+import hive_bitmap.catalyst.spark.SideQuery;
+import java.util.concurrent.ArrayBlockingQueue;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.ThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import org.apache.spark.sql.SparkSession;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Tells Python of writes, one after the other, in a thread of its own: no statement waits for it. Python is told of none that
+ * goes to a table which is known to be without an index.
+ */
+public final class Writes {
+    private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
+    private static final int MOST_WAITING = 1_000; // what is not told is found by the next query that reads the files
+    private static final long SECONDS_TO_START = 60;
+    private static final ThreadPoolExecutor THREAD = new ThreadPoolExecutor(
+            1, 1, 60, TimeUnit.SECONDS, new ArrayBlockingQueue<>(MOST_WAITING), Writes::thread);
+
+    static {
+        THREAD.allowCoreThreadTimeOut(true);
+    }
+
+    private Writes() {}
+
+    /** Tells Python of a write that is committed, unless its session vetoes refreshes. Returns at once. */
+    static void committed(SparkSession session, Write write) {
+        if (SideQuery.isRunning() || PythonCalls.isOff() || !Settings.autoRefresh(session)) return;
+        if (PythonCalls.isAbsent() && !Helper.isInstalled()) return;
+        if (write.table() != null && IndexedColumns.areNone(write.table())) return;
+        try {
+            THREAD.execute(() -> tell(session, write));
+        } catch (RejectedExecutionException e) {
+            LOG.debug("a write is not followed, as {} others wait", MOST_WAITING);
+        }
+    }
+
+    /** Waits until Python has been told of all writes so far, {@code seconds} at most. Returns whether it has. */
+    public static boolean areTold(long seconds) throws InterruptedException {
+        try {
+            THREAD.submit(() -> {}).get(seconds, TimeUnit.SECONDS);
+            return true;
+        } catch (RejectedExecutionException | ExecutionException | TimeoutException e) {
+            return false;
+        }
+    }
+
+    private static void tell(SparkSession session, Write write) {
+        try {
+            if (PythonCalls.isAbsent() && !isReady(session, write)) return;
+            Written written = new Written(write);
+            written.answered(PythonCalls.callStatement(session, written).get());
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        } catch (ExecutionException | JsonProcessingException | RuntimeException e) {
+            LOG.debug("a write is not followed", e);
+        }
+    }
+
+    /** Starts the Python process, if the table may have an index at all. */
+    private static boolean isReady(SparkSession session, Write write) {
+        if (write.table() == null) return false;
+        String database = write.table().database().get();
+        if (!IndexTables.mayExist((org.apache.spark.sql.classic.SparkSession) session, database, write.table().table())) return false;
+        return Helper.awaited(session, SECONDS_TO_START) == null;
+    }
+
+    private static Thread thread(Runnable work) {
+        Thread thread = new Thread(work, "hive_bitmap-writes");
+        thread.setDaemon(true);
+        return thread;
+    }
+}

@@ -1,0 +1,36 @@
+package hive_bitmap.catalyst.following;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import hive_bitmap.catalyst.python.IndexedColumns;
+import java.util.ArrayList;
+import java.util.List;
+
+/** A message to Python about a write. The reply is the table's indexed columns as a JSON array, null if they are not told. */
+public final class Written {
+    private static final ObjectMapper JSON = new ObjectMapper();
+
+    private final Write write;
+
+    Written(Write write) {
+        this.write = write;
+    }
+
+    public String kind() {
+        return "written";
+    }
+
+    public String text() {
+        return write.json();
+    }
+
+    /** Keeps the columns that Python has replied, so that the next write to a table without an index is not told. */
+    void answered(Object reply) throws JsonProcessingException {
+        JsonNode columns = JSON.readTree((String) reply);
+        if (write.table() == null || !columns.isArray()) return;
+        List<String> names = new ArrayList<>();
+        columns.forEach(column -> names.add(column.asText()));
+        IndexedColumns.add(write.table(), names);
+    }
+}
