@@ -22,7 +22,7 @@ from hive_bitmap.packages import require
 from hive_bitmap.session import session
 
 if TYPE_CHECKING:
-    from hive_bitmap.building.build import BuildReport, build, rebuild
+    from hive_bitmap.building.build import BuildReport, build, rebuild, refresh
     from hive_bitmap.building.preview import Preview, preview
     from hive_bitmap.catalyst.enabling import disable, enable
     from hive_bitmap.catalyst.explanation import Explanation, Relation, explain
@@ -66,6 +66,7 @@ _HOMES = {
     "plan": "querying.scanning",
     "preview": "building.preview",
     "rebuild": "building.build",
+    "refresh": "building.build",
     "refreshed": "waiting",
     "rename": "maintaining.alter",
     "scan": "querying.scanning",
@@ -100,6 +101,7 @@ __all__ = [
     "plan",
     "preview",
     "rebuild",
+    "refresh",
     "refreshed",
     "rename",
     "scan",

@@ -6,8 +6,9 @@ import re
 
 from hive_bitmap.errors import InvalidProperty
 
-_UNITS = {"second": 1, "sec": 1, "s": 1, "minute": 60, "min": 60, "m": 60, "hour": 3600, "h": 3600, "day": 86400, "d": 86400}
-_LENGTH = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*([a-z]*?)(?:(?<=[a-z]{3})s)?")
+_NAMES = {1: "s sec second", 60: "m min minute", 3600: "h hour", 86400: "d day"}
+_UNITS = {name: seconds for seconds, names in _NAMES.items() for name in names.split()}
+_LENGTH = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*([a-z]*?)(?:(?<=[a-z]{3})s)?")  # the plural of a word, not of a letter
 
 
 def seconds_of(length: str) -> float:
@@ -18,5 +19,5 @@ def seconds_of(length: str) -> float:
     """
     found = _LENGTH.fullmatch(length.strip().lower())
     if found is None or (found[2] and found[2] not in _UNITS):
-        raise InvalidProperty(f"{length!r} is no length of time: it takes a number and a unit, such as 30 seconds or 5m")
+        raise InvalidProperty(f"{length!r} is no length of time: it is a number and a unit, such as 30 seconds or 5m")
     return float(found[1]) * _UNITS[found[2] or "s"]

@@ -18,14 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.building import build_job, partition_change, staging
-from hive_bitmap.building.build_scope import BuildPlan, plan_creation, plan_rebuild
+from hive_bitmap.building.build_scope import BuildPlan, plan_creation, plan_rebuild, plan_refresh
 from hive_bitmap.building.file_groups import jobs
 from hive_bitmap.building.partition_change import Change, Content
 from hive_bitmap.building.progress import BuildProgress
 from hive_bitmap.building.publish import Switch, publish
 from hive_bitmap.building.refresh import from_scratch
 from hive_bitmap.errors import BuildFailed, InvalidProperty, StoreError
-from hive_bitmap.index import catalog, deletion, locations, roots, trust
+from hive_bitmap.index import catalog, deletion, listing_digest, locations, roots, trust
 from hive_bitmap.index.definition import REFRESH_INTERVAL, Definition, define, flag, require_distinct
 from hive_bitmap.index.manifest import FILES, SHARDS
 from hive_bitmap.metastore import base_files as sources
@@ -49,7 +49,8 @@ class BuildReport:
     Sizes are in bytes; `index_rows` counts rows of the index table. `files_read` base files of `bytes_read` bytes were
     indexed; `shards_kept` of the shards were kept unchanged. `changed` counts base files that were added, changed or
     deleted while the build ran; until the next rebuild, queries read the added and changed ones whole. `unindexed`
-    lists the files that could not be indexed, as pairs of path and reason.
+    lists the files that could not be indexed, as pairs of path and reason. `untouched` counts the partitions that a
+    refresh knew to be up to date, and whose files and shards are in none of the other numbers.
     """
 
     definition: Definition
@@ -66,6 +67,7 @@ class BuildReport:
     changed: int
     seconds: float
     unindexed: tuple[tuple[str, str], ...]
+    untouched: int = 0
 
 
 def build(
@@ -142,7 +144,7 @@ def build(
 
 def _follows_by_default(spark: SparkSession, type: str, deferred: bool) -> bool:
     """Return the `auto_refresh` of a new index for which none is given: Hive's own setting, where that is possible."""
-    return not deferred and type.upper() != "COMPACT" and flag(AUTO_UPDATE, spark.conf.get(AUTO_UPDATE, "false"))
+    return not deferred and type.upper() != "COMPACT" and flag(AUTO_UPDATE, spark.conf.get(AUTO_UPDATE, None) or "false")
 
 
 def rebuild(
@@ -163,7 +165,40 @@ def rebuild(
     files. Raise NotFound, Unsupported if the table or a column has changed since it was indexed, and BuildFailed.
     """
     started = time.monotonic()
-    planned = plan_rebuild(spark, table, names, partition, full, compact)
+    return _rebuild(spark, plan_rebuild(spark, table, names, partition, full, compact), progress, started)
+
+
+def refresh(
+    spark: SparkSession,
+    table: str,
+    names: Sequence[str] = (),
+    *,
+    partitions: Sequence[Spec] = (),
+    progress: ProgressCallback | None = None,
+) -> list[BuildReport]:
+    """Bring indexes of a table up to date like `rebuild`, but look only at partitions that seem to have changed.
+
+    The metastore keeps with each partition of an index a digest of the base files that its generation covers. If the
+    listing of the base partition has the same digest, that listing is all that is read for it: no manifest, no marker.
+    So a refresh does not see a damaged or missing shard, nor a file that a stranger put into an index folder: queries
+    see damage and read those base files whole, `verify` tells, and `rebuild` repairs. Nor does it merge small shards of
+    a partition that did not change. A partition without a digest, as those built by earlier versions, is looked at as
+    by `rebuild`, and gets one; not so the partitions of a table whose index was built through Spark Connect.
+
+    `partitions` are specs, values of some or all partition columns as the metastore writes them: only partitions that
+    match one of them are looked at; if there are none, all. A spec may match nothing, as that of a partition that was
+    dropped meanwhile. A change of the encoding waits for a refresh or rebuild of all partitions. Raise as `rebuild`.
+    """
+    started = time.monotonic()
+    planned = plan_refresh(spark, table, names, partitions)
+    if planned.is_empty:
+        return [_report(planned, number, (), 0, started) for number in range(len(planned.scopes))]
+    return _rebuild(spark, planned, progress, started)
+
+
+def _rebuild(
+    spark: SparkSession, planned: BuildPlan, progress: ProgressCallback | None, started: float
+) -> list[BuildReport]:
     try:
         for scope in planned.scopes:
             locations.require_own(spark, planned.base, scope.definition)
@@ -193,7 +228,7 @@ def _run(
     except BaseException:
         _delete_unfinished(planned, needed, created)
         raise
-    publish(spark, base, [_switch(planned, number, created) for number in range(len(planned.scopes))])
+    publish(spark, base, [_switch(planned, number, contents, created) for number in range(len(planned.scopes))])
     if needed or created:
         _warn_of_untrusted(spark, planned)
     return [_report(planned, number, contents, changed, started) for number in range(len(planned.scopes))]
@@ -219,10 +254,20 @@ def _delete_unfinished(planned: BuildPlan, changes: Sequence[Change], created: b
         log.warning("files of the failed build could not be deleted and are left to clean: %s", e)
 
 
-def _switch(planned: BuildPlan, number: int, created: bool) -> Switch:
-    """Return the metastore changes for one index; partitions that are up to date stay unchanged."""
-    folders = {c.source.values: c.folder for c in planned.changes_of(number) if not c.refresh.up_to_date}
-    return Switch(planned.scopes[number].definition, folders, planned.dropped(number), created)
+def _switch(planned: BuildPlan, number: int, contents: Sequence[Content], created: bool) -> Switch:
+    """Return the metastore changes for one index; partitions that are up to date and recorded so stay unchanged."""
+    scope = planned.scopes[number]
+    own = [(c, content) for c, content in zip(planned.changes, contents, strict=True) if c.index == number]
+    listings = {
+        c.source.values: listing_digest.of_manifest(c.generation, scope.definition, content.files) for c, content in own
+    }
+    return Switch(
+        definition=scope.definition,
+        folders={c.source.values: c.folder for c, _ in own if not c.refresh.up_to_date},
+        listings={values: digest for values, digest in listings.items() if scope.recorded(values) != digest},
+        dropped=planned.dropped(number),
+        created=created,
+    )
 
 
 def _report(planned: BuildPlan, number: int, contents: Sequence[Content], changed: int, started: float) -> BuildReport:
@@ -248,6 +293,7 @@ def _report(planned: BuildPlan, number: int, contents: Sequence[Content], change
         changed=changed,
         seconds=time.monotonic() - started,
         unindexed=tuple((file["path"], file["reason"]) for file in unindexed),
+        untouched=scope.untouched,
     )
 
 

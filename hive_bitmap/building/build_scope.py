@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,8 +13,8 @@ from hive_bitmap.building.file_groups import shard_bytes
 from hive_bitmap.building.partition_change import Change
 from hive_bitmap.building.refresh import from_scratch, refresh
 from hive_bitmap.errors import CorruptIndex, NotFound, Unsupported
-from hive_bitmap.index import catalog, checksums, generation, manifest, roots
-from hive_bitmap.index.catalog import Index
+from hive_bitmap.index import catalog, checksums, generation, listing_digest, manifest, roots
+from hive_bitmap.index.catalog import Index, Published
 from hive_bitmap.index.coverage import covered
 from hive_bitmap.index.definition import Definition, schema_crc
 from hive_bitmap.index.manifest import Manifest
@@ -29,18 +29,47 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Scope:
     """One index in a build.
 
     `published` holds the published generations of the partitions in scope, `partitions` the numbers (in
-    `BuildPlan.sources`) of those to cover. With `full` nothing is kept of a published generation.
+    `BuildPlan.sources`) of those to cover. With `full` nothing is kept of a published generation. With `quick`, what
+    is recorded of a partition is believed: where it says that nothing changed, the partition leaves the scope, and is
+    only counted in `untouched`.
     """
 
     definition: Definition
-    published: Mapping[Values, str]
+    published: Mapping[Values, Published]
     partitions: tuple[int, ...] = ()
     full: bool = False
+    quick: bool = False
+    untouched: int = 0
+
+    def recorded(self, values: Values) -> str:
+        """Return the digest that is recorded of a partition's published generation; "" if there is none."""
+        known = self.published.get(values)
+        return known.listing if known else ""
+
+    def is_untouched(self, source: Source, crc: int) -> bool:
+        """Whether the record of a partition says that its generation covers these files, under this schema."""
+        known = self.published.get(source.values)
+        if known is None or not known.listing or not self.quick or self.full:
+            return False
+        return known.listing == listing_digest.of_listing(known.folder, self.definition, source.files, crc)
+
+
+@dataclass(frozen=True)
+class _Looked:
+    """A partition that was listed: its files, unless no index needs them, and their bytes.
+
+    `indexes` are the numbers of those to plan it for, `untouched` of those of which its record is believed.
+    """
+
+    source: Source
+    bytes: int
+    indexes: tuple[int, ...]
+    untouched: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -51,6 +80,11 @@ class BuildPlan:
     sources: tuple[Source, ...]
     scopes: tuple[Scope, ...]
     changes: tuple[Change, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no partition has to be looked at or dropped."""
+        return not self.changes and not any(self.dropped(number) for number in range(len(self.scopes)))
 
     def changes_of(self, index: int) -> list[Change]:
         """Return the changes of one index, given its number in `scopes`."""
@@ -65,7 +99,7 @@ class BuildPlan:
 
 def plan_creation(spark: SparkSession, base: Table, definitions: Sequence[Definition]) -> BuildPlan:
     """Plan the build of new indexes."""
-    empty = [Scope(definition, {}) for definition in definitions]
+    empty = [Scope(definition=definition, published={}) for definition in definitions]
     return _plan(spark, base, empty, base_files.partitions(spark, base), compact=False)
 
 
@@ -76,6 +110,38 @@ def plan_rebuild(
 
     Raise NotFound, NotPermitted, and Unsupported if indexed columns have changed.
     """
+
+    def choose(base: Table, known: Sequence[Values]) -> Sequence[Values]:
+        return base_files.matching(base, partition, known)
+
+    return _plan_existing(spark, table, names, choose, whole=not partition, full=full, compact=compact)
+
+
+def plan_refresh(spark: SparkSession, table: str, names: Sequence[str], partitions: Sequence[Spec]) -> BuildPlan:
+    """Plan a rebuild of the partitions that their records do not say to be up to date.
+
+    `partitions` are specs, of which a partition in scope matches one; none means that all are in scope. Raise as
+    `plan_rebuild`.
+    """
+
+    def choose(base: Table, known: Sequence[Values]) -> Sequence[Values]:
+        return base_files.matching_any(base, partitions, known) if partitions else known
+
+    return _plan_existing(spark, table, names, choose, whole=not partitions, quick=True)
+
+
+def _plan_existing(
+    spark: SparkSession,
+    table: str,
+    names: Sequence[str],
+    choose: Callable[[Table, Sequence[Values]], Sequence[Values]],
+    *,
+    whole: bool,
+    full: bool = False,
+    compact: bool = False,
+    quick: bool = False,
+) -> BuildPlan:
+    """Plan a build of the partitions that `choose` returns of those known; `whole` says that these are all."""
     base, indexes = catalog.table_and_indexes(spark, table)
     wanted = [catalog.named(base, indexes, name) for name in dict.fromkeys(map(str.lower, names))] or _trusted(indexes)
     if not wanted:
@@ -85,17 +151,21 @@ def plan_rebuild(
     keys = sorted({name for index in wanted for name in index.definition.column_names})
     permission.require_reading(spark, base, keys, "a rebuild")
     partitions = base_files.partitions(spark, base)
-    states = [catalog.published_generations(spark, index) for index in wanted]
-    known = dict.fromkeys([one.values for one in partitions] + [values for state in states for values in state])
-    chosen = set(base_files.matching(base, partition, list(known)))
+    states = [catalog.published(spark, index) for index in wanted]
+    known = list(dict.fromkeys([one.values for one in partitions] + [values for state in states for values in state]))
+    chosen = set(choose(base, known))
     scopes = []
     for index, state in zip(wanted, states, strict=True):
-        definition = index.definition if partition else index.definition.renewed()
+        definition = index.definition.renewed() if whole else index.definition
         if problem := roots.rival(definition, catalog.trusted_definitions(indexes)):
             raise Unsupported(problem)
-        published = {values: folder for values, folder in state.items() if values in chosen}
-        changed = definition != index.definition
-        scopes.append(Scope(roots.identified(definition), published, full=full or changed))
+        scope = Scope(
+            definition=roots.identified(definition),
+            published={values: one for values, one in state.items() if values in chosen},
+            full=full or definition != index.definition,
+            quick=quick and not index.problem,  # which a build that looks at everything repairs
+        )
+        scopes.append(scope)
     return _plan(spark, base, scopes, [one for one in partitions if one.values in chosen], compact)
 
 
@@ -114,15 +184,34 @@ def _plan(
     values = [one.values for one in partitions]
     covers = [covered(spark, base, scope.definition.where, values) for scope in scopes]
     needed = [number for number in range(len(values)) if any(flags[number] for flags in covers)]
-    sources = base_files.list_files(base, [partitions[number] for number in needed])
-    numbered = [
-        replace(scope, partitions=tuple(position for position, number in enumerate(needed) if flags[number]))
-        for scope, flags in zip(scopes, covers, strict=True)
-    ]
     crc = schema_crc(base.columns, metastore.time_zone(spark), serde.read_properties(base))
-    target = shard_bytes(spark, (file for source in sources for file in source.files))
-    changes = _changes(base, numbered, sources, crc, target, compact)
-    return BuildPlan(base, tuple(sources), tuple(numbered), tuple(changes))
+
+    def look(number: int) -> _Looked:
+        source = base_files.list_partition(base, partitions[number])
+        covering = [index for index, flags in enumerate(covers) if flags[number]]
+        untouched = tuple(index for index in covering if scopes[index].is_untouched(source, crc))
+        indexes = tuple(index for index in covering if index not in untouched)
+        size = sum(file.size for file in source.files)
+        return _Looked(source if indexes else replace(source, files=()), size, indexes, untouched)
+
+    looked = map_parallel(look, needed)
+    planned = [one for one in looked if one.indexes]
+    narrowed = [_narrowed(scope, index, looked, planned) for index, scope in enumerate(scopes)]
+    sources = [one.source for one in planned]
+    target = shard_bytes(spark, sum(one.bytes for one in looked))
+    changes = _changes(base, narrowed, sources, crc, target, compact)
+    return BuildPlan(base, tuple(sources), tuple(narrowed), tuple(changes))
+
+
+def _narrowed(scope: Scope, index: int, looked: Sequence[_Looked], planned: Sequence[_Looked]) -> Scope:
+    """Return the scope of the index of this number, with the numbers of its partitions among the planned ones."""
+    untouched = {one.source.values for one in looked if index in one.untouched}
+    return replace(
+        scope,
+        published={values: one for values, one in scope.published.items() if values not in untouched},
+        partitions=tuple(number for number, one in enumerate(planned) if index in one.indexes),
+        untouched=len(untouched),
+    )
 
 
 def _changes(
@@ -137,7 +226,8 @@ def _changes(
         index, partition = pair
         scope, source = scopes[index], sources[partition]
         folder = f"{catalog.generation_parent(base, scope.definition, source.values)}/{name}"
-        published = None if scope.full else _manifest(scope.published.get(source.values), scope.definition)
+        known = scope.published.get(source.values)
+        published = None if scope.full or known is None else _manifest(known.folder, scope.definition)
         what = from_scratch(source.files)
         if published is not None:
             plain = scope.definition.has_bitmaps and ENCODINGS[scope.definition.encoding].DENSE
@@ -155,9 +245,9 @@ def _changes(
     return map_parallel(change, [(index, number) for index, scope in enumerate(scopes) for number in scope.partitions])
 
 
-def _manifest(folder: str | None, definition: Definition) -> Manifest | None:
+def _manifest(folder: str, definition: Definition) -> Manifest | None:
     """Return the manifest of a generation; None if it is damaged, missing, or not of this index."""
-    if folder is None or not generation.belongs_to(folder, definition):
+    if not generation.belongs_to(folder, definition):
         return None
     try:
         return manifest.read(folder)

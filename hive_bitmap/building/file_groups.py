@@ -6,7 +6,7 @@ A file that several indexes need is opened once, for all of them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -31,15 +31,15 @@ GROUP_BYTES = 512 << 20  # most bytes of base files of one shard: limits the wor
 SMALL_GROUP_BYTES = 8 << 20  # groups are not made smaller than this to occupy more tasks
 
 
-def shard_bytes(spark: SparkSession, files: Iterable[FileStatus]) -> int:
-    """Return how many bytes of base files a shard should cover if these files are indexed in one build."""
-    share = sum(file.size for file in files) // (parallelism(spark) * SHARDS_PER_CORE)
+def shard_bytes(spark: SparkSession, total: int) -> int:
+    """Return how many bytes of base files a shard should cover if files of `total` bytes are indexed in one build."""
+    share = total // (parallelism(spark) * SHARDS_PER_CORE)
     return min(GROUP_BYTES, max(SMALL_GROUP_BYTES, share))
 
 
 def count_shards(spark: SparkSession, sources: Sequence[Source]) -> int:
     """Return how many shards a build of one index on these partitions would write."""
-    target = shard_bytes(spark, (file for source in sources for file in source.files))
+    target = shard_bytes(spark, sum(file.size for source in sources for file in source.files))
     return sum(1 for source in sources for _ in grouped(source.files, target))
 
 
@@ -68,7 +68,7 @@ def jobs(spark: SparkSession, base: Table, changes: Sequence[Change], staging: s
     crc = schema_crc(base.columns, options.time_zone, serde.read_properties(base))
     template = Group(partition=0, paths=(), bytes=0, read_options=options, schema_crc=crc, definitions=(), folders=())
     shared = _shared(changes)
-    target = shard_bytes(spark, (file for files, _ in shared for file in files))
+    target = shard_bytes(spark, sum(file.size for files, _ in shared for file in files))
     groups = [
         Job(tuple(change.index for change in together), _group(template, together, files))
         for all_files, together in shared

@@ -41,6 +41,11 @@ class Change:
     refresh: Refresh
     folder: str
 
+    @property
+    def generation(self) -> str:
+        """The folder of the generation that is published after the build."""
+        return self.published.folder if self.published is not None and self.refresh.up_to_date else self.folder
+
 
 @dataclass(frozen=True)
 class Content:

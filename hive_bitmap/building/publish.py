@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from hive_bitmap.errors import BuildFailed, StoreError, Unsupported
-from hive_bitmap.index import catalog, deletion, generation, roots
+from hive_bitmap.index import catalog, deletion, generation, listing_digest, roots
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.definition import Definition, from_table, stored_columns, to_properties
 from hive_bitmap.metastore import alter_table, metastore
@@ -26,17 +27,24 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Switch:
     """The metastore changes for one index: new generations (`folders`) by partition, and partitions to drop.
 
-    Other partitions stay unchanged. The table of a `created` index may not exist yet; any other must exist.
+    `listings` are the `listing_digest` to record, of new generations and of others. Other partitions stay unchanged.
+    The table of a `created` index may not exist yet; any other must exist.
     """
 
     definition: Definition
     folders: Mapping[Values, str]
+    listings: Mapping[Values, str] = field(default_factory=dict)
     dropped: Collection[Values] = ()
     created: bool = False
+
+    @property
+    def properties(self) -> dict[Values, dict[str, str]]:
+        """What is recorded in the metastore, by partition."""
+        return {values: {listing_digest.PROPERTY: digest} for values, digest in self.listings.items()}
 
 
 @dataclass(frozen=True)
@@ -110,11 +118,17 @@ def drop(spark: SparkSession, base: Table | None, index: Doomed) -> None:
         ) from e
 
 
-def create_statement(base: Table, definition: Definition, location: str) -> str:
-    """Return the DDL of an index table for Spark; it also runs in Hive, unless there is a timestamp_ntz column."""
+def create_statement(
+    base: Table, definition: Definition, location: str, more: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """Return the DDL of an index table for Spark; it also runs in Hive, unless there is a timestamp_ntz column.
+
+    `more` are properties besides those of the definition.
+    """
     fields = [(column.name, column.type) for column in (*definition.columns, *stored_columns(definition))]
     partitions = [(column.name, column.type) for column in base.partition_columns]
-    properties = ", ".join(f"{literal(key)}={literal(value)}" for key, value in to_properties(definition).items())
+    stored = {**to_properties(definition), **more}
+    properties = ", ".join(f"{literal(key)}={literal(value)}" for key, value in stored.items())
     comment = f" COMMENT {literal(definition.comment)}" if definition.comment else ""
     hive = all(column.type != "timestamp_ntz" for column in (*definition.columns, *base.partition_columns))
     by = f" PARTITIONED BY ({_columns(partitions) if hive else ', '.join(quote(name) for name, _ in partitions)})"
@@ -130,11 +144,12 @@ def _publish(spark: SparkSession, base: Table, switch: Switch) -> None:
     catalog.clear_caches()
     table = _index_table(spark, base, switch)
     if not switch.folders and not switch.dropped:
+        _record(spark, table, switch)
         return
     before = catalog.published_generations(spark, Index(definition=switch.definition, table=table))
     after = set(before.values())
     if switch.dropped or any(before.get(values) != folder for values, folder in switch.folders.items()):
-        alter_table.switch(spark, table, before, switch.folders, switch.dropped)
+        alter_table.switch(spark, table, before, switch.folders, switch.dropped, switch.properties)
         after = _referenced(spark, switch.definition)
     try:
         if refusal := roots.refusal(switch.definition):
@@ -153,12 +168,22 @@ def _publish(spark: SparkSession, base: Table, switch: Switch) -> None:
         log.warning("index %s is published, but what it replaced is left to clean: %s", switch.definition.name, e)
 
 
+def _record(spark: SparkSession, table: Table, switch: Switch) -> None:
+    """Record the listings of generations that stay, in few metastore calls; without, the next refresh looks again."""
+    if not switch.listings:
+        return
+    try:
+        alter_table.switch(spark, table, {}, {}, (), switch.properties)
+    except Exception as e:  # noqa: BLE001 - as above
+        log.warning("index %s is up to date, but that could not be recorded: %s", switch.definition.name, _cause(e))
+
+
 def _index_table(spark: SparkSession, base: Table, switch: Switch) -> Table:
     """Return the index table with the definition of the new generations; create or replace it if need be."""
     definition = switch.definition
     location = switch.folders.get((), definition.root)
     if switch.created:
-        created = _create_table(spark, base, definition, location)
+        created = _create_table(spark, base, definition, location, switch.properties.get((), {}))
         if not definition.has_default_table:
             catalog.point_to(spark, base, {definition.index_table}, set())
         if created is not None:
@@ -193,12 +218,14 @@ def _is_there(spark: SparkSession, definition: Definition) -> bool:
     return any(_is_same(table, definition) for table in found)
 
 
-def _create_table(spark: SparkSession, base: Table, definition: Definition, location: str) -> Table | None:
+def _create_table(
+    spark: SparkSession, base: Table, definition: Definition, location: str, more: Mapping[str, str]
+) -> Table | None:
     """Create the index table and return it, without asking the metastore for it; None if it exists already."""
     from pyspark.errors import AnalysisException
 
     try:
-        spark.sql(create_statement(base, definition, location))
+        spark.sql(create_statement(base, definition, location, more))
     except AnalysisException:
         if not metastore.describe_many(spark, definition.database, [definition.index_table]):
             raise
@@ -217,7 +244,7 @@ def _replace_table(spark: SparkSession, base: Table, table: Table, switch: Switc
     _drop_remains(spark, new)
     spark.sql(create_statement(base, new, switch.folders.get((), definition.root)))
     [created] = metastore.describe_many(spark, definition.database, [new.index_table])
-    alter_table.switch(spark, created, {(): created.location}, switch.folders, ())
+    alter_table.switch(spark, created, {(): created.location}, switch.folders, (), switch.properties)
     before = catalog.published_generations(spark, Index(definition=definition, table=table))
     spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {definition.spark_name}")
     alter_table.rename(spark, created, definition.index_table)

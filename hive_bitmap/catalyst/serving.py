@@ -17,8 +17,8 @@ from hive_bitmap.catalyst.arrow_batches import batches, satisfying_keys
 from hive_bitmap.catalyst.decisions import Ask, IndexedTable, decide
 from hive_bitmap.catalyst.extension_jar import PROTOCOL, protocol_mismatch
 from hive_bitmap.catalyst.index_answers import Answer
-from hive_bitmap.catalyst.listing import ScanListing, parse
 from hive_bitmap.catalyst.jvm_bridge import bridge
+from hive_bitmap.catalyst.listing import ScanListing, parse
 from hive_bitmap.catalyst.outcomes import Counts, LeaveAlone, Outcome, ReadRows, Told
 from hive_bitmap.catalyst.reporting import LEFT_ALONE, Report
 from hive_bitmap.catalyst.scans import ListingSummary, Scan
@@ -122,7 +122,7 @@ class Serving:
         return Told(outcome=outcome, indexed_columns=columns, plan=plan, answer=answer)
 
     def _followed(self, spark: SparkSession, table: IndexedTable, outcome: Outcome) -> Outcome:
-        """Have files indexed that the decision found unindexed, if indexes follow the table; its report says so then."""
+        """Have files indexed that a decision found unindexed, if an index follows the table; the report says so."""
         plan = outcome.report.plan
         if not table.settings.auto_refresh or plan is None or plan.candidates is None:
             return outcome

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -59,7 +59,7 @@ class Following:
         if "path" in fields:
             return self._written_by_path(spark, fields["path"])
         partitions = fields["partitions"]
-        found = None if partitions is None else frozenset(tuple(sorted(one.items())) for one in partitions)
+        found = None if partitions is None else frozenset(map(_partition, partitions))
         return self._written(spark, fields["database"], fields["table"], found)
 
     def seen(self, spark: SparkSession, base: Table, indexes: Iterable[Index], results: LookupResults) -> str:
@@ -76,7 +76,7 @@ class Following:
         self._jvm(spark).lag(found.lag)
         names = [column.name for column in base.partition_columns]
         values = {results.partitions[file.partition].values for file in results.whole_files}
-        partitions = frozenset(tuple(sorted(zip(names, one, strict=True))) for one in values)
+        partitions = frozenset(_partition(dict(zip(names, one, strict=True))) for one in values)
         keys = _keys(base, followers)
         for key in keys:
             if found.lag >= key.interval and not self.queue.is_wanted(key):
@@ -86,19 +86,16 @@ class Following:
 
     def _written_by_path(self, spark: SparkSession, path: str) -> str:
         folder = hadoop_path(path).rstrip("/")
-        parts: list[str] = []
-        while folder and folder not in self._places and "=" in folder.rpartition("/")[2]:
+        values: dict[str, str | None] = {}
+        while folder not in self._places and "=" in folder.rpartition("/")[2]:
             folder, _, part = folder.rpartition("/")
-            parts.append(part)
+            name, _, value = part.partition("=")
+            values[unquote(name)] = None if value == NULL_PARTITION else unquote(value)
         if folder in self._places:
-            values = dict(part.split("=", 1) for part in parts)
-            named = {unquote(name): None if value == NULL_PARTITION else unquote(value) for name, value in values.items()}
-            self._written(spark, *self._places[folder], frozenset([tuple(sorted(named.items()))]) if named else None)
+            self._written(spark, *self._places[folder], frozenset([_partition(values)]) if values else None)
         return "null"
 
-    def _written(
-        self, spark: SparkSession, database: str, table: str, partitions: frozenset[Partition] | None
-    ) -> str:
+    def _written(self, spark: SparkSession, database: str, table: str, partitions: frozenset[Partition] | None) -> str:
         try:
             base, indexes = catalog.table_and_indexes(spark, in_spark(database, table), catalog.INDEX_CACHE_SECONDS)
         except NotFound:
@@ -131,6 +128,10 @@ class Following:
 
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", POOL)
         return SparkSession(spark.sparkContext, self._jvm(spark).quietClone(spark._jsparkSession))
+
+
+def _partition(values: Mapping[str, str | None]) -> Partition:
+    return tuple(sorted(values.items()))
 
 
 def _keys(base: Table, followers: Iterable[Index]) -> list[Key]:

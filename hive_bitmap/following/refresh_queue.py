@@ -158,7 +158,7 @@ class RefreshQueue:
             outcome, error = None, ""
             try:
                 outcome = self._refresh(wanted)
-            except Exception as e:  # noqa: BLE001 - whatever it is, the user's statements go on, and so does this thread
+            except Exception as e:
                 error = str(e) or type(e).__name__
                 log.debug("a refresh of %s failed", wanted.key, exc_info=True)
             self._ended(wanted, outcome, error)

@@ -85,7 +85,7 @@ def _has_changed(report: BuildReport) -> bool:
 
 
 def _is_being_built(base: Table, index: Index, partitions: Sequence[dict[str, str | None]] | None) -> bool:
-    """Return whether a build that began a short while ago is at work in one of these partitions, as far as they are told."""
+    """Return whether a build that began a short while ago is at work in one of these partitions."""
     columns = [column.name for column in base.partition_columns]
     wanted = [{name.lower(): value for name, value in one.items()} for one in partitions or ()]
     whole = [one for one in wanted if len(one) == len(columns)]

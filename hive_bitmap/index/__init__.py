@@ -12,6 +12,7 @@ __all__ = [
     "deletion",
     "fingerprint",
     "generation",
+    "listing_digest",
     "locations",
     "lookup",
     "manifest",

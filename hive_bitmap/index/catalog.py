@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 
 from hive_bitmap import stores
 from hive_bitmap.errors import AlreadyExists, InvalidProperty, NotFound, StoreError, Unsupported
-from hive_bitmap.index import generation, schema_drift, trust
+from hive_bitmap.index import generation, listing_digest, schema_drift, trust
 from hive_bitmap.index.definition import POINTER, PREFIX, VERSION, Definition, from_table, has_properties, to_properties
 from hive_bitmap.metastore import alter_table, metastore, session_stores
-from hive_bitmap.metastore.table_info import Table, Values, hadoop_path, index_table_name
+from hive_bitmap.metastore.table_info import Partition, Table, Values, hadoop_path, index_table_name
 from hive_bitmap.session_cache import TtlCache
 
 if TYPE_CHECKING:
@@ -57,6 +57,14 @@ class Index:
         if not self.definition.enabled:
             return f"index {self.definition.name} is not enabled: set its property enabled to true"
         return self.problem
+
+
+@dataclass(frozen=True)
+class Published:
+    """The published generation of a partition: its folder, and its `listing_digest`, "" if none was recorded."""
+
+    folder: str
+    listing: str = ""
 
 
 @dataclass(frozen=True)
@@ -229,13 +237,13 @@ def published_generations(spark: SparkSession, index: Index, seconds: float = 0)
     A partitioned index that another process has dropped has none. The result may be cached for up to `seconds`, as in
     `table_and_indexes`.
     """
-    if not index.table.partition_columns:
-        return {(): index.table.location}
     key = (index.table.database, index.table.name)
-    cached = _generations.get(spark, key, seconds)
+    cached = _generations.get(spark, key, seconds) if index.table.partition_columns else None
     if cached is not None:
         return cached
-    found = _fetched_generations(spark, index.table)
+    found = {values: one.folder for values, one in published(spark, index).items()}
+    if not index.table.partition_columns:
+        return found
     if len(found) <= MOST_CACHED_PARTITIONS:
         _generations.put(spark, key, found)
     else:
@@ -243,22 +251,34 @@ def published_generations(spark: SparkSession, index: Index, seconds: float = 0)
     return found
 
 
-def _fetched_generations(spark: SparkSession, table: Table) -> dict[Values, str]:
+def published(spark: SparkSession, index: Index) -> dict[Values, Published]:
+    """Return `published_generations` as they are now, with what is recorded of each."""
+    table = index.table
+    if not table.partition_columns:
+        return {(): Published(table.location, table.properties.get(listing_digest.PROPERTY, ""))}
+    return {
+        partition.values: Published(partition.location, dict(partition.properties).get(listing_digest.PROPERTY, ""))
+        for partition in _partitions(spark, table)
+    }
+
+
+def _partitions(spark: SparkSession, table: Table) -> list[Partition]:
+    """Return the partitions of a table; none if another process has dropped it."""
     from pyspark.errors import PySparkException
 
     try:
-        return {partition.values: partition.location for partition in metastore.partitions(spark, table)}
+        return metastore.partitions(spark, table)
     except PySparkException:
         if metastore.describe_many(spark, table.database, [table.name]):
             raise
-        return {}
+        return []
 
 
 def places(spark: SparkSession, table: Table) -> list[str]:
     """Return the folders at which a table, and each of its partitions in the metastore, points."""
     has_partitions = table.partition_columns and not table.by_folders and table.kind in ("MANAGED", "EXTERNAL")
-    of_partitions = _fetched_generations(spark, table).values() if has_partitions else ()
-    return [*filter(None, [table.location]), *of_partitions]
+    partitions = _partitions(spark, table) if has_partitions else ()
+    return [*filter(None, [table.location]), *(partition.location for partition in partitions)]
 
 
 def alter(spark: SparkSession, index: Index, changed: Definition) -> None:

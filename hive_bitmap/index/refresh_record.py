@@ -11,7 +11,7 @@ from hive_bitmap.index import markers
 from hive_bitmap.index.markers import Author, Unreadable
 
 NAME = "_refresh.json"
-_written_here: LRUCache[str, RefreshRecord] = LRUCache(1000)  # by root: this process's own, which a store may have refused
+_written_here: LRUCache[str, RefreshRecord] = LRUCache(1000)  # by root; a store may have refused to keep them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class RefreshRecord:
 
 
 def write(root: str, record: RefreshRecord) -> None:
-    """Write the record into the root of an index. Raise OSError and StoreError; this process can read it all the same."""
+    """Write the record into the root of an index. Raise OSError and StoreError; this process reads it all the same."""
     _written_here[root] = record
     fields = {"seconds": record.seconds, "files": record.files, "error": record.error}
     markers.write(root, NAME, {**asdict(record.author), **fields})

@@ -102,4 +102,4 @@ def _drop_partitions(spark: SparkSession, base: Table, index: Index, indexes: Se
         return
     left = without(definition.where, where, base.partition_columns)
     catalog.alter(spark, index, replace(definition, where=left))
-    publish.publish(spark, base, [publish.Switch(definition, {}, dropped)])
+    publish.publish(spark, base, [publish.Switch(definition=definition, folders={}, dropped=dropped)])

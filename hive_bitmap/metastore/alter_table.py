@@ -1,8 +1,9 @@
-"""Change tables in the metastore: by SQL, except that the JVM sets the locations of many partitions in one call."""
+"""Change tables in the metastore: by SQL, except that the JVM changes many partitions in one call."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from hive_bitmap.metastore import jvm_reader, table_info
@@ -21,8 +22,12 @@ def switch(
     before: Mapping[Values, str],
     folders: Mapping[Values, str],
     gone: Collection[Values],
+    properties: Mapping[Values, Mapping[str, str]] = MappingProxyType({}),
 ) -> None:
     """Set the locations of a table or of its partitions, add missing partitions, and drop the partitions in `gone`.
+
+    `properties` are set of these and of other partitions. Only the JVM can set those of partitions: a session that
+    py4j cannot reach leaves them as they are.
 
     `before` are the current locations by partition values, `folders` the new ones; an unpartitioned table has the key
     (). The change of each table or partition is atomic. The partitions of a table are not changed all at the same time.
@@ -30,6 +35,7 @@ def switch(
     if not table.partition_columns:
         if () in folders and before[()] != folders[()]:
             spark.sql(f"ALTER TABLE {table.spark_name} SET LOCATION {literal(folders[()])}")
+        set_properties(spark, table, properties.get((), {}))
         return
     new = [f"PARTITION {partition_spec(table, v)} LOCATION {literal(f)}" for v, f in folders.items() if v not in before]
     moved = {values: folder for values, folder in folders.items() if before.get(values, folder) != folder}
@@ -37,7 +43,7 @@ def switch(
     with verbatim_partitions(spark) as verbatim:
         for batch in _batches(new):
             verbatim.sql(f"ALTER TABLE {table.spark_name} ADD IF NOT EXISTS {' '.join(batch)}")
-        _set_locations(spark, table, moved)
+        _change(spark, table, moved, properties)
         for batch in _batches(dropped):
             verbatim.sql(f"ALTER TABLE {table.spark_name} DROP IF EXISTS {', '.join(batch)}")
     if new or moved or dropped:
@@ -59,11 +65,13 @@ def rename(spark: SparkSession, table: Table, name: str) -> None:
     spark.sql(f"ALTER TABLE {table.spark_name} RENAME TO {table_info.quote(table.database)}.{table_info.quote(name)}")
 
 
-def _set_locations(spark: SparkSession, table: Table, folders: Mapping[Values, str]) -> None:
-    if not folders:
-        return
+def _change(
+    spark: SparkSession, table: Table, folders: Mapping[Values, str], properties: Mapping[Values, Mapping[str, str]]
+) -> None:
+    """Set locations of partitions, and, if the session can, properties."""
     if jvm_reader.available(spark):
-        jvm_reader.set_locations(spark, table, folders, AT_ONCE)
+        if folders or properties:
+            jvm_reader.change_partitions(spark, table, folders, properties, AT_ONCE)
         return
     for values, folder in folders.items():
         spec = partition_spec(table, values)

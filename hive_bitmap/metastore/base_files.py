@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hive_bitmap import stores
@@ -48,7 +50,12 @@ def partitions(spark: SparkSession, base: Table) -> list[Partition]:
 
 def list_files(base: Table, found: Sequence[Partition]) -> list[Source]:
     """Return the base files of these partitions; raise Unsupported for a folder that readers might list differently."""
-    return map_parallel(lambda one: Source(one.values, one.location, tuple(files_of(base, one.location))), found)
+    return map_parallel(partial(list_partition, base), found)
+
+
+def list_partition(base: Table, one: Partition) -> Source:
+    """Return the base files of a partition, by one listing; raise Unsupported as `list_files`."""
+    return Source(one.values, one.location, tuple(files_of(base, one.location)))
 
 
 def require_one_listing(source: Source) -> None:
@@ -78,13 +85,31 @@ def matching(base: Table, spec: Spec | None, known: Sequence[Values]) -> list[Va
     """
     if spec is None:
         return list(known)
-    positions = {column.name.lower(): position for position, column in enumerate(base.partition_columns)}
-    for name in spec:
-        if name.lower() not in positions:
-            raise NotFound.of("partition column", name, list(positions), f"table {base.full_name}")
-    wanted = {positions[name.lower()]: value for name, value in spec.items()}
-    found = [values for values in known if all(values[at] == value for at, value in wanted.items())]
+    found = matching_any(base, [spec], known)
     if not found:
         said = ", ".join(f"{name}={'NULL' if value is None else value}" for name, value in spec.items())
         raise NotFound(f"partition ({said}) does not exist in table {base.full_name}")
     return found
+
+
+def matching_any(base: Table, specs: Sequence[Spec], known: Sequence[Values]) -> list[Values]:
+    """Return the partitions that match at least one of `specs`; that none does is no error.
+
+    Raises NotFound if one of them names an unknown partition column.
+    """
+    wanted: dict[tuple[int, ...], set[Values]] = defaultdict(set)  # the values of the columns at these positions
+    for spec in specs:
+        by_position = sorted((_position(base, name), value) for name, value in spec.items())
+        wanted[tuple(at for at, _ in by_position)].add(tuple(value for _, value in by_position))
+    return [
+        values
+        for values in known
+        if any(tuple(values[at] for at in positions) in some for positions, some in wanted.items())
+    ]
+
+
+def _position(base: Table, name: str) -> int:
+    names = [column.name.lower() for column in base.partition_columns]
+    if name.lower() not in names:
+        raise NotFound.of("partition column", name, names, f"table {base.full_name}")
+    return names.index(name.lower())

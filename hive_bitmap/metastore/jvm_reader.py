@@ -112,16 +112,25 @@ def partitions(spark: SparkSession, table: Table) -> list[Partition]:
     ]
 
 
-def set_locations(
-    spark: SparkSession, table: Table, folders: Mapping[tuple[str | None, ...], str], at_once: int
+def change_partitions(
+    spark: SparkSession,
+    table: Table,
+    folders: Mapping[Values, str],
+    properties: Mapping[Values, Mapping[str, str]],
+    at_once: int,
 ) -> None:
-    """Set the locations of partitions, `at_once` of them in one call; partitions that no longer exist are skipped."""
+    """Set the locations and properties of partitions, each of which keeps those that it is not given.
+
+    `at_once` of them are changed in one call; partitions that no longer exist are skipped.
+    """
     bridge = _bridge(spark)
     changed = []
     for partition in _partitions(spark, table):
-        folder = folders.get(_values(table, partition))
-        if folder is not None:
-            partition["storage"]["locationUri"] = quote(folder, safe="/:@")
+        values = _values(table, partition)
+        if values in folders:
+            partition["storage"]["locationUri"] = quote(folders[values], safe="/:@")
+        if values in folders or values in properties:
+            partition["parameters"].update(properties.get(values, {}))
             changed.append({**partition, "stats": None})
     for start in range(0, len(changed), at_once):
         found = bridge.mapper.readValue(json.dumps(changed[start : start + at_once]), bridge.partitions_type)

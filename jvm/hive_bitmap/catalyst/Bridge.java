@@ -80,6 +80,10 @@ public final class Bridge {
         return Writes.areTold(seconds);
     }
 
+    public void refreshed(boolean failed) {}
+
+    public void lag(double seconds) {}
+
     /** Returns a session with the state of another, in which our rule does nothing and writes are not followed. */
     public SparkSession quietClone(SparkSession session) {
         SparkSession clone = session.cloneSession();

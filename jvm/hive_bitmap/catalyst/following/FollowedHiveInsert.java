@@ -29,7 +29,7 @@ final class FollowedHiveInsert extends InsertIntoHiveTable {
 
     @Override
     public BasicWriteJobStatsTracker basicWriteJobStatsTracker(Configuration hadoop) {
-        return written.tracker(hadoop, metrics(), partitionColumns());
+        return written.tracker(super.basicWriteJobStatsTracker(hadoop), hadoop, metrics(), partitionColumns());
     }
 
     /** Hive overwrites only those partitions that get rows. */

@@ -47,7 +47,7 @@ final class FollowedInsert extends InsertIntoHadoopFsRelationCommand {
 
     @Override
     public BasicWriteJobStatsTracker basicWriteJobStatsTracker(Configuration hadoop) {
-        return written.tracker(hadoop, metrics(), partitionColumns());
+        return written.tracker(super.basicWriteJobStatsTracker(hadoop), hadoop, metrics(), partitionColumns());
     }
 
     @Override

@@ -40,22 +40,27 @@ final class PartitionsWritten {
         else tooMany |= !partitions.contains(values);
     }
 
-    /** Returns Spark's own statistics of a write, which are reported here too. Executors get Spark's own. */
+    /**
+     * Returns the statistics of a write, which are reported here too.
+     *
+     * @param sparks Spark's own statistics of the same write, which its tasks get
+     */
     BasicWriteJobStatsTracker tracker(
-            Configuration hadoop, scala.collection.immutable.Map<String, SQLMetric> metrics, Seq<Attribute> columns) {
-        return new Tracker(new SerializableConfiguration(hadoop), metrics, columns, this);
+            BasicWriteJobStatsTracker sparks, Configuration hadoop,
+            scala.collection.immutable.Map<String, SQLMetric> metrics, Seq<Attribute> columns) {
+        return new Tracker(sparks, new SerializableConfiguration(hadoop), metrics, columns, this);
     }
 
     private static final class Tracker extends BasicWriteJobStatsTracker {
-        private final transient SerializableConfiguration hadoop;
+        private final transient BasicWriteJobStatsTracker sparks;
         private final transient Seq<Attribute> columns;
         private final transient PartitionsWritten written;
 
         Tracker(
-                SerializableConfiguration hadoop, scala.collection.immutable.Map<String, SQLMetric> metrics,
-                Seq<Attribute> columns, PartitionsWritten written) {
+                BasicWriteJobStatsTracker sparks, SerializableConfiguration hadoop,
+                scala.collection.immutable.Map<String, SQLMetric> metrics, Seq<Attribute> columns, PartitionsWritten written) {
             super(hadoop, metrics);
-            this.hadoop = hadoop;
+            this.sparks = sparks;
             this.columns = columns;
             this.written = written;
         }
@@ -88,7 +93,7 @@ final class PartitionsWritten {
 
         /** What tasks get, which have no class of ours. */
         private Object writeReplace() {
-            return new BasicWriteJobStatsTracker(hadoop, super.driverSideMetrics());
+            return sparks;
         }
     }
 }
