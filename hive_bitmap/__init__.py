@@ -24,7 +24,7 @@ from hive_bitmap.session import session
 if TYPE_CHECKING:
     from hive_bitmap.building.build import BuildReport, build, rebuild, refresh
     from hive_bitmap.building.preview import Preview, preview
-    from hive_bitmap.catalyst.enabling import disable, enable
+    from hive_bitmap.catalyst.enabling import disable, enable, refreshed
     from hive_bitmap.catalyst.explanation import Explanation, Relation, explain
     from hive_bitmap.estimating.estimate import Estimate, estimate
     from hive_bitmap.maintaining.alter import extend, rename, set_properties
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from hive_bitmap.querying.offsets_file import write_offsets
     from hive_bitmap.querying.scanning import plan, scan
     from hive_bitmap.verifying.verify import Verification, verify
-    from hive_bitmap.waiting import refreshed
 
 __version__ = "0.1.0"
 _HOMES = {
@@ -67,7 +66,7 @@ _HOMES = {
     "preview": "building.preview",
     "rebuild": "building.build",
     "refresh": "building.build",
-    "refreshed": "waiting",
+    "refreshed": "catalyst.enabling",
     "rename": "maintaining.alter",
     "scan": "querying.scanning",
     "set_properties": "maintaining.alter",

@@ -32,7 +32,7 @@ LAYERS = [
     {"counts", "following", "sql"},
     {"catalyst"},
     {"querying"},
-    {"session", "hiveserver", "waiting"},
+    {"session", "hiveserver"},
     {"cli"},
     {"__main__"},
 ]

@@ -144,7 +144,8 @@ def build(
 
 def _follows_by_default(spark: SparkSession, type: str, deferred: bool) -> bool:
     """Return the `auto_refresh` of a new index for which none is given: Hive's own setting, where that is possible."""
-    return not deferred and type.upper() != "COMPACT" and flag(AUTO_UPDATE, spark.conf.get(AUTO_UPDATE, None) or "false")
+    said = spark.conf.get(AUTO_UPDATE, None) or "false"
+    return not deferred and type.upper() != "COMPACT" and flag(AUTO_UPDATE, said)
 
 
 def rebuild(

@@ -1,8 +1,13 @@
-"""Switch the optimizer rule on and off for a running session: load its classes, register the Python that answers."""
+"""Switch the optimizer rule on and off for a running session: load its classes, register the Python that answers.
+
+And wait for what that Python does in the background, the refreshes of indexes that follow their tables.
+"""
 
 from __future__ import annotations
 
-from functools import lru_cache
+import atexit
+import math
+from functools import lru_cache, partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +25,8 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+TOLD_SECONDS = 10  # for which the end of a program waits for the JVM to tell of its last writes
+LONGEST_WAIT = 60.0  # seconds for which it then waits for refreshes
 SESSIONS_KEPT = 256  # a server has many sessions, and does not tell when one ends
 
 
@@ -78,6 +85,7 @@ def enable(spark: SparkSession) -> None:
     bridge(spark).enable(spark._jsparkSession, _answers(spark.sparkContext))
     catalog.on_change(_forget_indexed_columns)
     spark.conf.unset("hive_bitmap.enabled")
+    _wait_at_exit(spark.sparkContext)
 
 
 def enable_chosen(spark: SparkSession) -> None:
@@ -115,6 +123,41 @@ def disable(spark: SparkSession) -> None:
 def is_enabled(spark: SparkSession) -> bool:
     """Whether a Python process answers the optimizer rule of this session's JVM."""
     return jvm_reader.available(spark) and bool(bridge(spark).isEnabled())
+
+
+def refreshed(spark: SparkSession, timeout: float = 60.0) -> bool:
+    """Wait until the indexes that follow their tables have followed all writes of this application so far.
+
+    `timeout` is in seconds. Return whether all refreshes have ended by then; one that failed is not waited for, `show`
+    tells why it did. Raise Unsupported on a Spark Connect client, whose server does the refreshes.
+    """
+    if not jvm_reader.available(spark):
+        raise Unsupported("a Spark Connect client does not know what its server refreshes: look at SHOW INDEX")
+    if not is_enabled(spark):
+        return True
+    told = bridge(spark).areWritesTold(spark._jsparkSession, math.ceil(timeout))
+    return bool(told) and answers(spark).serving.following.queue.wait(timeout)
+
+
+def wait_at_end(spark: SparkSession) -> None:
+    """Wait for refreshes before a program stops its session: their interval at most, and no more than LONGEST_WAIT."""
+    if jvm_reader.available(spark) and is_enabled(spark):
+        bridge(spark).areWritesTold(spark._jsparkSession, TOLD_SECONDS)
+        queue = answers(spark).serving.following.queue
+        queue.wait(min(queue.longest_interval(), LONGEST_WAIT))
+
+
+@lru_cache(maxsize=8)
+def _wait_at_exit(context: SparkContext) -> None:
+    """Have the end of this process wait for refreshes, unless the context is stopped by then."""
+    atexit.register(partial(_wait_if_running, context))
+
+
+def _wait_if_running(context: SparkContext) -> None:
+    from pyspark.sql import SparkSession
+
+    if context._jsc is not None and not context._jsc.sc().isStopped():
+        wait_at_end(SparkSession(context))
 
 
 @lru_cache(maxsize=8)

@@ -22,6 +22,7 @@ from hive_bitmap.cli.indexes import create, rebuild
 from hive_bitmap.cli.invocation import Endpoint, messages, one_line, settings_of, spark_options
 from hive_bitmap.cli.jar import jar
 from hive_bitmap.cli.queries import explain, offsets, query
+from hive_bitmap.cli.refresh_command import refresh
 from hive_bitmap.cli.server import address_of, register, server_options
 from hive_bitmap.cli.sql_command import sql
 from hive_bitmap.cli.upkeep import clean, drop, rename, set_, show
@@ -69,6 +70,7 @@ def command(
 for _command in (
     create,
     rebuild,
+    refresh,
     show,
     rename,
     set_,

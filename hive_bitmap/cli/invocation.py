@@ -69,7 +69,11 @@ class Endpoint:
 
     @contextmanager
     def _started(self) -> Iterator[SparkSession]:
-        """Start a session and stop it at the end of the block; what Java prints while it stops is discarded."""
+        """Start a session and stop it at the end of the block, when the indexes have followed what it wrote.
+
+        What Java prints while it stops is discarded.
+        """
+        from hive_bitmap.catalyst.enabling import wait_at_end
         from hive_bitmap.session import default_warehouse, session
 
         console, stderr_filter = messages(), StderrFilter()
@@ -81,6 +85,7 @@ class Endpoint:
             spark = session(warehouse, master=self.master, conf=self.conf)
         try:
             yield spark
+            wait_at_end(spark)
         finally:
             stderr_filter.closed = True
             spark.stop()

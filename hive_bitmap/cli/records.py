@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hive_bitmap.building.build import BuildReport
     from hive_bitmap.building.preview import Preview
     from hive_bitmap.index.definition import Definition
+    from hive_bitmap.index.refresh_record import RefreshRecord
     from hive_bitmap.maintaining.clean import Leftover
     from hive_bitmap.maintaining.show import IndexStatus, PartitionStatus
 
@@ -115,8 +116,34 @@ def status_record(status: IndexStatus) -> dict[str, Any]:
         "comment": status.definition.comment,
         "where": status.definition.where,
         "enabled": status.definition.enabled,
+        "auto_refresh": status.definition.auto_refresh,
+        "refresh_interval": status.definition.refresh_interval,
+        "lag_seconds": round(status.lag),
+        "last_refresh": None if status.last_refresh is None else refresh_record(status.last_refresh),
         "problem": status.problem,
         "partitions": [{"partition": one.name, **_state(one), "problem": one.problem} for one in status.partitions],
+    }
+
+
+def behind_its_table(record: dict[str, Any]) -> str:
+    """Return in a sentence that an index that follows its table is behind it, or could not be refreshed; "" if not."""
+    last = record["last_refresh"] or {"error": ""}
+    failed = f"; its last refresh, at {last['at']}, failed: {last['error']}" if last["error"] else ""
+    if not record["lag_seconds"] and not failed:
+        return ""
+    size_of_new = size(record["unindexed_bytes"] + record["stale_bytes"])
+    return f"{record['index']} is {seconds(record['lag_seconds'])} behind its table, by {size_of_new}{failed}"
+
+
+def refresh_record(last: RefreshRecord) -> dict[str, Any]:
+    """Return the record of the last refresh of an index."""
+    return {
+        "at": _moment(last.author.started),
+        "host": last.author.host,
+        "process": last.author.pid,
+        "seconds": last.seconds,
+        "files": last.files,
+        "error": last.error,
     }
 
 
@@ -134,19 +161,23 @@ def leftover_record(leftover: Leftover, dry_run: bool) -> dict[str, Any]:
 
 
 def _state(status: IndexStatus | PartitionStatus) -> dict[str, Any]:
-    built = None if status.built is None else datetime.fromtimestamp(status.built, timezone.utc)
     return {
         "fresh": status.fresh,
         "stale": status.stale,
         "unindexed": status.unindexed,
         "gone": status.gone,
         "stale_bytes": status.stale_bytes,
+        "unindexed_bytes": status.unindexed_bytes,
         "base_rows": status.base_rows,
         "index_rows": status.index_rows,
         "index_bytes": status.index_bytes,
         **({} if status.keys is None else {"keys": status.keys}),
-        "built": None if built is None else f"{built:%Y-%m-%dT%H:%M:%SZ}",
+        "built": None if status.built is None else _moment(status.built),
     }
+
+
+def _moment(since_1970: float) -> str:
+    return f"{datetime.fromtimestamp(since_1970, timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def definition_record(definition: Definition) -> dict[str, Any]:
@@ -186,5 +217,7 @@ def _detail(value: Any) -> str:
             return thousands(value)
         case list():
             return ", ".join(value)
+        case dict():
+            return ", ".join(f"{name.replace('_', ' ')} {_detail(one)}" for name, one in value.items() if one != "")
         case _:
             return str(value)

@@ -15,6 +15,7 @@ from hive_bitmap.cli.records import (
     LEFTOVER_FIELDS,
     PARTITION_FIELDS,
     SHOW_FIELDS,
+    behind_its_table,
     details,
     leftover_record,
     status_record,
@@ -59,6 +60,8 @@ def show(endpoint: Endpoint, table: str, index: str | None, keys: bool, format_:
         for record in records:
             if record["problem"]:
                 messages().print(f"[yellow]{record['index']}: {escape(record['problem'])}", soft_wrap=True)
+            if record["auto_refresh"] and (behind := behind_its_table(record)):
+                messages().print(f"[yellow]{escape(behind)}", soft_wrap=True)
             if "next_encoding" in record:
                 later = f"{record['index']}: {record['next_encoding']} from its next rebuild on"
                 messages().print(later, markup=False)

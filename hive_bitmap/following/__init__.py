@@ -3,4 +3,4 @@
 `Following` takes what the JVM and the planner see; its `RefreshQueue` decides when to refresh, `table_refresh` does it.
 """
 
-__all__ = ["following", "refresh_queue", "table_refresh"]
+__all__ = ["following", "refresh_all", "refresh_queue", "refresh_state", "table_refresh"]

@@ -17,7 +17,8 @@ from cachetools import LRUCache
 
 from hive_bitmap.errors import NotFound
 from hive_bitmap.explaining.measures import size
-from hive_bitmap.following.refresh_queue import Key, Outcome, Partition, RefreshQueue, Wanted
+from hive_bitmap.following.refresh_queue import RefreshQueue
+from hive_bitmap.following.refresh_state import Key, Outcome, Partition, Wanted
 from hive_bitmap.following.table_refresh import following, refresh_followers
 from hive_bitmap.index import catalog
 from hive_bitmap.index.catalog import Index

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hive_bitmap.building.build import BuildReport, refresh
 from hive_bitmap.errors import NotFound, StoreError
-from hive_bitmap.following.refresh_queue import Key, Outcome, Partition
+from hive_bitmap.following.refresh_state import Key, Outcome, Partition
 from hive_bitmap.index import catalog, generation, refresh_record
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.refresh_record import RefreshRecord

@@ -138,6 +138,11 @@ class Manifest:
         same = self.fingerprints[row].matches(file) and (schemas is None or self.schema_crcs[row] in schemas)
         return Freshness.FRESH if same else Freshness.STALE
 
+    def has_seen(self, file: FileStatus) -> bool:
+        """Return whether a build has read a base file as it is listed now, also if it could not be indexed."""
+        row = self.row_of.get(file.path)
+        return row is not None and self.fingerprints[row].matches(file)
+
     def valid_under(self, schemas: Collection[int] | None) -> Manifest:
         """Return the manifest with files unindexed that were indexed under none of the `definition.valid_schemas`."""
         if schemas is None or all(crc in schemas for crc in self.schema_crcs):

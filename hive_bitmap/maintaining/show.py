@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -10,16 +11,18 @@ import pyarrow.compute as pc
 
 from hive_bitmap import stores
 from hive_bitmap.errors import CorruptIndex, Unsupported
-from hive_bitmap.index import catalog, generation, manifest, roots
+from hive_bitmap.index import catalog, generation, manifest, refresh_record, roots
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.coverage import covered
 from hive_bitmap.index.definition import Definition, valid_schemas
 from hive_bitmap.index.manifest import Freshness, Manifest
+from hive_bitmap.index.refresh_record import RefreshRecord
 from hive_bitmap.metastore import base_files, metastore, permission, serde, table_info
 from hive_bitmap.metastore.base_files import Source
 from hive_bitmap.metastore.file_listing import format_of, is_visible
 from hive_bitmap.metastore.table_info import Table, Values, quote
 from hive_bitmap.parallel import map_parallel
+from hive_bitmap.stores import FileStatus
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,8 +34,10 @@ class PartitionStatus:
 
     Of the base files, `fresh` ones are as they were indexed, `stale` ones have changed since, `unindexed` ones are not
     in the index, and `gone` ones are in the index but do not exist any more. `built` is when the last build began, in
-    seconds since 1970. `problem` says what is wrong with the generation; queries read the affected files whole. `keys`
-    is the number of distinct keys, if requested. Numbers of rows are None where only Spark may read the table.
+    seconds since 1970. `unseen_since` is when the oldest change was that the index has not seen, of a file that is new
+    or stale, in the same unit; None if it has seen all. `problem` says what is wrong with the generation; queries read
+    the affected files whole. `keys` is the number of distinct keys, if requested. Numbers of rows are None where only
+    Spark may read the table.
     """
 
     name: str
@@ -42,10 +47,12 @@ class PartitionStatus:
     unindexed: int
     gone: int
     stale_bytes: int
+    unindexed_bytes: int
     base_rows: int | None
     index_rows: int | None
     index_bytes: int
     built: float | None
+    unseen_since: float | None = None
     problem: str = ""
     keys: int | None = None
 
@@ -55,13 +62,14 @@ class IndexStatus:
     """The state of one index: its partitions, without those that its WHERE excludes, and sums over them.
 
     `problem` says why queries cannot use the index or parts of it; empty if they can. `keys` is the number of distinct
-    keys, if requested.
+    keys, if requested. `last_refresh` is the last refresh after writes that is recorded, None if none is.
     """
 
     definition: Definition
     partitions: tuple[PartitionStatus, ...]
     problem: str = ""
     keys: int | None = None
+    last_refresh: RefreshRecord | None = None
 
     @property
     def fresh(self) -> int:
@@ -82,6 +90,20 @@ class IndexStatus:
     @property
     def stale_bytes(self) -> int:
         return sum(partition.stale_bytes for partition in self.partitions)
+
+    @property
+    def unindexed_bytes(self) -> int:
+        return sum(partition.unindexed_bytes for partition in self.partitions)
+
+    @property
+    def unseen_since(self) -> float | None:
+        """When the oldest change was that the index has not seen, in seconds since 1970; None if it has seen all."""
+        return min((one.unseen_since for one in self.partitions if one.unseen_since is not None), default=None)
+
+    @property
+    def lag(self) -> float:
+        """The age in seconds of the oldest change that the index has not seen; 0 if it has seen all."""
+        return 0.0 if self.unseen_since is None else max(time.time() - self.unseen_since, 0.0)
 
     @property
     def base_rows(self) -> int | None:
@@ -144,7 +166,8 @@ def _status(spark: SparkSession, base: Table | None, index: Index, found: list[S
         lambda one: _partition(names, index, one, folders.get(one.values), schemas), wanted.values()
     )
     problem = index.problem or _first_problem(partitions) or roots.refusal(index.definition)
-    return IndexStatus(index.definition, tuple(partitions), problem)
+    last = refresh_record.read(index.definition.root)
+    return IndexStatus(index.definition, tuple(partitions), problem, last_refresh=last)
 
 
 def _schemas(spark: SparkSession, base: Table | None) -> Collection[int] | None:
@@ -174,19 +197,26 @@ def _partition(
     """Return the state of one partition; `schemas` are as in `Manifest.freshness`."""
     published, problem = _manifest_and_problem(index, folder)
     states = [published.freshness(file, schemas) if published else Freshness.UNINDEXED for file in source.files]
-    stale = [file.size for file, state in zip(source.files, states, strict=True) if state is Freshness.STALE]
+
+    def files(wanted: Freshness) -> list[FileStatus]:
+        return [file for file, state in zip(source.files, states, strict=True) if state is wanted]
+
+    stale, unindexed = files(Freshness.STALE), files(Freshness.UNINDEXED)
+    unseen = [file for file in (*stale, *unindexed) if published is None or not published.has_seen(file)]
     return PartitionStatus(
         name=table_info.partition_name(names, source.values),
         values=source.values,
         fresh=states.count(Freshness.FRESH),
         stale=len(stale),
-        unindexed=states.count(Freshness.UNINDEXED),
+        unindexed=len(unindexed),
         gone=published.gone(source.files) if published else 0,
-        stale_bytes=sum(stale),
+        stale_bytes=sum(file.size for file in stale),
+        unindexed_bytes=sum(file.size for file in unindexed),
         base_rows=(pc.sum(pc.list_flatten(published.files["rows"])).as_py() or 0) if published else 0,
         index_rows=(pc.sum(published.shards["rows"]).as_py() or 0) if published else 0,
         index_bytes=_total_bytes(published) if published else 0,
         built=generation.build_time(folder) if folder and generation.is_generation(folder) else None,
+        unseen_since=min((file.changed_ms / 1000 for file in unseen), default=None),
         problem=problem,
     )
 

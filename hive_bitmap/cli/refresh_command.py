@@ -1,0 +1,99 @@
+"""The command `refresh`: bring the indexes of many tables up to date, once or again and again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hive_bitmap.cli.invocation import Endpoint, one_line
+from hive_bitmap.cli.output import Field, format_option, print_records
+from hive_bitmap.cli.progress_bar import build_bar
+from hive_bitmap.cli.records import thousands
+from hive_bitmap.durations import seconds_of
+from hive_bitmap.errors import HiveBitmapError, InvalidProperty
+from hive_bitmap.explaining.measures import seconds, size
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from hive_bitmap.following.refresh_all import TableRefresh
+
+_FIELDS = (
+    Field("table", "table"),
+    Field("indexes", "indexes", thousands, right=True),
+    Field("files_read", "files read", thousands, right=True),
+    Field("bytes_read", "of", size, right=True),
+    Field("seconds", "time", seconds, right=True),
+    Field("error", "error", lambda error: error or "-"),
+)
+
+
+def _interval(context: click.Context, parameter: click.Parameter, length: str | None) -> float | None:
+    try:
+        return None if length is None else seconds_of(length)
+    except InvalidProperty as e:
+        raise click.BadParameter(str(e)) from e
+
+
+@click.command()
+@click.argument("tables", nargs=-1, metavar="[TABLE]...")
+@click.option("--database", metavar="NAME", help="All tables of this database that have an index.")
+@click.option("--all", "all_", is_flag=True, help="All tables of all databases that have an index.")
+@click.option("--every", metavar="TIME", callback=_interval, help="Repeat it after a time, such as 5m, until Ctrl-C.")
+@format_option
+@click.pass_obj
+def refresh(
+    endpoint: Endpoint,
+    /,
+    tables: Sequence[str],
+    database: str | None,
+    all_: bool,
+    every: float | None,
+    format_: str,
+) -> None:
+    """Bring indexes up to date: those of TABLEs, or of all tables in the current database.
+
+    For tables that others write, from cron or another scheduler: indexes with auto_refresh follow what Spark writes by
+    themselves. Only partitions whose files have changed are looked at; `rebuild` looks at all, and repairs damage. A
+    table that fails does not keep the others from being refreshed; the exit status is 1 then.
+
+    \b
+    Example:
+      hive-bitmap refresh --all
+      hive-bitmap refresh flights --every 5m
+    """
+    if bool(tables) + (database is not None) + all_ > 1:
+        raise click.UsageError("give tables, --database or --all, and not two of them")
+    with endpoint.session() as spark:
+        failed = _round(spark, tables, database, all_, format_)
+        while every is not None:
+            time.sleep(every)
+            failed = _round(spark, tables, database, all_, format_)
+    if failed:
+        raise HiveBitmapError(f"{failed} of the tables could not be refreshed")
+
+
+def _round(spark: SparkSession, tables: Sequence[str], database: str | None, all_: bool, format_: str) -> int:
+    """Refresh all tables once and print a record for each; return how many failed."""
+    from hive_bitmap.following.refresh_all import indexed_tables, refresh_table
+
+    records = []
+    for table in tables or indexed_tables(spark, database, all_databases=all_):
+        with build_bar(f"refreshing {table}") as progress:
+            records.append(_record(refresh_table(spark, table, progress)))
+    print_records(format_, records, _FIELDS, "no table has an index")
+    return sum(bool(record["error"]) for record in records)
+
+
+def _record(done: TableRefresh) -> dict[str, Any]:
+    return {
+        "table": done.table,
+        "indexes": len(done.reports),
+        "files_read": done.files,
+        "bytes_read": done.bytes,
+        "seconds": round(done.seconds, 3),
+        "error": one_line(HiveBitmapError(done.error)) if done.error else "",
+    }

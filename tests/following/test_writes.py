@@ -1,0 +1,173 @@
+"""Each kind of write is followed: afterwards the index knows all files, and queries answer as a full scan does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import hive_bitmap
+
+SECONDS = 60.0
+FORMATS = ["USING parquet", "USING orc", "STORED AS PARQUET", "STORED AS ORC", "STORED AS TEXTFILE"]
+STATEMENTS = [
+    "INSERT INTO t VALUES (1, 1, 7, 'a')",
+    "INSERT INTO t SELECT k, v, p + 1, q FROM t WHERE k < 3",
+    "INSERT INTO t PARTITION (p = 8, q) SELECT 1, 2, 'b'",
+    "INSERT INTO t PARTITION (p = 0, q = 'x y') SELECT 1, 2",
+    "INSERT OVERWRITE t PARTITION (p = 0, q = 'x y') SELECT 1, 3",
+    "INSERT OVERWRITE t PARTITION (p = 0, q) SELECT 1, 2, 'b'",
+    "INSERT OVERWRITE t SELECT 4, 2, 1, 'b'",
+    "ALTER TABLE t DROP PARTITION (p = 2)",
+    "ALTER TABLE t ADD PARTITION (p = 9, q = 'z') PARTITION (p = 10, q = 'z')",
+    "ALTER TABLE t PARTITION (p = 1, q = 'x y') RENAME TO PARTITION (p = 11, q = 'x y')",
+    "TRUNCATE TABLE t",
+    "TRUNCATE TABLE t PARTITION (p = 1)",
+]
+
+
+def make(spark: SparkSession, format: str = "USING parquet", partitioned: bool = True, **options: str | bool) -> None:
+    by = "PARTITIONED BY (p INT, q STRING)" if partitioned else ""
+    columns = "k INT, v BIGINT" + ("" if partitioned else ", p INT, q STRING")
+    spark.sql(
+        f"CREATE TABLE t ({columns}) {by if 'STORED' in format else ''} {format} {'' if 'STORED' in format else by}"
+    )
+    spark.sql(
+        "INSERT INTO t SELECT CAST(id % 7 AS INT), id, CAST(id % 3 AS INT), IF(id % 5 = 0, NULL, 'x y') FROM range(300)"
+    )
+    hive_bitmap.build(spark, "t", ["k"], auto_refresh=True, refresh_interval="1 second", **options)  # type: ignore[arg-type]
+
+
+def require_followed(spark: SparkSession) -> None:
+    """Wait until nothing is queued, then compare what the index knows with the files, and answers with a full scan."""
+    assert hive_bitmap.refreshed(spark, SECONDS)
+    [status] = hive_bitmap.show(spark, "t")
+    assert (status.stale, status.unindexed, status.gone, status.problem) == (0, 0, 0, "")
+    assert status.lag == 0
+    counted = {row.k: row.n for row in spark.sql("SELECT k, count(*) AS n FROM t GROUP BY k").collect()}
+    spark.conf.set("hive_bitmap.enabled", "false")
+    try:
+        plain = {row.k: row.n for row in spark.sql("SELECT k, count(*) AS n FROM t GROUP BY k").collect()}
+    finally:
+        spark.conf.unset("hive_bitmap.enabled")
+    assert counted == plain
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_statements(following: SparkSession, statement: str) -> None:
+    make(following)
+    following.sql(statement)
+    require_followed(following)
+
+
+@pytest.mark.parametrize("format", FORMATS[1:])
+def test_formats(following: SparkSession, format: str) -> None:
+    make(following, format)
+    for statement in STATEMENTS[:5]:
+        following.sql(statement)
+        require_followed(following)
+
+
+def test_dynamic_overwriting(following: SparkSession) -> None:
+    make(following)
+    following.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        following.sql("INSERT OVERWRITE t SELECT 4, 2, 1, 'x y'")
+    finally:
+        following.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    require_followed(following)
+    assert following.table("t").count() > 100
+
+
+def test_an_unpartitioned_table(following: SparkSession) -> None:
+    make(following, partitioned=False)
+    for statement in (
+        "INSERT INTO t VALUES (1, 1, 7, 'a')",
+        "INSERT OVERWRITE t VALUES (1, 1, 7, 'a')",
+        "TRUNCATE TABLE t",
+    ):
+        following.sql(statement)
+        require_followed(following)
+
+
+def rows(spark: SparkSession) -> DataFrame:
+    return spark.range(20).selectExpr("CAST(id AS INT) k", "id v", "CAST(id % 4 AS INT) p", "'w' q")
+
+
+def location(spark: SparkSession) -> str:
+    [found] = spark.sql("DESCRIBE FORMATTED t").where("col_name = 'Location'").collect()
+    return str(found.data_type)
+
+
+FRAMES: dict[str, Callable[[SparkSession], None]] = {
+    "insertInto": lambda spark: rows(spark).write.insertInto("t"),
+    "insertInto, overwriting": lambda spark: rows(spark).write.insertInto("t", overwrite=True),
+    "saveAsTable": lambda spark: (
+        rows(spark).write.mode("append").format("parquet").partitionBy("p", "q").saveAsTable("t")
+    ),
+    "by path, into a partition": lambda spark: (
+        rows(spark).drop("p", "q").write.mode("append").parquet(f"{location(spark)}/p=1/q=x y")
+    ),
+}
+
+
+@pytest.mark.parametrize("write", FRAMES.values(), ids=FRAMES)
+def test_frames(following: SparkSession, write: Callable[[SparkSession], None]) -> None:
+    make(following)
+    write(following)
+    require_followed(following)
+
+
+def test_new_folders_of_a_path_and_msck(following: SparkSession) -> None:
+    make(following)
+    rows(following).write.mode("append").partitionBy("p", "q").parquet(location(following))
+    following.sql("MSCK REPAIR TABLE t")
+    require_followed(following)
+
+
+def test_load_data(following: SparkSession, tmp_path: Path) -> None:
+    make(following, "STORED AS PARQUET")
+    rows(following).drop("p", "q").coalesce(1).write.parquet(str(tmp_path / "new"))
+    following.sql(f"LOAD DATA INPATH '{tmp_path}/new' INTO TABLE t PARTITION (p = 1, q = 'loaded')")
+    require_followed(following)
+
+
+def test_a_new_session_is_followed(following: SparkSession) -> None:
+    make(following)
+    other = following.newSession()
+    other.sql("INSERT INTO following.t VALUES (1, 1, 7, 'a')")
+    require_followed(following)
+
+
+def test_a_table_made_anew(following: SparkSession) -> None:
+    make(following)
+    rows(following).write.mode("overwrite").saveAsTable("t")
+    assert hive_bitmap.refreshed(following, SECONDS)
+    assert following.sql("SELECT count(*) FROM t WHERE k = 3").collect() == [(1,)]
+
+
+def test_a_session_can_veto(following: SparkSession) -> None:
+    make(following)
+    following.conf.set("hive_bitmap.auto_refresh", "false")
+    try:
+        following.sql("INSERT INTO t VALUES (1, 1, 7, 'a')")
+        assert hive_bitmap.refreshed(following, SECONDS)
+        [status] = hive_bitmap.show(following, "t")
+        assert status.unindexed == 1 and status.lag > 0
+    finally:
+        following.conf.unset("hive_bitmap.auto_refresh")
+    following.sql("INSERT INTO t VALUES (1, 1, 8, 'a')")
+    assert hive_bitmap.refreshed(following, SECONDS)
+    [status] = hive_bitmap.show(following, "t")
+    assert [one.name for one in status.partitions if one.unindexed] == ["p=7/q=a"]  # only what was written is looked at
+
+
+def test_a_failed_write_and_one_of_another_table_change_nothing(following: SparkSession) -> None:
+    make(following)
+    following.sql("CREATE TABLE other USING parquet AS SELECT 1 AS k")
+    following.sql("INSERT INTO other VALUES (2)")
+    with pytest.raises(Exception, match="CAST_INVALID_INPUT|nothere"):
+        following.sql("INSERT INTO t SELECT CAST('nothere' AS INT), 1, 1, 'a'")
+    require_followed(following)
