@@ -10,7 +10,7 @@ import io
 import resource
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from rich.table import Table
 
 import hive_bitmap
 from hive_bitmap import stores
+from hive_bitmap.building.build import BuildReport
 from hive_bitmap.metastore import session_stores
 from hive_bitmap.parallel import map_parallel
 from hive_bitmap.session import session
@@ -81,12 +82,22 @@ def _measure(spark: SparkSession, url: str, files: int, partitions: int, out: Co
     step("count of a partition", lambda: hive_bitmap.count(spark, "t", "k = 3 AND p = 1"))
     step("plan", lambda: hive_bitmap.plan(spark, "t", "k = 3").strategy)
     step("plain SQL, one partition", lambda: spark.sql("SELECT count(*) FROM t WHERE k = 3 AND p = 1").first()[0])  # type: ignore[index]
-    ten = [(p, each_partition) for p in range(min(10, partitions))]
+    ten, more = ([(p, each_partition + n) for p in range(min(10, partitions))] for n in (0, 1))
     step("make ten files", lambda: len(map_parallel(lambda name: _write(url, *name), ten)))
-    step("refresh", lambda: sum(r.base_rows for r in hive_bitmap.rebuild(spark, "t")))
+    step("rebuild", lambda: _looked_at(hive_bitmap.rebuild(spark, "t")))
     step("count", lambda: hive_bitmap.count(spark, "t", "k = 3"))
-    step("refresh of nothing", lambda: sum(r.base_rows for r in hive_bitmap.rebuild(spark, "t")))
+    step("rebuild of nothing", lambda: _looked_at(hive_bitmap.rebuild(spark, "t")))
+    step("make ten files", lambda: len(map_parallel(lambda name: _write(url, *name), more)))
+    step("refresh", lambda: _looked_at(hive_bitmap.refresh(spark, "t")))
+    step("refresh of nothing", lambda: _looked_at(hive_bitmap.refresh(spark, "t")))
+    step("refresh of nothing again", lambda: _looked_at(hive_bitmap.refresh(spark, "t")))
     out.print(table)
+
+
+def _looked_at(reports: Sequence[BuildReport]) -> str:
+    """How many files a rebuild or refresh looked at, and read."""
+    [report] = reports
+    return f"{report.base_files:,} files, {report.files_read:,} of them read"
 
 
 def _heap(spark: SparkSession) -> float:

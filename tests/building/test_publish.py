@@ -60,9 +60,11 @@ def test_odd_partition_values_are_switched_together(
     assert {one.values: one.location for one in reading(spark, table)} == dict(list(second.items())[2:])
     properties = {value: {"known": f"it's {number}"} for number, value in enumerate(values)}
     alter_table.switch(spark, table, {}, {values[0]: second[values[0]]}, (), properties)
-    alter_table.switch(spark, table, second, first, (), {values[3]: {"known": "", "more": "1"}})
+    left = [values[0], *values[2:]]
+    moved = {value: first[value] for value in left}
+    alter_table.switch(spark, table, second, moved, (), {values[3]: {"known": "", "more": "1"}})
     kept = {one.values: dict(one.properties) for one in reading(spark, table)}
-    for value in (values[0], *values[2:]):
+    for value in left:
         wanted = {**properties[value], **({"known": "", "more": "1"} if value == values[3] else {})}
         assert {name: kept[value].get(name) for name in wanted} == (wanted if through_jvm else dict.fromkeys(wanted))
     again = spark.sql("SHOW TABLE EXTENDED LIKE 'odd' PARTITION (p='a b', q=0)").collect()[0].information

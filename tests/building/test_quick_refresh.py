@@ -14,7 +14,9 @@ from hive_bitmap import stores
 from hive_bitmap.building.preview import preview
 from hive_bitmap.errors import NotFound, Unsupported
 from hive_bitmap.index import catalog, listing_digest, manifest
-from hive_bitmap.metastore import alter_table, jvm_reader
+from hive_bitmap.index.definition import schema_crc
+from hive_bitmap.metastore import alter_table, jvm_reader, metastore, serde
+from hive_bitmap.metastore.file_listing import files_of
 from hive_bitmap.stores import local_path
 from tests.maintaining.life import flat_table, generations, index_table, live, parted_table, require_right, write
 
@@ -178,8 +180,8 @@ def test_what_cannot_be_recorded_is_looked_at_again(
     def refused(*_: Any) -> None:
         raise OSError("read only")
 
-    with monkeypatch.context() as metastore:
-        metastore.setattr(alter_table, "switch", refused)
+    with monkeypatch.context() as read_only:
+        read_only.setattr(alter_table, "switch", refused)
         assert looked_at(hive_bitmap.refresh(spark, table)) == [(4, 0, 0)]
     assert "could not be recorded: read only" in caplog.text
     assert looked_at(hive_bitmap.refresh(spark, table)) == [(4, 0, 0)]
@@ -312,6 +314,21 @@ def test_damage_is_left_to_queries_and_to_a_rebuild(spark: SparkSession, databas
     require_right(spark, table)
     assert [problem for found in hive_bitmap.verify(spark, table) for problem in found.problems]
     hive_bitmap.rebuild(spark, table)
+    require_done(spark, table)
+
+
+def test_a_forged_digest_costs_time_and_no_answer(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    table = flat_table(spark, tmp_path / "t")
+    hive_bitmap.build(spark, table, ["k"])
+    write(tmp_path / "t", 1, 5)
+    base, [index] = catalog.table_and_indexes(spark, table)
+    crc = schema_crc(base.columns, metastore.time_zone(spark), serde.read_properties(base))
+    forged = listing_digest.of_listing(live(spark, table)[0], index.definition, files_of(base, base.location), crc)
+    alter_table.set_properties(spark, index.table, {listing_digest.PROPERTY: forged})
+    assert looked_at(hive_bitmap.refresh(spark, table)) == [(0, 0, 1)]
+    require_right(spark, table)
+    [report] = hive_bitmap.rebuild(spark, table)
+    assert report.files_read == 1
     require_done(spark, table)
 
 

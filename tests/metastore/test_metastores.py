@@ -54,6 +54,8 @@ spark.sql("ALTER TABLE t DROP PARTITION (p=3)")
 expected = spark.table("t").where("k = 9").count()
 hive_bitmap.rebuild(spark, "t")
 assert len(catalog.published_generations(spark, right())) == 4
+[nothing] = hive_bitmap.refresh(spark, "t")
+assert (nothing.untouched, nothing.base_files) == (4, 0), nothing  # this metastore has kept what was recorded
 hive_bitmap.sql(spark, "ALTER INDEX k ON t SET IDXPROPERTIES ('encoding'='ewah')")
 hive_bitmap.rebuild(spark, "t")
 assert right().definition.encoding == "ewah"

@@ -114,6 +114,20 @@ def test_a_count_is_one_listing_a_partition_where_the_store_has_tags(spark: Spar
         assert warm.requests.by_kind["list"] == 3
 
 
+def test_a_refresh_of_nothing_is_one_listing_a_partition(spark: SparkSession, home: str) -> None:
+    make(spark)
+    hive_bitmap.build(spark, "t", ["k"], name="i")
+    for value in ("a", "b c"):
+        forget()
+        with requests.measured() as measured:
+            [report] = hive_bitmap.refresh(spark, "t")
+        assert measured.requests.by_kind == {"list": 3} and report.untouched == 3
+        insert(spark, value, 9000, "OVERWRITE TABLE")
+        [report] = hive_bitmap.refresh(spark, "t")
+        assert report.untouched == 2 and report.files_read == report.base_files > 0
+        check(spark, len(value))
+
+
 def test_secrets_are_nowhere_to_be_read(spark: SparkSession, home: str, caplog: pytest.LogCaptureFixture) -> None:
     make(spark)
     hive_bitmap.build(spark, "t", ["k"], name="i")
