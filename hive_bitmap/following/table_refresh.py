@@ -38,6 +38,8 @@ def refresh_followers(spark: SparkSession, key: Key, partitions: Iterable[Partit
     if not followers:
         return Outcome.IN_VAIN
     listed = None if partitions is None else [dict(one) for one in partitions]
+    if listed == []:
+        return Outcome.IN_VAIN
     if any(_is_being_built(base, index, listed) for index in followers):
         return Outcome.TOO_EARLY
     began = time.monotonic()
@@ -67,17 +69,20 @@ def _until_published(
     """Refresh until there is nothing left to do; return the reports of each pass.
 
     Of two builds that publish the same partition the later one wins, with the files that it has seen. So each looks
-    again after it has published: the last one sees the final state.
+    again after it has published: the last one sees the final state. If there are none of the partitions, all are looked
+    at: the metastore may write their values in another way than the program that wrote into them.
     """
     names = [index.definition.name for index in followers]
-    passes: list[list[BuildReport]] = []
-    while len(passes) < MOST_PASSES:
-        if partitions is not None and not partitions:
-            return passes or [[]]
+    passes = [refresh(spark, table, names, partitions=partitions or ())]
+    if partitions and not any(map(_has_looked, passes[0])):
+        partitions, passes = None, [refresh(spark, table, names)]
+    while any(map(_has_changed, passes[-1])) and len(passes) < MOST_PASSES:
         passes.append(refresh(spark, table, names, partitions=partitions or ()))
-        if not any(map(_has_changed, passes[-1])):
-            break
     return passes
+
+
+def _has_looked(report: BuildReport) -> bool:
+    return bool(report.untouched or report.base_files or _has_changed(report))
 
 
 def _has_changed(report: BuildReport) -> bool:

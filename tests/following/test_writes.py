@@ -31,9 +31,8 @@ STATEMENTS = [
 def make(spark: SparkSession, format: str = "USING parquet", partitioned: bool = True, **options: str | bool) -> None:
     by = "PARTITIONED BY (p INT, q STRING)" if partitioned else ""
     columns = "k INT, v BIGINT" + ("" if partitioned else ", p INT, q STRING")
-    spark.sql(
-        f"CREATE TABLE t ({columns}) {by if 'STORED' in format else ''} {format} {'' if 'STORED' in format else by}"
-    )
+    clauses = f"{by} {format}" if "STORED" in format else f"{format} {by}"  # in the order of Spark's two grammars
+    spark.sql(f"CREATE TABLE t ({columns}) {clauses}")
     spark.sql(
         "INSERT INTO t SELECT CAST(id % 7 AS INT), id, CAST(id % 3 AS INT), IF(id % 5 = 0, NULL, 'x y') FROM range(300)"
     )
@@ -161,13 +160,13 @@ def test_a_session_can_veto(following: SparkSession) -> None:
     following.sql("INSERT INTO t VALUES (1, 1, 8, 'a')")
     assert hive_bitmap.refreshed(following, SECONDS)
     [status] = hive_bitmap.show(following, "t")
-    assert [one.name for one in status.partitions if one.unindexed] == ["p=7/q=a"]  # only what was written is looked at
+    assert [one.name for one in status.partitions if one.unindexed] == ["p=7/q=a"]  # what was written is looked at
 
 
 def test_a_failed_write_and_one_of_another_table_change_nothing(following: SparkSession) -> None:
     make(following)
     following.sql("CREATE TABLE other USING parquet AS SELECT 1 AS k")
     following.sql("INSERT INTO other VALUES (2)")
-    with pytest.raises(Exception, match="CAST_INVALID_INPUT|nothere"):
+    with pytest.raises(Exception, match="CAST_INVALID_INPUT"):
         following.sql("INSERT INTO t SELECT CAST('nothere' AS INT), 1, 1, 'a'")
     require_followed(following)

@@ -4,9 +4,9 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.Collection;
-import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils;
 
 /**
  * What a write has changed, as Python is told of it: partitions of a table, or the files in a folder.
@@ -24,11 +24,16 @@ record Write(TableIdentifier table, String path, Collection<Map<String, String>>
     }
 
     static Write toPartitions(TableIdentifier table, Collection<Map<String, String>> partitions) {
-        return new Write(table, null, partitions.size() > MOST_PARTITIONS ? null : List.copyOf(partitions));
+        return new Write(table, null, partitions.size() > MOST_PARTITIONS ? null : partitions);
     }
 
     static Write toFolder(String path) {
         return new Write(null, path, null);
+    }
+
+    /** Whether a value is how NULL, or an empty text, is written in the name of a partition's folder. */
+    private static boolean isNull(String value) {
+        return value == null || value.isEmpty() || value.equals(ExternalCatalogUtils.DEFAULT_PARTITION_NAME());
     }
 
     String json() {
@@ -39,7 +44,7 @@ record Write(TableIdentifier table, String path, Collection<Map<String, String>>
         ArrayNode listed = json.putArray("partitions");
         for (Map<String, String> partition : partitions) {
             ObjectNode values = listed.addObject();
-            partition.forEach(values::put);
+            partition.forEach((column, value) -> values.put(column, isNull(value) ? null : value));
         }
         return json.toString();
     }
