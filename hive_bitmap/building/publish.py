@@ -74,6 +74,7 @@ def publish(spark: SparkSession, base: Table, switches: Sequence[Switch]) -> Non
             for later in switches[done + 1 :]:
                 _delete_new(later, list(later.folders.values()))
             raise BuildFailed(_failure(switches, done, switched, e)) from e
+    catalog.clear_caches()  # what was looked up meanwhile may be what was true before
 
 
 def doomed(spark: SparkSession, index: Index, indexes: Iterable[Index]) -> Doomed:

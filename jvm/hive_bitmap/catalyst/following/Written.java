@@ -12,6 +12,7 @@ public final class Written {
     private static final ObjectMapper JSON = new ObjectMapper();
 
     private final Write write;
+    private final long version = IndexedColumns.version();
 
     Written(Write write) {
         this.write = write;
@@ -31,6 +32,6 @@ public final class Written {
         if (write.table() == null || !columns.isArray()) return;
         List<String> names = new ArrayList<>();
         columns.forEach(column -> names.add(column.asText()));
-        IndexedColumns.add(write.table(), names);
+        IndexedColumns.add(write.table(), names, version);
     }
 }

@@ -5,6 +5,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Stream;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
@@ -15,6 +16,7 @@ public final class IndexedColumns {
     private static final long TTL_NANOSECONDS = 30_000_000_000L;
     private static final int MAX_TABLES = 10_000;
     private static final Map<String, Known> TABLES = new ConcurrentHashMap<>();
+    private static final AtomicLong CLEARED = new AtomicLong();
 
     private IndexedColumns() {}
 
@@ -41,8 +43,18 @@ public final class IndexedColumns {
         return known != null && known.columns.isEmpty();
     }
 
-    /** Adds the key columns of all indexes of a table, an empty list if it has no index. */
-    public static void add(TableIdentifier table, List<String> columns) {
+    /** A version that changes when the cache is cleared. Whoever is about to ask Python for columns takes it first. */
+    public static long version() {
+        return CLEARED.get();
+    }
+
+    /**
+     * Adds the key columns of all indexes of a table, an empty list if it has no index.
+     *
+     * @param version the {@link #version} when Python was asked: what was true before an index was created is not kept
+     */
+    public static void add(TableIdentifier table, List<String> columns, long version) {
+        if (version != CLEARED.get()) return;
         if (TABLES.size() >= MAX_TABLES) TABLES.clear();
         Set<String> names = Set.copyOf(columns.stream().map(one -> one.toLowerCase(Locale.ROOT)).toList());
         TABLES.put(table.unquotedString(), new Known(names, System.nanoTime()));
@@ -56,6 +68,7 @@ public final class IndexedColumns {
 
     /** Clears the cache, since an index was created, altered or dropped, or another Python process answers. */
     public static void clear() {
+        CLEARED.incrementAndGet();
         TABLES.clear();
     }
 }

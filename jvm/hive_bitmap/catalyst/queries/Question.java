@@ -45,6 +45,7 @@ public final class Question extends PythonRequest {
     private final Map<LogicalPlan, LogicalPlan> replacements = new IdentityHashMap<>();
     private final Map<LogicalPlan, List<InternalRow>> smallSides = new IdentityHashMap<>();
     private final Map<Integer, LogicalPlan> rows = new ConcurrentHashMap<>();
+    private final long indexes = IndexedColumns.version();
     private volatile List<Outcome> outcomes = List.of();
     private volatile boolean closed;
     private volatile boolean cut; // Python has ended early, because the call was late
@@ -112,7 +113,7 @@ public final class Question extends PythonRequest {
         if (reply != null) outcomes = Outcome.all((String) reply);
         for (int scan = 0; scan < outcomes.size(); scan++) {
             List<String> columns = outcomes.get(scan).indexedColumns();
-            if (columns != null) IndexedColumns.add(scans.get(scan).table.identifier(), columns);
+            if (columns != null) IndexedColumns.add(scans.get(scan).table.identifier(), columns, indexes);
             if (outcomes.get(scan).isTooSmall()) TooSmall.add(scans.get(scan));
         }
         if (closed && !cut) LatePlans.ended(shape());
