@@ -64,7 +64,11 @@ class Relation:
 
     @property
     def outcome(self) -> str:
-        """What the indexes do for the scan, in a sentence."""
+        """What the indexes do for the scan, in a sentence, and what of its files they do not know yet."""
+        return f"{self._done}; {self.unindexed}" if self.unindexed else self._done
+
+    @property
+    def _done(self) -> str:
         if self.action == ANSWERED:
             return "the index alone answers the aggregation over the scan"
         if self.action == NARROWED:
@@ -77,7 +81,6 @@ class Relation:
         if self.blocks_total is not None:
             lines.append(f"  files      {self.files_selected} of {self.files_total}")
             lines.append(f"  blocks     {self.blocks_selected} of {self.blocks_total}")
-        lines += [f"  unindexed  {self.unindexed}"] if self.unindexed else []
         if self.costs:
             prices = (f"{name} {price * 1000:,.0f} ms" for name, price in self.costs.items())
             lines.append(f"  estimates  {', '.join(prices)}")

@@ -19,7 +19,7 @@ from hive_bitmap.errors import NotFound
 from hive_bitmap.explaining.measures import size
 from hive_bitmap.following.refresh_queue import RefreshQueue
 from hive_bitmap.following.refresh_state import Key, Outcome, Partition, Wanted
-from hive_bitmap.following.table_refresh import following, refresh_followers
+from hive_bitmap.following.table_refresh import following, is_followed, refresh_followers
 from hive_bitmap.index import catalog
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.metastore.table_info import Table, hadoop_path, in_spark
@@ -82,8 +82,15 @@ class Following:
         for key in keys:
             if found.lag >= key.interval and not self.queue.is_wanted(key):
                 self.queue.want(Wanted(key=key, partitions=partitions, session=spark, by_query=True))
-        told = f"{found.files:,} files ({size(found.bytes)}) are not indexed yet"
+        told = f"{found.files:,} {'files' if found.files > 1 else 'file'} ({size(found.bytes)}) not indexed yet"
         return f"{told}; a refresh is queued" if any(map(self.queue.is_wanted, keys)) else told
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until all refreshes have ended but those that failed, `seconds` at most. Return whether they have."""
+        for waiting in self.queue.waiting():
+            if not is_followed(waiting.session, waiting.key):
+                self.queue.forget(waiting.key)
+        return self.queue.wait(seconds)
 
     def _written_by_path(self, spark: SparkSession, path: str) -> str:
         folder = hadoop_path(path).rstrip("/")
@@ -142,7 +149,7 @@ def _keys(base: Table, followers: Iterable[Index]) -> list[Key]:
 
 def _unindexed(results: LookupResults) -> Unindexed:
     files = [file.status for file in results.whole_files]
-    oldest = min(file.changed_ms for file in files) / 1000
+    oldest = min(file.mtime_ms for file in files) / 1000
     return Unindexed(len(files), sum(file.size for file in files), max(time.time() - oldest, 0.0))
 
 

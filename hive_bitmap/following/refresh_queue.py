@@ -48,6 +48,17 @@ class RefreshQueue:
         with self._changed:
             return self._is_wanted(key)
 
+    def waiting(self) -> list[Wanted]:
+        """Return the refreshes that wait."""
+        with self._changed:
+            return [state.wanted for state in self._states.values() if state.wanted is not None]
+
+    def forget(self, key: Key) -> None:
+        """Drop a refresh that waits, as its indexes are gone."""
+        with self._changed:
+            self._states.pop(key, None)
+            self._changed.notify_all()
+
     def longest_interval(self) -> float:
         """Return the longest interval in seconds of what waits or runs; 0 if nothing does."""
         with self._changed:
@@ -89,17 +100,17 @@ class RefreshQueue:
         """Wait for the time of the next refresh, and take it from the queue."""
         with self._changed:
             while True:
-                key = min(self._states, key=lambda one: self._states[one].due)
-                state = self._states[key]
+                state = min(self._states.values(), key=lambda one: one.due, default=State())
                 left = state.due - self._clock()
                 if state.wanted is not None and left <= 0:
+                    key = state.wanted.key
                     self._states[key], self._running = replace(state, wanted=None), key
                     return state.wanted
                 self._changed.wait(None if state.wanted is None else left)
 
     def _ended(self, wanted: Wanted, outcome: Outcome | None, error: str) -> None:
         with self._changed:
-            before = self._states[wanted.key]
+            before = self._states.get(wanted.key, State())
             after = before.after(wanted, outcome, self._clock())
             self._states[wanted.key], self._running = after, None
             self._changed.notify_all()

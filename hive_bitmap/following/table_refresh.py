@@ -29,13 +29,8 @@ def refresh_followers(spark: SparkSession, key: Key, partitions: Iterable[Partit
     A table or index that is gone is nothing to do. What the refresh did, or why it failed, is recorded in the root of
     each index. Raise what `refresh` does.
     """
-    name = in_spark(key.database, key.table)
-    try:
-        base, indexes = catalog.table_and_indexes(spark, name)
-    except NotFound:
-        return Outcome.IN_VAIN
-    followers = following_at(indexes, key.interval)
-    if not followers:
+    base, followers = _followers(spark, key)
+    if base is None or not followers:
         return Outcome.IN_VAIN
     listed = None if partitions is None else [dict(one) for one in partitions]
     if listed == []:
@@ -44,7 +39,7 @@ def refresh_followers(spark: SparkSession, key: Key, partitions: Iterable[Partit
         return Outcome.TOO_EARLY
     began = time.monotonic()
     try:
-        reports = _until_published(spark, name, followers, listed)
+        reports = _until_published(spark, base.spark_name, followers, listed)
     except Exception as e:
         _record(followers, RefreshRecord.of_now(time.monotonic() - began, 0, str(e) or type(e).__name__))
         raise
@@ -58,9 +53,18 @@ def following(indexes: Iterable[Index]) -> list[Index]:
     return [index for index in indexes if index.trusted and index.definition.auto_refresh]
 
 
-def following_at(indexes: Iterable[Index], interval: float) -> list[Index]:
-    """Return those that follow it with this interval in seconds."""
-    return [index for index in following(indexes) if index.definition.refresh_seconds == interval]
+def is_followed(spark: SparkSession, key: Key) -> bool:
+    """Return whether there still are indexes that a refresh of this key would be of."""
+    return bool(_followers(spark, key)[1])
+
+
+def _followers(spark: SparkSession, key: Key) -> tuple[Table | None, list[Index]]:
+    """Return the table of a key and the indexes that follow it with that interval; None and none if it is gone."""
+    try:
+        base, indexes = catalog.table_and_indexes(spark, in_spark(key.database, key.table))
+    except NotFound:
+        return None, []
+    return base, [index for index in following(indexes) if index.definition.refresh_seconds == key.interval]
 
 
 def _until_published(

@@ -16,7 +16,9 @@ def following(spark: SparkSession) -> Iterator[SparkSession]:
     spark.sql("CREATE DATABASE following")
     spark.sql("USE following")
     hive_bitmap.enable(spark)
+    spark.conf.set("hive_bitmap.planning_seconds", "60")
     yield spark
+    spark.conf.unset("hive_bitmap.planning_seconds")
     hive_bitmap.enable(spark)
     hive_bitmap.refreshed(spark)
     spark.sql("USE default")

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import hive_bitmap
+from tests.following.tables import SECONDS, make, require_followed
 
-SECONDS = 60.0
 FORMATS = ["USING parquet", "USING orc", "STORED AS PARQUET", "STORED AS ORC", "STORED AS TEXTFILE"]
 STATEMENTS = [
     "INSERT INTO t VALUES (1, 1, 7, 'a')",
@@ -26,32 +26,6 @@ STATEMENTS = [
     "TRUNCATE TABLE t",
     "TRUNCATE TABLE t PARTITION (p = 1)",
 ]
-
-
-def make(spark: SparkSession, format: str = "USING parquet", partitioned: bool = True, **options: str | bool) -> None:
-    by = "PARTITIONED BY (p INT, q STRING)" if partitioned else ""
-    columns = "k INT, v BIGINT" + ("" if partitioned else ", p INT, q STRING")
-    clauses = f"{by} {format}" if "STORED" in format else f"{format} {by}"  # in the order of Spark's two grammars
-    spark.sql(f"CREATE TABLE t ({columns}) {clauses}")
-    spark.sql(
-        "INSERT INTO t SELECT CAST(id % 7 AS INT), id, CAST(id % 3 AS INT), IF(id % 5 = 0, NULL, 'x y') FROM range(300)"
-    )
-    hive_bitmap.build(spark, "t", ["k"], auto_refresh=True, refresh_interval="1 second", **options)  # type: ignore[arg-type]
-
-
-def require_followed(spark: SparkSession) -> None:
-    """Wait until nothing is queued, then compare what the index knows with the files, and answers with a full scan."""
-    assert hive_bitmap.refreshed(spark, SECONDS)
-    [status] = hive_bitmap.show(spark, "t")
-    assert (status.stale, status.unindexed, status.gone, status.problem) == (0, 0, 0, "")
-    assert status.lag == 0
-    counted = {row.k: row.n for row in spark.sql("SELECT k, count(*) AS n FROM t GROUP BY k").collect()}
-    spark.conf.set("hive_bitmap.enabled", "false")
-    try:
-        plain = {row.k: row.n for row in spark.sql("SELECT k, count(*) AS n FROM t GROUP BY k").collect()}
-    finally:
-        spark.conf.unset("hive_bitmap.enabled")
-    assert counted == plain
 
 
 @pytest.mark.parametrize("statement", STATEMENTS)
