@@ -1,5 +1,7 @@
 """`python -m bench.many`: a table of very many tiny files in many partitions on HDFS, where a driver breaks first.
 
+With `--local` it lies on the local disk, which serves no requests that could be counted.
+
 How fast anything reads is not measured: only what planning, building and publishing take that grows with files and
 partitions, in seconds, in memory of the two processes of the driver, and in its requests.
 """
@@ -11,6 +13,7 @@ import resource
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +42,12 @@ WRITERS = 64  # files that are made at the same time
 @click.command()
 @click.option("--files", default=100_000, show_default=True, type=click.IntRange(10), help="Files of the table.")
 @click.option("--partitions", default=2_000, show_default=True, type=click.IntRange(1), help="Partitions of it.")
-def main(files: int, partitions: int) -> None:
+@click.option("--local", is_flag=True, help="On the local disk instead.")
+def main(files: int, partitions: int, local: bool) -> None:
     """Make the table on an HDFS that is started for it, then build, refresh, count and plan."""
     out = Console(highlight=False)
     try:
-        with tempfile.TemporaryDirectory() as folder, hdfs_server.serving(Path(folder) / "hdfs") as url:
+        with tempfile.TemporaryDirectory() as folder, _place(Path(folder), local) as url:
             conf = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "2"}
             spark = session(Path(folder) / "warehouse", app_name="bench", master="local[2]", conf=conf)
             _measure(spark, url, files, partitions, out)
@@ -52,9 +56,13 @@ def main(files: int, partitions: int) -> None:
         raise click.ClickException(str(e)) from e
 
 
+def _place(folder: Path, local: bool) -> AbstractContextManager[str]:
+    return nullcontext(f"file:{folder}/local") if local else hdfs_server.serving(folder / "hdfs")
+
+
 def _measure(spark: SparkSession, url: str, files: int, partitions: int, out: Console) -> None:
     table = Table("step", "s", "Python MB", "JVM MB", "requests of the driver", "result")
-    table.title = f"{files:,} files in {partitions:,} partitions on HDFS"
+    table.title = f"{files:,} files in {partitions:,} partitions, {url.partition(':')[0]}"
 
     def step(name: str, do: Callable[[], Any]) -> None:
         started = time.monotonic()
@@ -73,6 +81,7 @@ def _measure(spark: SparkSession, url: str, files: int, partitions: int, out: Co
         f"CREATE EXTERNAL TABLE t (k int, id bigint) PARTITIONED BY (p int) STORED AS PARQUET LOCATION '{url}/many/t'"
     )
     session_stores.use(spark)
+    map_parallel(lambda p: stores.make_folder(f"{url}/many/t/p={p}"), range(partitions))
     names = [(p, n) for p in range(partitions) for n in range(each_partition)]
     step("make files", lambda: len(map_parallel(lambda name: _write(url, *name), names, WRITERS)))
     step("add partitions", lambda: _add(spark, url, partitions))

@@ -128,7 +128,7 @@ def build(spark: SparkSession) -> None:
     expect(spark.sql("SELECT DISTINCT k FROM default__pq_k__"), spark.sql("SELECT DISTINCT k FROM pq"))
 
 
-@entry("preview, rebuild")
+@entry("preview, rebuild, refresh")
 def rebuild(spark: SparkSession) -> None:
     """What came since is read whole, then indexed."""
     import hive_bitmap
@@ -139,6 +139,8 @@ def rebuild(spark: SparkSession) -> None:
         assert all(one.files for one in hive_bitmap.preview(spark, name)), "nothing to read"
         hive_bitmap.rebuild(spark, name)
         expect_counted(spark, name, "index only")
+        reports = hive_bitmap.refresh(spark, name)
+        assert all(one.untouched and not one.base_files for one in reports), reports
 
 
 @entry("show")

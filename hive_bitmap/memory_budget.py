@@ -71,6 +71,11 @@ class MemoryBudget:
                 self._bytes += weight
                 self._shrink()
 
+    def remove(self, kind: str, key: Hashable) -> None:
+        """Remove the entry of a key, if there is one."""
+        with self._lock:
+            self._drop((kind, key))
+
     def clear(self, kind: str) -> None:
         """Remove all entries of a kind."""
         with self._lock:
@@ -129,6 +134,10 @@ class Cache(Generic[K, V]):
             self.put(key, value)
         return value
 
+    def remove(self, key: K) -> None:
+        """Remove the value of a key, if it is kept."""
+        self._budget.remove(self._kind, (self._number, key))
+
     def clear(self) -> None:
         """Remove all entries of this kind."""
         self._budget.clear(self._kind)
@@ -143,6 +152,10 @@ class CachedFunction(Generic[V]):
 
     def __call__(self, *arguments: Any) -> V:
         return self._cache.of(arguments, lambda: self._function(*arguments))
+
+    def forget(self, *arguments: Any) -> None:
+        """Remove the result for these arguments."""
+        self._cache.remove(arguments)
 
     def cache_clear(self) -> None:
         """Remove all results."""

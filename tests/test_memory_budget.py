@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hive_bitmap.memory_budget import ENTRY_BYTES, Cache, CacheUse, MemoryBudget
+from hive_bitmap.memory_budget import ENTRY_BYTES, Cache, CachedFunction, CacheUse, MemoryBudget
 
 
 def of_length(budget: MemoryBudget, kind: str) -> Cache[str, str]:
@@ -50,6 +50,17 @@ def test_a_value_is_made_once_and_an_error_is_not_kept() -> None:
         cache.of("a", lambda: (_ for _ in ()).throw(ValueError("not yet")))
     assert cache.of("a", lambda: "first") == "first"
     assert cache.of("a", lambda: "second") == "first"
+
+
+def test_one_value_is_forgotten_alone() -> None:
+    budget, made = MemoryBudget(1 << 20), []
+    function = CachedFunction(lambda one, other: made.append((one, other)) or f"{one}{other}", of_length(budget, "x"))
+    assert (function(1, 2), function(3, 4)) == ("12", "34")
+    for _ in range(2):
+        function.forget(1, 2)
+    assert (function(1, 2), function(3, 4)) == ("12", "34")
+    assert made == [(1, 2), (3, 4), (1, 2)]
+    assert [(use.entries, use.bytes) for use in budget.uses()] == [(2, 2 * (ENTRY_BYTES + 2))]
 
 
 def test_two_caches_of_a_kind_do_not_share_keys() -> None:

@@ -219,9 +219,6 @@ def _changes(
     base: Table, scopes: Sequence[Scope], sources: Sequence[Source], crc: int, target: int, compact: bool
 ) -> list[Change]:
     name = generation.new_name()
-    # A cached manifest would hide damage that came after it was read, and the damaged shards would be kept.
-    manifest.read.cache_clear()
-    checksums.of_generation.cache_clear()
 
     def change(pair: tuple[int, int]) -> Change:
         index, partition = pair
@@ -247,9 +244,12 @@ def _changes(
 
 
 def _manifest(folder: str, definition: Definition) -> Manifest | None:
-    """Return the manifest of a generation; None if it is damaged, missing, or not of this index."""
+    """Return the manifest of a generation as it is now; None if it is damaged, missing, or not of this index."""
     if not generation.belongs_to(folder, definition):
         return None
+    # A cached manifest would hide damage that came after it was read, and the damaged shards would be kept.
+    manifest.read.forget(folder)
+    checksums.of_generation.forget(folder)
     try:
         return manifest.read(folder)
     except CorruptIndex as e:

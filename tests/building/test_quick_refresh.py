@@ -121,6 +121,21 @@ def test_only_what_changed_is_looked_at(spark: SparkSession, database: str, tmp_
     require_done(spark, table)
 
 
+def test_queries_keep_what_they_know_of_partitions_that_did_not_change(
+    spark: SparkSession, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = parted_table(spark, tmp_path / "t", 3)
+    hive_bitmap.build(spark, table, ["k"])
+    require_right(spark, table)
+    before = live(spark, table)
+    write(tmp_path / "t" / "p=2", 1, 7)
+    hive_bitmap.refresh(spark, table)
+    kept = sorted({*before} & {*live(spark, table)})
+    with touched(monkeypatch) as found:
+        assert [manifest.read(folder).files.num_rows for folder in kept] == [2, 2]
+    assert found == []
+
+
 def test_each_index_has_a_record_of_its_own(spark: SparkSession, database: str, tmp_path: Path) -> None:
     table = parted_table(spark, tmp_path / "t", 2)
     hive_bitmap.build(spark, table, ["k", "id"])
