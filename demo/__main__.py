@@ -44,6 +44,7 @@ def main() -> int:
         flights.load(spark)
     for table in TABLES:
         _build(console, spark, table)
+    _follow(console, spark)
     outcomes = _ask_all(console, spark)
     _show_offsets(console, spark, outcomes[0])
     _show_map(console, outcomes[0])
@@ -71,12 +72,28 @@ def _step(console: Console, done: str) -> Iterator[None]:
 
 def _build(console: Console, spark: SparkSession, table: str) -> None:
     with console.status(f"[dim]indexing {table}"):
-        reports = hive_bitmap.build(spark, table, INDEXED)
+        reports = hive_bitmap.build(spark, table, INDEXED, auto_refresh=True)
     base, index = reports[0].base_bytes, sum(report.index_bytes for report in reports)
     console.print(
         f"[green]✓[/] {table}: {len(reports)} indexes ({', '.join(INDEXED)}), {size(index)} for {size(base)} of data, "
         f"[dim]built in one pass in {seconds(reports[0].seconds)}"
     )
+
+
+def _follow(console: Console, spark: SparkSession) -> None:
+    """Insert another year, and wait until the indexes have followed."""
+    with _step(console, f"year {flights.YEARS + 1} inserted"):
+        flights.insert_year(spark)
+    with _step(console, "the indexes have followed by themselves"):
+        hive_bitmap.refreshed(spark)
+    [*_, status] = hive_bitmap.show(spark, "flights")
+    unindexed = sum(one.unindexed for one in hive_bitmap.show(spark, "flights"))
+    last = status.last_refresh
+    if last is not None:
+        console.print(
+            f"  [dim]{last.files} new files read once for all {len(INDEXED)} indexes in {seconds(last.seconds)}; "
+            f"{unindexed} files are not indexed now"
+        )
 
 
 def _ask_all(console: Console, spark: SparkSession) -> list[Outcome]:

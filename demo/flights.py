@@ -17,7 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import broadcast
+from pyspark.sql.functions import broadcast, expr
 
 ROWS = 336_776
 YEARS = 12
@@ -69,6 +69,13 @@ def load(spark: SparkSession, years: int = YEARS) -> None:
     )
     by_month = each_month.join(flights, "month").selectExpr(*copy).sortWithinPartitions("year", *ORDER)
     by_month.select(*types, "month").write.insertInto("flights_by_month")
+
+
+def insert_year(spark: SparkSession) -> None:
+    """Insert the flights once more into `flights`, as those of the year after the last one."""
+    first = spark.table("flights").where("year = 2013")
+    year, hour = expr(f"CAST(year + {YEARS} AS INT)"), expr(f"time_hour + make_interval({YEARS})")
+    first.withColumn("year", year).withColumn("time_hour", hour).write.insertInto("flights")
 
 
 def _columns(types: dict[str, str]) -> str:

@@ -199,7 +199,9 @@ class CatalogLife(Catalog):
         if name := self.any_table():
             keys = self.rng.choice(["k", "k", "s", "k, s", "id"])
             deferred = " WITH DEFERRED REBUILD" if self.rng.random() < 0.2 else ""
-            text = f"CREATE INDEX i{self.number()} ON TABLE {'.'.join(name)} ({keys}) AS 'BITMAP'{deferred}"
+            follows = not deferred and self.rng.random() < 0.5
+            said = " IDXPROPERTIES ('auto_refresh' = 'true', 'refresh_interval' = '1 second')" if follows else deferred
+            text = f"CREATE INDEX i{self.number()} ON TABLE {'.'.join(name)} ({keys}) AS 'BITMAP'{said}"
             self.index_run(session, text)
 
     def rebuild(self, session: SparkSession) -> None:

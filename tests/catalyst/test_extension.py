@@ -34,6 +34,12 @@ MAKE = [
     "(SELECT CAST(id % 50 AS int) AS k, concat('x', id % 3) AS s, id AS v FROM range(20000))",
     "CREATE INDEX i ON TABLE t (k) AS 'BITMAP'",
 ]
+FOLLOWED = [
+    "CREATE TABLE f (k int, v bigint) PARTITIONED BY (p int) STORED AS PARQUET",
+    "INSERT INTO f SELECT CAST(id % 5 AS int), id, CAST(id % 3 AS int) FROM range(100)",
+    "CREATE INDEX f_k ON TABLE f (k) AS 'BITMAP' "
+    "IDXPROPERTIES ('auto_refresh' = 'true', 'refresh_interval' = '1 second')",
+]
 QUERY = "SELECT s, v FROM t WHERE k = {k} ORDER BY v"
 COUNT = "SELECT count(*) FROM t WHERE k IN ({k}, 7)"
 READY = re.compile(r"the Python process of hive_bitmap is ready: (\d+)")
@@ -126,6 +132,24 @@ def test_statements_of_ours_and_of_sparks(thrift: HiveServer) -> None:
         assert [row[1] for row in run(connection, "SHOW TABLES")] == ["default__t_i__", "t"]
 
 
+def test_what_a_jdbc_client_inserts_is_followed(thrift: HiveServer) -> None:
+    with session(thrift) as connection:
+        for statement in FOLLOWED:
+            run(connection, statement)
+        run(connection, "INSERT INTO f SELECT CAST(id % 5 AS int), id, 7 FROM range(50)")
+        wait_until_ok(connection)
+        assert run(connection, "SELECT count(*) FROM f WHERE k = 3") == [(30,)]
+        run(connection, "DROP TABLE f")
+
+
+def wait_until_ok(connection: Any) -> None:
+    """Wait until the index of FOLLOWED knows all files."""
+    end = time.monotonic() + SECONDS
+    while run(connection, "SHOW INDEX f_k")[0][6] != "OK":
+        assert time.monotonic() < end
+        time.sleep(0.5)
+
+
 def test_a_helper_that_is_killed_comes_back_and_no_answer_is_wrong(thrift: HiveServer, thrift_folder: Path) -> None:
     answers = []
     before = helpers(thrift_folder)
@@ -176,7 +200,7 @@ def test_a_server_without_a_python_says_so_and_goes_on(tmp_path: Path) -> None:
 
 
 CLIENT = """
-import json, sys
+import json, sys, time
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
 for name, value in json.loads(sys.argv[2]).items():
@@ -193,6 +217,16 @@ try:
     spark.sql("CREATE INDEX i ON TABLE t (k) AS 'BITMAP'")
 except Exception as e:
     said["twice"] = str(e)
+for statement in json.loads(sys.argv[4]):
+    spark.sql(statement)
+spark.range(50).selectExpr("CAST(id % 5 AS int) AS k", "id AS v", "7 AS p").write.insertInto("f")
+for _ in range(240):
+    said["followed"] = spark.sql("SHOW INDEX f_k").collect()[0][6]
+    if said["followed"] == "OK":
+        break
+    time.sleep(0.5)
+said["of the new"] = spark.sql("SELECT count(*) FROM f WHERE k = 3").collect()[0][0]
+spark.sql("DROP TABLE f")
 spark.sql("DROP TABLE t")
 said["tables"] = [row.tableName for row in spark.sql("SHOW TABLES").collect()]
 print(json.dumps(said))
@@ -205,13 +239,14 @@ def test_a_connect_client_uses_an_index(tmp_path: Path) -> None:
     if missing:
         pytest.skip(f"Spark Connect needs {', '.join(missing)}: install hive_bitmap[connect]")
     with started(connectserver.serving(tmp_path, CONF)) as address:
-        said = _said(CLIENT, address, json.dumps(SETTINGS), json.dumps(MAKE))
+        said = _said(CLIENT, address, json.dumps(SETTINGS), json.dumps(MAKE), json.dumps(FOLLOWED))
     assert said["connect"]
     assert "blocks by the bitmap index: 1 of 8 blocks" in said["explain"]
     assert "blocks by the bitmap index: 1 of 8 blocks" in said["frame"]
     assert [tuple(row) for row in said["rows"]] == expected(3)
     assert [row[:3] for row in said["indexes"]] == [["i", "t", "k"]]
     assert "index i already exists on table default.t" in said["twice"]
+    assert said["followed"] == "OK" and said["of the new"] == 30
     assert said["tables"] == []
 
 

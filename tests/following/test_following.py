@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import shutil
@@ -15,7 +16,7 @@ from pyspark.sql import SparkSession
 import hive_bitmap
 from hive_bitmap.following import table_refresh
 from hive_bitmap.following.refresh_state import Key, Outcome
-from hive_bitmap.index import generation, refresh_record
+from hive_bitmap.index import generation, markers, refresh_record, roots
 from tests.asking import under
 from tests.following.tables import SECONDS, make, require_followed
 
@@ -89,15 +90,16 @@ def test_a_refresh_that_fails_is_told_and_tried_again(
     assert before.last_refresh is None
     root = Path(before.definition.root.removeprefix("file:"))
     monkeypatch.setattr("hive_bitmap.following.refresh_state.FIRST_PAUSE", 1.0)
-    marker = (root / "_index.json").read_text()
-    (root / "_index.json").write_text(marker.replace('"id": "', '"id": "0'))  # the root seems to be another index's
+    marker = (root / roots.MARKER).read_text()
+    owner = {name: value for name, value in json.loads(marker).items() if name != "crc32"}
+    markers.write(str(root), roots.MARKER, {**owner, "id": "0" * 32})  # the root is another index's now
     with caplog.at_level(logging.WARNING, "hive_bitmap"):
         following.sql("INSERT INTO t VALUES (1, 1, 7, 'a')")
         assert following.table("t").count() == 301
         wait_until(lambda: "not refreshed" in caplog.text)
         failed = hive_bitmap.show(following, "t")[0].last_refresh
         assert failed is not None and "marker" in failed.error and failed.files == 0
-        (root / "_index.json").write_text(marker)
+        (root / roots.MARKER).write_text(marker)
         wait_until(lambda: unindexed(following) == 0)
         assert hive_bitmap.refreshed(following, SECONDS)
     assert caplog.text.count("not refreshed") == 1
