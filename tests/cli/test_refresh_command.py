@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -68,7 +69,7 @@ def test_again_and_again(two_tables: str, spark: SparkSession, run: Run, monkeyp
             raise KeyboardInterrupt
         spark.sql("INSERT INTO a VALUES (1)")
 
-    monkeypatch.setattr(refresh_command.time, "sleep", sleep)
+    monkeypatch.setattr(refresh_command, "time", SimpleNamespace(sleep=sleep))
     status, out, errors = run("refresh", "a", "--every", "5m", "--format", "csv")
     assert status == 130 and "interrupted" in errors and slept == [300.0] * 3
     assert [line.split(",")[2] for line in out.splitlines() if not line.startswith("table")] == ["1", "1", "1"]
