@@ -1,5 +1,6 @@
 package hive_bitmap.catalyst;
 
+import hive_bitmap.catalyst.observing.Application;
 import hive_bitmap.catalyst.python.CallbackPort;
 import hive_bitmap.catalyst.python.Helper;
 import hive_bitmap.catalyst.python.IndexedColumns;
@@ -8,6 +9,7 @@ import hive_bitmap.catalyst.python.Reports;
 import hive_bitmap.catalyst.queries.ChosenStrategy;
 import hive_bitmap.catalyst.statements.Statements;
 import java.util.function.BiFunction;
+import org.apache.spark.SparkContext;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -64,6 +66,26 @@ public final class Bridge {
     /** Clears the cache of indexed columns. */
     public void forgetIndexed() {
         IndexedColumns.clear();
+    }
+
+    /** Returns the record of the queries since the application began, lines of JSON; in pieces, as Python fetches long texts. */
+    public StringBuilder queries(SparkSession session) {
+        return new StringBuilder(Application.of(session.sparkContext()).text());
+    }
+
+    /** Appends what is new in the record to the file of {@code spark.hive_bitmap.advice_file}, if there is one. */
+    public void flushQueries(SparkSession session) {
+        Application.of(session.sparkContext()).flush();
+    }
+
+    /** Counts a refresh of an index in Spark's metrics. */
+    public void refreshed(boolean failed) {
+        Application.of(SparkContext.getOrCreate()).refreshed(failed);
+    }
+
+    /** Says in Spark's metrics by how many seconds indexes are behind their tables. */
+    public void lag(double seconds) {
+        Application.of(SparkContext.getOrCreate()).lag(seconds);
     }
 
     /** Returns the rows of a table that satisfy a condition (null: all), to be read as was chosen. Throws what Spark refuses. */

@@ -62,6 +62,15 @@ final class Aggregates {
         }
     }
 
+    /** Returns the same sets of columns; null if keys and weights are not enough. */
+    static List<List<String>> keySets(Scan scan) {
+        try {
+            return Weighted.of(scan).parts.stream().map(part -> part.keys.stream().map(Attribute::name).toList()).toList();
+        } catch (NotFromKeys e) {
+            return null;
+        }
+    }
+
     /** An aggregation cannot be computed from keys and weights. */
     private static final class NotFromKeys extends RuntimeException {
         NotFromKeys(String reason) {

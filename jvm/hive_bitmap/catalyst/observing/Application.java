@@ -1,0 +1,159 @@
+package hive_bitmap.catalyst.observing;
+
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import org.apache.spark.SparkContext;
+import org.apache.spark.sql.catalyst.QueryPlanningTracker;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import scala.Option;
+
+/** What is observed of all sessions of a SparkContext: the record of their queries, and the metrics. */
+public final class Application {
+    private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
+    private static final String FILE = "spark.hive_bitmap.advice_file";
+    private static final String LITERALS = "spark.hive_bitmap.advice_literals";
+    private static final int RECORD_BYTES = 4 << 20;
+    private static final long FILE_BYTES = 16L << 20;
+    private static final long FLUSH_MILLISECONDS = 60_000;
+    private static final ThreadLocal<Planning> PLANNING = new ThreadLocal<>();
+    private static volatile Application current;
+
+    final QueryRecord queries = new QueryRecord(RECORD_BYTES);
+    final IndexMetrics metrics = new IndexMetrics();
+    private final SparkContext context;
+
+    /** The query that a thread plans, and the scans of it that were seen, by the first ids of their columns. */
+    private record Planning(QueryPlanningTracker query, Set<Object> seen) {}
+
+    private Application(SparkContext context) {
+        this.context = context;
+    }
+
+    /** Returns what is observed of a context; the first call registers the metrics, and begins to write the file if there is one. */
+    public static Application of(SparkContext context) {
+        Application known = current;
+        return known != null && known.context == context ? known : begun(context);
+    }
+
+    private static synchronized Application begun(SparkContext context) {
+        if (current != null && current.context == context) return current;
+        if (current != null) current.flush();
+        Application begun = new Application(context);
+        current = begun;
+        try {
+            context.env().metricsSystem().registerSource(begun.metrics);
+            if (begun.file() != null) begun.flushRegularly();
+        } catch (RuntimeException | LinkageError e) {
+            LOG.debug("queries are not observed: {}", e.toString());
+        }
+        return begun;
+    }
+
+    /**
+     * Adds a scan of the query that this thread plans.
+     *
+     * @param keySets as in {@link QueryShape}
+     * @param bytes the bytes of the files that Spark would read, -1 if they are not known
+     * @param columns the columns that are read, null if all are
+     */
+    public Observation observe(
+            CatalogTable table, Attribute first, List<Expression> conjuncts, List<List<String>> keySets, long bytes,
+            Collection<String> columns) {
+        boolean isFirst = isFirst(first.exprId());
+        ColumnTests tested = new ColumnTests(conjuncts, keepsLiterals());
+        List<ColumnTest> tests = tested.tests();
+        if (tests.isEmpty() && keySets == null) return new Observation(this, null, bytes, isFirst);
+        QueryShape shape = new QueryShape(table.database(), table.identifier().table(), tests, keySets);
+        if (isFirst) queries.add(shape, bytes, columns, tested.samples());
+        return new Observation(this, shape, bytes, isFirst);
+    }
+
+    private static boolean isFirst(Object scan) {
+        Option<QueryPlanningTracker> query = QueryPlanningTracker.get();
+        if (query.isEmpty()) return true;
+        Planning planning = PLANNING.get();
+        if (planning == null || planning.query != query.get()) {
+            planning = new Planning(query.get(), new HashSet<>());
+            PLANNING.set(planning);
+        }
+        return planning.seen.add(scan);
+    }
+
+    private boolean keepsLiterals() {
+        return "true".equalsIgnoreCase(context.conf().get(LITERALS, "false").trim());
+    }
+
+    /** Counts a refresh of an index, for the metrics. */
+    public void refreshed(boolean failed) {
+        metrics.refreshed(failed);
+    }
+
+    /** Says by how many seconds indexes are behind their tables, for the metrics. */
+    public void lag(double seconds) {
+        metrics.lag(seconds);
+    }
+
+    /** Returns the record: a line that says of what time it is, then those of {@link QueryRecord}. */
+    public String text() {
+        return String.join("\n", headed(queries.lines()));
+    }
+
+    private List<String> headed(List<String> lines) {
+        ObjectNode head = JsonNodeFactory.instance.objectNode();
+        head.put("application", context.applicationId()).put("since", context.startTime() / 1e3);
+        head.put("until", System.currentTimeMillis() / 1e3).put("forgotten", queries.forgotten());
+        List<String> all = new ArrayList<>(List.of(head.toString()));
+        all.addAll(lines);
+        return all;
+    }
+
+    private String file() {
+        String name = context.conf().get(FILE, "").trim();
+        return name.isEmpty() ? null : name;
+    }
+
+    /** Appends what is new to the file, if there is one. An error is logged, and the same is tried again the next time. */
+    public synchronized void flush() {
+        String name = file();
+        if (name == null) return;
+        try {
+            List<String> lines = queries.unwrittenLines();
+            if (lines.isEmpty()) return;
+            new AdviceFile(Path.of(name), FILE_BYTES).append(headed(lines));
+            queries.written();
+        } catch (IOException | RuntimeException e) {
+            LOG.debug("{} is not written: {}", name, e.toString());
+        }
+    }
+
+    private void flushRegularly() {
+        Thread writer = new Thread(this::flushUntilEnd, "hive_bitmap-advice");
+        writer.setDaemon(true);
+        writer.start();
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+            if (current == this) flush();
+        }, "hive_bitmap-advice-end"));
+    }
+
+    private void flushUntilEnd() {
+        try {
+            while (current == this) {
+                Thread.sleep(FLUSH_MILLISECONDS);
+                flush();
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+}

@@ -1,0 +1,209 @@
+package hive_bitmap.catalyst.observing;
+
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.LinkedHashSet;
+
+/**
+ * How often queries of each shape were planned, what Spark would have read for them, and how often each index was used; bounded in
+ * bytes, for which the shapes and indexes that were seen least recently are forgotten.
+ *
+ * <p>Its form as text is lines of JSON, of two kinds, which hive_bitmap/advising/observed.py reads:
+ *
+ * <pre>
+ * {"database", "table", "tests": [[column, kind, values]..], "key_sets": [[column..]..], "queries", "bytes", "unsized", "served",
+ *  "served_bytes", "columns": {name: queries}, "samples": {column: [value..]}}
+ * {"database", "table", "index", "uses"}
+ * </pre>
+ */
+final class QueryRecord {
+    private static final int MAX_COLUMNS = 64;
+    private static final int ENTRY_BYTES = 300;
+    private static final int MAX_SAMPLES = 8;
+
+    private final int maxBytes;
+    private final Map<QueryShape, Entry> shapes = new LinkedHashMap<>(16, 0.75f, true);
+    private final Map<IndexName, Uses> indexes = new LinkedHashMap<>(16, 0.75f, true);
+    private int bytes;
+    private long forgotten;
+
+    QueryRecord(int maxBytes) {
+        this.maxBytes = maxBytes;
+    }
+
+    private record IndexName(String database, String table, String index) {
+        int bytes() {
+            return 2 * (database.length() + table.length() + index.length()) + ENTRY_BYTES;
+        }
+    }
+
+    /** Figures since the application began, or since they were last written to a file. */
+    private static final class Tally {
+        long queries;
+        long bytes;
+        long unsized;
+        long served;
+        long servedBytes;
+        final Map<String, Long> columns = new TreeMap<>();
+    }
+
+    private static final class Entry {
+        final int shapeBytes;
+        Tally all = new Tally();
+        Tally unwritten = new Tally();
+        final Map<String, Set<String>> samples = new TreeMap<>();
+        int bytes;
+
+        Entry(int shapeBytes) {
+            this.shapeBytes = shapeBytes;
+        }
+
+        List<Tally> tallies() {
+            return List.of(all, unwritten);
+        }
+
+        int weight() {
+            int found = shapeBytes + ENTRY_BYTES;
+            for (String column : all.columns.keySet()) found += 2 * (2 * column.length() + ENTRY_BYTES);
+            for (Set<String> values : samples.values()) {
+                for (String value : values) found += 2 * value.length() + ENTRY_BYTES;
+            }
+            return found;
+        }
+    }
+
+    private static final class Uses {
+        long all;
+        long unwritten;
+    }
+
+    /**
+     * Adds a query.
+     *
+     * @param read the bytes of the files that Spark would read, -1 if they are not known
+     * @param columns the columns that it reads
+     * @param samples some values that it compares columns with
+     */
+    synchronized void add(QueryShape shape, long read, Collection<String> columns, Map<String, Set<String>> samples) {
+        Entry entry = shapes.computeIfAbsent(shape, missing -> new Entry(shape.bytes()));
+        for (Tally tally : entry.tallies()) {
+            tally.queries++;
+            if (read < 0) tally.unsized++;
+            else tally.bytes += read;
+            for (String column : columns) {
+                if (tally.columns.size() < MAX_COLUMNS || tally.columns.containsKey(column)) tally.columns.merge(column, 1L, Long::sum);
+            }
+        }
+        samples.forEach((column, values) -> {
+            Set<String> known = entry.samples.computeIfAbsent(column, missing -> new LinkedHashSet<>());
+            for (String value : values) {
+                if (known.size() < MAX_SAMPLES) known.add(value);
+            }
+        });
+        int weight = entry.weight();
+        bytes += weight - entry.bytes;
+        entry.bytes = weight;
+        forget();
+    }
+
+    /** Adds that an index, or several, served a query that was added before. */
+    synchronized void addServed(QueryShape shape, long read) {
+        Entry entry = shapes.get(shape);
+        if (entry == null) return;
+        for (Tally tally : entry.tallies()) {
+            tally.served++;
+            tally.servedBytes += Math.max(read, 0);
+        }
+    }
+
+    /** Adds that a query used an index of a table. */
+    synchronized void addUse(String database, String table, String index) {
+        IndexName name = new IndexName(database, table, index);
+        Uses uses = indexes.get(name);
+        if (uses == null) {
+            uses = new Uses();
+            indexes.put(name, uses);
+            bytes += name.bytes();
+        }
+        uses.all++;
+        uses.unwritten++;
+        forget();
+    }
+
+    private void forget() {
+        Iterator<Entry> shape = shapes.values().iterator();
+        while (bytes > maxBytes && shapes.size() > 1) {
+            bytes -= shape.next().bytes;
+            shape.remove();
+            forgotten++;
+        }
+        Iterator<IndexName> index = indexes.keySet().iterator();
+        while (bytes > maxBytes && indexes.size() > 1) {
+            bytes -= index.next().bytes();
+            index.remove();
+            forgotten++;
+        }
+    }
+
+    /** Returns how many shapes and indexes were forgotten. */
+    synchronized long forgotten() {
+        return forgotten;
+    }
+
+    /** Returns a line for each shape and each index that was used. */
+    synchronized List<String> lines() {
+        List<String> lines = new ArrayList<>();
+        shapes.forEach((shape, entry) -> lines.add(line(shape, entry, entry.all)));
+        indexes.forEach((name, uses) -> lines.add(line(name, uses.all)));
+        return lines;
+    }
+
+    /** Returns the same with the figures since the lines were last {@link #written}; none where there is nothing new. */
+    synchronized List<String> unwrittenLines() {
+        List<String> lines = new ArrayList<>();
+        shapes.forEach((shape, entry) -> {
+            if (entry.unwritten.queries + entry.unwritten.served > 0) lines.add(line(shape, entry, entry.unwritten));
+        });
+        indexes.forEach((name, uses) -> {
+            if (uses.unwritten > 0) lines.add(line(name, uses.unwritten));
+        });
+        return lines;
+    }
+
+    /** Says that the {@link #unwrittenLines} are in a file now. */
+    synchronized void written() {
+        shapes.values().forEach(entry -> entry.unwritten = new Tally());
+        indexes.values().forEach(uses -> uses.unwritten = 0);
+    }
+
+    private static String line(QueryShape shape, Entry entry, Tally tally) {
+        ObjectNode line = JsonNodeFactory.instance.objectNode();
+        shape.writeTo(line);
+        line.put("queries", tally.queries).put("bytes", tally.bytes).put("unsized", tally.unsized);
+        line.put("served", tally.served).put("served_bytes", tally.servedBytes);
+        ObjectNode columns = line.putObject("columns");
+        tally.columns.forEach(columns::put);
+        if (!entry.samples.isEmpty()) {
+            ObjectNode samples = line.putObject("samples");
+            entry.samples.forEach((column, values) -> {
+                ArrayNode texts = samples.putArray(column);
+                values.forEach(texts::add);
+            });
+        }
+        return line.toString();
+    }
+
+    private static String line(IndexName name, long uses) {
+        return JsonNodeFactory.instance.objectNode().put("database", name.database).put("table", name.table)
+                .put("index", name.index).put("uses", uses).toString();
+    }
+}
