@@ -7,6 +7,7 @@ import hive_bitmap.catalyst.python.IndexedColumns;
 import hive_bitmap.catalyst.python.PythonCalls;
 import hive_bitmap.catalyst.python.Reports;
 import hive_bitmap.catalyst.python.Settings;
+import hive_bitmap.catalyst.queries.Aggregates;
 import hive_bitmap.catalyst.queries.ChosenStrategy;
 import hive_bitmap.catalyst.queries.Existence;
 import hive_bitmap.catalyst.queries.Inference;
@@ -94,7 +95,7 @@ public final class UseIndexes extends Rule<LogicalPlan> {
     /** Has the application observe the scans. That never fails a query. */
     private void observe(List<Scan> scans) {
         try {
-            for (Scan scan : scans) scan.observeFor(application);
+            for (Scan scan : scans) scan.observeFor(application, Aggregates.keySets(scan));
         } catch (Exception | LinkageError e) {
             LOG.debug("a query is not observed: {}", e.toString());
         }

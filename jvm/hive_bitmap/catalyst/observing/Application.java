@@ -3,16 +3,19 @@ package hive_bitmap.catalyst.observing;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
+import java.lang.ref.WeakReference;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collection;
-import java.util.HashSet;
+import java.util.HashMap;
 import java.util.List;
-import java.util.Set;
+import java.util.Map;
+import java.util.function.LongSupplier;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.catalyst.QueryPlanningTracker;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -29,12 +32,12 @@ public final class Application {
     private static final ThreadLocal<Planning> PLANNING = new ThreadLocal<>();
     private static volatile Application current;
 
-    final QueryRecord queries = new QueryRecord(RECORD_BYTES);
-    final IndexMetrics metrics = new IndexMetrics();
+    private final QueryRecord queries = new QueryRecord(RECORD_BYTES);
+    private final IndexMetrics metrics = new IndexMetrics();
     private final SparkContext context;
 
-    /** The query that a thread plans, and the scans of it that were seen, by the first ids of their columns. */
-    private record Planning(QueryPlanningTracker query, Set<Object> seen) {}
+    /** The query that a thread plans, and the scans of it that were seen, by the first id of their columns. */
+    private record Planning(WeakReference<QueryPlanningTracker> query, Map<ExprId, Observation> seen) {}
 
     private Application(SparkContext context) {
         this.context = context;
@@ -61,7 +64,8 @@ public final class Application {
     }
 
     /**
-     * Adds a scan of the query that this thread plans.
+     * Observes a scan of the query that this thread plans: once, however often Spark optimizes it, as it does a subquery by itself
+     * and again with its query.
      *
      * @param keySets as in {@link QueryShape}
      * @param bytes the bytes of the files that Spark would read, -1 if they are not known
@@ -70,24 +74,36 @@ public final class Application {
     public Observation observe(
             CatalogTable table, Attribute first, List<Expression> conjuncts, List<List<String>> keySets, long bytes,
             Collection<String> columns) {
-        boolean isFirst = isFirst(first.exprId());
-        ColumnTests tested = new ColumnTests(conjuncts, keepsLiterals());
-        List<ColumnTest> tests = tested.tests();
-        if (tests.isEmpty() && keySets == null) return new Observation(this, null, bytes, isFirst);
-        QueryShape shape = new QueryShape(table.database(), table.identifier().table(), tests, keySets);
-        if (isFirst) queries.add(shape, bytes, columns, tested.samples());
-        return new Observation(this, shape, bytes, isFirst);
+        Map<ExprId, Observation> seen = seen();
+        return seen.computeIfAbsent(first.exprId(), id -> observed(table, conjuncts, keySets, bytes, columns));
     }
 
-    private static boolean isFirst(Object scan) {
+    private Observation observed(
+            CatalogTable table, List<Expression> conjuncts, List<List<String>> keySets, long bytes, Collection<String> columns) {
+        ColumnTests tested = new ColumnTests(conjuncts, keepsLiterals());
+        List<ColumnTest> tests = tested.tests();
+        if (tests.isEmpty() && keySets == null) return new Observation(metrics, queries, null, bytes);
+        QueryShape shape = new QueryShape(table.database(), table.identifier().table(), tests, keySets);
+        queries.add(shape, bytes, columns, tested.samples());
+        return new Observation(metrics, queries, shape, bytes);
+    }
+
+    /** Returns the scans that were seen of the query that this thread plans. */
+    private static Map<ExprId, Observation> seen() {
         Option<QueryPlanningTracker> query = QueryPlanningTracker.get();
-        if (query.isEmpty()) return true;
         Planning planning = PLANNING.get();
-        if (planning == null || planning.query != query.get()) {
-            planning = new Planning(query.get(), new HashSet<>());
+        if (planning == null || query.isEmpty() || planning.query.get() != query.get()) {
+            planning = new Planning(new WeakReference<>(query.isEmpty() ? null : query.get()), new HashMap<>());
             PLANNING.set(planning);
         }
-        return planning.seen.add(scan);
+        return planning.seen;
+    }
+
+    /** Notes how many bytes the files of a scan have, whose partitions Spark has pruned by now; {@code bytes} is called if that is new. */
+    public static void sized(Attribute first, LongSupplier bytes) {
+        Planning planning = PLANNING.get();
+        Observation scan = planning == null ? null : planning.seen.get(first.exprId());
+        if (scan != null && scan.isUnsized()) scan.sized(bytes.getAsLong());
     }
 
     private boolean keepsLiterals() {

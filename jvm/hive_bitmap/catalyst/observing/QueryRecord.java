@@ -20,10 +20,13 @@ import java.util.LinkedHashSet;
  * <p>Its form as text is lines of JSON, of two kinds, which hive_bitmap/advising/observed.py reads:
  *
  * <pre>
- * {"database", "table", "tests": [[column, kind, values]..], "key_sets": [[column..]..], "queries", "bytes", "unsized", "served",
- *  "served_bytes", "columns": {name: queries}, "samples": {column: [value..]}}
+ * {"database", "table", "tests": [[column, kind, values]..], "key_sets": [[column..]..],
+ *  "queries", "bytes", "unsized", "served", "columns": {name: queries}, "samples": {column: [value..]}}
  * {"database", "table", "index", "uses"}
  * </pre>
+ *
+ * {@code queries} are those that no index served, {@code bytes} what Spark read for them, but for those that are {@code unsized}. A
+ * figure in a file may be negative: it corrects an earlier line.
  */
 final class QueryRecord {
     private static final int MAX_COLUMNS = 64;
@@ -52,8 +55,11 @@ final class QueryRecord {
         long bytes;
         long unsized;
         long served;
-        long servedBytes;
         final Map<String, Long> columns = new TreeMap<>();
+
+        boolean isEmpty() {
+            return queries == 0 && bytes == 0 && unsized == 0 && served == 0 && columns.isEmpty();
+        }
     }
 
     private static final class Entry {
@@ -115,13 +121,25 @@ final class QueryRecord {
         forget();
     }
 
-    /** Adds that an index, or several, served a query that was added before. */
-    synchronized void addServed(QueryShape shape, long read) {
+    /** Says that indexes serve a query that was added before with these bytes. */
+    synchronized void served(QueryShape shape, long read) {
         Entry entry = shapes.get(shape);
         if (entry == null) return;
         for (Tally tally : entry.tallies()) {
             tally.served++;
-            tally.servedBytes += Math.max(read, 0);
+            tally.queries--;
+            if (read < 0) tally.unsized--;
+            else tally.bytes -= read;
+        }
+    }
+
+    /** Says the bytes of a query that was added before without them. */
+    synchronized void sized(QueryShape shape, long read) {
+        Entry entry = shapes.get(shape);
+        if (entry == null) return;
+        for (Tally tally : entry.tallies()) {
+            tally.unsized--;
+            tally.bytes += read;
         }
     }
 
@@ -171,7 +189,7 @@ final class QueryRecord {
     synchronized List<String> unwrittenLines() {
         List<String> lines = new ArrayList<>();
         shapes.forEach((shape, entry) -> {
-            if (entry.unwritten.queries + entry.unwritten.served > 0) lines.add(line(shape, entry, entry.unwritten));
+            if (!entry.unwritten.isEmpty()) lines.add(line(shape, entry, entry.unwritten));
         });
         indexes.forEach((name, uses) -> {
             if (uses.unwritten > 0) lines.add(line(name, uses.unwritten));
@@ -189,7 +207,7 @@ final class QueryRecord {
         ObjectNode line = JsonNodeFactory.instance.objectNode();
         shape.writeTo(line);
         line.put("queries", tally.queries).put("bytes", tally.bytes).put("unsized", tally.unsized);
-        line.put("served", tally.served).put("served_bytes", tally.servedBytes);
+        line.put("served", tally.served);
         ObjectNode columns = line.putObject("columns");
         tally.columns.forEach(columns::put);
         if (!entry.samples.isEmpty()) {

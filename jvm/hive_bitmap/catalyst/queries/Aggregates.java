@@ -40,7 +40,7 @@ import scala.Option;
  * {@link Allowlist} and {@link KeyAggregates} say that this gives the same. Aggregates over different columns are computed
  * from different keys, each from those of its own columns and the grouping's; their results are joined by group.
  */
-final class Aggregates {
+public final class Aggregates {
     private static final String WEIGHT = "hive_bitmap_weight";
 
     private Aggregates() {}
@@ -62,8 +62,9 @@ final class Aggregates {
         }
     }
 
-    /** Returns the same sets of columns; null if keys and weights are not enough. */
-    static List<List<String>> keySets(Scan scan) {
+    /** Returns the sets of columns whose keys have to be counted; null if there is no aggregation, or counts do not answer it. */
+    public static List<List<String>> keySets(Scan scan) {
+        if (scan.aggregate == null) return null;
         try {
             return Weighted.of(scan).parts.stream().map(part -> part.keys.stream().map(Attribute::name).toList()).toList();
         } catch (NotFromKeys e) {

@@ -132,10 +132,9 @@ public final class Scan {
     }
 
     /** Has the application observe this scan, which the query that this thread plans has. */
-    public void observeFor(Application application) {
+    public void observeFor(Application application, List<List<String>> keySets) {
         boolean all = columns.size() == all().size();
         List<String> read = all ? List.of("*") : columns.stream().map(column -> column.name().toLowerCase(Locale.ROOT)).toList();
-        List<List<String>> keySets = aggregate == null ? null : Aggregates.keySets(this);
         observation = application.observe(table, all().get(0), dataConjuncts(), keySets, bytes(), read);
     }
 
