@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from hive_bitmap import stores
 from hive_bitmap.advising import observed
-from hive_bitmap.advising.gains import Gain, TableFigures, gain
+from hive_bitmap.advising.gains import Gain, TableFigures, gain, gain_by_answers
 from hive_bitmap.advising.observed import Observed, Shape, Tally
-from hive_bitmap.advising.useful_columns import Columns, answers, candidates_of, narrowing
+from hive_bitmap.advising.useful_columns import Columns, answers, candidates_of, narrowing, needed
 from hive_bitmap.catalyst.jvm_bridge import bridge
 from hive_bitmap.errors import HiveBitmapError, InvalidProperty, Unsupported
 from hive_bitmap.estimating.estimate import Estimate, estimate
@@ -226,17 +226,14 @@ def _candidate(spark: SparkSession, table: _TableQueries, wanted: _Wanted, told:
         files=told.files,
         blocks=told.blocks_total,
         rows=told.rows,
+        index_bytes=told.index_bytes,
         key=Spread(told.share_of_blocks, told.share_of_rows),
         value=_spread_of_values(told),
         store=stores.estimated_speed_of(base.location),
     )
     queries, total = 0, Gain()
     for shape, tally in table.shapes.items():
-        test = narrowing(shape, wanted.columns)
-        answered = answers(shape, wanted.columns, table.indexed)
-        if not answered and test is None:
-            continue
-        saved = gain(tally, figures, None if answered else test)
+        saved = _gain(shape, tally, figures, wanted.columns, table.indexed)
         total = Gain(total.bytes + saved.bytes, total.seconds + saved.seconds)
         queries += tally.queries if saved.seconds else 0
     return Candidate(
@@ -249,6 +246,14 @@ def _candidate(spark: SparkSession, table: _TableQueries, wanted: _Wanted, told:
         build_seconds=told.seconds,
         statement=_statement(wanted.definition),
     )
+
+
+def _gain(shape: Shape, tally: Tally, figures: TableFigures, columns: Columns, indexed: Sequence[Columns]) -> Gain:
+    """Return what an index of these columns saves the queries of a shape: by answers, or else by narrowing scans."""
+    test, saved = narrowing(shape, columns), Gain()
+    if answers(shape, columns, indexed):
+        saved = gain_by_answers(tally, figures, len(needed(shape)))
+    return gain(tally, figures, test) if test is not None and not saved.seconds else saved
 
 
 def _spread_of_values(told: Estimate) -> Spread | None:

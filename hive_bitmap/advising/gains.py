@@ -12,9 +12,12 @@ import pyarrow as pa
 from hive_bitmap.advising.observed import ColumnTest, Kind, Tally
 from hive_bitmap.columns import Column
 from hive_bitmap.estimating.extrapolate import Spread
+from hive_bitmap.planning.answer_size import ROW_BYTES
+from hive_bitmap.planning.count_budget import COUNT_PRICES, budget_seconds
 from hive_bitmap.planning.plan import BLOCKS_SCHEMA, FILES_SCHEMA
 from hive_bitmap.planning.planner import EngineSkips, PlanInputs, strategy_costs
-from hive_bitmap.planning.prices import CLEARLY_CHEAPER, Reads, reads, share_of_bytes, too_small
+from hive_bitmap.planning.prices import CLEARLY_CHEAPER, Reads, reads, share_of_bytes, too_small, waiting_seconds
+from hive_bitmap.planning.settings import ANSWER_BYTES
 from hive_bitmap.planning.strategy import Strategy
 from hive_bitmap.stores.speed import LOCAL, Speed
 
@@ -26,7 +29,7 @@ RANGE_SHARE = 1 / 3  # of the keys that a range selects, if nothing more is know
 class TableFigures:
     """A table as the prices see it, and the keys of the index that is considered.
 
-    `key` says how an average key is spread, `value` how an average value that queries compare with is; None if that is
+    The index would take `index_bytes`. `key` says how an average key is spread, `value` how an average value that queries compare with is; None if that is
     not known.
     """
 
@@ -37,6 +40,7 @@ class TableFigures:
     files: int
     blocks: int
     rows: int
+    index_bytes: int
     key: Spread
     value: Spread | None = None
     store: Speed = LOCAL
@@ -56,6 +60,20 @@ class Gain:
     def times(self, queries: int) -> Gain:
         """Return what it saves so many queries."""
         return Gain(self.bytes * queries, self.seconds * queries)
+
+
+def gain_by_answers(tally: Tally, table: TableFigures, columns: int) -> Gain:
+    """Return what an index saves by answering the aggregations of a shape, over so many columns.
+
+    Nothing if Spark counts as quickly, or the keys of an answer would take too much memory.
+    """
+    rows, keys = table.rows, 1 / table.key.of_rows
+    waits = waiting_seconds(table.files, table.cores, table.store)
+    took = table.index_bytes * COUNT_PRICES.key_byte
+    if took > budget_seconds(rows, columns, table.cores, COUNT_PRICES, waits) or keys * ROW_BYTES > ANSWER_BYTES:
+        return Gain()
+    found = gain(tally, table, None)
+    return replace(found, seconds=max(found.seconds - tally.queries * took, 0))
 
 
 def gain(tally: Tally, table: TableFigures, test: ColumnTest | None) -> Gain:
@@ -120,7 +138,8 @@ def reads_of_test(table: TableFigures, test: ColumnTest | None) -> Reads:
         _arrow(blocks, BLOCKS_SCHEMA),
         splits=table.engine_skips is EngineSkips.SPLITS,
     )
-    return replace(found.times(table.blocks / count), total=table.bytes)
+    opened = min(-(-found.opened * table.files // found.files), table.files)
+    return replace(found.times(table.blocks / count), total=table.bytes, files=table.files, opened=opened)
 
 
 def _arrow(columns: Sequence[Any], schema: pa.Schema) -> pa.Table:

@@ -15,14 +15,14 @@ def candidates_of(shape: Shape, indexed: Collection[Columns]) -> set[Columns]:
     known = frozenset[str]().union(*indexed)
     found = {frozenset((test.column,)) for test in shape.tests if test.kind is not Kind.OTHER}
     if shape.key_sets is not None:
-        needed = _needed(shape)
-        found |= {needed - known, *(needed & frozenset(keys) for keys in shape.key_sets), needed}
+        wanted = needed(shape)
+        answering = {wanted - known, *map(frozenset, shape.key_sets), wanted}
+        answering = {columns for columns in answering if answers(shape, columns, indexed)}
+        found |= {columns for columns in answering if not any(other < columns for other in answering)}
     return {
         columns
         for columns in found
-        if 0 < len(columns) <= MOST_COLUMNS
-        and not any(columns <= index for index in indexed)
-        and (answers(shape, columns, indexed) or narrowing(shape, columns))
+        if 0 < len(columns) <= MOST_COLUMNS and not any(columns <= index for index in indexed)
     }
 
 
@@ -45,7 +45,8 @@ def narrowing(shape: Shape, columns: Columns) -> ColumnTest | None:
     return next((test for test in shape.tests if test.column in columns and test.kind is not Kind.OTHER), None)
 
 
-def _needed(shape: Shape) -> Columns:
+def needed(shape: Shape) -> Columns:
+    """Return the columns that have to be indexed so that the aggregation of a shape is answered."""
     return _tested(shape.tests).union(*(shape.key_sets or ()))
 
 

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -89,7 +90,7 @@ def new_tests(spark: SparkSession, query: str | Callable[[], DataFrame], table: 
         ("j = id", {"j": ("other", 0), "id": ("other", 0)}),
     ],
 )
-def test_a_column_is_tested_in_this_way(tables: SparkSession, condition: str, tests: dict[str, tuple[str, int]]) -> None:
+def test_a_column_is_tested_so(tables: SparkSession, condition: str, tests: dict[str, tuple[str, int]]) -> None:
     assert new_tests(tables, f"SELECT id FROM t WHERE {condition}") == tests
 
 
@@ -126,8 +127,8 @@ def test_the_bytes_are_those_of_the_partitions_that_are_left(tables: SparkSessio
 
 
 def _bytes(spark: SparkSession, query: str) -> int:
-    paths = [row[0].removeprefix("file:") for row in spark.sql(query).select("_metadata.file_path").distinct().collect()]
-    return sum(os.stat(path.replace("///", "/")).st_size for path in paths)
+    paths = spark.sql(query).select("_metadata.file_path").distinct().collect()
+    return sum(os.stat(unquote(urlsplit(row[0]).path)).st_size for row in paths)
 
 
 def test_columns_that_are_counted(tables: SparkSession) -> None:
@@ -157,7 +158,8 @@ def test_the_record_is_bounded_and_keeps_what_is_recent(tables: SparkSession) ->
     tables.sql(f"CREATE TABLE wide ({', '.join(f'{name} INT' for name in names)}) USING parquet")
     for number in range(60):
         for other in (1, 2):
-            frame = tables.table("wide").where(f"{names[number]} = 1 AND {names[(number + other) % 60]} > 2").select(*names[1:])
+            condition = f"{names[number]} = 1 AND {names[(number + other) % 60]} > 2"
+            frame = tables.table("wide").where(condition).select(*names[1:])
             frame._jdf.queryExecution().optimizedPlan()
     text = bridge(tables).queries(tables._jsparkSession).toString()
     assert len(text) < 4 << 20
@@ -179,7 +181,8 @@ def test_no_literal_is_kept_unless_a_setting_asks(tables: SparkSession, tmp_path
     def asked() -> str:
         tables.sql(f"SELECT id FROM t WHERE s = '{SECRET}' AND j IN (84311, 84312, 84313) AND k < 84314").collect()
         tables.sql(f"SELECT id FROM t WHERE s LIKE '{SECRET}%' OR j = 84315").collect()
-        tables.sql(f"SELECT count(*) FROM t WHERE date'{day}' = date_add(date'{day}', j) AND s IN ('{SECRET}')").collect()
+        of_day = f"date'{day}' = date_add(date'{day}', j)"
+        tables.sql(f"SELECT count(*) FROM t WHERE {of_day} AND s IN ('{SECRET}')").collect()
         bridge(tables).flushQueries(tables._jsparkSession)
         return str(bridge(tables).queries(tables._jsparkSession).toString()) + path.read_text()
 
