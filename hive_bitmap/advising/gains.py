@@ -29,8 +29,8 @@ RANGE_SHARE = 1 / 3  # of the keys that a range selects, if nothing more is know
 class TableFigures:
     """A table as the prices see it, and the keys of the index that is considered.
 
-    The index would take `index_bytes`. `key` says how an average key is spread, `value` how an average value that queries compare with is; None if that is
-    not known.
+    The index would take `index_bytes`. `key` says how an average key is spread, `value` how an average value that
+    queries compare with is; None if that is not known.
     """
 
     format: str  # a key of FORMATS

@@ -33,7 +33,8 @@ def lines(*fields: Any) -> list[str]:
 
 def test_lines_add_up() -> None:
     corrected = {**LINE, "queries": -1, "bytes": -50, "served": 1, "columns": {}}
-    seen = read(lines(HEAD, LINE, USE, {**HEAD, "application": "b", "since": 900, "forgotten": 3}, LINE, corrected, USE))
+    other = {**HEAD, "application": "b", "since": 900, "forgotten": 3}
+    seen = read(lines(HEAD, LINE, USE, other, LINE, corrected, USE))
     [(shape, tally)] = seen.shapes.items()
     assert shape == SHAPE
     assert (tally.queries, tally.bytes, tally.served, tally.columns["k"]) == (3, 150, 3, 6)

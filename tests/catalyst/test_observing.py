@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 
 FILE, LITERALS = "spark.hive_bitmap.advice_file", "spark.hive_bitmap.advice_literals"
 SECRET = "Wedgwood-8431"
-NOTHING: dict[str, tuple[str, int]] = {}
+Tests = dict[str, tuple[str, int]]
+NOTHING: Tests = {}
 
 
 @pytest.fixture
 def tables(spark: SparkSession, database: str) -> Iterator[SparkSession]:
-    spark.sql("CREATE TABLE t USING parquet AS SELECT id, int(id % 7) AS K, int(id % 5) AS j, 's' AS s FROM range(2000)")
+    rows = "SELECT id, int(id % 7) AS K, int(id % 5) AS j, 's' AS s FROM range(2000)"
+    spark.sql(f"CREATE TABLE t USING parquet AS {rows}")
     spark.sql("CREATE TABLE d USING parquet AS SELECT int(id) AS k, concat('n', id) AS name FROM range(3)")
     spark.sql("CREATE TABLE p (id BIGINT, k INT, day INT) USING parquet PARTITIONED BY (day)")
     spark.sql("INSERT INTO p SELECT id, int(id % 7), int(id % 4) FROM range(2000)")
@@ -61,7 +63,7 @@ def _all(tally: Any) -> int:
     return int(tally.queries + tally.served)
 
 
-def new_tests(spark: SparkSession, query: str | Callable[[], DataFrame], table: str = "t") -> dict[str, tuple[str, int]]:
+def new_tests(spark: SparkSession, query: str | Callable[[], DataFrame], table: str = "t") -> Tests:
     """Run a query, and return the tests of the one shape that is new."""
     before = {shape: _all(tally) for shape, tally in shapes(spark, table).items()}
     (spark.sql(query) if isinstance(query, str) else query()).collect()
@@ -90,7 +92,7 @@ def new_tests(spark: SparkSession, query: str | Callable[[], DataFrame], table: 
         ("j = id", {"j": ("other", 0), "id": ("other", 0)}),
     ],
 )
-def test_a_column_is_tested_so(tables: SparkSession, condition: str, tests: dict[str, tuple[str, int]]) -> None:
+def test_a_column_is_tested_so(tables: SparkSession, condition: str, tests: Tests) -> None:
     assert new_tests(tables, f"SELECT id FROM t WHERE {condition}") == tests
 
 

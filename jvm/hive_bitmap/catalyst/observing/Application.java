@@ -143,12 +143,12 @@ public final class Application {
     public synchronized void flush() {
         String name = file();
         if (name == null) return;
+        QueryRecord.Taken taken = queries.take();
+        if (taken.lines().isEmpty()) return;
         try {
-            List<String> lines = queries.unwrittenLines();
-            if (lines.isEmpty()) return;
-            new AdviceFile(Path.of(name), FILE_BYTES).append(headed(lines));
-            queries.written();
+            new AdviceFile(Path.of(name), FILE_BYTES).append(headed(taken.lines()));
         } catch (IOException | RuntimeException e) {
+            queries.putBack(taken);
             LOG.debug("{} is not written: {}", name, e.toString());
         }
     }

@@ -7,11 +7,11 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
-import java.util.LinkedHashSet;
 
 /**
  * How often queries of each shape were planned, what Spark would have read for them, and how often each index was used; bounded in
@@ -57,6 +57,14 @@ final class QueryRecord {
         long served;
         final Map<String, Long> columns = new TreeMap<>();
 
+        void add(Tally other) {
+            queries += other.queries;
+            bytes += other.bytes;
+            unsized += other.unsized;
+            served += other.served;
+            other.columns.forEach((column, number) -> columns.merge(column, number, Long::sum));
+        }
+
         boolean isEmpty() {
             return queries == 0 && bytes == 0 && unsized == 0 && served == 0 && columns.isEmpty();
         }
@@ -64,7 +72,7 @@ final class QueryRecord {
 
     private static final class Entry {
         final int shapeBytes;
-        Tally all = new Tally();
+        final Tally all = new Tally();
         Tally unwritten = new Tally();
         final Map<String, Set<String>> samples = new TreeMap<>();
         int bytes;
@@ -185,22 +193,34 @@ final class QueryRecord {
         return lines;
     }
 
-    /** Returns the same with the figures since the lines were last {@link #written}; none where there is nothing new. */
-    synchronized List<String> unwrittenLines() {
-        List<String> lines = new ArrayList<>();
+    /** What was taken in order to be written: lines, and the figures in them. */
+    record Taken(List<String> lines, Map<QueryShape, Tally> shapes, Map<IndexName, Long> indexes) {}
+
+    /** Returns the same with the figures that were not taken yet, without lines where there are none. */
+    synchronized Taken take() {
+        Taken taken = new Taken(new ArrayList<>(), new LinkedHashMap<>(), new LinkedHashMap<>());
         shapes.forEach((shape, entry) -> {
-            if (!entry.unwritten.isEmpty()) lines.add(line(shape, entry, entry.unwritten));
+            if (entry.unwritten.isEmpty()) return;
+            taken.lines.add(line(shape, entry, entry.unwritten));
+            taken.shapes.put(shape, entry.unwritten);
+            entry.unwritten = new Tally();
         });
         indexes.forEach((name, uses) -> {
-            if (uses.unwritten > 0) lines.add(line(name, uses.unwritten));
+            if (uses.unwritten == 0) return;
+            taken.lines.add(line(name, uses.unwritten));
+            taken.indexes.put(name, uses.unwritten);
+            uses.unwritten = 0;
         });
-        return lines;
+        return taken;
     }
 
-    /** Says that the {@link #unwrittenLines} are in a file now. */
-    synchronized void written() {
-        shapes.values().forEach(entry -> entry.unwritten = new Tally());
-        indexes.values().forEach(uses -> uses.unwritten = 0);
+    /** Takes back what could not be written, as far as it is not forgotten since. */
+    synchronized void putBack(Taken taken) {
+        shapes.forEach((shape, entry) -> {
+            Tally tally = taken.shapes.get(shape);
+            if (tally != null) entry.unwritten.add(tally);
+        });
+        indexes.forEach((name, uses) -> uses.unwritten += taken.indexes.getOrDefault(name, 0L));
     }
 
     private static String line(QueryShape shape, Entry entry, Tally tally) {
