@@ -22,6 +22,7 @@ from hive_bitmap.packages import require
 from hive_bitmap.session import session
 
 if TYPE_CHECKING:
+    from hive_bitmap.advising.advise import Advice, Candidate, UnusedIndex, advise
     from hive_bitmap.building.build import BuildReport, build, rebuild, refresh
     from hive_bitmap.building.preview import Preview, preview
     from hive_bitmap.catalyst.enabling import disable, enable, refreshed
@@ -40,8 +41,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 _HOMES = {
+    "Advice": "advising.advise",
     "BuildReport": "building.build",
     "CacheUse": "memory_budget",
+    "Candidate": "advising.advise",
     "Estimate": "estimating.estimate",
     "Explanation": "catalyst.explanation",
     "IndexStatus": "maintaining.show",
@@ -49,7 +52,9 @@ _HOMES = {
     "Plan": "planning.plan",
     "Preview": "building.preview",
     "Relation": "catalyst.explanation",
+    "UnusedIndex": "advising.advise",
     "Verification": "verifying.verify",
+    "advise": "advising.advise",
     "build": "building.build",
     "caches": "memory_budget",
     "clean": "maintaining.clean",
@@ -75,8 +80,10 @@ _HOMES = {
     "write_offsets": "querying.offsets_file",
 }
 __all__ = [
+    "Advice",
     "BuildReport",
     "CacheUse",
+    "Candidate",
     "Estimate",
     "Explanation",
     "IndexStatus",
@@ -84,7 +91,9 @@ __all__ = [
     "Plan",
     "Preview",
     "Relation",
+    "UnusedIndex",
     "Verification",
+    "advise",
     "build",
     "caches",
     "clean",

@@ -31,7 +31,7 @@ LAYERS = [
     {"explaining", "reading"},
     {"counts", "following", "sql"},
     {"catalyst"},
-    {"querying"},
+    {"advising", "querying"},
     {"session", "hiveserver"},
     {"cli"},
     {"__main__"},

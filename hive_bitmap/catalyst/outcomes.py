@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hive_bitmap.catalyst.reporting import Report, label
+from hive_bitmap.catalyst.reporting import Report, bytes_saved, label
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -75,7 +75,7 @@ class Told:
         outcome = self.outcome
         kept = _without_none(plan=self.plan, answer=self.answer if outcome.report.asked else None)
         fields = {**_fields(outcome), "report": {**outcome.report.to_json(), **kept}}
-        return fields | _without_none(indexed_columns=self.indexed_columns, answer=self.answer)
+        return fields | _savings(outcome) | _without_none(indexed_columns=self.indexed_columns, answer=self.answer)
 
 
 def _fields(outcome: Outcome) -> dict[str, Any]:
@@ -90,6 +90,14 @@ def _fields(outcome: Outcome) -> dict[str, Any]:
             return {"outcome": "read rows", "bytes": outcome.size, "label": label(outcome.report)}
         case Counts():
             return {"outcome": "counts", "label": outcome.source}
+
+
+def _savings(outcome: Outcome) -> dict[str, Any]:
+    """The indexes that serve the scan, and the bytes that need not be read for them, for metrics and advice."""
+    plan = outcome.report.plan
+    if plan is None or isinstance(outcome, LeaveAlone):
+        return {}
+    return {"indexes": [use.name for use in plan.indexes if use.used], "bytes_saved": bytes_saved(plan)}
 
 
 def _without_none(**fields: Any) -> dict[str, Any]:

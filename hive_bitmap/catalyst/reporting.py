@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.catalyst.scans import Scan
@@ -70,6 +71,23 @@ def read_figures(plan: Plan) -> ReadFigures:
     selected = {*plan.blocks.filter(pc.greater(plan.blocks["selected"], 0))["file"].to_pylist()}
     files = len(selected) + sum(plan.files["scanned"].to_pylist())
     return ReadFigures(plan.blocks_selected or 0, plan.blocks_total or 0, files, plan.files.num_rows)
+
+
+def bytes_saved(plan: Plan) -> int:
+    """Return the bytes of base files that a plan does not read, of all columns; 0 if figures are not told."""
+    if plan.bytes_total is None or plan.bytes_selected is None:
+        return 0
+    if plan.strategy == Strategy.INDEX_ONLY:
+        return plan.bytes_total - _bytes_of(plan, plan.files["scanned"])
+    if plan.strategy == Strategy.FILES:
+        rows = pa.array(range(plan.files.num_rows), pa.int32())
+        selected = pc.is_in(rows, value_set=plan.blocks.filter(pc.greater(plan.blocks["selected"], 0))["file"])
+        return plan.bytes_total - _bytes_of(plan, pc.or_(selected, plan.files["scanned"]))
+    return plan.bytes_total - plan.bytes_selected
+
+
+def _bytes_of(plan: Plan, chosen: pa.ChunkedArray) -> int:
+    return int(pc.sum(plan.files.filter(chosen)["size"]).as_py() or 0)
 
 
 def label(report: Report) -> str:

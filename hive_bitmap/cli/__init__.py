@@ -16,6 +16,7 @@ import click
 from rich.text import Text
 
 from hive_bitmap import __version__
+from hive_bitmap.cli.advice import advise
 from hive_bitmap.cli.checks import estimate, verify
 from hive_bitmap.cli.export_hive import export_hive
 from hive_bitmap.cli.indexes import create, rebuild
@@ -81,6 +82,7 @@ for _command in (
     explain,
     offsets,
     estimate,
+    advise,
     verify,
     register,
     export_hive,

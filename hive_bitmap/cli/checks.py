@@ -73,7 +73,7 @@ def estimate(
 
     options = {"type": type_, "encoding": encoding, "compression": compression}
     with endpoint.session() as spark:
-        found = run(spark, table, columns, sample=sample, **options)
+        found = run(spark, table, columns, type=type_, encoding=encoding, compression=compression, sample=sample)
     records = [{**asdict(one), **options, "columns": list(one.columns)} for one in found]
     print_records(format_, records, ESTIMATE_FIELDS, "")
 

@@ -3,4 +3,4 @@
 `estimate` is the entry point; Spark tasks index the sampled blocks and measure the result.
 """
 
-__all__ = ["estimate"]
+__all__ = ["estimate", "extrapolate"]

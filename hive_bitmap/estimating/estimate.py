@@ -8,7 +8,7 @@ all blocks, according to the footers of the files.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,14 @@ from hive_bitmap.building import staging
 from hive_bitmap.building.file_groups import GROUP_BYTES, count_shards
 from hive_bitmap.building.staged_values import ReadOptions
 from hive_bitmap.errors import InvalidProperty
-from hive_bitmap.estimating.extrapolate import BaseTable, build_seconds, index_bytes, usefulness
+from hive_bitmap.estimating.extrapolate import (
+    BaseTable,
+    build_seconds,
+    index_bytes,
+    spread,
+    spread_of_values,
+    usefulness,
+)
 from hive_bitmap.estimating.sampling import FooterItem, Sample, SampleItem, choose_blocks, measure, read_footer
 from hive_bitmap.index.definition import Definition, define
 from hive_bitmap.metastore import metastore, permission
@@ -38,10 +45,14 @@ TASK_BLOCKS = 8  # fewest sampled blocks of a task: with fewer, it is seen less 
 class Estimate:
     """The estimate of one index.
 
-    `columns` are in base-table order. `blocks_total` counts blocks with rows. `distinct_keys`, counted in the sampled
-    blocks, is a lower bound. `index_bytes` is the size of shards and cardinalities, `base_bytes` that of all files of
-    the table, `seconds` the time that the tasks of a build would take. `usefulness` is a sentence on what an equality
-    predicate would skip.
+    `columns` are in base-table order. `files` and `rows` are those of the table, `blocks_total` counts blocks with
+    rows. `distinct_keys`, counted in the sampled blocks, is a lower bound. `index_bytes` is the size of shards and
+    cardinalities, `base_bytes` that of all files of the table, `seconds` the time that the tasks of a build would take.
+    `usefulness` is a sentence on what an equality predicate would skip.
+
+    An average key is in `share_of_blocks` of the blocks and has `share_of_rows` of the rows; both are 1 if no sampled
+    block can be indexed. `blocks_of_values` and `rows_of_values` are the same shares for an
+    average one of the values that were asked for; None if none was found.
     """
 
     columns: tuple[str, ...]
@@ -53,6 +64,12 @@ class Estimate:
     base_bytes: int
     seconds: float
     usefulness: str
+    files: int
+    rows: int
+    share_of_blocks: float
+    share_of_rows: float
+    blocks_of_values: float | None = None
+    rows_of_values: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,12 +94,15 @@ def estimate(
     encoding: str = "gap",
     compression: str = "zstd",
     sample: float = 0.05,
+    values: Mapping[str, Collection[str]] | None = None,
 ) -> list[Estimate]:
     """Estimate the size, build time and usefulness of indexes, one for each item of `columns`, as in `build`.
 
     At most the fraction `sample` of the blocks is indexed (but at least four blocks, if there are as many), and the
     footers of all files are read. Each index is estimated as if it were built alone; built together with large ones it
-    may have more shards. Raise NotFound, Unsupported or InvalidProperty as `build` does.
+    may have more shards. `values` are some values, as text, with which queries compare a column, whose name is in lower
+    case; of an index of this column alone the shares of these values are estimated too. Raise NotFound, Unsupported or
+    InvalidProperty as `build` does.
     """
     if not 0 < sample <= 1:
         raise InvalidProperty(f"a sample is a share of the blocks between 0 and 1, not {sample}")
@@ -94,16 +114,24 @@ def estimate(
     permission.require_reading(spark, base, keys, "an estimate")
     found = sources(spark, base)
     with staging.in_scratch(spark, base, found, definitions) as staged:
-        return _estimates(spark, found, definitions, replace(read_options, staging=staged), sample)
+        return _estimates(spark, found, definitions, replace(read_options, staging=staged), sample, values or {})
 
 
 def _estimates(
-    spark: SparkSession, found: Sequence[Source], definitions: Sequence[Definition], options: ReadOptions, sample: float
+    spark: SparkSession,
+    found: Sequence[Source],
+    definitions: Sequence[Definition],
+    options: ReadOptions,
+    sample: float,
+    values: Mapping[str, Collection[str]],
 ) -> list[Estimate]:
     footers = _read_footers(spark, found, definitions, options)
     cores = parallelism(spark)
     work = [
-        [_item(footers, options, definition, number, blocks) for blocks in _chosen(footers, number, sample, cores)]
+        [
+            replace(_item(footers, options, definition, number, blocks), values=_values_of(definition, values))
+            for blocks in _chosen(footers, number, sample, cores)
+        ]
         for number, definition in enumerate(definitions)
     ]
     measured = iter(in_tasks(spark, [item for items in work for item in items], measure))
@@ -147,6 +175,11 @@ def _chosen(footers: _Footers, index: int, sample: float, cores: int) -> list[Lo
     return [chosen[task::tasks] for task in range(tasks)]
 
 
+def _values_of(definition: Definition, values: Mapping[str, Collection[str]]) -> tuple[str, ...]:
+    names = [name.lower() for name in definition.column_names]
+    return tuple(sorted(values.get(names[0], ()))) if len(names) == 1 else ()
+
+
 def _item(footers: _Footers, options: ReadOptions, definition: Definition, index: int, blocks: Longs) -> SampleItem:
     return SampleItem(
         definition=definition,
@@ -161,6 +194,7 @@ def _item(footers: _Footers, options: ReadOptions, definition: Definition, index
 def _estimate(definition: Definition, index: int, footers: _Footers, samples: Sequence[Sample], cores: int) -> Estimate:
     workers = max(1, min(footers.shards, cores))
     base = BaseTable(len(footers.rows), int(footers.size[index].sum()), footers.shards, workers)
+    found, of_values = spread(base, samples), spread_of_values(samples)
     return Estimate(
         columns=definition.column_names,
         encoding=definition.encoding,
@@ -170,5 +204,11 @@ def _estimate(definition: Definition, index: int, footers: _Footers, samples: Se
         index_bytes=index_bytes(base, samples),
         base_bytes=footers.bytes,
         seconds=build_seconds(base, samples),
-        usefulness=usefulness(base, samples),
+        usefulness=usefulness(base, samples, found),
+        files=len(footers.paths),
+        rows=int(footers.rows.sum()),
+        share_of_blocks=1.0 if found is None else found.of_blocks,
+        share_of_rows=1.0 if found is None else found.of_rows,
+        blocks_of_values=None if of_values is None else of_values.of_blocks,
+        rows_of_values=None if of_values is None else of_values.of_rows,
     )

@@ -33,24 +33,53 @@ def build_seconds(base: BaseTable, samples: Sequence[Sample]) -> float:
     return sum(sample.seconds for sample in samples) * _scale(base, samples) / base.workers
 
 
-def usefulness(base: BaseTable, samples: Sequence[Sample]) -> str:
-    """Return a sentence on what an equality predicate would skip."""
-    if not base.blocks:
-        return "the table has no rows that can be indexed"
+@dataclass(frozen=True)
+class Spread:
+    """How the keys of an index are spread over its table.
+
+    An average key is in the share `of_blocks` of the blocks and has the share `of_rows` of the rows.
+    """
+
+    of_blocks: float
+    of_rows: float
+
+
+def spread(base: BaseTable, samples: Sequence[Sample]) -> Spread | None:
+    """Estimate how the keys are spread; None if there is no block, or none that was sampled can be indexed."""
     good = [sample for sample in samples if sample.blocks]
-    if not good:
-        return f"no sampled block can be indexed: {samples[0].reason}"
-    per_block = sum(sample.index_rows for sample in good) / sum(sample.blocks for sample in good)
-    if base.blocks == 1:
-        return f"there is one block, with {per_block:,.0f} keys: an equality skips rows, not blocks"
+    if not base.blocks or not good:
+        return None
     others = sum(sample.index_rows * (sample.blocks - 1) for sample in good)
     # The probability that a key of one block is also in another, and so the average share of blocks that hold a key.
     recurrence = sum(sample.recurrences for sample in good) / max(1, others)
     share = (1 + recurrence * (base.blocks - 1)) / base.blocks
-    keys = max(per_block / share, *(sample.keys for sample in good), 1)
+    keys = max(keys_per_block(good) / share, *(sample.keys for sample in good), 1)
+    return Spread(share, 1 / keys)
+
+
+def spread_of_values(samples: Sequence[Sample]) -> Spread | None:
+    """Estimate the same of an average one of the values that were asked for; None if no sampled block has one."""
+    blocks, rows = sum(sample.blocks for sample in samples), sum(sample.rows for sample in samples)
+    of_blocks, of_rows = sum(sample.value_blocks for sample in samples), sum(sample.value_rows for sample in samples)
+    return Spread(of_blocks / blocks, of_rows / rows) if of_rows else None
+
+
+def keys_per_block(samples: Sequence[Sample]) -> float:
+    """Return the average number of keys in a block that was indexed."""
+    return sum(sample.index_rows for sample in samples) / max(1, sum(sample.blocks for sample in samples))
+
+
+def usefulness(base: BaseTable, samples: Sequence[Sample], found: Spread | None) -> str:
+    """Return a sentence on what an equality predicate would skip."""
+    if not base.blocks:
+        return "the table has no rows that can be indexed"
+    if found is None:
+        return f"no sampled block can be indexed: {samples[0].reason}"
+    if base.blocks == 1:
+        return f"there is one block, with {keys_per_block(samples):,.0f} keys: an equality skips rows, not blocks"
     return (
-        f"on average a key is in {share:.0%} of the blocks and selects {100 / keys:.2g} % of the rows: "
-        f"an equality skips about {1 - share:.0%} of the blocks"
+        f"on average a key is in {found.of_blocks:.0%} of the blocks and selects {100 * found.of_rows:.2g} % of the "
+        f"rows: an equality skips about {1 - found.of_blocks:.0%} of the blocks"
     )
 
 

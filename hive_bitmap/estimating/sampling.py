@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hive_bitmap import stores
@@ -44,7 +45,8 @@ class SampleItem:
     """Work item of a task: sampled blocks, as (path, number in the file), whose key columns take `size` bytes.
 
     The task indexes them together into one shard; a shard of a build would have about `shard_blocks` blocks in
-    `shard_files` files.
+    `shard_files` files. It counts the rows and the blocks that hold one of the `values`, which are text; an index of
+    several columns has none.
     """
 
     definition: Definition
@@ -53,6 +55,7 @@ class SampleItem:
     shard_blocks: int
     shard_files: float
     read_options: ReadOptions
+    values: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +80,8 @@ class Sample:
 
     If they could not be indexed, `blocks` is 0 and `reason` says why. `index_rows` is the number of pairs of a key and
     a block that holds it, `recurrences` the number of triples (key, block, other block) of which both blocks hold the
-    key, `keys` the number of distinct keys. A build would take `seconds` for these blocks.
+    key, `keys` the number of distinct keys. A build would take `seconds` for these blocks. Of their `rows`, an average
+    one of the values that were asked for has `value_rows`, in `value_blocks` blocks.
     """
 
     blocks: int
@@ -88,6 +92,9 @@ class Sample:
     cost: Cost
     seconds: float
     reason: str = ""
+    rows: int = 0
+    value_rows: float = 0.0
+    value_blocks: float = 0.0
 
 
 def read_footer(item: FooterItem) -> tuple[Longs, Longs]:
@@ -132,9 +139,10 @@ def measure(item: SampleItem) -> Sample:
     """
     started = time.perf_counter()
     try:
-        parts = list(_index_rows(item))
+        indexed = list(_index_rows(item))
     except (Undecodable, FileChanged, FileNotFoundError) as e:
         return Sample(blocks=0, size=0, index_rows=0, keys=0, recurrences=0, cost=Cost(), seconds=0.0, reason=str(e))
+    parts, found = [rows for rows, _ in indexed], [one for _, one in indexed]
     rows = shard.sort(pa.concat_tables(parts), item.definition.column_names)
     seconds = time.perf_counter() - started
     with tempfile.TemporaryDirectory() as folder:
@@ -149,16 +157,42 @@ def measure(item: SampleItem) -> Sample:
         recurrences=recurrences,
         cost=cost,
         seconds=seconds + cost.seconds,
+        rows=sum(one.rows for one in found),
+        value_rows=sum(one.value_rows for one in found),
+        value_blocks=sum(one.value_blocks for one in found),
     )
 
 
-def _index_rows(item: SampleItem) -> Iterator[pa.Table]:
+@dataclass(frozen=True)
+class _Found:
+    """The rows of a block; how many of them an average one of the values has, and how many of the values it holds."""
+
+    rows: int
+    value_rows: float
+    value_blocks: float
+
+
+def _index_rows(item: SampleItem) -> Iterator[tuple[pa.Table, _Found]]:
     format = item.read_options.file_format()
     columns = item.read_options.key_columns(item.definition.columns)
     for path, block in item.blocks:
         handle = format.open_file(path)
         keys = format.key_columns(handle, block, columns)
-        yield index_rows(item.definition, keys, path, int(format.blocks(handle).offset[block]))
+        rows = index_rows(item.definition, keys, path, int(format.blocks(handle).offset[block]))
+        yield rows, _found(keys.column(0), item.values)
+
+
+def _found(keys: pa.ChunkedArray, values: Sequence[str]) -> _Found:
+    """Count the values among the keys of a block; those of a type whose text Arrow does not write are not found."""
+    if not values:
+        return _Found(len(keys), 0.0, 0.0)
+    texts = pa.array(values, pa.string())
+    try:
+        counted = pc.value_counts(pc.cast(keys, pa.string()))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return _Found(len(keys), 0.0, 0.0)
+    counts = counted.field("counts").filter(pc.is_in(counted.field("values"), value_set=texts))
+    return _Found(len(keys), (pc.sum(counts).as_py() or 0) / len(values), len(counts) / len(values))
 
 
 def _cost(path: str, rows: pa.Table, item: SampleItem) -> Cost:

@@ -30,12 +30,15 @@ class CountPrices:
     bitmap_byte: float = 2.5e-8  # to decode a stored byte of bitmaps
 
 
+COUNT_PRICES = CountPrices()
+
+
 def over_budget(
     lookups: Sequence[Lookup],
     matching_keys: MatchingKeys,
     keys: Sequence[str],
     cores: int,
-    prices: CountPrices = CountPrices(),
+    prices: CountPrices = COUNT_PRICES,
     waits: float = 0.0,
 ) -> str | None:
     """Why Spark counts the rows of these lookups more quickly than the index; None if it does not.
@@ -48,7 +51,7 @@ def over_budget(
         work.append((lookup, nodes, {column: _share_of_groups(lookup, column, nodes[column]) for column in nodes}))
     columns = {*keys, *(column for _, nodes, _ in work for column in nodes)}
     rows = sum(int(lookup.unit.rows.sum()) for lookup in lookups)
-    budget = CLEARLY_CHEAPER * (prices.spark_start + waits + rows * len(columns) * prices.spark_value / cores)
+    budget = budget_seconds(rows, len(columns), cores, prices, waits)
     if sum(_seconds(lookup, keys, read, read, prices) for lookup, _, read in work) <= budget:
         return None
     seconds = sum(_seconds(lookup, keys, read, dict.fromkeys(read, 0.0), prices) for lookup, _, read in work)
@@ -60,6 +63,11 @@ def over_budget(
     if seconds <= budget:
         return None
     return f"Spark reads {len(columns)} column{'s' * (len(columns) > 1)} in less time than these indexes are decoded"
+
+
+def budget_seconds(rows: int, columns: int, cores: int, prices: CountPrices, waits: float = 0.0) -> float:
+    """Return how many seconds counting through the index may take: clearly less than Spark takes for these columns."""
+    return CLEARLY_CHEAPER * (prices.spark_start + waits + rows * columns * prices.spark_value / cores)
 
 
 def index_bytes(lookups: Sequence[Lookup], keys: Sequence[str] = ()) -> int:

@@ -129,7 +129,8 @@ def make_plan(inputs: PlanInputs, uses: tuple[IndexUse, ...], work: LookupResult
         "index_bytes": sum(found.index_bytes for found in work.results),
         "deleted": work.deleted,
     }
-    costs, impossible = _costs(inputs, work, read.times(inputs.scale), exact)
+    engine_only = _why_engine_only(inputs, work)
+    costs, impossible = strategy_costs(inputs, read.times(inputs.scale), exact=exact, engine_only=engine_only)
     strategy, reason = _choose(inputs, costs, impossible, figures, read.rows, int(rows.sum()))
     return Plan(
         table=inputs.table,
@@ -185,15 +186,17 @@ def _read_by_index(files: pa.Table) -> int:
     return int((~files["scanned"].to_numpy(zero_copy_only=False)).sum())
 
 
-def _costs(
-    inputs: PlanInputs, work: LookupResults, read: Reads, exact: bool
+def strategy_costs(
+    inputs: PlanInputs, read: Reads, *, exact: bool, engine_only: str | None = None
 ) -> tuple[dict[Strategy, float], dict[Strategy, str]]:
-    """The price in seconds of each possible strategy, and the reason why others are impossible."""
+    """Return the price in seconds of each possible strategy, and the reason why others are impossible.
+
+    `exact` says that the index knows which rows are selected, `engine_only` why only Spark can read the files.
+    """
     format, share, cores, store = inputs.format, inputs.share, inputs.cores, inputs.store
     costs = {Strategy.FULL_SCAN: scan_seconds(format, share * read.total, cores, read.files, store)}
     impossible = {}
     direct_price = direct_seconds(format, read, share, cores, store)
-    engine_only = _why_engine_only(inputs, work)
     if inputs.count:
         if engine_only is None:
             costs[Strategy.INDEX_ONLY] = 0.0 if exact and not read.whole else direct_price

@@ -6,6 +6,7 @@ A change of a golden file is a change of the protocol: raise its number on both 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ from hive_bitmap.catalyst.extension_jar import PROTOCOL
 from hive_bitmap.catalyst.outcomes import Counts, Empty, LeaveAlone, Outcome, ReadChoices, ReadRows, Told
 from hive_bitmap.catalyst.reporting import ReadFigures, Report
 from hive_bitmap.catalyst.scans import ListingSummary, Scan
+from hive_bitmap.planning.plan import IndexUse, Plan
+from hive_bitmap.planning.strategy import Strategy
 from tests.asking import answer, frame, indexed
 
 if TYPE_CHECKING:
@@ -33,6 +36,16 @@ NARROWED = Report(
     table="d.events", action="narrowed", detail="90% ..", condition="(k = 3)", strategy="blocks", figures=FIGURES
 )
 NOTHING: Any = None
+USED = IndexUse(name="k", columns=("k",), encoding="gap", used=True, reason="serves k")
+PLAN = Plan(
+    table="d.events",
+    predicate="(k = 3)",
+    strategy=Strategy.BLOCKS,
+    reason="90% ..",
+    indexes=(USED, replace(USED, name="s", used=False)),
+    bytes_total=1000,
+    bytes_selected=100,
+)
 
 
 def golden(name: str) -> Any:
@@ -85,7 +98,10 @@ OUTCOMES: dict[str, tuple[Outcome, dict[str, Any]]] = {
         {"indexed_columns": ["k"]},
     ),
     "empty": (Empty(report=NARROWED), {}),
-    "blocks": (ReadChoices(report=NARROWED, choices="0\t1024\t1764547200000\t77\t\t4\t512"), {"plan": "7f3c-1"}),
+    "blocks": (
+        ReadChoices(report=replace(NARROWED, plan=PLAN), choices="0\t1024\t1764547200000\t77\t\t4\t512"),
+        {"plan": "7f3c-1"},
+    ),
     "rows": (ReadRows(report=NARROWED, frame=NOTHING, size=2048), {"plan": "7f3c-2"}),
     "counts": (
         Counts(report=Report(table="d.events", action="answered"), answer=NOTHING, source="d.events by k"),

@@ -1,6 +1,7 @@
 package hive_bitmap.catalyst;
 
 import hive_bitmap.catalyst.following.Writes;
+import hive_bitmap.catalyst.observing.Application;
 import hive_bitmap.catalyst.python.CallbackPort;
 import hive_bitmap.catalyst.python.Helper;
 import hive_bitmap.catalyst.python.IndexedColumns;
@@ -12,6 +13,7 @@ import hive_bitmap.catalyst.statements.Statements;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.BiFunction;
+import org.apache.spark.SparkContext;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -80,16 +82,32 @@ public final class Bridge {
         return Writes.areTold(seconds);
     }
 
-    public void refreshed(boolean failed) {}
-
-    public void lag(double seconds) {}
-
     /** Returns a session with the state of another, in which our rule does nothing and writes are not followed. */
     public SparkSession quietClone(SparkSession session) {
         SparkSession clone = session.cloneSession();
         clone.conf().set(Settings.ENABLED, "false");
         clone.conf().set(Settings.AUTO_REFRESH, "false");
         return clone;
+    }
+
+    /** Returns the record of the queries since the application began, lines of JSON; in pieces, as Python fetches long texts. */
+    public StringBuilder queries(SparkSession session) {
+        return new StringBuilder(Application.of(session.sparkContext()).text());
+    }
+
+    /** Appends what is new in the record to the file of {@code spark.hive_bitmap.advice_file}, if there is one. */
+    public void flushQueries(SparkSession session) {
+        Application.of(session.sparkContext()).flush();
+    }
+
+    /** Counts a refresh of an index in Spark's metrics. */
+    public void refreshed(boolean failed) {
+        Application.of(SparkContext.getOrCreate()).refreshed(failed);
+    }
+
+    /** Says in Spark's metrics by how many seconds indexes are behind their tables. */
+    public void lag(double seconds) {
+        Application.of(SparkContext.getOrCreate()).lag(seconds);
     }
 
     /** Returns the rows of a table that satisfy a condition (null: all), to be read as was chosen. Throws what Spark refuses. */

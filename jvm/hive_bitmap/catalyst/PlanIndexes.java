@@ -1,5 +1,6 @@
 package hive_bitmap.catalyst;
 
+import hive_bitmap.catalyst.observing.Application;
 import hive_bitmap.catalyst.queries.IndexAnswer;
 import hive_bitmap.catalyst.queries.IndexAnswerExec;
 import hive_bitmap.catalyst.queries.IndexScan;
@@ -19,6 +20,7 @@ import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.SparkStrategy;
 import org.apache.spark.sql.execution.datasources.FileSourceStrategy;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import scala.collection.immutable.Seq;
 
@@ -30,12 +32,11 @@ public final class PlanIndexes extends SparkStrategy {
         this.session = session;
     }
 
-    /** Whether a plan consists of filters and projections over a narrowed relation. */
-    private static boolean isNarrowed(LogicalPlan plan) {
+    /** Returns the relation below filters and projections, if it is one of files; null otherwise. */
+    private static LogicalRelation relationBelow(LogicalPlan plan) {
         LogicalPlan below = plan;
         while (below instanceof Filter || below instanceof Project) below = Scala.list(below.children()).get(0);
-        return below instanceof LogicalRelation relation
-                && relation.relation() instanceof HadoopFsRelation files && NarrowedRelations.narrowing(files) != null;
+        return below instanceof LogicalRelation relation && relation.relation() instanceof HadoopFsRelation ? relation : null;
     }
 
     /** Wraps the scans in Spark's own physical plans, to show what they read. */
@@ -56,6 +57,13 @@ public final class PlanIndexes extends SparkStrategy {
         }
         if (plan instanceof IndexAnswer answer) return Scala.seq(List.of(new IndexAnswerExec(answer, answer.output())));
         if (plan instanceof KeyCounts counts) return Scala.seq(List.of(new KeyCountsExec(counts.output(), counts.rows())));
-        return isNarrowed(plan) ? wrapped(FileSourceStrategy.apply(plan)) : Scala.seq(List.of());
+        LogicalRelation relation = relationBelow(plan);
+        if (relation == null) return Scala.seq(List.of());
+        HadoopFsRelation files = (HadoopFsRelation) relation.relation();
+        if (NarrowedRelations.narrowing(files) != null) return wrapped(FileSourceStrategy.apply(plan));
+        if (files.location() instanceof InMemoryFileIndex listed && !Scala.list(relation.output()).isEmpty()) {
+            Application.sized(Scala.list(relation.output()).get(0), listed::sizeInBytes);
+        }
+        return Scala.seq(List.of());
     }
 }

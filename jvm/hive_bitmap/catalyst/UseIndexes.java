@@ -1,11 +1,13 @@
 package hive_bitmap.catalyst;
 
+import hive_bitmap.catalyst.observing.Application;
 import hive_bitmap.catalyst.python.Failures;
 import hive_bitmap.catalyst.python.Helper;
 import hive_bitmap.catalyst.python.IndexedColumns;
 import hive_bitmap.catalyst.python.PythonCalls;
 import hive_bitmap.catalyst.python.Reports;
 import hive_bitmap.catalyst.python.Settings;
+import hive_bitmap.catalyst.queries.Aggregates;
 import hive_bitmap.catalyst.queries.ChosenStrategy;
 import hive_bitmap.catalyst.queries.Existence;
 import hive_bitmap.catalyst.queries.Inference;
@@ -19,6 +21,7 @@ import hive_bitmap.catalyst.spark.Scala;
 import hive_bitmap.catalyst.spark.SideQuery;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.Predicate;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.AttributeSet;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
@@ -29,6 +32,8 @@ import org.apache.spark.sql.catalyst.plans.logical.Subquery;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.execution.columnar.InMemoryRelation;
 import org.apache.spark.sql.internal.SQLConf;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The optimizer rule: it replaces scans of indexed tables, and aggregations over them, as Python decides. It runs before
@@ -36,10 +41,14 @@ import org.apache.spark.sql.internal.SQLConf;
  * narrowed scans in the plan.
  */
 public final class UseIndexes extends Rule<LogicalPlan> {
+    private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
+
     private final SparkSession session;
+    private final Application application;
 
     public UseIndexes(SparkSession session) {
         this.session = session;
+        this.application = Application.of(session.sparkContext());
     }
 
     @Override
@@ -51,23 +60,26 @@ public final class UseIndexes extends Rule<LogicalPlan> {
         Settings settings = Settings.of(SQLConf.get());
         if (!settings.enabled() && !Reports.areWanted() || plan.isStreaming()) return plan;
         if (Reports.areWanted()) reportCached(plan);
+        List<Scan> scans = new ArrayList<>();
         try {
-            List<Scan> scans = new ArrayList<>();
             collect(plan, null, !isCorrelated(plan), scans);
             if (chosenOnly) scans.removeIf(scan -> ChosenStrategy.of(scan) == null);
-            scans.removeIf(scan -> !Reports.areWanted() && IndexedColumns.areNone(scan.table));
+            if (!Reports.areOfRepeatedPlan()) observe(scans);
+            leaveAlone(scans, "no_index", scan -> !Reports.areWanted() && IndexedColumns.areNone(scan.table));
             Repeated.remove(scans, plan);
             if (scans.isEmpty()) return plan;
             Inference.add(plan, scans);
             Joins.addRuntimeFilters(plan, scans);
-            scans.removeIf(scan -> scan.conjuncts.isEmpty() && scan.aggregate == null && scan.runtimeFilters.isEmpty()
-                    && ChosenStrategy.mustPay(scan));
-            scans.removeIf(Scan::asksForFiles);
-            scans.removeIf(scan -> !Reports.areWanted() && (!scan.mayUseIndexes() || TooSmall.contains(scan)));
-            if (scans.isEmpty() || asksForFiles(plan)) return plan;
+            leaveAlone(scans, "not_tested", scan -> scan.asksNothing() && ChosenStrategy.mustPay(scan));
+            leaveAlone(scans, "unsupported", Scan::asksForFiles);
+            leaveAlone(scans, "not_tested", scan -> !Reports.areWanted() && !scan.mayUseIndexes());
+            leaveAlone(scans, "too_small", scan -> !Reports.areWanted() && TooSmall.contains(scan));
+            if (asksForFiles(plan)) leaveAlone(scans, "unsupported", scan -> true);
+            if (scans.isEmpty()) return plan;
             if (absent) {
                 Helper.want(session);
                 Reports.away();
+                leaveAlone(scans, "away", scan -> true);
                 return plan;
             }
             Question question = new Question(session, scans);
@@ -75,8 +87,27 @@ public final class UseIndexes extends Rule<LogicalPlan> {
             return question.replaced(plan);
         } catch (Exception | LinkageError e) {
             Failures.goOn(e);
+            leaveAlone(scans, "error", scan -> true);
             return plan;
         }
+    }
+
+    /** Has the application observe the scans. That never fails a query. */
+    private void observe(List<Scan> scans) {
+        try {
+            for (Scan scan : scans) scan.observeFor(application, Aggregates.keySets(scan));
+        } catch (Exception | LinkageError e) {
+            LOG.debug("a query is not observed: {}", e.toString());
+        }
+    }
+
+    /** Removes the scans that are left to Spark, for the reason with this code. */
+    private static void leaveAlone(List<Scan> scans, String reason, Predicate<Scan> isLeft) {
+        scans.removeIf(scan -> {
+            if (!isLeft.test(scan)) return false;
+            scan.leaveAlone(reason);
+            return true;
+        });
     }
 
     /** Reports each relation that the session has cached as left alone. */

@@ -11,11 +11,17 @@ public final class Reports {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
     private static final String LEFT_ALONE = "left alone"; // as in hive_bitmap/catalyst/reporting.py
     private static final ThreadLocal<List<String>> WANTED = new ThreadLocal<>();
+    private static final ThreadLocal<Boolean> REPEATED = ThreadLocal.withInitial(() -> false);
 
     private Reports() {}
 
     public static boolean areWanted() {
         return WANTED.get() != null;
+    }
+
+    /** Whether this thread makes a plan only to explain it, for a DataFrame that has another one. */
+    public static boolean areOfRepeatedPlan() {
+        return REPEATED.get();
     }
 
     public static void add(List<String> reports) {
@@ -50,8 +56,13 @@ public final class Reports {
 
     /** Plans a DataFrame again and returns the reports of all its scans. */
     public static List<String> of(org.apache.spark.sql.classic.Dataset<?> frame) {
-        return of(frame.sparkSession().sessionState().executePlan(frame.queryExecution().analyzed(),
-                org.apache.spark.sql.execution.CommandExecutionMode.SKIP()));
+        REPEATED.set(true);
+        try {
+            return of(frame.sparkSession().sessionState().executePlan(frame.queryExecution().analyzed(),
+                    org.apache.spark.sql.execution.CommandExecutionMode.SKIP()));
+        } finally {
+            REPEATED.remove();
+        }
     }
 
     /** Plans a DataFrame for the first time, as it will be executed, and returns the reports of all its scans. */

@@ -40,7 +40,7 @@ import scala.Option;
  * {@link Allowlist} and {@link KeyAggregates} say that this gives the same. Aggregates over different columns are computed
  * from different keys, each from those of its own columns and the grouping's; their results are joined by group.
  */
-final class Aggregates {
+public final class Aggregates {
     private static final String WEIGHT = "hive_bitmap_weight";
 
     private Aggregates() {}
@@ -59,6 +59,16 @@ final class Aggregates {
             }
         } catch (NotFromKeys e) {
             to.put("why", e.getMessage());
+        }
+    }
+
+    /** Returns the sets of columns whose keys have to be counted; null if there is no aggregation, or counts do not answer it. */
+    public static List<List<String>> keySets(Scan scan) {
+        if (scan.aggregate == null) return null;
+        try {
+            return Weighted.of(scan).parts.stream().map(part -> part.keys.stream().map(Attribute::name).toList()).toList();
+        } catch (NotFromKeys e) {
+            return null;
         }
     }
 

@@ -47,6 +47,23 @@ record Outcome(JsonNode fields) {
         return fields.path("too_small").asBoolean();
     }
 
+    /** Returns the code of the reason why the scan is left alone. */
+    String reason() {
+        return fields.required("report").path("reason").asText();
+    }
+
+    /** Returns the names of the indexes that narrow the scan, or answer the aggregation over it. */
+    List<String> indexes() {
+        List<String> names = new ArrayList<>();
+        for (JsonNode name : fields.path("indexes")) names.add(name.asText());
+        return names;
+    }
+
+    /** Returns the bytes of the scan's files that need not be read. */
+    long bytesSaved() {
+        return fields.path("bytes_saved").asLong();
+    }
+
     long bytes() {
         return fields.required("bytes").asLong();
     }

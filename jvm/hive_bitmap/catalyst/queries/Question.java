@@ -3,6 +3,7 @@ package hive_bitmap.catalyst.queries;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import hive_bitmap.catalyst.observing.Observation;
 import hive_bitmap.catalyst.python.IndexedColumns;
 import hive_bitmap.catalyst.python.LatePlans;
 import hive_bitmap.catalyst.python.PythonCalls;
@@ -62,19 +63,19 @@ public final class Question extends PythonRequest {
     public void ask(Settings settings) {
         boolean waits = settings.strict() || !scans.stream().allMatch(ChosenStrategy::mustPay);
         if (!waits && settings.planningSeconds() <= 0) {
-            Reports.late(settings.planningSeconds(), 0);
+            late(settings.planningSeconds(), 0);
             return;
         }
         double wait = waits ? 0 : LatePlans.wait(shape());
         if (wait > 0) {
-            Reports.late(settings.planningSeconds(), wait);
+            late(settings.planningSeconds(), wait);
             return;
         }
         PythonCalls.Planning asked;
         try {
             asked = PythonCalls.plan(session, this);
         } catch (RejectedExecutionException e) {
-            Reports.late(0, 0);
+            late(0, 0);
             return;
         }
         try {
@@ -82,7 +83,7 @@ public final class Question extends PythonRequest {
             else asked.result().get((long) (settings.planningSeconds() * 1e9), TimeUnit.NANOSECONDS);
             apply(outcomes);
         } catch (TimeoutException e) {
-            Reports.late(settings.planningSeconds(), LatePlans.add(shape()));
+            late(settings.planningSeconds(), LatePlans.add(shape()));
             close();
             asked.cancelJobs();
         } catch (InterruptedException e) {
@@ -93,6 +94,11 @@ public final class Question extends PythonRequest {
         } catch (ExecutionException | CancellationException e) {
             throw new IllegalStateException(e.getCause() == null ? e : e.getCause());
         }
+    }
+
+    private void late(double seconds, double wait) {
+        Reports.late(seconds, wait);
+        scans.forEach(scan -> scan.leaveAlone("late"));
     }
 
     /** Says to Python that its answer is not waited for any longer. */
@@ -210,6 +216,7 @@ public final class Question extends PythonRequest {
         List<String> reports = new ArrayList<>();
         for (int scan = 0; scan < outcomes.size(); scan++) {
             apply(scans.get(scan), outcomes.get(scan), rows.get(scan));
+            observe(scans.get(scan).observation, outcomes.get(scan));
             reports.add(outcomes.get(scan).report());
         }
         Reports.add(reports);
@@ -229,6 +236,15 @@ public final class Question extends PythonRequest {
                 else replace(scan, scan.existence.plan(), scan.existence.from(answer));
             }
             default -> throw new IllegalStateException("not an outcome: " + outcome.kind());
+        }
+    }
+
+    private static void observe(Observation scan, Outcome outcome) {
+        switch (outcome.kind()) {
+            case "leave alone" -> scan.leftAlone(outcome.reason());
+            case "empty" -> scan.emptied();
+            case "counts" -> scan.answered(outcome.indexes(), outcome.bytesSaved());
+            default -> scan.narrowed(outcome.indexes(), outcome.bytesSaved());
         }
     }
 

@@ -21,6 +21,7 @@ public final class Repeated {
         for (Scan scan : List.copyOf(scans)) {
             if (!repeated.contains(scan.relation)) continue;
             scans.remove(scan);
+            scan.leaveAlone("unsupported");
             String name = scan.table.identifier().unquotedString();
             Reports.add(List.of(Reports.leftAlone(name, "unsupported", "the scan stands in the plan more than once, as one node")));
         }

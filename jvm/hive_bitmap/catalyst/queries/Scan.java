@@ -1,5 +1,7 @@
 package hive_bitmap.catalyst.queries;
 
+import hive_bitmap.catalyst.observing.Application;
+import hive_bitmap.catalyst.observing.Observation;
 import hive_bitmap.catalyst.python.IndexedColumns;
 import hive_bitmap.catalyst.reading.Listing;
 import hive_bitmap.catalyst.reading.SelectedFiles;
@@ -11,6 +13,7 @@ import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Set;
 import java.util.stream.Stream;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
@@ -25,6 +28,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.internal.SQLConf;
 
 /**
  * A table that a query reads: the relation, the conjuncts of the filter right above it and conjuncts that were inferred, and
@@ -48,6 +52,7 @@ public final class Scan {
     final Map<LogicalPlan, List<InternalRow>> readFirst = new IdentityHashMap<>();
     /** The query for any row that {@code aggregate}, a count, stands for; null if the query has the aggregation itself. */
     public Existence existence;
+    Observation observation = Observation.NONE;
     private Listing listing;
 
     private Scan(
@@ -114,11 +119,41 @@ public final class Scan {
         return columns.stream().anyMatch(column -> column.metadata().contains("__metadata_col"));
     }
 
+    /** Whether no index can help, whichever there are: nothing is tested and nothing aggregated. */
+    public boolean asksNothing() {
+        return conjuncts.isEmpty() && aggregate == null && runtimeFilters.isEmpty();
+    }
+
     /** Whether an index may help: a condition tests a column that may be indexed, or the scan is aggregated. */
     public boolean mayUseIndexes() {
         Stream<Attribute> tested = conjuncts.stream().flatMap(one -> Scala.list(one.references().toSeq()).stream());
         Stream<Attribute> filtered = runtimeFilters.stream().map(RuntimeFilter::column);
         return aggregate != null || IndexedColumns.mayInclude(table, Stream.concat(tested, filtered));
+    }
+
+    /** Has the application observe this scan, which the query that this thread plans has. */
+    public void observeFor(Application application, List<List<String>> keySets) {
+        boolean all = columns.size() == all().size();
+        List<String> read = all ? List.of("*") : columns.stream().map(column -> column.name().toLowerCase(Locale.ROOT)).toList();
+        observation = application.observe(table, all().get(0), dataConjuncts(), keySets, bytes(), read);
+    }
+
+    /** Leaves the scan alone, for the reason with this code. */
+    public void leaveAlone(String reason) {
+        observation.leftAlone(reason);
+    }
+
+    private List<Expression> dataConjuncts() {
+        Set<String> partitionColumns = Set.copyOf(Scala.list(table.partitionColumnNames()));
+        return conjuncts.stream().filter(one -> Scala.list(one.references().toSeq()).stream()
+                .noneMatch(column -> partitionColumns.contains(column.name()))).toList();
+    }
+
+    /** Returns the bytes of the files that Spark would read, as far as it knows them without a listing; -1 if it does not. */
+    private long bytes() {
+        if (isListedBySpark()) return files().location().sizeInBytes();
+        scala.math.BigInt known = relation.stats().sizeInBytes();
+        return known.isValidLong() && known.toLong() < SQLConf.get().defaultSizeInBytes() ? known.toLong() : -1;
     }
 
     /** Returns all columns of the relation. */

@@ -26,6 +26,11 @@ public final class Scala {
         return (scala.collection.immutable.Set<T>) scala.collection.immutable.Set$.MODULE$.from(found);
     }
 
+    /** Returns the number of items, which javac and ECJ find ambiguous to ask for. */
+    public static int size(scala.collection.Iterable<?> items) {
+        return items.size();
+    }
+
     @SuppressWarnings("unchecked")
     public static <K, V> java.util.Map<K, V> javaMap(scala.collection.Map<K, V> items) {
         return scala.jdk.javaapi.CollectionConverters.asJava(items);

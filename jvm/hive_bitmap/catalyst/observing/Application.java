@@ -1,0 +1,175 @@
+package hive_bitmap.catalyst.observing;
+
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.lang.ref.WeakReference;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.LongSupplier;
+import org.apache.spark.SparkContext;
+import org.apache.spark.sql.catalyst.QueryPlanningTracker;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import scala.Option;
+
+/** What is observed of all sessions of a SparkContext: the record of their queries, and the metrics. */
+public final class Application {
+    private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
+    private static final String FILE = "spark.hive_bitmap.advice_file";
+    private static final String LITERALS = "spark.hive_bitmap.advice_literals";
+    private static final int RECORD_BYTES = 4 << 20;
+    private static final long FILE_BYTES = 16L << 20;
+    private static final long FLUSH_MILLISECONDS = 60_000;
+    private static final ThreadLocal<Planning> PLANNING = new ThreadLocal<>();
+    private static volatile Application current;
+
+    private final QueryRecord queries = new QueryRecord(RECORD_BYTES);
+    private final IndexMetrics metrics = new IndexMetrics();
+    private final SparkContext context;
+
+    /** The query that a thread plans, and the scans of it that were seen, by the first id of their columns. */
+    private record Planning(WeakReference<QueryPlanningTracker> query, Map<ExprId, Observation> seen) {}
+
+    private Application(SparkContext context) {
+        this.context = context;
+    }
+
+    /** Returns what is observed of a context; the first call registers the metrics, and begins to write the file if there is one. */
+    public static Application of(SparkContext context) {
+        Application known = current;
+        return known != null && known.context == context ? known : begun(context);
+    }
+
+    private static synchronized Application begun(SparkContext context) {
+        if (current != null && current.context == context) return current;
+        if (current != null) current.flush();
+        Application begun = new Application(context);
+        current = begun;
+        try {
+            context.env().metricsSystem().registerSource(begun.metrics);
+            if (begun.file() != null) begun.flushRegularly();
+        } catch (RuntimeException | LinkageError e) {
+            LOG.debug("queries are not observed: {}", e.toString());
+        }
+        return begun;
+    }
+
+    /**
+     * Observes a scan of the query that this thread plans: once, however often Spark optimizes it, as it does a subquery by itself
+     * and again with its query.
+     *
+     * @param keySets as in {@link QueryShape}
+     * @param bytes the bytes of the files that Spark would read, -1 if they are not known
+     * @param columns the columns that are read, null if all are
+     */
+    public Observation observe(
+            CatalogTable table, Attribute first, List<Expression> conjuncts, List<List<String>> keySets, long bytes,
+            Collection<String> columns) {
+        Map<ExprId, Observation> seen = seen();
+        return seen.computeIfAbsent(first.exprId(), id -> observed(table, conjuncts, keySets, bytes, columns));
+    }
+
+    private Observation observed(
+            CatalogTable table, List<Expression> conjuncts, List<List<String>> keySets, long bytes, Collection<String> columns) {
+        ColumnTests tested = new ColumnTests(conjuncts, keepsLiterals());
+        List<ColumnTest> tests = tested.tests();
+        if (tests.isEmpty() && keySets == null) return new Observation(metrics, queries, null, bytes);
+        QueryShape shape = new QueryShape(table.database(), table.identifier().table(), tests, keySets);
+        queries.add(shape, bytes, columns, tested.samples());
+        return new Observation(metrics, queries, shape, bytes);
+    }
+
+    /** Returns the scans that were seen of the query that this thread plans. */
+    private static Map<ExprId, Observation> seen() {
+        Option<QueryPlanningTracker> query = QueryPlanningTracker.get();
+        Planning planning = PLANNING.get();
+        if (planning == null || query.isEmpty() || planning.query.get() != query.get()) {
+            planning = new Planning(new WeakReference<>(query.isEmpty() ? null : query.get()), new HashMap<>());
+            PLANNING.set(planning);
+        }
+        return planning.seen;
+    }
+
+    /** Notes how many bytes the files of a scan have, whose partitions Spark has pruned by now; {@code bytes} is called if that is new. */
+    public static void sized(Attribute first, LongSupplier bytes) {
+        Planning planning = PLANNING.get();
+        Observation scan = planning == null ? null : planning.seen.get(first.exprId());
+        if (scan != null && scan.isUnsized()) scan.sized(bytes.getAsLong());
+    }
+
+    private boolean keepsLiterals() {
+        return "true".equalsIgnoreCase(context.conf().get(LITERALS, "false").trim());
+    }
+
+    /** Counts a refresh of an index, for the metrics. */
+    public void refreshed(boolean failed) {
+        metrics.refreshed(failed);
+    }
+
+    /** Says by how many seconds indexes are behind their tables, for the metrics. */
+    public void lag(double seconds) {
+        metrics.lag(seconds);
+    }
+
+    /** Returns the record: a line that says of what time it is, then those of {@link QueryRecord}. */
+    public String text() {
+        return String.join("\n", headed(queries.lines()));
+    }
+
+    private List<String> headed(List<String> lines) {
+        ObjectNode head = JsonNodeFactory.instance.objectNode();
+        head.put("application", context.applicationId()).put("since", context.startTime() / 1e3);
+        head.put("until", System.currentTimeMillis() / 1e3).put("forgotten", queries.forgotten());
+        List<String> all = new ArrayList<>(List.of(head.toString()));
+        all.addAll(lines);
+        return all;
+    }
+
+    private String file() {
+        String name = context.conf().get(FILE, "").trim();
+        return name.isEmpty() ? null : name;
+    }
+
+    /** Appends what is new to the file, if there is one. An error is logged, and the same is tried again the next time. */
+    public synchronized void flush() {
+        String name = file();
+        if (name == null) return;
+        QueryRecord.Taken taken = queries.take();
+        if (taken.lines().isEmpty()) return;
+        try {
+            new AdviceFile(Path.of(name), FILE_BYTES).append(headed(taken.lines()));
+        } catch (IOException | RuntimeException e) {
+            queries.putBack(taken);
+            LOG.debug("{} is not written: {}", name, e.toString());
+        }
+    }
+
+    private void flushRegularly() {
+        Thread writer = new Thread(this::flushUntilEnd, "hive_bitmap-advice");
+        writer.setDaemon(true);
+        writer.start();
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+            if (current == this) flush();
+        }, "hive_bitmap-advice-end"));
+    }
+
+    private void flushUntilEnd() {
+        try {
+            while (current == this) {
+                Thread.sleep(FLUSH_MILLISECONDS);
+                flush();
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+}

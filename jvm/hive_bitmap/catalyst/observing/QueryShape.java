@@ -1,0 +1,38 @@
+package hive_bitmap.catalyst.observing;
+
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.List;
+
+/**
+ * What queries ask of a table, apart from values.
+ *
+ * @param table the database and the name of the table
+ * @param keySets the sets of columns whose keys, counted, answer the aggregation over the scan; null if there is none, or keys do
+ *     not answer it
+ */
+record QueryShape(String database, String table, List<ColumnTest> tests, List<List<String>> keySets) {
+    private static final int OBJECT_BYTES = 100;
+
+    /** About the bytes that it takes in memory. */
+    int bytes() {
+        int characters = database.length() + table.length();
+        for (ColumnTest test : tests) characters += test.column().length() + OBJECT_BYTES;
+        for (List<String> keys : keySets == null ? List.<List<String>>of() : keySets) {
+            for (String key : keys) characters += key.length() + OBJECT_BYTES;
+        }
+        return 2 * characters + OBJECT_BYTES;
+    }
+
+    void writeTo(ObjectNode line) {
+        line.put("database", database).put("table", table);
+        ArrayNode all = line.putArray("tests");
+        for (ColumnTest test : tests) test.writeTo(all);
+        if (keySets == null) return;
+        ArrayNode sets = line.putArray("key_sets");
+        for (List<String> keys : keySets) {
+            ArrayNode set = sets.addArray();
+            for (String key : keys) set.add(key);
+        }
+    }
+}
