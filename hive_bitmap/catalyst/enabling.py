@@ -48,7 +48,7 @@ class Answers:
             case "count":
                 return self.serving.counts(spark, asked)
             case "written":
-                return self.serving.following.written(spark, asked.text())
+                return self.serving.refresher.written(spark, asked.text())
             case statement_kind:
                 return index_statements.answer(spark, statement_kind, asked.text())
 
@@ -136,15 +136,15 @@ def refreshed(spark: SparkSession, timeout: float = 60.0) -> bool:
     if not is_enabled(spark):
         return True
     told = bridge(spark).areWritesTold(spark._jsparkSession, math.ceil(timeout))
-    return bool(told) and answers(spark).serving.following.wait(timeout)
+    return bool(told) and answers(spark).serving.refresher.wait(timeout)
 
 
 def wait_at_end(spark: SparkSession) -> None:
     """Wait for refreshes before a program stops its session: their interval at most, and no more than LONGEST_WAIT."""
     if jvm_reader.available(spark) and is_enabled(spark):
         bridge(spark).areWritesTold(spark._jsparkSession, TOLD_SECONDS)
-        following = answers(spark).serving.following
-        following.wait(min(following.queue.longest_interval(), LONGEST_WAIT))
+        refresher = answers(spark).serving.refresher
+        refresher.wait(min(refresher.queue.longest_interval(), LONGEST_WAIT))
 
 
 @lru_cache(maxsize=8)

@@ -23,7 +23,7 @@ from hive_bitmap.catalyst.outcomes import Counts, LeaveAlone, Outcome, ReadRows,
 from hive_bitmap.catalyst.reporting import LEFT_ALONE, Report
 from hive_bitmap.catalyst.scans import ListingSummary, Scan
 from hive_bitmap.errors import HiveBitmapError, StoreError
-from hive_bitmap.following.following import Following
+from hive_bitmap.following.refresher import Refresher
 from hive_bitmap.index import catalog
 from hive_bitmap.memory_budget import Cache
 from hive_bitmap.metastore import jvm_reader, jvm_settings, metastore
@@ -59,7 +59,7 @@ class Serving:
         self.answers: Cache[str, Answer] = Cache("answers", weights.of_answer)
         self._process, self._numbers = uuid4().hex, count()
         self._mismatch_logged = False
-        self.following = Following(bridge)
+        self.refresher = Refresher(bridge)
         self.plans: Cache[str, Plan] = Cache("plans", weights.of_plan)
 
     def answer(self, spark: SparkSession, question: Any) -> str | None:
@@ -126,7 +126,7 @@ class Serving:
         plan = outcome.report.plan
         if not table.settings.auto_refresh or plan is None or plan.candidates is None:
             return outcome
-        told = self.following.seen(spark, table.base, table.indexes, plan.candidates)
+        told = self.refresher.seen(spark, table.base, table.indexes, plan.candidates)
         return replace(outcome, report=replace(outcome.report, unindexed=told)) if told else outcome
 
     def _ask(self, spark: SparkSession, question: Any, scan: Scan) -> Ask:

@@ -1,6 +1,6 @@
 """Indexes that follow their tables: writes and unindexed files are queued, and refreshed in the background.
 
-`Following` takes what the JVM and the planner see; its `RefreshQueue` decides when to refresh, `table_refresh` does it.
+`Refresher` takes what the JVM and the planner see; its `RefreshQueue` decides when to refresh, `table_refresh` does it.
 """
 
-__all__ = ["following", "refresh_all", "refresh_queue", "refresh_state", "table_refresh"]
+__all__ = ["refresh_all", "refresh_queue", "refresh_state", "refresher", "table_refresh"]

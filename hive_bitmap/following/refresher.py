@@ -42,7 +42,7 @@ class Unindexed:
     lag: float
 
 
-class Following:
+class Refresher:
     """The refreshes of one JVM's sessions. `jvm` returns the `Bridge` of a session."""
 
     def __init__(self, jvm: Callable[[SparkSession], Any]) -> None:
