@@ -182,9 +182,10 @@ def refresh(
     The metastore keeps with each partition of an index a digest of the base files that its generation covers. If the
     listing of the base partition has the same digest, that listing is all that is read for it: no manifest, no marker.
     So a refresh does not see a damaged or missing shard, nor a file that a stranger put into an index folder: queries
-    see damage and read those base files whole, `verify` tells, and `rebuild` repairs. Nor does it merge small shards of
-    a partition that did not change. A partition without a digest, as those built by earlier versions, is looked at as
-    by `rebuild`, and gets one; not so the partitions of a table whose index was built through Spark Connect.
+    see damage and read those base files whole, `verify` tells, and `rebuild` repairs, a flipped bit only with `full`.
+    Nor does it merge small shards of a partition that did not change. A partition without a digest, as in the index of
+    an earlier version, is looked at as by `rebuild`, and gets one. A Spark Connect client can record the digest of an
+    unpartitioned table only: what it builds of another is looked at by the next refresh on a classic session.
 
     `partitions` are specs, values of some or all partition columns as the metastore writes them: only partitions that
     match one of them are looked at; if there are none, all. A spec may match nothing, as that of a partition that was
