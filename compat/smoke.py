@@ -239,6 +239,19 @@ def statements(spark: SparkSession) -> None:
     assert "by_day" not in str(sql("SHOW INDEX ON pq").collect())
 
 
+@entry("advise")
+def advise(spark: SparkSession) -> None:
+    """What plain SQL asks is recorded, and advice is given on it; no metric fails a query."""
+    import hive_bitmap
+
+    hive_bitmap.enable(spark)
+    before = hive_bitmap.advise(spark, table="pq").queries
+    for value in range(3):
+        spark.sql(f"SELECT k FROM pq WHERE s = 's{value}'").collect()
+    found = hive_bitmap.advise(spark, table="pq")
+    assert (found.queries, found.notes) == (before + 3, ()), found
+
+
 @entry("enable")
 def enable(spark: SparkSession) -> None:
     """Plain `spark.sql` and DataFrames through the optimizer rule in each strategy, and index statements in SQL."""

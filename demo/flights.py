@@ -73,7 +73,7 @@ def load(spark: SparkSession, years: int = YEARS) -> None:
 
 def insert_year(spark: SparkSession) -> None:
     """Insert the flights once more into `flights`, as those of the year after the last one."""
-    first = spark.table("flights").where("year = 2013")
+    first = spark.table("flights").where("year = 2013").coalesce(1)
     year, hour = expr(f"CAST(year + {YEARS} AS INT)"), expr(f"time_hour + make_interval({YEARS})")
     first.withColumn("year", year).withColumn("time_hour", hour).write.insertInto("flights")
 

@@ -43,6 +43,11 @@ def of_table(spark: SparkSession, **options: Any) -> Advice:
     return advise(spark, table="t", **options)
 
 
+def notes(found: Advice) -> list[str]:
+    """Return the notes without one on the record, which the tests of a run share."""
+    return [note for note in found.notes if not note.startswith("the record was full")]
+
+
 def test_the_best_index_is_named_and_can_be_created(tables: SparkSession) -> None:
     database = tables.catalog.currentDatabase()
     for day in (3, 5):
@@ -50,7 +55,7 @@ def test_the_best_index_is_named_and_can_be_created(tables: SparkSession) -> Non
     tables.sql("SELECT k, count(*) FROM t GROUP BY k").collect()
     tables.sql("SELECT id FROM t WHERE s LIKE '%x'").collect()
     found = of_table(tables)
-    assert found.queries == 4 and found.since is not None and found.notes == ()
+    assert found.queries == 4 and found.since is not None and notes(found) == []
     by_columns = {one.columns: one for one in found.candidates}
     assert set(by_columns) == {("day",), ("K",)}
     day = by_columns[("day",)]
@@ -123,4 +128,4 @@ def test_a_session_that_may_not_read_the_files_is_told(tables: SparkSession) -> 
     tables.sql("SELECT s FROM t WHERE day = 3").collect()
     with under(tables, {"hive_bitmap.engine_reads_only": "true"}):
         found = of_table(tables)
-    assert found.candidates == () and "was not estimated" in found.notes[0]
+    assert found.candidates == () and "was not estimated" in notes(found)[0]

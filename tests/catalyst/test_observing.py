@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import threading
 from collections.abc import Callable, Iterator
@@ -109,6 +110,14 @@ def test_frames_joins_subqueries_and_partitions(tables: SparkSession) -> None:
     assert new_tests(tables, "SELECT id FROM p WHERE day = 1", "p") == NOTHING
 
 
+def test_a_table_that_a_serde_reads(tables: SparkSession) -> None:
+    tables.sql("CREATE TABLE x (k INT, s STRING) STORED AS TEXTFILE")
+    tables.sql("INSERT INTO x VALUES (1, 'a')")
+    assert new_tests(tables, "SELECT s FROM x WHERE k = 1", "x") == {"k": ("equality", 1)}
+    [tally] = shapes(tables, "x").values()
+    assert (tally.queries, dict(tally.columns)) == (1, {"*": 1})
+
+
 def test_a_scan_counts_once_however_often_it_is_optimized(tables: SparkSession) -> None:
     before = sum(map(_all, shapes(tables).values()))
     tables.sql("SELECT * FROM d WHERE EXISTS (SELECT 1 FROM t WHERE t.j = d.k AND t.s = 's')").collect()
@@ -138,6 +147,8 @@ def test_columns_that_are_counted(tables: SparkSession) -> None:
     tables.sql("SELECT s, collect_list(id) FROM t WHERE j = 1 GROUP BY s").collect()
     found = {shape.key_sets: {test.column for test in shape.tests} for shape in shapes(tables)}
     assert found == {(("j",),): {"s"}, None: {"j"}}
+    tables.sql("SELECT day, k, count(*) FROM p GROUP BY day, k").collect()
+    assert [shape.key_sets for shape in shapes(tables, "p")] == [(("k",),)]
 
 
 def test_what_an_index_served(tables: SparkSession) -> None:
@@ -308,6 +319,13 @@ def test_metrics_count_what_is_decided(tables: SparkSession) -> None:
     }
     with under(tables, {"hive_bitmap.strategy": "full_scan"}):
         assert change("SELECT id FROM t WHERE k = 3") == {"leftAlone.off": 1}
+
+
+def test_the_guide_has_every_metric(tables: SparkSession) -> None:
+    tables.sql("SELECT id FROM t WHERE j = 3").collect()
+    page = (Path(__file__).parents[2] / "docs/guide/advice.md").read_text().partition("## Metrics")[2]
+    said = set(re.findall(r"^\| `(.*?)` \|", page, re.MULTILINE))
+    assert said == {re.sub(r"(leftAlone)\..*", r"\1.<reason>", name) for name in metrics(tables)}
 
 
 def test_metrics_of_refreshes(tables: SparkSession) -> None:

@@ -51,7 +51,6 @@ public final class Application {
 
     private static synchronized Application begun(SparkContext context) {
         if (current != null && current.context == context) return current;
-        if (current != null) current.flush();
         Application begun = new Application(context);
         current = begun;
         try {
@@ -157,9 +156,7 @@ public final class Application {
         Thread writer = new Thread(this::flushUntilEnd, "hive_bitmap-advice");
         writer.setDaemon(true);
         writer.start();
-        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
-            if (current == this) flush();
-        }, "hive_bitmap-advice-end"));
+        Runtime.getRuntime().addShutdownHook(new Thread(this::flush, "hive_bitmap-advice-end"));
     }
 
     private void flushUntilEnd() {

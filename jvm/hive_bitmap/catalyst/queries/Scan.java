@@ -135,7 +135,14 @@ public final class Scan {
     public void observeFor(Application application, List<List<String>> keySets) {
         boolean all = columns.size() == all().size();
         List<String> read = all ? List.of("*") : columns.stream().map(column -> column.name().toLowerCase(Locale.ROOT)).toList();
-        observation = application.observe(table, all().get(0), dataConjuncts(), keySets, bytes(), read);
+        observation = application.observe(table, all().get(0), dataConjuncts(), dataColumns(keySets), bytes(), read);
+    }
+
+    /** Returns the same sets without partition columns, which need no index. */
+    private List<List<String>> dataColumns(List<List<String>> keySets) {
+        if (keySets == null || Scala.list(table.partitionColumnNames()).isEmpty()) return keySets;
+        List<String> partitionColumns = Scala.list(table.partitionColumnNames());
+        return keySets.stream().map(keys -> keys.stream().filter(key -> !partitionColumns.contains(key)).toList()).toList();
     }
 
     /** Leaves the scan alone, for the reason with this code. */

@@ -26,7 +26,7 @@ public final class Scala {
         return (scala.collection.immutable.Set<T>) scala.collection.immutable.Set$.MODULE$.from(found);
     }
 
-    /** Returns the number of items, which javac and ECJ find ambiguous to ask for. */
+    /** Returns the number of items: in Java, {@code size} of a Scala collection is ambiguous. */
     public static int size(scala.collection.Iterable<?> items) {
         return items.size();
     }
