@@ -16,6 +16,10 @@ public final class IndexedColumns {
     private static final int MAX_TABLES = 10_000;
     private static final Map<String, Known> TABLES = new ConcurrentHashMap<>();
 
+    static {
+        Application.atEnd(TABLES::clear);
+    }
+
     private IndexedColumns() {}
 
     /** Column names in lower case, and the {@code System.nanoTime()} at which they were added. */
