@@ -35,7 +35,8 @@ def start(number, **more):
 
 
 def ask(spark, number):
-    rows = [spark.sql("SELECT count(*) FROM t WHERE k = 3"), spark.sql("SELECT k, count(*) FROM t WHERE k < 2 GROUP BY k")]
+    queries = "SELECT count(*) FROM t WHERE k = 3", "SELECT k, count(*) FROM t WHERE k < 2 GROUP BY k"
+    rows = [spark.sql(query) for query in queries]
     assert rows[0].collect() == [(20 * number,)], (number, rows[0].collect())
     assert sorted(rows[1].collect()) == [(0, 20 * number), (1, 20 * number)]
     assert all("IndexAnswer" in one._jdf.queryExecution().toString() for one in rows)
