@@ -8,7 +8,8 @@ from hive_bitmap.errors import InvalidProperty
 
 _NAMES = {1: "s sec second", 60: "m min minute", 3600: "h hour", 86400: "d day"}
 _UNITS = {name: seconds for seconds, names in _NAMES.items() for name in names.split()}
-_LENGTH = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)\s*([a-z]*?)(?:(?<=[a-z]{3})s)?")  # the plural of a word, not of a letter
+# With the plural of a word, not of a letter.
+_LENGTH = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)\s*([a-z]*?)(?:(?<=[a-z]{3})s)?")
 
 
 def seconds_of(length: str) -> float:

@@ -43,7 +43,7 @@ def forge_without_three(spark: SparkSession, root: str, name: str, index_table: 
     published = catalog.published_generations(spark, legitimate)[()]
     false = replace(legitimate.definition, name=name, index_table=index_table, root=root)
     folder = f"{root}/{generation.new_name()}"
-    generation.start(folder, published, false)
+    generation.start(folder, None, false)
     _write_without_three(legitimate.definition, published, folder)
     spark.sql(create_statement(base, false, folder))
     give(spark, index_table, owner)

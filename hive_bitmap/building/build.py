@@ -32,7 +32,6 @@ from hive_bitmap.metastore import base_files as sources
 from hive_bitmap.metastore import metastore, permission
 from hive_bitmap.metastore.base_files import Spec
 from hive_bitmap.metastore.file_listing import format_of
-from hive_bitmap.parallel import map_parallel
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -216,7 +215,7 @@ def _run(
     try:
         for scope in planned.scopes:
             roots.claim(spark, scope.definition)
-        map_parallel(partition_change.start, needed)
+        partition_change.start(needed)
         with staging.for_build(spark, base, needed) as staged, ThreadPoolExecutor(1) as pool:
             # Spark caches file listings: a full scan in this session must not miss files that the index covers.
             refreshed = pool.submit(metastore.refresh_files, spark, base)

@@ -22,6 +22,7 @@ from hive_bitmap.index.manifest import SHARDS, Manifest
 from hive_bitmap.index.shard import cardinalities_path
 from hive_bitmap.metastore.base_files import Source
 from hive_bitmap.parallel import map_parallel
+from hive_bitmap.stores import Access
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,13 +56,20 @@ class Content:
     shards: pa.Table
 
 
-def start(change: Change) -> None:
-    """Create the new generation, and link or copy the unchanged shards into it."""
+def start(changes: Sequence[Change]) -> None:
+    """Create the new generations, and link or copy the unchanged shards into them.
+
+    Raise OSError, a FileExistsError if somebody else has made a folder in one of them, and StoreError.
+    """
+    accesses = stores.folder_accesses([(change.source.folder, change.definition.root) for change in changes])
+    map_parallel(lambda pair: _start(*pair), zip(changes, accesses, strict=True))
+
+
+def _start(change: Change, access: Access | None) -> None:
     linked = () if change.published is None else change.refresh.linked
-    generation.start(change.folder, change.source.folder, change.definition, linked)
+    generation.start(change.folder, access, change.definition, linked)
     if change.published is None or not linked:
         return
-    stores.make_folder(f"{change.folder}/{checksums.FOLDER}")
     links = [(change.published.shard_path(shard), f"{change.folder}/{shard}") for shard in linked]
     if change.definition.has_bitmaps:
         links += [(cardinalities_path(before), cardinalities_path(after)) for before, after in links]

@@ -69,7 +69,8 @@ def in_scratch(
     try:
         try:
             roots.claim(spark, first)
-            generation.start(folder, base.location, first)
+            [access] = stores.folder_accesses([(base.location, first.root)])
+            generation.start(folder, access, first)
         except OSError as e:
             raise _no_place(base, e) from e
         with staged(spark, base, wanted, [first, *definitions[1:]], folder) as staging_folder:
@@ -98,9 +99,9 @@ def staged(
         raise Unsupported(f"table {base.full_name} has to be read through this session, but {why}")
     inner = f"{folder}/{deletion.STAGING}"
     try:
-        stores.make_folder(inner)
-        if stores.exists(base.location):
-            stores.copy_permissions(base.location, inner)
+        stores.make_new_folder(inner)
+    except FileExistsError as e:
+        raise BuildFailed(f"nothing was built: {e}") from e
     except OSError as e:
         raise _no_place(base, e) from e
     try:

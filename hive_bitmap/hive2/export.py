@@ -30,6 +30,7 @@ from hive_bitmap.metastore import metastore, permission, serde
 from hive_bitmap.metastore.base_files import Source, require_one_listing, sources
 from hive_bitmap.metastore.file_listing import format_of
 from hive_bitmap.metastore.table_info import NULL_PARTITION, Table, hadoop_path
+from hive_bitmap.stores.paths import parent
 from hive_bitmap.tasks.distribution import cause, in_tasks
 
 if TYPE_CHECKING:
@@ -70,7 +71,9 @@ def export(spark: SparkSession, table: str, index: str, root: str, name: str | N
     home = f"{home}/{generation.new_name()}"
     states, columns = catalog.published_generations(spark, found), [column.name for column in base.partition_columns]
     partitions, copies = [], []
-    for number, source in enumerate(sources(spark, base)):
+    found_sources = sources(spark, base)
+    accesses = stores.folder_accesses([(source.folder, home) for source in found_sources])
+    for number, (source, access) in enumerate(zip(found_sources, accesses, strict=True)):
         values = tuple(NULL_PARTITION if value is None else value for value in source.values)
         folder = generation.partition_folder(home, columns, values)
         partitions.append(
@@ -78,8 +81,8 @@ def export(spark: SparkSession, table: str, index: str, root: str, name: str | N
         )
         published = _complete_manifest(spark, base, definition, source, states.get(source.values))
         copies += _copies(number, source, published, replace(definition, compression="gzip"), folder)
-        stores.make_folder(folder)
-        stores.copy_permissions(source.folder, folder)
+        stores.make_folder(parent(folder))
+        stores.make_new_folder(folder, access)
     _wait_past(max((partition.newest_ms for partition in partitions), default=0))
     rows = _run(spark, copies, len(partitions))
     counted = tuple(replace(partition, rows=count) for partition, count in zip(partitions, rows, strict=True))

@@ -24,6 +24,8 @@ from hive_bitmap.index.checksums import FOLDER
 from hive_bitmap.index.definition import Definition, from_properties, to_properties
 from hive_bitmap.index.markers import GRACE_SECONDS, Author, Unreadable
 from hive_bitmap.parallel import map_parallel
+from hive_bitmap.stores import Access
+from hive_bitmap.stores.paths import parent
 
 log = logging.getLogger(__name__)
 MARKER = "_built_by"  # marker: host, process and start time of the build, the definition of the index, linked shards
@@ -81,16 +83,17 @@ def partition_folder(root: str, names: Iterable[str], values: Iterable[str | Non
     return "/".join([root, *parts])
 
 
-def start(folder: str, like: str, definition: Definition, linked: Sequence[str] = ()) -> None:
-    """Create the folder of a generation, with the permissions of the folder `like`, and mark it as being built.
+def start(folder: str, access: Access | None, definition: Definition, linked: Sequence[str] = ()) -> None:
+    """Create the folder of a generation, with this access if its store has such, and mark it as being built.
 
-    `linked` are the names of the shards that will be linked or copied into it.
+    `linked` are the names of the shards that will be linked or copied into it. Raise FileExistsError if the folder, or
+    that of its manifest, is there already, and so may be somebody else's.
     """
-    stores.make_folder(folder)
-    if stores.exists(like):
-        stores.copy_permissions(like, folder)
+    stores.make_folder(parent(folder))
+    stores.make_new_folder(folder, access)
     content = {**asdict(Author.this_process()), "definition": to_properties(definition), "linked": list(linked)}
     markers.write(folder, MARKER, content)
+    stores.make_new_folder(f"{folder}/{FOLDER}")
 
 
 def retire(folder: str, definition: Definition) -> None:
@@ -203,8 +206,8 @@ def links_below(root: str) -> list[str]:
     parents = with_partitions(root)
     listed = zip(parents, map_parallel(entries, parents), strict=True)
     return [
-        f"{parent}/{name}"
-        for parent, there in listed
+        f"{above}/{name}"
+        for above, there in listed
         for name in sorted(there.others)
         if is_generation(name) or "=" in name
     ]

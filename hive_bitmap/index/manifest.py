@@ -165,12 +165,11 @@ class Manifest:
 
 
 def write(folder: str, files: Sequence[pa.Table], shards: pa.Table, sums: Mapping[str, Sequence[int]]) -> None:
-    """Write the manifest of a generation, all of whose shards have been written.
+    """Write the manifest of a generation that was started, and all of whose shards have been written.
 
     `files` are tables of schema FILES, in any order, `shards` has schema SHARDS, `sums` are the checksums of shards and
     cardinalities by file name. Who may read all shards may read the manifest. Raise OSError or StoreError.
     """
-    stores.make_folder(f"{folder}/{FOLDER}")
     ordered = pa.concat_tables([FILES.empty_table(), *files]).sort_by("path")
     contents: dict[str, pa.Buffer | bytes] = {
         FILES_NAME: _serialised(ordered),

@@ -21,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from hive_bitmap.errors import StoreError, Unsupported
+from hive_bitmap.parallel import map_parallel
 from hive_bitmap.stores import clouds, disk_cache, hdfs, libhdfs, memory_cache, s3, speed
 from hive_bitmap.stores.access import Access, strictest
 from hive_bitmap.stores.local import Local
@@ -32,6 +33,7 @@ from hive_bitmap.stores.store import BEGUN, TAIL_BYTES, FileStatus, Listing, Sto
 
 __all__ = [
     "BEGUN",
+    "Access",
     "FileStatus",
     "Listing",
     "Speed",
@@ -39,11 +41,11 @@ __all__ = [
     "absolute",
     "access_of",
     "canonical",
-    "copy_permissions",
     "delete_file",
     "delete_files",
     "estimated_speed_of",
     "exists",
+    "folder_accesses",
     "has_tags",
     "is_link",
     "is_local",
@@ -51,6 +53,7 @@ __all__ = [
     "listing",
     "local_path",
     "make_folder",
+    "make_new_folder",
     "normal",
     "open_immutable",
     "open_input",
@@ -77,6 +80,7 @@ _CHUNK_BYTES = 1 << 22  # copied at a time
 _TAGGED = (*s3.SCHEMES, *clouds.GOOGLE, *clouds.AZURE)
 _pinned: ContextVar[Mapping[str, FileStatus]] = ContextVar("hive_bitmap_pinned", default=MappingProxyType({}))
 _LOCAL = Local()
+_CLOSED = Access(0o700, "")
 _opening = RLock()
 
 
@@ -148,8 +152,17 @@ def open_output(path: str, *, private: bool = False) -> Any:
 
 
 def make_folder(path: str) -> None:
-    """Make the folder and its parents, unless they exist."""
+    """Make the folder and its parents, unless they exist. Nobody may write in them who may not write above them."""
     _store(path).make_folder(path)
+
+
+def make_new_folder(path: str, access: Access | None = None) -> None:
+    """Make a folder, whose parent exists, that only this user may enter until it has the given access.
+
+    Without one it is like any other that is made in its parent. Raise FileExistsError if it exists, as it does if
+    somebody who may write in its parent was faster. Object stores have no folders.
+    """
+    _store(path).make_new_folder(path, access)
 
 
 def is_link(path: str) -> bool:
@@ -196,13 +209,30 @@ def link_or_copy(source: str, target: str) -> None:
     set_access(target, access_of([source], parent(target)))
 
 
-def copy_permissions(source: str, target: str) -> None:
-    """Give the folder `target` the permissions of the folder `source`, as far as this user is allowed to.
+def folder_accesses(folders: Sequence[tuple[str, str]]) -> list[Access | None]:
+    """Return, for each pair of a folder and a root, the access of a new folder below the root for what the first holds.
 
-    Does nothing if the folders are in different stores.
+    Nobody may enter the new one who may not enter the first, and all folders above it that are not above the root too;
+    one that cannot be looked at keeps all others out. In the place of a sticky folder only the owner may write. Each
+    folder is asked for once. None: the folder is gone or in another store, or its store has no permissions.
     """
-    if _is_same_store(source, target) and (access := _store(source).access(source)) is not None:
-        _store(target).set_access(target, access)
+    enclosing = [_enclosing(folder, root) if _is_same_store(folder, root) else [] for folder, root in folders]
+    distinct = list(dict.fromkeys(path for paths in enclosing for path in paths))
+    known = dict(zip(distinct, map_parallel(_access, distinct), strict=True))
+
+    def of(paths: Sequence[str]) -> Access | None:
+        own = known[paths[0]] if paths else None
+        return own and own.of_own_folder.within(known[path] or _CLOSED for path in paths[1:])
+
+    return [of(paths) for paths in enclosing]
+
+
+def _enclosing(folder: str, root: str) -> list[str]:
+    """Return a folder and the folders above it that are not above the root too."""
+    real = canonical if is_local(folder) else normal  # the authority of others says which client is asked
+    above_root = {canonical(path) for path in with_parents(real(root))}
+    paths = list(with_parents(real(folder)))
+    return [*paths[:1], *(path for path in paths[1:] if canonical(path) not in above_root)]
 
 
 def access_of(files: Sequence[str], folder: str) -> Access | None:

@@ -1,22 +1,28 @@
-"""Who may read a file: its mode, group and access control list, as far as its store has them."""
+"""Who may read a file, or enter a folder: its mode, group and access control list, as far as its store has them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
-OWNER, GROUP = 0o600, 0o070
+OWNER, GROUP, OTHERS = 0o600, 0o070, 0o007
+STICKY, SHARED_WRITE = 0o1000, 0o022
+_GROUP_ENTERS, _OTHERS_ENTER = 0o010, 0o001
 
 
 @dataclass(frozen=True)
 class Access:
-    """The mode of a file or folder, its group, and its access control list in the store's own form; empty if none."""
+    """The mode of a file or folder, its group, and its access control list in the store's own form; empty if none.
+
+    `defaults` is the list that a folder hands on to what is made in it.
+    """
 
     mode: int
     group: int | str
     acl: tuple[Any, ...] = ()
+    defaults: tuple[Any, ...] = ()
 
     @property
     def without_group(self) -> Access:
@@ -28,12 +34,39 @@ class Access:
         """The same for a file that nobody executes, and that its owner may always read and replace."""
         return Access(self.mode & 0o666 | OWNER, self.group, self.acl)
 
+    @property
+    def of_own_folder(self) -> Access:
+        """The same for a folder of ours, whose files stand for those of this folder.
+
+        In a sticky folder others may add files, but not change those of others: then only the owner writes in ours.
+        Where it is not sticky, whoever may write can replace the base files too, so nothing changes. (The bits of the
+        group are the mask of an access control list.)
+        """
+        if not self.mode & STICKY:
+            return self
+        return Access(self.mode & ~(STICKY | SHARED_WRITE), self.group, self.acl)
+
+    def within(self, above: Iterable[Access]) -> Access:
+        """The same for a folder elsewhere, that nobody may enter who may not enter all of the folders `above` this one.
+
+        >>> Access(0o755, 1).within([Access(0o750, 1)]), Access(0o755, 1).within([Access(0o711, 2), Access(0o700, 1)])
+        (Access(mode=488, group=1, acl=(), defaults=()), Access(mode=448, group=1, acl=(), defaults=()))
+        """
+        return reduce(Access._inside, above, self)
+
+    def _inside(self, outer: Access) -> Access:
+        group, others = bool(outer.mode & _GROUP_ENTERS), bool(outer.mode & _OTHERS_ENTER)
+        if (outer.group, outer.acl) != (self.group, self.acl):  # who is of the group here may be of any class there
+            group = others = group and others and not outer.acl
+        kept = self if group else self.without_group
+        return kept if others else replace(kept, mode=kept.mode & ~OTHERS)
+
 
 def strictest(files: Sequence[Access]) -> Access:
     """Return the access of a file that nobody may read who may not read all of `files`, of which there is one.
 
     >>> strictest([Access(0o644, 1), Access(0o600, 1)]), strictest([Access(0o640, 1), Access(0o640, 2)])
-    (Access(mode=384, group=1, acl=()), Access(mode=384, group=1, acl=()))
+    (Access(mode=384, group=1, acl=(), defaults=()), Access(mode=384, group=1, acl=(), defaults=()))
     """
     mode = reduce(lambda one, other: one & other, (file.mode for file in files))
     combined = Access(mode, files[0].group, files[0].acl)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from threading import BoundedSemaphore
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from hive_bitmap.errors import StoreError
 from hive_bitmap.stores import requests, speed
-from hive_bitmap.stores.access import OWNER, Access
+from hive_bitmap.stores.access import OWNER, SHARED_WRITE, STICKY, Access
 from hive_bitmap.stores.failures import failed, not_installed, retried
 from hive_bitmap.stores.options import HDFS_USER, Options
 from hive_bitmap.stores.paths import parent, parts
@@ -22,6 +23,7 @@ from hive_bitmap.stores.store import (
     AbortableWriter,
     FileStatus,
     Listing,
+    made_by_another,
     read_whole,
     remove_if_empty,
     replace_file,
@@ -41,6 +43,7 @@ _TRANSIENT = (
     "could not obtain block",
     "channel closed",
 )
+_ACLS_OFF = "dfs.namenode.acls.enabled"  # in the message of a name node that has no access control lists
 # With its defaults the client would keep trying for minutes.
 _BOUNDS = {"dfs.client.failover.sleep.base.millis": "200", "dfs.client.failover.sleep.max.millis": "2000"}
 
@@ -75,6 +78,7 @@ class Hdfs:
     def __init__(self, client: Any, attempts: int, parallel: int) -> None:
         self._client, self._attempts, self._slots = client, attempts, BoundedSemaphore(parallel)
         self._mode = lru_cache(maxsize=1024)(self._mode_below)
+        self._has_acls = True
 
     def status(self, path: str) -> FileStatus:
         found = self._info(path)
@@ -125,8 +129,15 @@ class Hdfs:
 
     def make_folder(self, path: str) -> None:
         """Make the folder with the mode of its parent, so that folders inside a private one are private too."""
-        mode = self._mode(parent(path))
-        self._request(requests.OTHER, path, lambda: self._client.mkdirs(_inner(path), mode, True))
+        self._make(path, self._mode(parent(path)))
+
+    def make_new_folder(self, path: str, access: Access | None) -> None:
+        """Make a folder; one that exists is looked for before, for this store does not report it."""
+        if self.exists(path):
+            raise made_by_another(path)
+        self._make(path, self._mode(parent(path)) if access is None else stat.S_IRWXU)
+        if access is not None:
+            self.set_access(path, access)
 
     def delete_file(self, path: str) -> None:
         if not self._request(requests.DELETE, path, lambda: self._client.delete(_inner(path))):
@@ -152,9 +163,14 @@ class Hdfs:
         return False
 
     def access(self, path: str) -> Access:
-        found, acl = self._info(path), self._acl(path)
-        entries = () if acl is None else tuple((e.type, e.scope, e.permissions, e.name) for e in acl.entries)
-        return Access(found.permission & 0o1777, found.group, entries)
+        """Return who may read a file or folder: one request, except for the first in a cluster without such lists."""
+        found = self._acl(path)
+        if found is None:
+            found = self._info(path)
+            return Access(found.permission & 0o1777, found.group)
+        entries = [(e.type, e.scope, e.permissions, e.name) for e in found.entries]
+        acl, defaults = (tuple(e for e in entries if e[1] == scope) for scope in ("access", "default"))
+        return Access(found.permission & 0o777 | (STICKY if found.sticky else 0), found.group, acl, defaults)
 
     def set_access(self, path: str, access: Access) -> None:
         """Set group, access control list and mode, in the order in which nobody can read too early."""
@@ -164,7 +180,7 @@ class Hdfs:
                 self._request(requests.OTHER, path, lambda: self._client.set_owner(inner, group=access.group))
             except StoreError:  # this user is not in that group
                 access = access.without_group
-        if access.acl:
+        if access.acl or access.defaults:
             self._request(requests.OTHER, path, lambda: self._client.set_acl(inner, _all_entries(access)))
         elif (inherited := self._acl(path)) is not None and inherited.entries:
             self._request(requests.OTHER, path, lambda: self._client.remove_acl(inner))
@@ -172,21 +188,28 @@ class Hdfs:
         self._mode.cache_clear()
 
     def _acl(self, path: str) -> Any:
-        """Return the access control list; None if the cluster does not support them."""
+        """Return the access control list, with group and mode; None if the cluster does not support them."""
+        if not self._has_acls:
+            return None
         try:
             return self._request(requests.OTHER, path, lambda: self._client.get_acl_status(_inner(path)))
-        except StoreError:
+        except StoreError as error:
+            self._has_acls = _ACLS_OFF not in str(error)
             return None
+
+    def _make(self, path: str, mode: int) -> None:
+        self._request(requests.OTHER, path, lambda: self._client.mkdirs(_inner(path), mode, True))
 
     def _info(self, path: str) -> Any:
         request = speed.timed(path, lambda: self._client.get_file_info(_inner(path)))
         return self._request(requests.STATUS, path, request)
 
     def _mode_below(self, folder: str) -> int:
-        """Return the mode of a folder, or of its nearest ancestor that exists."""
+        """Return the mode of a new folder in `folder`: that of its nearest ancestor, without shared write if sticky."""
         while folder.count("/") > 3:
             try:
-                return int(self._info(folder).permission) & 0o777
+                mode = int(self._info(folder).permission)
+                return mode & 0o777 & ~(SHARED_WRITE if mode & STICKY else 0)
             except FileNotFoundError:
                 folder = parent(folder)
         return 0o755
@@ -253,7 +276,7 @@ def _all_entries(access: Access) -> list[Any]:
     """Return all entries of an ACL, including the three that the mode stands for, which the name node leaves out."""
     from hdfs_native import AclEntry
 
-    mode, entries = access.mode, [AclEntry(*entry) for entry in access.acl]
+    mode, entries = access.mode, [AclEntry(*entry) for entry in (*access.acl, *access.defaults)]
     basic = [
         AclEntry("user", "access", _action(mode >> 6)),
         AclEntry("group", "access", _action(mode >> 3)),

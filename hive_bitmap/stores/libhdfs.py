@@ -14,7 +14,15 @@ from hive_bitmap.stores.access import Access
 from hive_bitmap.stores.failures import failed
 from hive_bitmap.stores.options import Options
 from hive_bitmap.stores.paths import parts
-from hive_bitmap.stores.store import FileStatus, Listing, read_whole, remove_if_empty, replace_file, status_and_tail
+from hive_bitmap.stores.store import (
+    FileStatus,
+    Listing,
+    made_by_another,
+    read_whole,
+    remove_if_empty,
+    replace_file,
+    status_and_tail,
+)
 
 ADVICE = "libhdfs needs a JDK, ARROW_LIBHDFS_DIR, and CLASSPATH with Hadoop's jars; without it: hdfs.client=native"
 
@@ -71,6 +79,11 @@ class LibHdfs:
     def make_folder(self, path: str) -> None:
         with _request(requests.OTHER, path):
             self._client.create_dir(parts(path).path, recursive=True)
+
+    def make_new_folder(self, path: str, access: Access | None) -> None:
+        if self.exists(path):
+            raise made_by_another(path)
+        self.make_folder(path)
 
     def delete_file(self, path: str) -> None:
         with _request(requests.DELETE, path):

@@ -13,14 +13,14 @@ from secrets import token_hex
 
 import pyarrow as pa
 
-from hive_bitmap.stores.access import Access
+from hive_bitmap.stores.access import SHARED_WRITE, STICKY, Access
 from hive_bitmap.stores.paths import local_path, parent
-from hive_bitmap.stores.store import BEGUN, FileStatus, Listing, status_and_tail
+from hive_bitmap.stores.store import BEGUN, FileStatus, Listing, made_by_another, status_and_tail
 
 # Why a folder is not removed: it is not empty, a mount, or one whose parent this user must not change.
 _STAYS = (errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY, errno.EACCES, errno.EPERM, errno.EROFS)
 
-_ACLS = ("system.posix_acl_access", "system.posix_acl_default")  # attributes of Linux; folders have the second, too
+_ACL, _DEFAULT_ACL = "system.posix_acl_access", "system.posix_acl_default"  # attributes of Linux; the second of folders
 
 
 class Local:
@@ -69,7 +69,15 @@ class Local:
         return pa.PythonFile(os.fdopen(_created(path), "wb"), "w") if private else pa.OSFile(local_path(path), "wb")
 
     def make_folder(self, path: str) -> None:
-        os.makedirs(local_path(path), exist_ok=True)
+        _make_folder(local_path(path))
+
+    def make_new_folder(self, path: str, access: Access | None) -> None:
+        try:
+            os.mkdir(local_path(path), stat.S_IRWXU if access else _mode_below(os.path.dirname(local_path(path))))
+        except FileExistsError as e:
+            raise made_by_another(path) from e
+        if access is not None:
+            self.set_access(path, access)
 
     def delete_file(self, path: str) -> None:
         os.unlink(local_path(path))
@@ -127,8 +135,9 @@ class Local:
 
     def access(self, path: str) -> Access:
         found = os.stat(local_path(path))
-        acls = [(name, _attribute(local_path(path), name)) for name in _ACLS]
-        return Access(stat.S_IMODE(found.st_mode), found.st_gid, tuple(acl for acl in acls if acl[1]))
+        acl, defaults = ((_attribute(local_path(path), name),) for name in (_ACL, _DEFAULT_ACL))
+        mode = stat.S_IMODE(found.st_mode)
+        return Access(mode, found.st_gid, acl if any(acl) else (), defaults if any(defaults) else ())
 
     def set_access(self, path: str, access: Access) -> None:
         """Let those read a file or folder. One of another user keeps its access, and a link is an OSError."""
@@ -165,13 +174,32 @@ def _set_access(opened: int, access: Access) -> None:
             os.chown(opened, -1, int(access.group))
         except PermissionError:  # this user is not in that group
             access = access.without_group
-    wanted = dict(access.acl)
-    for attribute in _ACLS if stat.S_ISDIR(status.st_mode) else _ACLS[:1]:
-        if attribute in wanted:
-            os.setxattr(opened, attribute, wanted[attribute])
+    wanted = {_ACL: access.acl, _DEFAULT_ACL: access.defaults}
+    for attribute in wanted if stat.S_ISDIR(status.st_mode) else [_ACL]:
+        if wanted[attribute]:
+            os.setxattr(opened, attribute, wanted[attribute][0])
         elif _attribute(opened, attribute):
             os.removexattr(opened, attribute)
     os.chmod(opened, access.mode)
+
+
+def _make_folder(folder: str) -> None:
+    """Make a folder and those above it, unless they exist."""
+    if os.path.isdir(folder):
+        return
+    above = os.path.dirname(folder)
+    _make_folder(above)
+    try:
+        os.mkdir(folder, _mode_below(above))
+    except FileExistsError:
+        if not os.path.isdir(folder):
+            raise
+
+
+def _mode_below(above: str) -> int:
+    """Return the mode, before the umask, of a new folder in `above`."""
+    mode = os.stat(above).st_mode
+    return 0o755 | (0 if mode & STICKY else mode & SHARED_WRITE)
 
 
 @contextmanager

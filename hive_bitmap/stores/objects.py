@@ -103,6 +103,9 @@ class Objects:
     def make_folder(self, path: str) -> None:
         """Do nothing: object stores have no folders."""
 
+    def make_new_folder(self, path: str, access: Access | None) -> None:
+        """Do nothing, as above."""
+
     def delete_file(self, path: str) -> None:
         """Delete an object. These stores report no error for an object that does not exist."""
         import obstore

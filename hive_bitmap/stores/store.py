@@ -83,7 +83,16 @@ class Store(Protocol):
         """
 
     def make_folder(self, path: str) -> None:
-        """Make a folder and its parents, unless they exist."""
+        """Make a folder and its parents, unless they exist. Nobody may write in them who may not write above them.
+
+        In a sticky folder, where others may only add to what is there, nobody but the owner may write in the new one.
+        """
+
+    def make_new_folder(self, path: str, access: Access | None) -> None:
+        """Make a folder whose parent exists, with this access, or else as above; raise FileExistsError if it exists.
+
+        With an access, nobody else may enter it before it is set.
+        """
 
     def delete_file(self, path: str) -> None:
         """Delete a file."""
@@ -157,6 +166,11 @@ def status_and_tail(store: Store, path: str) -> tuple[FileStatus, bytes]:
     status = store.status(path)
     start = max(status.size - TAIL_BYTES, 0)
     return status, store.read_range(path, start, status.size - start)
+
+
+def made_by_another(path: str) -> FileExistsError:
+    """Return the error of `Store.make_new_folder` for a folder that exists."""
+    return FileExistsError(f"folder {path} was there before it was made, so somebody else may write into it")
 
 
 def remove_if_empty(store: Store, path: str, remove: Callable[[], object]) -> None:

@@ -12,7 +12,8 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap import stores
-from hive_bitmap.index import catalog
+from hive_bitmap.errors import BuildFailed
+from hive_bitmap.index import catalog, generation, markers
 from hive_bitmap.stores.access import Access, strictest
 
 if TYPE_CHECKING:
@@ -90,6 +91,82 @@ def test_kept_and_compacted_shards_stay_private(spark: SparkSession, table: tupl
     assert {mode for path, mode in by_mode.items() if "manifest" in path or path.startswith(("files", "sh"))} == {0o600}
     hive_bitmap.rebuild(spark, name, compact=True)
     assert modes(index_files(spark, name)) == {0o600}
+
+
+def root_of(spark: SparkSession, table: str) -> Path:
+    [index] = catalog.table_and_indexes(spark, table)[1]
+    return Path(stores.local_path(index.definition.root))
+
+
+def test_in_place_of_a_sticky_base_folder_only_the_owner_writes(
+    spark: SparkSession, table: tuple[str, list[Path]]
+) -> None:
+    """Who may add files there, but not change those of others, makes no `_manifest` and no shard either."""
+    name, [first, _] = table
+    first.parent.chmod(0o1777)
+    hive_bitmap.build(spark, name, ["k"])
+    folders = [path for path in root_of(spark, name).rglob("*") if path.is_dir()]
+    assert len(folders) == 2 and all(mode & 0o7022 == 0 for mode in modes(folders)), modes(folders)
+    assert hive_bitmap.count(spark, name, "k = 3") == 200
+
+
+@pytest.mark.parametrize(("name", "stored"), [("_manifest", "PARQUET"), ("_staging", "TEXTFILE")])
+@pytest.mark.parametrize("by", ["link", "folder"])
+def test_a_folder_that_another_has_made_in_a_generation_fails_the_build(
+    spark: SparkSession, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, stored: str, by: str
+) -> None:
+    spark.sql(f"CREATE TABLE raced (k BIGINT) STORED AS {stored}")
+    spark.sql("INSERT INTO raced SELECT id % 5 FROM range(100)")
+    (tmp_path / "victim").mkdir()
+    write_marker = markers.write
+
+    def race(folder: str, marker: str, content: markers.Content) -> None:
+        write_marker(folder, marker, content)
+        if marker == generation.MARKER:
+            planted = Path(stores.local_path(folder)) / name
+            planted.symlink_to(tmp_path / "victim") if by == "link" else planted.mkdir()
+
+    monkeypatch.setattr(markers, "write", race)
+    with pytest.raises(BuildFailed, match=f"{name} was there before it was made, so somebody else may write into it"):
+        hive_bitmap.build(spark, "raced", ["k"])
+    assert os.listdir(tmp_path / "victim") == []
+    monkeypatch.undo()
+    assert hive_bitmap.show(spark, "raced") == []
+    hive_bitmap.build(spark, "raced", ["k"])
+
+
+@pytest.mark.parametrize(("closed", "index"), [(0o700, 0o700), (0o750, 0o750), (0o711, 0o755)])
+def test_who_may_not_enter_a_partitioned_table_may_not_enter_its_index(
+    spark: SparkSession, database: str, closed: int, index: int
+) -> None:
+    spark.sql("CREATE TABLE parted USING parquet PARTITIONED BY (p) AS SELECT id % 5 AS k, id % 2 AS p FROM range(100)")
+    folder = Path(stores.local_path(spark_location(spark, "parted")))
+    for path in folder.iterdir():
+        path.chmod(0o755)
+    folder.chmod(closed)
+    hive_bitmap.build(spark, "parted", ["k"])
+    generations = list(root_of(spark, "parted").glob("p=*/generation-*"))
+    assert len(generations) == 2 and modes(generations) == {index}
+
+
+def test_who_may_not_enter_a_database_may_not_enter_an_index_elsewhere(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "private").mkdir()
+    spark.sql(f"CREATE DATABASE private LOCATION '{tmp_path}/private'")
+    try:
+        spark.sql("CREATE TABLE private.t USING parquet AS SELECT id % 5 AS k FROM range(100)")
+        (tmp_path / "private" / "t").chmod(0o755)
+        (tmp_path / "private").chmod(0o700)
+        hive_bitmap.build(spark, "private.t", ["k"], location=f"{tmp_path}/index")
+        assert modes(list((tmp_path / "index").glob("generation-*"))) == {0o700}
+        assert hive_bitmap.count(spark, "private.t", "k = 3") == 20
+        (tmp_path / "private").chmod(0o755)  # a change of modes is no change of the table
+        hive_bitmap.rebuild(spark, "private.t")
+        assert modes(list((tmp_path / "index").glob("generation-*"))) == {0o700}
+        hive_bitmap.rebuild(spark, "private.t", full=True)
+        assert modes(list((tmp_path / "index").glob("generation-*"))) == {0o700, 0o755}
+    finally:
+        hive_bitmap.drop_table(spark, "private.t")
+        spark.sql("DROP DATABASE private CASCADE")
 
 
 if hasattr(os, "setxattr"):  # access control lists of Linux

@@ -75,6 +75,7 @@ def shards_of(folder: Path, reports: list[ShardReport]) -> tuple[tuple[str, int]
     made = [r for r in reports if r.shard]
     columns = zip(*((r.shard, r.written.size, r.shard_rows, r.written.cardinality_size) for r in made), strict=True)
     sums = {name: found for report in made for name, found in report.written.sums.items()}
+    (folder / checksums.FOLDER).mkdir(parents=True, exist_ok=True)
     manifest.write(f"file:{folder}", [r.files for r in reports], pa.table(list(columns), SHARDS), sums)
     checksums.of_generation.cache_clear()
     return tuple((f"file:{folder}/{report.shard}", report.written.size) for report in made)

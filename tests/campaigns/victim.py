@@ -165,6 +165,9 @@ class Victim:
     def rebuild(self) -> None:
         hive_bitmap.rebuild(self.spark, "d.t", ["i"], compact=self.rng.random() < 0.3)
 
+    def refresh(self) -> None:
+        hive_bitmap.refresh(self.spark, "d.t", ["i"])
+
     def rebuild_all(self) -> None:
         hive_bitmap.rebuild(self.spark, "d.t", ["i"], full=True)
 
@@ -185,7 +188,7 @@ class Victim:
         act = self.rng.choice(ACTS)
         if not self.exists():
             self.build()
-        if act.__name__ == "rebuild":
+        if act.__name__ in ("rebuild", "refresh"):
             self.insert()
         elif act.__name__ == "clean":
             hive_bitmap.rebuild(self.spark, "d.t", ["i"], full=True)
@@ -199,6 +202,7 @@ ACTS: tuple[Callable[[Victim], None], ...] = (
     Victim.rebuild_all,
     Victim.clean,
     Victim.rebuild,
+    Victim.refresh,
     Victim.reencode,
     Victim.drop,
     Victim.build,

@@ -186,6 +186,41 @@ def test_a_statement_waits_for_a_helper_that_was_killed(thrift: HiveServer, thri
         assert [row[:3] for row in rows] == [("i", "t", "k")]
 
 
+def test_a_helper_that_is_stopped_holds_up_no_drop(thrift: HiveServer, thrift_folder: Path) -> None:
+    """What has no index is dropped without it; of a table that has one, the index stays, and the log says so."""
+    with session(thrift) as connection:
+        run(connection, "CREATE TABLE plain STORED AS PARQUET AS SELECT 1 AS a")
+        run(connection, "CREATE TABLE held STORED AS PARQUET AS SELECT 1 AS a")
+        run(connection, "CREATE INDEX i ON TABLE held (a) AS 'BITMAP'")
+        run(connection, "CREATE DATABASE bare")
+        run(connection, "CREATE TABLE bare.plain STORED AS PARQUET AS SELECT 1 AS a")
+        helper = helpers(thrift_folder)[-1]
+        os.kill(helper, signal.SIGSTOP)
+        try:
+            for statement in ("DROP TABLE plain", "DROP TABLE IF EXISTS unheard_of", "DROP DATABASE bare CASCADE"):
+                run(connection, statement)
+            assert "not dropped along" not in (thrift_folder / "log").read_text(errors="replace")
+            run(connection, "DROP TABLE held")
+        finally:
+            os.kill(helper, signal.SIGCONT)
+        said = "DROP TABLE held: its indexes are not dropped along and stay; the Python process of hive_bitmap has not"
+        assert said in (thrift_folder / "log").read_text(errors="replace")
+        assert run(connection, "SHOW DATABASES") == [("default",)]
+        assert [row[1] for row in run(connection, "SHOW TABLES")] == ["default__held_i__", "default__t_i__", "t"]
+        run(connection, "/* a table */ DROP TABLE default__held_i__")
+
+
+def test_a_database_is_dropped_with_its_indexes_by_any_name(thrift: HiveServer) -> None:
+    with session(thrift) as connection:
+        for place in ("", " IN TABLE named"):
+            run(connection, "CREATE DATABASE doomed")
+            run(connection, "CREATE TABLE doomed.u STORED AS PARQUET AS SELECT id AS a FROM range(100)")
+            run(connection, f"CREATE INDEX i ON TABLE doomed.u (a) AS 'BITMAP' WITH DEFERRED REBUILD{place}")
+            run(connection, "DROP DATABASE doomed CASCADE")
+            assert run(connection, "SHOW DATABASES") == [("default",)]
+            assert not list((thrift.warehouse / "doomed.db").glob("*"))
+
+
 def test_a_server_without_a_python_says_so_and_goes_on(tmp_path: Path) -> None:
     conf = {**CONF, "spark.hive_bitmap.python": "/nowhere/python"}
     with started(thriftserver.serving(tmp_path, conf=conf)) as server, session(server) as connection:

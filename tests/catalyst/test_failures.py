@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -60,6 +61,29 @@ def test_a_failure_while_planning_leaves_the_plan_to_spark(
         assert (said.action, said.reason) == ("left alone", "error")
     with indexed(few, strategy), pytest.raises(Exception, match="broken on purpose"):
         answer(frame(few, query))
+
+
+def test_counts_that_do_not_come_leave_the_aggregation_to_spark(
+    few: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As from a process that is stopped: what planning may take bounds counting too."""
+    wanted, called, ended = by_spark(few, COUNTING), Event(), Event()
+
+    def hang(*args: Any) -> None:
+        called.set()
+        ended.wait()
+
+    with indexed(few, "index only", strict="false"):
+        planned = frame(few, COUNTING)
+        planned._jdf.queryExecution().executedPlan()
+        monkeypatch.setattr(serving.Serving, "counts", hang)
+        few.conf.set("hive_bitmap.planning_seconds", "0.01")
+        try:
+            assert not difference(answer(planned), wanted)
+            assert called.is_set()
+        finally:
+            ended.set()
+            few.conf.unset("hive_bitmap.planning_seconds")
 
 
 @pytest.mark.parametrize(("module", "step"), EXECUTION, ids=lambda one: getattr(one, "__name__", one))

@@ -22,12 +22,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hive_bitmap import cli
+from hive_bitmap import cli, stores
 from hive_bitmap.cli.server import address_of
 from hive_bitmap.errors import CorruptIndex, ServerError
 from hive_bitmap.hiveserver.connection import FETCHED, Address, Server, connected
 from hive_bitmap.hiveserver.hiveql import condition
-from hive_bitmap.index import manifest
+from hive_bitmap.index import checksums, manifest
 from hive_bitmap.predicates.nodes import And, Compare, Constant, In, IsNull, Or, Predicate, Prefix, SparkLeaf, Unknown
 from hive_bitmap.selecting.key_matches import key_matches
 
@@ -101,6 +101,7 @@ def test_a_manifest_is_the_same_as_lines(tmp_path: Path) -> None:
     other = {**file, "path": "b", "reason": "no", "indirect": [], "offsets": [], "lengths": [], "rows": []}
     shards = pa.Table.from_pylist([{"shard": "s", "size": 1, "rows": 2, "cardinality_size": 3}], manifest.SHARDS)
     folder = f"file:{tmp_path}/g"
+    stores.make_folder(f"{folder}/{checksums.FOLDER}")
     manifest.write(folder, [pa.Table.from_pylist([known, other], manifest.FILES)], shards, {})
     with gzip.open(tmp_path / "g" / "_manifest" / manifest.LINES_NAME, "rt", encoding="ascii") as lines:
         found = manifest.from_lines(folder, lines)

@@ -58,6 +58,7 @@ def generation(tmp_path: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -
     reports = index_group(group)
     rows = [(r.shard, r.written.size, r.shard_rows, r.written.cardinality_size) for r in reports]
     shards = pa.Table.from_pylist([dict(zip(SHARDS.names, row, strict=True)) for row in rows], SHARDS)
+    (tmp_path / checksums.FOLDER).mkdir(exist_ok=True)
     manifest.write(folder, [reports[0].files], shards, {**reports[0].written.sums, **reports[1].written.sums})
     units = []
     for definition, report in zip(definitions, reports, strict=True):

@@ -24,7 +24,7 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.errors import HiveBitmapError
-from hive_bitmap.index import manifest
+from hive_bitmap.index import checksums, manifest
 from hive_bitmap.stores import disk_cache
 from hive_bitmap.stores.options import Options
 from tests.asking import indexed, require_alike, told, under
@@ -314,5 +314,6 @@ def test_e3_manifests_that_are_kept_take_no_more_than_is_allowed(
 def large_manifest(folder: Path) -> str:
     """Write a manifest of some 110 kB; return its folder."""
     rows = [{"path": f"file:/w/{'x' * 500}{number}", "size": 1, "tail_crc32": number} for number in range(200)]
+    (folder / checksums.FOLDER).mkdir(parents=True)
     manifest.write(f"file:{folder}", [pa.Table.from_pylist(rows, manifest.FILES)], manifest.SHARDS.empty_table(), {})
     return f"file:{folder}"

@@ -149,7 +149,7 @@ def test_halves_of_dead_builds_go_and_builds_at_work_stay(
     [definition] = [index.definition for index in catalog.table_and_indexes(spark, flat)[1]]
     halves = [f"{definition.root}/{generation.new_name()}" for _ in range(3)]
     for folder in halves:
-        generation.start(folder, str(tmp_path), definition)
+        generation.start(folder, None, definition)
     mark(halves[0], pid=dead)
     mark(halves[1], host="another")
     found = hive_bitmap.clean(spark, flat, grace_seconds=0)

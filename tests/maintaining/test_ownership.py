@@ -95,7 +95,7 @@ class TestLinks:
     def test_inside_a_generation(self, tmp_path: Path, name: str) -> None:
         definition = Definition(name="i", database="db", table="t", columns=(), root=f"file:{tmp_path}/root", id="1")
         folder = f"{definition.root}/{generation.new_name()}"
-        generation.start(folder, "file:/nowhere", definition)
+        generation.start(folder, None, definition)
         shard = f"part-{generation.build_token(folder)}{'0' * 24}"
         victim = tmp_path / "victim"
         precious(victim)
@@ -105,6 +105,8 @@ class TestLinks:
         if name == "shard":
             (inside / f"{shard}.parquet").symlink_to(victim / f"{shard}.parquet")
         else:
+            if name == "_manifest":
+                (inside / name).rmdir()
             (inside / name).symlink_to(victim)
         remains = deletion.delete([folder], definition)
         assert content(victim) == before and (victim / "payroll.parquet").read_text() == "precious"
@@ -189,7 +191,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 def test_a_marker_that_cannot_be_read_is_a_state_with_a_sentence(tmp_path: Path, harm: str) -> None:
     definition = Definition(name="i", database="db", table="t", columns=(), root=f"file:{tmp_path}", id="1")
     folder = f"file:{tmp_path}/{OLD}"
-    generation.start(folder, "file:/nowhere", definition)
+    generation.start(folder, None, definition)
     (tmp_path / OLD / f"part-deadbeef{'0' * 24}.parquet").write_text("precious")
     DAMAGES[harm](tmp_path / OLD / generation.MARKER)
     before = content(tmp_path / OLD)
@@ -208,7 +210,7 @@ def test_with_damaged_markers_an_index_is_rebuilt_shown_cleaned_and_dropped(
     flat = flat_table(spark, tmp_path / "t")
     hive_bitmap.build(spark, flat, ["k"])
     root = root_of(spark, flat)
-    generation.start(f"file:{root}/{OLD}", "file:/nowhere", only(spark, flat).definition)
+    generation.start(f"file:{root}/{OLD}", None, only(spark, flat).definition)
     (root / OLD / "000000_0").write_text("precious")
     DAMAGES[harm](root / OLD / generation.MARKER)
     write(tmp_path / "t", 1, 2)
@@ -563,7 +565,7 @@ def test_folders_in_a_root_without_a_marker_stay(tmp_path: Path) -> None:
     (tmp_path / "payroll" / "year=2024" / "month=1").mkdir(parents=True)
     definition = Definition(name="i", database="db", table="t", columns=(), root=f"file:{tmp_path}/payroll", id="1")
     folder = f"{definition.root}/year=2024/{generation.new_name()}"
-    generation.start(folder, "file:/nowhere", definition)
+    generation.start(folder, None, definition)
     assert deletion.delete([folder], definition) == []
     deletion.remove_empty_parents([folder], definition)
     assert "stays, as it has no marker _index.json" in deletion.remove_root(definition)

@@ -129,16 +129,52 @@ def test_a_file_of_hdfs_is_as_private_as_the_folder_above_it(hdfs: str) -> None:
     client, root = Client(hdfs, {}), f"/{uuid4().hex}"
     client.mkdirs(f"{root}/table", 0o750, True)
     client.modify_acl_entries(f"{root}/table", [AclEntry("user", "access", "r-x", "bob")])
-    client.mkdirs(f"{root}/index", 0o755, True)
     with reached({}):
-        stores.copy_permissions(f"{hdfs}{root}/table", f"{hdfs}{root}/index")
-        stores.make_folder(f"{hdfs}{root}/index/_manifest")
+        [access] = stores.folder_accesses([(f"{hdfs}{root}/table", f"{hdfs}{root}")])
+        stores.make_new_folder(f"{hdfs}{root}/index", access)
+        stores.make_new_folder(f"{hdfs}{root}/index/_manifest")
+        with pytest.raises(FileExistsError, match="was there before"):
+            stores.make_new_folder(f"{hdfs}{root}/index/_manifest")
         write(f"{hdfs}{root}/index/_manifest/f", b"1")
     assert oct(client.get_file_info(f"{root}/index").permission & 0o777) == "0o750"
     named = [(one.name, one.permissions) for one in client.get_acl_status(f"{root}/index").entries if one.name]
     assert named == [("bob", "r-x")]
     assert client.get_file_info(f"{root}/index/_manifest").permission & 0o007 == 0
     assert client.get_file_info(f"{root}/index/_manifest/f").permission & 0o007 == 0
+
+
+def test_in_place_of_a_sticky_folder_of_hdfs_only_the_owner_writes(hdfs: str) -> None:
+    from hdfs_native import AclEntry, Client
+
+    client, root = Client(hdfs, {}), f"/{uuid4().hex}"
+    client.mkdirs(f"{root}/table", 0o777, True)
+    client.set_permission(f"{root}/table", 0o1777)
+    client.modify_acl_entries(f"{root}/table", [AclEntry("user", "access", "rwx", "bob")])
+    client.modify_acl_entries(f"{root}/table", [AclEntry("user", "default", "rwx", "bob")])
+    with reached({}):
+        [access] = stores.folder_accesses([(f"{hdfs}{root}/table", f"{hdfs}{root}")])
+        stores.make_new_folder(f"{hdfs}{root}/index", access)
+        stores.make_new_folder(f"{hdfs}{root}/index/_manifest")
+        stores.make_folder(f"{hdfs}{root}/table/root/p=1")
+    for made in ("index", "index/_manifest", "table/root", "table/root/p=1"):
+        assert client.get_file_info(f"{root}/{made}").permission & 0o022 == 0, made
+    entries = client.get_acl_status(f"{root}/index").entries  # what bob may do is limited by the mask, the group's bits
+    assert [(one.scope, one.name) for one in entries if one.name] == [("access", "bob")]
+
+
+def test_folders_of_hdfs_above_a_base_folder_are_asked_for_once(hdfs: str) -> None:
+    from hdfs_native import Client
+
+    client, root = Client(hdfs, {}), f"/{uuid4().hex}"
+    client.mkdirs(f"{root}/db", 0o755, True)
+    client.mkdirs(f"{root}/db/t", 0o700, True)
+    for number in range(3):
+        client.mkdirs(f"{root}/db/t/p={number}", 0o755, True)
+    base, index = [f"{hdfs}{root}/db/t/p={number}" for number in range(3)], f"{hdfs}{root}/db/i"
+    with reached({}), requests.measured() as measured:
+        found = stores.folder_accesses([(one, index) for one in base])
+    assert [one is not None and oct(one.mode) for one in found] == ["0o700"] * 3
+    assert measured.requests.total == 4
 
 
 def test_a_file_of_hdfs_is_read_by_nobody_who_may_not_read_all_its_counterparts(hdfs: str) -> None:

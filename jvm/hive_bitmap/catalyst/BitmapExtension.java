@@ -1,17 +1,21 @@
 package hive_bitmap.catalyst;
 
 import hive_bitmap.catalyst.following.FollowInserts;
+import hive_bitmap.catalyst.python.CurrentContext;
 import hive_bitmap.catalyst.python.Helper;
 import hive_bitmap.catalyst.statements.Statements;
 import java.util.Collections;
 import java.util.Set;
 import java.util.WeakHashMap;
+import org.apache.spark.SparkContext;
+import org.apache.spark.SparkContext$;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.execution.SparkStrategy;
+import scala.Option;
 import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractFunction2;
 import scala.runtime.BoxedUnit;
@@ -25,6 +29,8 @@ public final class BitmapExtension extends AbstractFunction1<SparkSessionExtensi
 
     @Override
     public BoxedUnit apply(SparkSessionExtensions extensions) {
+        Option<SparkContext> context = SparkContext$.MODULE$.getActive();
+        if (context.isDefined()) CurrentContext.is(context.get());
         Helper.install();
         inject(extensions);
         return BoxedUnit.UNIT;

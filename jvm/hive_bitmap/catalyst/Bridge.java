@@ -3,6 +3,7 @@ package hive_bitmap.catalyst;
 import hive_bitmap.catalyst.following.Writes;
 import hive_bitmap.catalyst.observing.Application;
 import hive_bitmap.catalyst.python.CallbackPort;
+import hive_bitmap.catalyst.python.CurrentContext;
 import hive_bitmap.catalyst.python.Helper;
 import hive_bitmap.catalyst.python.IndexedColumns;
 import hive_bitmap.catalyst.python.PythonCalls;
@@ -28,6 +29,7 @@ import scala.runtime.AbstractFunction0;
 public final class Bridge {
     /** Lets this session, and sessions that are made from it, use indexes, with {@code python} to answer the rule. */
     public void enable(SparkSession session, BiFunction<Object, Object, Object> python) {
+        CurrentContext.is(session.sparkContext());
         BitmapExtension.inject(session.extensions());
         Statements.install(session);
         PythonCalls.register(python);
@@ -39,6 +41,7 @@ public final class Bridge {
      * configuration has the extension, all queries do already: they are answered by this Python from now on, not by the helper.
      */
     public void enableChosen(SparkSession session, BiFunction<Object, Object, Object> python) {
+        CurrentContext.is(session.sparkContext());
         if (Helper.isInstalled() && !PythonCalls.isOff()) {
             enable(session, python);
             return;

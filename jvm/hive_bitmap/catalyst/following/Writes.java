@@ -1,6 +1,7 @@
 package hive_bitmap.catalyst.following;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
+import hive_bitmap.catalyst.python.CurrentContext;
 import hive_bitmap.catalyst.python.Helper;
 import hive_bitmap.catalyst.python.IndexTables;
 import hive_bitmap.catalyst.python.IndexedColumns;
@@ -25,11 +26,10 @@ public final class Writes {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
     private static final int MOST_WAITING = 1_000; // what is not told is found by the next query that reads the files
     private static final long SECONDS_TO_START = 60;
-    private static final ThreadPoolExecutor THREAD = new ThreadPoolExecutor(
-            1, 1, 60, TimeUnit.SECONDS, new ArrayBlockingQueue<>(MOST_WAITING), Writes::thread);
+    private static volatile ThreadPoolExecutor thread = newThread();
 
     static {
-        THREAD.allowCoreThreadTimeOut(true);
+        CurrentContext.atEnd(Writes::forget);
     }
 
     private Writes() {}
@@ -40,7 +40,7 @@ public final class Writes {
         if (PythonCalls.isAbsent() && !Helper.isInstalled()) return;
         if (write.table() != null && IndexedColumns.areNone(write.table())) return;
         try {
-            THREAD.execute(() -> tell(session, write));
+            thread.execute(() -> tell(session, write));
         } catch (RejectedExecutionException e) {
             LOG.debug("a write is not followed, as {} others wait", MOST_WAITING);
         }
@@ -49,7 +49,7 @@ public final class Writes {
     /** Waits until Python has been told of all writes so far, {@code seconds} at most. Returns whether it has. */
     public static boolean areTold(long seconds) throws InterruptedException {
         try {
-            THREAD.submit(() -> {}).get(seconds, TimeUnit.SECONDS);
+            thread.submit(() -> {}).get(seconds, TimeUnit.SECONDS);
             return true;
         } catch (RejectedExecutionException | ExecutionException | TimeoutException e) {
             return false;
@@ -74,6 +74,18 @@ public final class Writes {
         String database = write.table().database().get();
         if (!IndexTables.mayExist((org.apache.spark.sql.classic.SparkSession) session, database, write.table().table())) return false;
         return Helper.awaited(session, SECONDS_TO_START) == null;
+    }
+
+    private static synchronized void forget() {
+        thread.shutdownNow();
+        thread = newThread();
+    }
+
+    private static ThreadPoolExecutor newThread() {
+        ThreadPoolExecutor made = new ThreadPoolExecutor(
+                1, 1, 60, TimeUnit.SECONDS, new ArrayBlockingQueue<>(MOST_WAITING), Writes::thread);
+        made.allowCoreThreadTimeOut(true);
+        return made;
     }
 
     private static Thread thread(Runnable work) {

@@ -14,8 +14,6 @@ import java.util.function.BiFunction;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.java.JavaSparkContext;
-import org.apache.spark.scheduler.SparkListener;
-import org.apache.spark.scheduler.SparkListenerApplicationEnd;
 import org.apache.spark.sql.SparkSession;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -46,6 +44,10 @@ public final class Helper {
     private long pause = SECOND;
     private long notBefore = System.nanoTime();
     private String problem;
+
+    static {
+        CurrentContext.atEnd(INSTANCE::forget);
+    }
 
     private Helper() {}
 
@@ -105,12 +107,6 @@ public final class Helper {
             end();
             context = asking;
             loader = ((org.apache.spark.sql.classic.SparkSession) session).sharedState().jarClassLoader();
-            context.addSparkListener(new SparkListener() {
-                @Override
-                public void onApplicationEnd(SparkListenerApplicationEnd ended) {
-                    endOf(asking);
-                }
-            });
         }
         wanted = true;
         if (supervisor == null) {
@@ -140,11 +136,13 @@ public final class Helper {
         return null;
     }
 
-    private synchronized void endOf(SparkContext ended) {
-        if (context == ended) {
-            end();
-            context = null;
-        }
+    private synchronized void forget() {
+        end();
+        installed = false;
+        context = null;
+        problem = null;
+        pause = SECOND;
+        notBefore = System.nanoTime();
     }
 
     private synchronized void end() {

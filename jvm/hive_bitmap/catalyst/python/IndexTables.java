@@ -1,12 +1,15 @@
 package hive_bitmap.catalyst.python;
 
 import hive_bitmap.catalyst.spark.Scala;
+import java.util.List;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalog;
 import org.apache.spark.sql.classic.SparkSession;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** Index tables in the metastore, as far as their names tell: whether it is worth waiting for Python. */
 public final class IndexTables {
+    private static final int AT_ONCE = 100; // tables that are asked for in one call
     private static final String POINTER = "hive_bitmap.index_tables"; // property of a table: index tables named by IN TABLE
 
     private IndexTables() {}
@@ -16,6 +19,25 @@ public final class IndexTables {
         ExternalCatalog catalog = session.sharedState().externalCatalog();
         if (!catalog.databaseExists(database) || !catalog.tableExists(database, table)) return false;
         return !Scala.list(catalog.listTables(database, database + "__" + table + "_*__")).isEmpty()
-                || CollectionConverters.asJava(catalog.getTable(database, table).properties()).containsKey(POINTER);
+                || namesIndexTables(catalog.getTable(database, table));
+    }
+
+    /** Whether a database exists and any of its tables is an index table by its name, or names one. Asks the metastore. */
+    public static boolean mayExist(SparkSession session, String database) {
+        ExternalCatalog catalog = session.sharedState().externalCatalog();
+        if (!catalog.databaseExists(database)) return false;
+        if (!Scala.list(catalog.listTables(database, database + "__*__")).isEmpty()) return true;
+        List<String> tables = Scala.list(catalog.listTables(database));
+        for (int from = 0; from < tables.size(); from += AT_ONCE) {
+            List<String> some = tables.subList(from, Math.min(from + AT_ONCE, tables.size()));
+            if (Scala.list(catalog.getTablesByName(database, Scala.seq(some))).stream().anyMatch(IndexTables::namesIndexTables)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    private static boolean namesIndexTables(CatalogTable table) {
+        return CollectionConverters.asJava(table.properties()).containsKey(POINTER);
     }
 }

@@ -18,6 +18,10 @@ public final class IndexedColumns {
     private static final Map<String, Known> TABLES = new ConcurrentHashMap<>();
     private static final AtomicLong CLEARED = new AtomicLong();
 
+    static {
+        CurrentContext.atEnd(TABLES::clear);
+    }
+
     private IndexedColumns() {}
 
     /** Column names in lower case, and the {@code System.nanoTime()} at which they were added. */

@@ -17,6 +17,10 @@ public final class LatePlans {
     private static final long LONGEST_PAUSE = 3600 * SECOND;
     private static final Map<Object, Late> KNOWN = new LinkedHashMap<>(16, 0.75f, true);
 
+    static {
+        CurrentContext.atEnd(LatePlans::clear);
+    }
+
     private LatePlans() {}
 
     /** How often planning was late, and the {@code System.nanoTime()} before which it is not tried again. */

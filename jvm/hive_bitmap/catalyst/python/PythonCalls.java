@@ -24,13 +24,28 @@ public final class PythonCalls {
     private static final String JOB_GROUP = "spark.jobGroup.id";
     private static final String JOB_DESCRIPTION = "spark.job.description";
     private static final String INTERRUPT_ON_CANCEL = "spark.job.interruptOnCancel";
-    private static final ExecutorService PLANNING_THREADS = new ThreadPoolExecutor(
-            0, MAX_CALLS, 60, TimeUnit.SECONDS, new SynchronousQueue<>(), PythonCalls::thread);
-    private static final ExecutorService STATEMENT_THREADS = Executors.newCachedThreadPool(PythonCalls::thread);
+    private static volatile Threads threads = new Threads();
     private static volatile BiFunction<Object, Object, Object> python;
     private static volatile BiFunction<Object, Object, Object> helper;
     private static volatile boolean off;
     private static volatile boolean chosenOnly;
+
+    static {
+        CurrentContext.atEnd(PythonCalls::forget);
+    }
+
+    /** The threads of one application: Hive keeps an embedded metastore for each thread, also when Spark opens another. */
+    private record Threads(ExecutorService planning, ExecutorService statements) {
+        Threads() {
+            this(new ThreadPoolExecutor(0, MAX_CALLS, 60, TimeUnit.SECONDS, new SynchronousQueue<>(), PythonCalls::thread),
+                    Executors.newCachedThreadPool(PythonCalls::thread));
+        }
+
+        void end() {
+            planning.shutdown();
+            statements.shutdown();
+        }
+    }
 
     private PythonCalls() {}
 
@@ -72,6 +87,14 @@ public final class PythonCalls {
         off = true;
         python = null;
         chosenOnly = false;
+    }
+
+    private static synchronized void forget() {
+        unregister();
+        off = false;
+        helper = null;
+        threads.end();
+        threads = new Threads();
     }
 
     /** Whether there is no Python that answers for any query. */
@@ -119,17 +142,17 @@ public final class PythonCalls {
         properties.setProperty(JOB_GROUP, group);
         properties.setProperty(JOB_DESCRIPTION, "hive_bitmap looks up keys to plan a query");
         properties.setProperty(INTERRUPT_ON_CANCEL, "true");
-        return new Planning(call(session, request, PLANNING_THREADS, properties), session.sparkContext(), group);
+        return new Planning(call(session, request, threads.planning, properties), session.sparkContext(), group);
     }
 
     /** Calls Python for counting, in a thread whose active session is this one. Rejected if too many calls are running. */
     public static Future<Object> call(SparkSession session, Object request) {
-        return call(session, request, PLANNING_THREADS, properties(session));
+        return call(session, request, threads.planning, properties(session));
     }
 
     /** Calls Python for an index statement. Statements may take long, so they have threads of their own, without a limit. */
     public static Future<Object> callStatement(SparkSession session, Object request) {
-        return call(session, request, STATEMENT_THREADS, properties(session));
+        return call(session, request, threads.statements, properties(session));
     }
 
     private static Properties properties(SparkSession session) {

@@ -1,5 +1,6 @@
 package hive_bitmap.catalyst.queries;
 
+import hive_bitmap.catalyst.python.CurrentContext;
 import hive_bitmap.catalyst.python.PythonRequest;
 import java.util.List;
 import java.util.Map;
@@ -12,6 +13,10 @@ public final class TooSmall {
     private static final int MAX_TABLES = 1_000;
     private static final int MAX_SCANS_OF_TABLE = 100;
     private static final Map<String, Set<Key>> TABLES = new ConcurrentHashMap<>();
+
+    static {
+        CurrentContext.atEnd(TABLES::clear);
+    }
 
     private TooSmall() {}
 

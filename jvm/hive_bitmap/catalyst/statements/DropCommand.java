@@ -1,15 +1,15 @@
 package hive_bitmap.catalyst.statements;
 
-import hive_bitmap.catalyst.python.Helper;
 import hive_bitmap.catalyst.python.IndexTables;
-import hive_bitmap.catalyst.python.PythonCalls;
 import hive_bitmap.catalyst.queries.Scan;
 import hive_bitmap.catalyst.spark.Leaf;
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.List;
+import java.util.Locale;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedIdentifier;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedNamespace;
 import org.apache.spark.sql.catalyst.plans.logical.DropNamespace;
 import org.apache.spark.sql.catalyst.plans.logical.DropTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -34,22 +34,30 @@ final class DropCommand extends PythonCommand {
     @Override
     public Seq<Row> run(SparkSession session) {
         org.apache.spark.sql.classic.SparkSession classic = (org.apache.spark.sql.classic.SparkSession) session;
-        boolean asksPython = !PythonCalls.isAbsent() || Helper.isInstalled() && mayHaveIndexes(classic);
-        String doomed = asksPython ? Statement.doomedIndexes(session, text) : null;
+        String doomed = mayHaveIndexes(classic) ? Statement.doomedIndexes(session, text) : null;
         Dataset.ofRows(classic, original);
         if (doomed != null) Statement.dropIndexes(session, text, doomed);
         return Scala.seq(List.of());
     }
 
-    /** Whether it is worth waiting for Python: there is an index table by its usual name, or the table names one. */
+    /** Whether Python has to be waited for: there is an index table by its usual name, or a table names one. */
     private boolean mayHaveIndexes(org.apache.spark.sql.classic.SparkSession session) {
-        if (!(original instanceof DropTable drop) || !(drop.child() instanceof UnresolvedIdentifier named)) return true;
-        List<String> name = Scala.list(named.nameParts());
+        LogicalPlan child = Scala.list(original.children()).get(0);
+        if (original instanceof DropTable && child instanceof UnresolvedIdentifier named) {
+            return mayHaveIndexes(session, Scala.list(named.nameParts()));
+        }
+        if (!(child instanceof UnresolvedNamespace named)) return true;
+        List<String> name = Scala.list(named.multipartIdentifier());
+        if (name.size() > 2 || name.size() == 2 && !name.get(0).equalsIgnoreCase(Scan.SESSION_CATALOG)) return false;
+        return name.isEmpty() || IndexTables.mayExist(session, name.get(name.size() - 1).toLowerCase(Locale.ROOT));
+    }
+
+    private static boolean mayHaveIndexes(org.apache.spark.sql.classic.SparkSession session, List<String> name) {
         if (name.size() > 3 || name.size() == 3 && !name.get(0).equalsIgnoreCase(Scan.SESSION_CATALOG)) return false;
-        String table = name.get(name.size() - 1).toLowerCase(java.util.Locale.ROOT);
+        String table = name.get(name.size() - 1).toLowerCase(Locale.ROOT);
         String database = name.size() == 1
                 ? session.sessionState().catalog().getCurrentDatabase()
-                : name.get(name.size() - 2).toLowerCase(java.util.Locale.ROOT);
+                : name.get(name.size() - 2).toLowerCase(Locale.ROOT);
         return IndexTables.mayExist(session, database, table);
     }
 

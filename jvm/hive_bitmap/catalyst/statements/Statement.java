@@ -8,6 +8,8 @@ import hive_bitmap.catalyst.python.IndexedColumns;
 import hive_bitmap.catalyst.python.PythonCalls;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import org.apache.spark.sql.SparkSession;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -53,16 +55,22 @@ public final class Statement {
 
     /**
      * Returns the indexes of what a statement is about to drop, for {@link #dropIndexes}; null if there are none. If Python
-     * cannot be started they stay; {@code SHOW INDEX} shows them.
+     * cannot be started, or does not answer in a minute, they stay; {@code SHOW INDEX} shows them.
      */
     static String doomedIndexes(SparkSession session, String text) {
         String problem = PythonCalls.isAbsent() ? Helper.awaited(session, SECONDS_TO_START) : null;
-        if (problem != null) {
-            LOG.warn("{}: its indexes are not dropped along; {}", text, problem);
-            return null;
+        if (problem != null) return stay(text, problem);
+        try {
+            JsonNode answer = new Statement(Kind.DOOMED, text).answer(session, SECONDS_TO_START);
+            return answer.path("doomed").isEmpty() ? null : answer.toString();
+        } catch (TimeoutException e) {
+            return stay(text, "the Python process of hive_bitmap has not answered in " + SECONDS_TO_START + " s");
         }
-        JsonNode answer = new Statement(Kind.DOOMED, text).answer(session);
-        return answer.path("doomed").isEmpty() ? null : answer.toString();
+    }
+
+    private static String stay(String text, String why) {
+        LOG.warn("{}: its indexes are not dropped along and stay; {}", text, why);
+        return null;
     }
 
     /** Drops indexes after Spark has executed the statement that they are of, which has succeeded whatever fails here. */
@@ -77,13 +85,21 @@ public final class Statement {
     }
 
     private JsonNode answer(SparkSession session) {
+        try {
+            return answer(session, Long.MAX_VALUE);
+        } catch (TimeoutException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    private JsonNode answer(SparkSession session, long seconds) throws TimeoutException {
         if (PythonCalls.isAbsent()) {
             String problem = Helper.awaited(session, SECONDS_TO_START);
             if (problem != null) throw new IndexStatementException(problem);
         }
         Future<Object> answer = PythonCalls.callStatement(session, this);
         try {
-            JsonNode found = JSON.readTree((String) answer.get());
+            JsonNode found = JSON.readTree((String) answer.get(seconds, TimeUnit.SECONDS));
             if (found.has("error")) throw new IndexStatementException(found.get("error").asText());
             return found;
         } catch (InterruptedException e) {

@@ -5,26 +5,32 @@ import hive_bitmap.catalyst.python.Helper;
 import hive_bitmap.catalyst.python.PythonCalls;
 import hive_bitmap.catalyst.spark.SideQuery;
 import java.lang.reflect.Field;
-import java.lang.reflect.InvocationHandler;
-import java.lang.reflect.InvocationTargetException;
-import java.lang.reflect.Method;
-import java.lang.reflect.Proxy;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.FunctionIdentifier;
+import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.parser.ParameterContext;
+import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
+import org.apache.spark.sql.catalyst.parser.SqlStatementSplitResult;
+import org.apache.spark.sql.catalyst.parser.TemporalIdentifier;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.internal.SessionState;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import scala.collection.immutable.Seq;
 
 /**
  * Spark's parser with index statements, which become commands. The first words of a text show whether it may be one; then
- * Python parses it. All other texts are left to Spark's own parser. This is a proxy, since the methods of parsers differ
- * between versions of Spark.
+ * Python parses it. All other texts are left to Spark's own parser, and so are its errors. Older versions of Spark have fewer
+ * methods of parsers, and lack the classes in the signatures of the others, which are never loaded there.
  */
-public final class Statements implements InvocationHandler {
+public final class Statements implements ParserInterface {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
     private static final int MAX_WORDS = 3;
     /** Marks a DROP that Python executes itself; the same as in hive_bitmap/metastore/metastore.py. */
@@ -38,15 +44,14 @@ public final class Statements implements InvocationHandler {
     }
 
     public static ParserInterface parser(SparkSession session, ParserInterface spark) {
-        return (ParserInterface) Proxy.newProxyInstance(
-                Statements.class.getClassLoader(), new Class<?>[] {ParserInterface.class}, new Statements(session, spark));
+        return new Statements(session, spark);
     }
 
     /** Replaces the parser of a session that exists already, unless it was created with this one. */
     public static void install(SparkSession session) {
         SessionState state = ((org.apache.spark.sql.classic.SparkSession) session).sessionState();
         ParserInterface parser = state.sqlParser();
-        if (Proxy.isProxyClass(parser.getClass()) && Proxy.getInvocationHandler(parser) instanceof Statements) return;
+        if (parser instanceof Statements) return;
         try {
             Field field = SessionState.class.getDeclaredField("sqlParser");
             field.setAccessible(true);
@@ -56,27 +61,79 @@ public final class Statements implements InvocationHandler {
         }
     }
 
-    @Override
-    public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
-        if (method.getName().startsWith("parsePlan") && arguments[0] instanceof String text && !SideQuery.isRunning()
-                && !text.startsWith(OURS)) {
-            List<String> words = firstWords(text);
-            if (isIndexStatement(words) && isEnabled()) {
-                LogicalPlan command = parse(text);
-                if (command != null) return command;
-            } else if (isDrop(words) && isEnabled()) {
-                return DropCommand.of(text, (LogicalPlan) delegate(method, arguments));
-            }
-        }
-        return delegate(method, arguments);
+    /** How Spark parses a text that is no index statement. */
+    private interface Parsing {
+        LogicalPlan plan() throws ParseException;
     }
 
-    private Object delegate(Method method, Object[] arguments) throws Throwable {
-        try {
-            return method.invoke(spark, arguments);
-        } catch (InvocationTargetException e) {
-            throw e.getCause();
+    @Override
+    public LogicalPlan parsePlan(String text) throws ParseException {
+        return plan(text, () -> spark.parsePlan(text));
+    }
+
+    @Override
+    public LogicalPlan parsePlanWithParameters(String text, ParameterContext parameters) throws ParseException {
+        return plan(text, () -> spark.parsePlanWithParameters(text, parameters));
+    }
+
+    private LogicalPlan plan(String text, Parsing sparks) throws ParseException {
+        List<String> words = SideQuery.isRunning() || text.startsWith(OURS) ? List.of() : firstWords(text);
+        if (isIndexStatement(words) && isEnabled()) {
+            LogicalPlan command = parse(text);
+            if (command != null) return command;
         }
+        LogicalPlan plan = sparks.plan();
+        return isDrop(words) && isEnabled() ? DropCommand.of(text, plan) : plan;
+    }
+
+    @Override
+    public LogicalPlan parseQuery(String text) throws ParseException {
+        return spark.parseQuery(text);
+    }
+
+    @Override
+    public Expression parseExpression(String text) throws ParseException {
+        return spark.parseExpression(text);
+    }
+
+    @Override
+    public TableIdentifier parseTableIdentifier(String text) throws ParseException {
+        return spark.parseTableIdentifier(text);
+    }
+
+    @Override
+    public TemporalIdentifier parseTemporalTableIdentifier(String text) throws ParseException {
+        return spark.parseTemporalTableIdentifier(text);
+    }
+
+    @Override
+    public FunctionIdentifier parseFunctionIdentifier(String text) throws ParseException {
+        return spark.parseFunctionIdentifier(text);
+    }
+
+    @Override
+    public Seq<String> parseMultipartIdentifier(String text) throws ParseException {
+        return spark.parseMultipartIdentifier(text);
+    }
+
+    @Override
+    public StructType parseRoutineParam(String text) throws ParseException {
+        return spark.parseRoutineParam(text);
+    }
+
+    @Override
+    public SqlStatementSplitResult splitStatements(String text) {
+        return spark.splitStatements(text);
+    }
+
+    @Override
+    public DataType parseDataType(String text) throws ParseException {
+        return spark.parseDataType(text);
+    }
+
+    @Override
+    public StructType parseTableSchema(String text) throws ParseException {
+        return spark.parseTableSchema(text);
     }
 
     /** Whether Python answers, or a process can be started that does. */
