@@ -13,6 +13,11 @@ MOST_PARTITIONS = 1000  # of which a refresh is told; where there are more, it l
 Partition = tuple[tuple[str, str | None], ...]  # values of some or all partition columns, by column
 
 
+def few(partitions: frozenset[Partition]) -> frozenset[Partition] | None:
+    """Return these partitions if they are not too many to be told one by one; else None, which stands for all."""
+    return partitions if len(partitions) <= MOST_PARTITIONS else None
+
+
 class Outcome(Enum):
     """What a refresh has come to."""
 
@@ -49,11 +54,10 @@ class Wanted:
 
     def joined(self, later: Wanted) -> Wanted:
         """Return one refresh for this and a later one."""
-        few: frozenset[Partition] | None = None
+        both: frozenset[Partition] | None = None
         if self.partitions is not None and later.partitions is not None:
-            both = self.partitions | later.partitions
-            few = both if len(both) <= MOST_PARTITIONS else None
-        return replace(later, partitions=few, by_query=self.by_query and later.by_query)
+            both = few(self.partitions | later.partitions)
+        return replace(later, partitions=both, by_query=self.by_query and later.by_query)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from cachetools import LRUCache
 from hive_bitmap.errors import NotFound
 from hive_bitmap.explaining.measures import size
 from hive_bitmap.following.refresh_queue import RefreshQueue
-from hive_bitmap.following.refresh_state import Key, Outcome, Partition, Wanted
+from hive_bitmap.following.refresh_state import Key, Outcome, Partition, Wanted, few
 from hive_bitmap.following.table_refresh import following, is_followed, refresh_followers
 from hive_bitmap.index import catalog
 from hive_bitmap.index.catalog import Index
@@ -77,7 +77,7 @@ class Refresher:
         self._jvm(spark).lag(found.lag)
         names = [column.name for column in base.partition_columns]
         values = {results.partitions[file.partition].values for file in results.whole_files}
-        partitions = frozenset(_partition(dict(zip(names, one, strict=True))) for one in values)
+        partitions = few(frozenset(_partition(dict(zip(names, one, strict=True))) for one in values))
         keys = _keys(base, followers)
         for key in keys:
             if found.lag >= key.interval and not self.queue.is_wanted(key):
