@@ -19,11 +19,11 @@ class Strategy(str, Enum):
     __str__ = str.__str__
 
     @classmethod
-    def named(cls, name: str) -> Strategy:
-        """Return the strategy of this name. Raises NotFound."""
-        if name not in STRATEGIES:
+    def chosen(cls, name: str | None) -> Strategy | None:
+        """Return the strategy of this name; None for None, the choice of the planner. Raises NotFound."""
+        if name is not None and name not in STRATEGIES:
             raise NotFound.of("strategy", name, STRATEGIES)
-        return cls(name)
+        return None if name is None else cls(name)
 
     @property
     def reads_selected(self) -> bool:

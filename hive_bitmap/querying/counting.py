@@ -22,7 +22,7 @@ def count(spark: SparkSession, table: str, predicate: str | None = None, *, stra
 
     Raises the errors of `plan`.
     """
-    wanted = None if strategy is None else Strategy.named(strategy)
+    wanted = Strategy.chosen(strategy)
     rows = table_rows(spark, table, predicate, strategy=wanted, must_pay=False)
     counted = rows.groupBy().count()
     found = decided(counted, table, predicate, wanted)
@@ -45,7 +45,7 @@ def group_counts(
     with columns of one index, or of two indexes of which one has few keys; otherwise Spark counts. Raises the errors of
     `plan`.
     """
-    wanted = None if strategy is None else Strategy.named(strategy)
+    wanted = Strategy.chosen(strategy)
     rows = table_rows(spark, table, predicate, strategy=wanted, must_pay=False)
     known = [Column(name, "") for name in rows.columns]
     keys = [quote(find(known, column, f"table {table}").name) for column in columns]

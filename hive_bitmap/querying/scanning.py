@@ -30,7 +30,7 @@ def scan(
     for a session. On a Spark Connect client the server plans: with the extension as it does for SQL, otherwise without
     an index. Raises the errors of `plan`, and Unsupported for a strategy that cannot answer.
     """
-    wanted = None if strategy is None else Strategy.named(strategy)
+    wanted = Strategy.chosen(strategy)
     if wanted is Strategy.INDEX_ONLY:
         raise Unsupported(f"strategy {strategy!r} counts rows, and reads none")
     if wanted is not None:
@@ -55,6 +55,6 @@ def plan(
     client, whose server plans, it is a full scan that says so. Raises NotFound for an unknown table or column,
     InvalidPredicate for a predicate that is not SQL, and Unsupported for a strategy that cannot answer.
     """
-    wanted = None if strategy is None else Strategy.named(strategy)
+    wanted = Strategy.chosen(strategy)
     rows = table_rows(spark, table, predicate, columns, strategy=wanted, must_pay=False)
     return decided(rows.groupBy().count() if count else rows, table, predicate, wanted).plan
