@@ -23,6 +23,7 @@ from hive_bitmap.cli.output import csv_line, printable, write_json
 from hive_bitmap.cli.row_output import _csv_value, _values
 
 COMMANDS = [
+    "advise",
     "clean",
     "create",
     "drop",
