@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import math
+import threading
 from functools import lru_cache, partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -149,8 +150,13 @@ def wait_at_end(spark: SparkSession) -> None:
 
 @lru_cache(maxsize=8)
 def _wait_at_exit(context: SparkContext) -> None:
-    """Have the end of this process wait for refreshes, unless the context is stopped by then."""
-    atexit.register(partial(_wait_if_running, context))
+    """Have the end of this process wait for refreshes, unless the context is stopped by then.
+
+    Pools of threads, which a refresh needs, take no more work when functions of `atexit` run. What `threading` itself
+    calls at the end comes before, the last registered first; it has no public name.
+    """
+    at_end = getattr(threading, "_register_atexit", atexit.register)
+    at_end(partial(_wait_if_running, context))
 
 
 def _wait_if_running(context: SparkContext) -> None:
