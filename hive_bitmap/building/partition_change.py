@@ -61,7 +61,7 @@ def start(changes: Sequence[Change]) -> None:
 
     Raise OSError, a FileExistsError if somebody else has made a folder in one of them, and StoreError.
     """
-    accesses = stores.folder_accesses([(change.source.folder, change.definition.root) for change in changes])
+    accesses = generation.accesses([(change.source.folder, change.definition.root) for change in changes])
     map_parallel(lambda pair: _start(*pair), zip(changes, accesses, strict=True))
 
 

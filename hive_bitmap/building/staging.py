@@ -69,7 +69,7 @@ def in_scratch(
     try:
         try:
             roots.claim(spark, first)
-            [access] = stores.folder_accesses([(base.location, first.root)])
+            [access] = generation.accesses([(base.location, first.root)])
             generation.start(folder, access, first)
         except OSError as e:
             raise _no_place(base, e) from e

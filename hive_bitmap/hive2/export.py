@@ -72,7 +72,7 @@ def export(spark: SparkSession, table: str, index: str, root: str, name: str | N
     states, columns = catalog.published_generations(spark, found), [column.name for column in base.partition_columns]
     partitions, copies = [], []
     found_sources = sources(spark, base)
-    accesses = stores.folder_accesses([(source.folder, home) for source in found_sources])
+    accesses = generation.accesses([(source.folder, home) for source in found_sources])
     for number, (source, access) in enumerate(zip(found_sources, accesses, strict=True)):
         values = tuple(NULL_PARTITION if value is None else value for value in source.values)
         folder = generation.partition_folder(home, columns, values)

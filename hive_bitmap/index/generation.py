@@ -83,6 +83,24 @@ def partition_folder(root: str, names: Iterable[str], values: Iterable[str | Non
     return "/".join([root, *parts])
 
 
+def accesses(folders: Sequence[tuple[str, str]]) -> list[Access | None]:
+    """Return, for each base folder and root of an index, the access of a generation for the files in the base folder.
+
+    Nobody may enter it who may not enter the base folder, and all folders above it that are not above the root too. In
+    the place of a sticky base folder only the owner may write. Each folder is asked for once. None: the base folder is
+    gone or in another store, or its store has no permissions.
+    """
+    enclosing = [stores.enclosing(folder, root) for folder, root in folders]
+    distinct = list(dict.fromkeys(path for paths in enclosing for path in paths))
+    known = dict(zip(distinct, map_parallel(stores.permissions_of, distinct), strict=True))
+
+    def of(paths: Sequence[str]) -> Access | None:
+        own = known[paths[0]] if paths else None
+        return own and own.of_own_folder.within(known[path] for path in paths[1:])
+
+    return [of(paths) for paths in enclosing]
+
+
 def start(folder: str, access: Access | None, definition: Definition, linked: Sequence[str] = ()) -> None:
     """Create the folder of a generation, with this access if its store has such, and mark it as being built.
 

@@ -21,7 +21,6 @@ from typing import Any
 import pyarrow as pa
 
 from hive_bitmap.errors import StoreError, Unsupported
-from hive_bitmap.parallel import map_parallel
 from hive_bitmap.stores import clouds, disk_cache, hdfs, libhdfs, memory_cache, s3, speed
 from hive_bitmap.stores.access import Access, strictest
 from hive_bitmap.stores.local import Local
@@ -43,9 +42,9 @@ __all__ = [
     "canonical",
     "delete_file",
     "delete_files",
+    "enclosing",
     "estimated_speed_of",
     "exists",
-    "folder_accesses",
     "has_tags",
     "is_link",
     "is_local",
@@ -61,6 +60,7 @@ __all__ = [
     "options",
     "parallel",
     "paths",
+    "permissions_of",
     "pinned",
     "read_immutable",
     "read_whole",
@@ -80,7 +80,6 @@ _CHUNK_BYTES = 1 << 22  # copied at a time
 _TAGGED = (*s3.SCHEMES, *clouds.GOOGLE, *clouds.AZURE)
 _pinned: ContextVar[Mapping[str, FileStatus]] = ContextVar("hive_bitmap_pinned", default=MappingProxyType({}))
 _LOCAL = Local()
-_CLOSED = Access(0o700, "")
 _opening = RLock()
 
 
@@ -209,26 +208,13 @@ def link_or_copy(source: str, target: str) -> None:
     set_access(target, access_of([source], parent(target)))
 
 
-def folder_accesses(folders: Sequence[tuple[str, str]]) -> list[Access | None]:
-    """Return, for each pair of a folder and a root, the access of a new folder below the root for what the first holds.
+def enclosing(folder: str, root: str) -> list[str]:
+    """Return a folder, then the folders above it that are not above `root` too; none if `root` is in another store.
 
-    Nobody may enter the new one who may not enter the first, and all folders above it that are not above the root too;
-    one that cannot be looked at keeps all others out. In the place of a sticky folder only the owner may write. Each
-    folder is asked for once. None: the folder is gone or in another store, or its store has no permissions.
+    Links on the local file system are resolved.
     """
-    enclosing = [_enclosing(folder, root) if _is_same_store(folder, root) else [] for folder, root in folders]
-    distinct = list(dict.fromkeys(path for paths in enclosing for path in paths))
-    known = dict(zip(distinct, map_parallel(_access, distinct), strict=True))
-
-    def of(paths: Sequence[str]) -> Access | None:
-        own = known[paths[0]] if paths else None
-        return own and own.of_own_folder.within(known[path] or _CLOSED for path in paths[1:])
-
-    return [of(paths) for paths in enclosing]
-
-
-def _enclosing(folder: str, root: str) -> list[str]:
-    """Return a folder and the folders above it that are not above the root too."""
+    if not _is_same_store(folder, root):
+        return []
     real = canonical if is_local(folder) else normal  # the authority of others says which client is asked
     above_root = {canonical(path) for path in with_parents(real(root))}
     paths = list(with_parents(real(folder)))
@@ -242,10 +228,10 @@ def access_of(files: Sequence[str], folder: str) -> Access | None:
     None means that the store of the folder has no permissions.
     """
     near = (path for path in files if _is_same_store(path, folder))
-    known = [access for access in map(_access, near) if access is not None]
+    known = [access for access in map(permissions_of, near) if access is not None]
     if known:
         return strictest(known)
-    of_folder = _access(folder)
+    of_folder = permissions_of(folder)
     return of_folder and of_folder.of_file
 
 
@@ -255,7 +241,8 @@ def set_access(path: str, access: Access | None) -> None:
         _store(path).set_access(path, access)
 
 
-def _access(path: str) -> Access | None:
+def permissions_of(path: str) -> Access | None:
+    """Return the access of a file or folder; None if it does not exist, or if its store has no permissions."""
     try:
         return _store(path).access(path)
     except FileNotFoundError:

@@ -46,15 +46,18 @@ class Access:
             return self
         return Access(self.mode & ~(STICKY | SHARED_WRITE), self.group, self.acl)
 
-    def within(self, above: Iterable[Access]) -> Access:
+    def within(self, above: Iterable[Access | None]) -> Access:
         """The same for a folder elsewhere, that nobody may enter who may not enter all of the folders `above` this one.
+
+        None stands for one that cannot be looked at: it keeps all others out.
 
         >>> Access(0o755, 1).within([Access(0o750, 1)]), Access(0o755, 1).within([Access(0o711, 2), Access(0o700, 1)])
         (Access(mode=488, group=1, acl=(), defaults=()), Access(mode=448, group=1, acl=(), defaults=()))
         """
         return reduce(Access._inside, above, self)
 
-    def _inside(self, outer: Access) -> Access:
+    def _inside(self, above: Access | None) -> Access:
+        outer = above or Access(0, "")
         group, others = bool(outer.mode & _GROUP_ENTERS), bool(outer.mode & _OTHERS_ENTER)
         if (outer.group, outer.acl) != (self.group, self.acl):  # who is of the group here may be of any class there
             group = others = group and others and not outer.acl

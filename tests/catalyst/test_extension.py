@@ -207,7 +207,7 @@ def test_a_helper_that_is_stopped_holds_up_no_drop(thrift: HiveServer, thrift_fo
         assert said in (thrift_folder / "log").read_text(errors="replace")
         assert run(connection, "SHOW DATABASES") == [("default",)]
         assert [row[1] for row in run(connection, "SHOW TABLES")] == ["default__held_i__", "default__t_i__", "t"]
-        run(connection, "/* a table */ DROP TABLE default__held_i__")
+        run(connection, "/* hive_bitmap */ DROP TABLE default__held_i__")  # as Python would
 
 
 def test_a_database_is_dropped_with_its_indexes_by_any_name(thrift: HiveServer) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hive_bitmap import stores
+from hive_bitmap.index import generation
 from hive_bitmap.stores import Access
 
 # Version 2 of Linux: user, user 1234, group, mask and others rwx; each entry is a tag, permissions, and an id.
@@ -96,7 +97,7 @@ if hasattr(os, "setxattr"):  # access control lists of Linux
         for name in ("system.posix_acl_access", "system.posix_acl_default"):
             os.setxattr(base, name, ALL_FOR_1234)
         base.chmod(0o1777)
-        [access] = stores.folder_accesses([(f"file:{base}", f"file:{tmp_path}")])
+        [access] = generation.accesses([(f"file:{base}", f"file:{tmp_path}")])
         stores.make_new_folder(f"file:{tmp_path}/made", access)
         assert (tmp_path / "made").stat().st_mode & 0o7777 == 0o755  # the group's bits are the mask of the list
         assert "system.posix_acl_default" not in os.listxattr(tmp_path / "made")
@@ -104,7 +105,7 @@ if hasattr(os, "setxattr"):  # access control lists of Linux
 
 
 def access_of_folder(base: Path, root: Path) -> Access:
-    [access] = stores.folder_accesses([(f"file:{base}", f"file:{root}")])
+    [access] = generation.accesses([(f"file:{base}", f"file:{root}")])
     assert access is not None
     return access
 
@@ -128,7 +129,7 @@ def test_who_may_not_enter_a_folder_above_may_not_enter_the_new_one(
 
 def test_a_folder_that_is_gone_or_elsewhere_has_no_access(tmp_path: Path) -> None:
     pairs = [(f"file:{tmp_path}/gone", f"file:{tmp_path}/i"), ("s3a://bucket/t", f"file:{tmp_path}/i")]
-    assert stores.folder_accesses(pairs) == [None, None]
+    assert generation.accesses(pairs) == [None, None]
 
 
 def test_of_another_group_or_list_only_folders_that_all_may_enter_let_others_in() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from hive_bitmap import parallel, stores
 from hive_bitmap.errors import FileChanged, StoreError
+from hive_bitmap.index import generation
 from hive_bitmap.stores import requests
 from tests.stores.conftest import BUCKET, S3, SECRET, reached
 from tests.stores.servers import proxy
@@ -130,7 +131,7 @@ def test_a_file_of_hdfs_is_as_private_as_the_folder_above_it(hdfs: str) -> None:
     client.mkdirs(f"{root}/table", 0o750, True)
     client.modify_acl_entries(f"{root}/table", [AclEntry("user", "access", "r-x", "bob")])
     with reached({}):
-        [access] = stores.folder_accesses([(f"{hdfs}{root}/table", f"{hdfs}{root}")])
+        [access] = generation.accesses([(f"{hdfs}{root}/table", f"{hdfs}{root}")])
         stores.make_new_folder(f"{hdfs}{root}/index", access)
         stores.make_new_folder(f"{hdfs}{root}/index/_manifest")
         with pytest.raises(FileExistsError, match="was there before"):
@@ -152,7 +153,7 @@ def test_in_place_of_a_sticky_folder_of_hdfs_only_the_owner_writes(hdfs: str) ->
     client.modify_acl_entries(f"{root}/table", [AclEntry("user", "access", "rwx", "bob")])
     client.modify_acl_entries(f"{root}/table", [AclEntry("user", "default", "rwx", "bob")])
     with reached({}):
-        [access] = stores.folder_accesses([(f"{hdfs}{root}/table", f"{hdfs}{root}")])
+        [access] = generation.accesses([(f"{hdfs}{root}/table", f"{hdfs}{root}")])
         stores.make_new_folder(f"{hdfs}{root}/index", access)
         stores.make_new_folder(f"{hdfs}{root}/index/_manifest")
         stores.make_folder(f"{hdfs}{root}/table/root/p=1")
@@ -172,7 +173,7 @@ def test_folders_of_hdfs_above_a_base_folder_are_asked_for_once(hdfs: str) -> No
         client.mkdirs(f"{root}/db/t/p={number}", 0o755, True)
     base, index = [f"{hdfs}{root}/db/t/p={number}" for number in range(3)], f"{hdfs}{root}/db/i"
     with reached({}), requests.measured() as measured:
-        found = stores.folder_accesses([(one, index) for one in base])
+        found = generation.accesses([(one, index) for one in base])
     assert [one is not None and oct(one.mode) for one in found] == ["0o700"] * 3
     assert measured.requests.total == 4
 

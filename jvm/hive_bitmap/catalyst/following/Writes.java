@@ -8,12 +8,14 @@ import hive_bitmap.catalyst.python.IndexedColumns;
 import hive_bitmap.catalyst.python.PythonCalls;
 import hive_bitmap.catalyst.python.Settings;
 import hive_bitmap.catalyst.spark.SideQuery;
+import java.security.PrivilegedAction;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import org.apache.hadoop.security.UserGroupInformation;
 import org.apache.spark.sql.SparkSession;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -40,7 +42,9 @@ public final class Writes {
         if (PythonCalls.isAbsent() && !Helper.isInstalled()) return;
         if (write.table() != null && IndexedColumns.areNone(write.table())) return;
         try {
-            thread.execute(() -> tell(session, write));
+            PrivilegedAction<Void> told = () -> tell(session, write);
+            UserGroupInformation user = PythonCalls.user();
+            thread.execute(() -> user.doAs(told));
         } catch (RejectedExecutionException e) {
             LOG.debug("a write is not followed, as {} others wait", MOST_WAITING);
         }
@@ -56,9 +60,9 @@ public final class Writes {
         }
     }
 
-    private static void tell(SparkSession session, Write write) {
+    private static Void tell(SparkSession session, Write write) {
         try {
-            if (PythonCalls.isAbsent() && !isReady(session, write)) return;
+            if (PythonCalls.isAbsent() && !isReady(session, write)) return null;
             Written written = new Written(write);
             written.answered(PythonCalls.callStatement(session, written).get());
         } catch (InterruptedException e) {
@@ -66,6 +70,7 @@ public final class Writes {
         } catch (ExecutionException | JsonProcessingException | RuntimeException e) {
             LOG.debug("a write is not followed", e);
         }
+        return null;
     }
 
     /** Starts the Python process, if the table may have an index at all. */

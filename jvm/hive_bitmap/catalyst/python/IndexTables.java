@@ -7,22 +7,22 @@ import org.apache.spark.sql.catalyst.catalog.ExternalCatalog;
 import org.apache.spark.sql.classic.SparkSession;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** Index tables in the metastore, as far as their names tell: whether it is worth waiting for Python. */
+/** Index tables in the metastore, by names and properties: whether it is worth waiting for Python. */
 public final class IndexTables {
     private static final int AT_ONCE = 100; // tables that are asked for in one call
-    private static final String POINTER = "hive_bitmap.index_tables"; // property of a table: index tables named by IN TABLE
+    private static final String OURS = "hive_bitmap."; // of an index table, and of a table that names some by IN TABLE
 
     private IndexTables() {}
 
-    /** Whether a table exists and an index table has its usual name, or the table names one. Asks the metastore. */
+    /** Whether a table exists, and an index table has its usual name, or the table names one or is one. Asks the metastore. */
     public static boolean mayExist(SparkSession session, String database, String table) {
         ExternalCatalog catalog = session.sharedState().externalCatalog();
         if (!catalog.databaseExists(database) || !catalog.tableExists(database, table)) return false;
         return !Scala.list(catalog.listTables(database, database + "__" + table + "_*__")).isEmpty()
-                || namesIndexTables(catalog.getTable(database, table));
+                || isOurs(catalog.getTable(database, table));
     }
 
-    /** Whether a database exists and any of its tables is an index table by its name, or names one. Asks the metastore. */
+    /** Whether a database exists, and any of its tables is an index table or names one. Asks the metastore. */
     public static boolean mayExist(SparkSession session, String database) {
         ExternalCatalog catalog = session.sharedState().externalCatalog();
         if (!catalog.databaseExists(database)) return false;
@@ -30,14 +30,14 @@ public final class IndexTables {
         List<String> tables = Scala.list(catalog.listTables(database));
         for (int from = 0; from < tables.size(); from += AT_ONCE) {
             List<String> some = tables.subList(from, Math.min(from + AT_ONCE, tables.size()));
-            if (Scala.list(catalog.getTablesByName(database, Scala.seq(some))).stream().anyMatch(IndexTables::namesIndexTables)) {
+            if (Scala.list(catalog.getTablesByName(database, Scala.seq(some))).stream().anyMatch(IndexTables::isOurs)) {
                 return true;
             }
         }
         return false;
     }
 
-    private static boolean namesIndexTables(CatalogTable table) {
-        return CollectionConverters.asJava(table.properties()).containsKey(POINTER);
+    private static boolean isOurs(CatalogTable table) {
+        return CollectionConverters.asJava(table.properties()).keySet().stream().anyMatch(name -> name.startsWith(OURS));
     }
 }

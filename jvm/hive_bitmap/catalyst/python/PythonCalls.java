@@ -1,6 +1,9 @@
 package hive_bitmap.catalyst.python;
 
 import hive_bitmap.catalyst.spark.SideQuery;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.security.PrivilegedExceptionAction;
 import java.util.Properties;
 import java.util.UUID;
 import java.util.concurrent.ExecutorService;
@@ -11,6 +14,7 @@ import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BiFunction;
 import org.apache.commons.lang3.SerializationUtils;
+import org.apache.hadoop.security.UserGroupInformation;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.SparkSession;
 
@@ -164,19 +168,33 @@ public final class PythonCalls {
     private static Future<Object> call(SparkSession session, Object request, ExecutorService threads, Properties properties) {
         BiFunction<Object, Object, Object> answers = answers();
         if (answers == null) throw new IllegalStateException("no Python process answers");
+        UserGroupInformation user = user(); // a thread keeps the user for whom it was started
+        PrivilegedExceptionAction<Object> asked = () -> answered(session, request, answers, properties);
+        return threads.submit(() -> user.doAs(asked));
+    }
+
+    /** Returns the user for whom this thread works. A thread that is started inherits another's, so it is told the user. */
+    public static UserGroupInformation user() {
+        try {
+            return UserGroupInformation.getCurrentUser();
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    private static Object answered(
+            SparkSession session, Object request, BiFunction<Object, Object, Object> answers, Properties properties) {
         SparkContext context = session.sparkContext();
-        return threads.submit(() -> {
-            SparkSession.setActiveSession(session);
-            context.setLocalProperties(properties);
-            try {
-                Object answer = SideQuery.within(() -> answers.apply(session, request));
-                if (request instanceof PythonRequest answered) answered.answered(answer);
-                return answer;
-            } finally {
-                SparkSession.clearActiveSession();
-                context.setLocalProperties(new Properties());
-            }
-        });
+        SparkSession.setActiveSession(session);
+        context.setLocalProperties(properties);
+        try {
+            Object answer = SideQuery.within(() -> answers.apply(session, request));
+            if (request instanceof PythonRequest asked) asked.answered(answer);
+            return answer;
+        } finally {
+            SparkSession.clearActiveSession();
+            context.setLocalProperties(new Properties());
+        }
     }
 
     private static Thread thread(Runnable work) {

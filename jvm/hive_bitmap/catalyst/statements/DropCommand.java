@@ -40,7 +40,7 @@ final class DropCommand extends PythonCommand {
         return Scala.seq(List.of());
     }
 
-    /** Whether Python has to be waited for: there is an index table by its usual name, or a table names one. */
+    /** Whether Python has to be waited for: there is an index table, by its usual name or properties, or a table names one. */
     private boolean mayHaveIndexes(org.apache.spark.sql.classic.SparkSession session) {
         LogicalPlan child = Scala.list(original.children()).get(0);
         if (original instanceof DropTable && child instanceof UnresolvedIdentifier named) {
