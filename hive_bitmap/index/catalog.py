@@ -107,7 +107,7 @@ def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tup
     The index tables may come from a cache and be up to `seconds` old. That is safe: an older generation is as correct
     as the current one, because base files are compared with their fingerprints. The base table is never cached.
     """
-    key = metastore.split_name(spark, name)
+    key, version = metastore.split_name(spark, name), _index_tables.version
     cached = _index_tables.get(spark, key, seconds)
     if cached is not None:
         base = metastore.describe(spark, name)
@@ -118,20 +118,20 @@ def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tup
             lambda database, table: metastore.names_like(spark, database, index_table_name(database, table, "*")),
         )
         cached = _IndexTables.of(tables)
-        _index_tables.put(spark, key, cached)
+        _index_tables.put(spark, key, cached, version)
     return base, _with_pointed(spark, base, cached)
 
 
 def indexes_on(spark: SparkSession, base: Table, seconds: float = 0) -> list[Index]:
     """Return the indexes of a table that was described already; they may be cached for up to `seconds`."""
     session_stores.use(spark)  # metastore calls do this too, but a cached answer makes none
-    key = (base.database, base.name)
+    key, version = (base.database, base.name), _index_tables.version
     found = _index_tables.get(spark, key, seconds)
     if found is None:
         pattern = index_table_name(base.database, base.name, "*")
         names = metastore.names_like(spark, base.database, pattern)
         found = _IndexTables.of(metastore.describe_many(spark, base.database, names))
-        _index_tables.put(spark, key, found)
+        _index_tables.put(spark, key, found, version)
     return _with_pointed(spark, base, found)
 
 
@@ -238,6 +238,7 @@ def published_generations(spark: SparkSession, index: Index, seconds: float = 0)
     `table_and_indexes`.
     """
     key = (index.table.database, index.table.name)
+    version = _generations.version
     cached = _generations.get(spark, key, seconds) if index.table.partition_columns else None
     if cached is not None:
         return cached
@@ -245,7 +246,7 @@ def published_generations(spark: SparkSession, index: Index, seconds: float = 0)
     if not index.table.partition_columns:
         return found
     if len(found) <= MOST_CACHED_PARTITIONS:
-        _generations.put(spark, key, found)
+        _generations.put(spark, key, found, version)
     else:
         _generations.drop(spark, key)
     return found
