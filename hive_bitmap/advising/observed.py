@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from hive_bitmap.catalyst.jvm_bridge import bridge
 from hive_bitmap.errors import NotFound, Unsupported
+from hive_bitmap.index.markers import is_time
 from hive_bitmap.metastore import jvm_reader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MOST_CHARACTERS = 1 << 20  # of a line; longer ones are not of the rule
+MOST_COUNTED = 1 << 62
 MOST_SAMPLES = 8
 FIGURES = ("queries", "bytes", "unsized", "served")
 
@@ -142,14 +144,14 @@ def read(lines: Iterable[str]) -> Observed:
         try:
             fields = json.loads(line)
             if "application" in fields:
-                sinces.append(float(fields["since"]))
-                forgotten[str(fields["application"])] = int(fields["forgotten"])
+                sinces.append(_time(fields["since"]))
+                forgotten[str(fields["application"])] = _count(fields["forgotten"])
             elif "index" in fields:
-                uses[f"{fields['database']}.{fields['table']}", str(fields["index"])] += _count(fields, "uses")
+                uses[f"{fields['database']}.{fields['table']}", str(fields["index"])] += _count(fields["uses"])
             else:
                 shape, tally = _shape(fields), _tally(fields)
                 shapes.setdefault(shape, Tally()).add(tally)
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             broken += 1
     return Observed(
         shapes=shapes,
@@ -161,7 +163,9 @@ def read(lines: Iterable[str]) -> Observed:
 
 
 def _shape(fields: Mapping[str, Any]) -> Shape:
-    tests = tuple(ColumnTest(str(column).lower(), Kind(kind), int(values)) for column, kind, values in fields["tests"])
+    tests = tuple(
+        ColumnTest(str(column).lower(), Kind(kind), _count(values)) for column, kind, values in fields["tests"]
+    )
     sets = fields.get("key_sets")
     key_sets = None if sets is None else tuple(tuple(str(key).lower() for key in keys) for keys in sets)
     return Shape(str(fields["database"]).lower(), str(fields["table"]).lower(), tests, key_sets)
@@ -169,14 +173,19 @@ def _shape(fields: Mapping[str, Any]) -> Shape:
 
 def _tally(fields: Mapping[str, Any]) -> Tally:
     return Tally(
-        **{name: _count(fields, name) for name in FIGURES},
-        columns=Counter({str(name): int(number) for name, number in fields["columns"].items()}),
+        **{name: _count(fields[name]) for name in FIGURES},
+        columns=Counter({str(name): _count(number) for name, number in fields["columns"].items()}),
         samples={str(name): {str(value) for value in values} for name, values in fields.get("samples", {}).items()},
     )
 
 
-def _count(fields: Mapping[str, Any], name: str) -> int:
-    number = fields[name]
-    if not isinstance(number, int):
-        raise ValueError(f"{name} is no count")
+def _count(number: object) -> int:
+    if not isinstance(number, int) or isinstance(number, bool) or abs(number) > MOST_COUNTED:
+        raise ValueError("that is no count")
     return number
+
+
+def _time(moment: object) -> float:
+    if not is_time(moment):
+        raise ValueError("that is no moment")
+    return float(moment)

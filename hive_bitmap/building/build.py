@@ -31,7 +31,7 @@ from hive_bitmap.index.manifest import FILES, SHARDS
 from hive_bitmap.metastore import base_files as sources
 from hive_bitmap.metastore import metastore, permission
 from hive_bitmap.metastore.base_files import Spec
-from hive_bitmap.metastore.file_listing import format_of
+from hive_bitmap.metastore.file_listing import format_of, require_no_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,6 +109,7 @@ def build(
     follows = _follows_by_default(spark, type, deferred) if auto_refresh is None else auto_refresh
     base, indexes = catalog.table_and_indexes(spark, table)
     format_of(base)
+    require_no_stream(base)
     definitions = []
     for item in columns:
         definition = define(

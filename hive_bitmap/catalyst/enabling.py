@@ -6,6 +6,7 @@ And wait for what that Python does in the background, the refreshes of indexes t
 from __future__ import annotations
 
 import atexit
+import logging
 import math
 import threading
 from functools import lru_cache, partial
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 TOLD_SECONDS = 10  # for which the end of a program waits for the JVM to tell of its last writes
 LONGEST_WAIT = 60.0  # seconds for which it then waits for refreshes
+log = logging.getLogger(__name__)
 SESSIONS_KEPT = 256  # a server has many sessions, and does not tell when one ends
 
 
@@ -162,8 +164,13 @@ def _wait_at_exit(context: SparkContext) -> None:
 def _wait_if_running(context: SparkContext) -> None:
     from pyspark.sql import SparkSession
 
-    if context._jsc is not None and not context._jsc.sc().isStopped():
-        wait_at_end(SparkSession(context))
+    try:
+        if context._jsc is not None and not context._jsc.sc().isStopped():
+            wait_at_end(SparkSession(context))
+    except KeyboardInterrupt:
+        log.info("interrupted: refreshes that are queued are left to the next query that finds their files")
+    except Exception as e:  # noqa: BLE001 - the JVM may be ending, too
+        log.debug("refreshes are not waited for: %s", e)
 
 
 @lru_cache(maxsize=8)

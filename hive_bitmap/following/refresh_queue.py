@@ -1,6 +1,7 @@
 """The queue of refreshes of one process: what is wanted of a table is one refresh, when the time for it has come.
 
-A thread of its own runs them, one after the other. It is a daemon, so it keeps no process alive.
+A thread of its own runs them, one after the other, and ends when none is wanted for a while. It is a daemon, so it
+keeps no process alive.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from hive_bitmap.following.refresh_state import FIRST_PAUSE, Key, Outcome, State
 
 log = logging.getLogger(__name__)
 MOST_TABLES = 10_000
+IDLE_SECONDS = 60.0  # after which the thread ends
 
 
 class RefreshQueue:
@@ -86,8 +88,7 @@ class RefreshQueue:
         return waits or self._running is not None
 
     def _run(self) -> None:
-        while True:
-            wanted = self._next()
+        while (wanted := self._next()) is not None:
             outcome, error = None, ""
             try:
                 outcome = self._refresh(wanted)
@@ -96,8 +97,8 @@ class RefreshQueue:
                 log.debug("a refresh of %s failed", wanted.key, exc_info=True)
             self._ended(wanted, outcome, error)
 
-    def _next(self) -> Wanted:
-        """Wait for the time of the next refresh, and take it from the queue."""
+    def _next(self) -> Wanted | None:
+        """Wait for the time of the next refresh, and take it from the queue; None ends the thread: none is wanted."""
         with self._changed:
             while True:
                 state = min(self._states.values(), key=lambda one: one.due, default=State())
@@ -106,7 +107,10 @@ class RefreshQueue:
                     key = state.wanted.key
                     self._states[key], self._running = replace(state, wanted=None), key
                     return state.wanted
-                self._changed.wait(None if state.wanted is None else left)
+                told = self._changed.wait(IDLE_SECONDS if state.wanted is None else left)
+                if state.wanted is None and not told:
+                    self._thread = None
+                    return None
 
     def _ended(self, wanted: Wanted, outcome: Outcome | None, error: str) -> None:
         with self._changed:

@@ -40,6 +40,8 @@ def refresh_followers(spark: SparkSession, key: Key, partitions: Iterable[Partit
     began = time.monotonic()
     try:
         reports = _until_published(spark, base.spark_name, followers, listed)
+    except NotFound:  # dropped, or renamed, since it was looked up
+        return Outcome.TOO_EARLY if is_followed(spark, key) else Outcome.IN_VAIN
     except Exception as e:
         _record(followers, RefreshRecord.of_now(time.monotonic() - began, 0, str(e) or type(e).__name__))
         raise

@@ -161,6 +161,9 @@ def define(
                 f"column {wanted!r} partitions table {table.full_name}: partitions are pruned without an index"
             )
     home = f"table {table.full_name}"
+    for column in table.partition_columns:
+        if _base_type(column) not in KEY_TYPES:
+            raise Unsupported(f"column {column.name!r}, {column.type}, partitions {home}: no index table can be so")
     chosen = [find(table.columns, wanted, home) for wanted in columns]
     ordered = tuple(column for column in table.columns if column in chosen)
     for column in ordered:
@@ -383,6 +386,11 @@ def _spark_type(arrow: pa.DataType) -> str:
     if not pa.types.is_list(arrow):
         return "binary"
     return "array<int>" if arrow.value_type == pa.int32() else "array<bigint>"
+
+
+def _base_type(column: Column) -> str:
+    """Return the name of a column's type without length, precision and collation."""
+    return column.type.partition("(")[0].partition(" collate ")[0]
 
 
 def _check_key(column: Column, where: str) -> None:

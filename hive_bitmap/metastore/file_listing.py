@@ -35,6 +35,7 @@ HARMLESS_OPTIONS = re.compile(  # options that concern writing only
 )
 OF_QUERIES = ("mergeschema", "partitionoverwritemode")  # Spark adds them; the schema is that of the metastore anyway
 OF_FORMATS = ("orc.", "parquet.")  # prefixes of the properties of Hive tables that Spark takes as options too
+STREAM_LOG = "_spark_metadata"  # the folder in which a stream of Spark logs which files are its output
 ORC_BY_POSITION = "orc.force.positional.evolution"
 SETTINGS = {  # with any other value the session may read other files, columns or values than this package does
     "spark.sql.caseSensitive": "false",
@@ -131,16 +132,29 @@ def files_of(table: Table, folder: str) -> list[FileStatus]:
         raise Unsupported(f"{folder} is a file, where a folder of table {table.full_name} should be") from e
 
 
+def require_no_stream(table: Table) -> None:
+    """Raise Unsupported for a table that a stream has written: Spark reads the files in its log, and no others."""
+    if stores.exists(f"{table.location}/{STREAM_LOG}"):
+        raise Unsupported(why_stream(table.location))
+
+
+def why_stream(folder: str) -> str:
+    """Return why a folder that a stream writes into is not indexed, as a sentence."""
+    return f"a stream of Spark writes into {folder}: its rows are in the files that {STREAM_LOG} names, no others"
+
+
 def base_files(folder: str) -> list[FileStatus]:
     """Return the visible files of a folder that are not empty, sorted by path: those that Spark reads.
 
     A missing folder has no files. Raises Unsupported for a folder that contains `name=value` folders, because some
-    readers take them for partitions.
+    readers take them for partitions, and for the output of a stream.
     """
     try:
         found = stores.listing(folder)
     except FileNotFoundError:
         return []
+    if STREAM_LOG in found.folders:
+        raise Unsupported(why_stream(folder))
     nested = [name for name in found.folders if "=" in name and is_visible(name)]
     if nested:
         raise Unsupported(f"folder {folder} holds {nested[0]!r}, which a reader may take for a partition")

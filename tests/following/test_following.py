@@ -9,11 +9,13 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 import hive_bitmap
+from hive_bitmap.building.build import BuildReport
 from hive_bitmap.following import table_refresh
 from hive_bitmap.following.refresh_state import Key, Outcome
 from hive_bitmap.index import generation, markers, refresh_record, roots
@@ -180,3 +182,21 @@ def test_dropping_an_index_removes_its_record(following: SparkSession) -> None:
     assert (root / refresh_record.NAME).is_file()
     following.sql("DROP INDEX k ON t")
     assert not root.exists()
+
+
+@pytest.mark.parametrize(
+    ("statement", "outcome"),
+    [("DROP INDEX k ON t", Outcome.IN_VAIN), ("ALTER INDEX k ON t RENAME TO m", Outcome.TOO_EARLY)],
+)
+def test_an_index_that_goes_or_is_renamed_meanwhile_is_no_failure(
+    following: SparkSession, monkeypatch: pytest.MonkeyPatch, statement: str, outcome: Outcome
+) -> None:
+    make(following, partitioned=False)
+
+    def meanwhile(*arguments: Any, **options: Any) -> list[BuildReport]:
+        hive_bitmap.sql(following, statement)
+        return hive_bitmap.refresh(*arguments, **options)
+
+    monkeypatch.setattr(table_refresh, "refresh", meanwhile)
+    assert table_refresh.refresh_followers(following, Key("following", "t", 1.0), None) is outcome
+    assert all(one.last_refresh is None for one in hive_bitmap.show(following, "t"))

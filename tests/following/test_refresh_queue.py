@@ -100,3 +100,15 @@ def test_there_are_no_more_tables_than_the_queue_is_bounded_to(monkeypatch: pyte
     queue = RefreshQueue(refreshes)
     assert queue.want(wanted("t", "1")) and not queue.want(wanted("u", "1"))
     assert queue.want(wanted("t", "2")) and queue.wait(SECONDS)
+
+
+def test_a_queue_that_is_idle_has_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hive_bitmap.following.refresh_queue.IDLE_SECONDS", 0.01)
+    refreshes = Refreshes()
+    refreshes.go.set()
+    queue = RefreshQueue(refreshes)
+    for number in (1, 2):
+        queue.want(wanted("t", "1"))
+        assert queue.wait(SECONDS) and len(refreshes.ran) == number
+        while queue._thread is not None:
+            time.sleep(0.01)

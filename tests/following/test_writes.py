@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import hive_bitmap
+from tests.asking import under
 from tests.following.tables import SECONDS, make, require_followed
 
 FORMATS = ["USING parquet", "USING orc", "STORED AS PARQUET", "STORED AS ORC", "STORED AS TEXTFILE"]
@@ -144,3 +146,13 @@ def test_a_failed_write_and_one_of_another_table_change_nothing(following: Spark
     with pytest.raises(Exception, match="CAST_INVALID_INPUT"):
         following.sql("INSERT INTO t SELECT CAST('nothere' AS INT), 1, 1, 'a'")
     require_followed(following)
+
+
+def test_plans_are_shown_as_spark_shows_them(following: SparkSession) -> None:
+    make(following)
+    insert = "EXPLAIN FORMATTED INSERT INTO t VALUES (1, 1, 7, 'a')"
+    shown = following.sql(insert).collect()[0][0]
+    with under(following, {"hive_bitmap.enabled": "false"}):
+        plain = following.sql(insert).collect()[0][0]
+    assert "InsertIntoHadoopFsRelationCommand" in plain and "Followed" not in shown
+    assert re.sub(r"#\d+", "#", shown) == re.sub(r"#\d+", "#", plain)

@@ -1,5 +1,6 @@
 package hive_bitmap.catalyst.following;
 
+import hive_bitmap.catalyst.python.Settings;
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.List;
 import org.apache.spark.sql.SparkSession;
@@ -24,7 +25,7 @@ public final class FollowInserts extends SparkStrategy {
 
     @Override
     public Seq<SparkPlan> apply(LogicalPlan plan) {
-        if (!(plan instanceof Command)) return Scala.seq(List.of());
+        if (!(plan instanceof Command) || !Settings.autoRefresh(session)) return Scala.seq(List.of());
         WriteListener.register(session);
         if (plan instanceof InsertIntoHadoopFsRelationCommand insert && FollowedInsert.isDynamic(insert)) {
             FollowedInsert followed = new FollowedInsert(insert);

@@ -27,6 +27,17 @@ final class FollowedHiveInsert extends InsertIntoHiveTable {
         this.written = written;
     }
 
+    /** Plans are shown as Spark shows them. */
+    @Override
+    public String nodeName() {
+        return "InsertIntoHiveTable";
+    }
+
+    @Override
+    public String productPrefix() {
+        return nodeName();
+    }
+
     @Override
     public BasicWriteJobStatsTracker basicWriteJobStatsTracker(Configuration hadoop) {
         return written.tracker(super.basicWriteJobStatsTracker(hadoop), hadoop, metrics(), partitionColumns());

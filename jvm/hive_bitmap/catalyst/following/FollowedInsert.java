@@ -45,6 +45,17 @@ final class FollowedInsert extends InsertIntoHadoopFsRelationCommand {
         return partition.isEmpty() ? Write.toTable(table) : Write.toPartitions(table, List.of(partition));
     }
 
+    /** Plans are shown as Spark shows them. */
+    @Override
+    public String nodeName() {
+        return "InsertIntoHadoopFsRelationCommand";
+    }
+
+    @Override
+    public String productPrefix() {
+        return nodeName();
+    }
+
     @Override
     public BasicWriteJobStatsTracker basicWriteJobStatsTracker(Configuration hadoop) {
         return written.tracker(super.basicWriteJobStatsTracker(hadoop), hadoop, metrics(), partitionColumns());

@@ -50,16 +50,21 @@ final class AdviceFile {
         }
     }
 
-    /** Locks a file. A process holds a lock but once, and classes that a later SparkContext has loaded know nothing of these ones. */
+    /**
+     * Locks a file, if that is possible within a short while. A process holds a lock but once, and classes that a later SparkContext
+     * has loaded know nothing of these ones.
+     */
     private static FileLock locked(FileChannel file) throws IOException {
-        for (int tries = 1;; tries++) {
+        for (int tries = 0; tries < MAX_TRIES; tries++) {
             try {
-                return file.lock();
+                FileLock lock = file.tryLock();
+                if (lock != null) return lock;
             } catch (OverlappingFileLockException e) {
-                if (tries == MAX_TRIES) throw e;
-                LockSupport.parkNanos(TRY_NANOSECONDS);
+                // by this process, like a lock of another one
             }
+            LockSupport.parkNanos(TRY_NANOSECONDS);
         }
+        throw new IOException("another process holds the lock");
     }
 
     private Path besides(String suffix) {

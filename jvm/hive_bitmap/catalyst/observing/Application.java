@@ -31,6 +31,7 @@ public final class Application {
     private static final long FLUSH_MILLISECONDS = 60_000;
     private static final ThreadLocal<Planning> PLANNING = new ThreadLocal<>();
     private static volatile Application current;
+    private static boolean isFlushedAtEnd;
 
     private final QueryRecord queries = new QueryRecord(RECORD_BYTES);
     private final IndexMetrics metrics = new IndexMetrics();
@@ -156,7 +157,13 @@ public final class Application {
         Thread writer = new Thread(this::flushUntilEnd, "hive_bitmap-advice");
         writer.setDaemon(true);
         writer.start();
-        Runtime.getRuntime().addShutdownHook(new Thread(this::flush, "hive_bitmap-advice-end"));
+        if (!isFlushedAtEnd) Runtime.getRuntime().addShutdownHook(new Thread(Application::flushCurrent, "hive_bitmap-advice-end"));
+        isFlushedAtEnd = true;
+    }
+
+    private static void flushCurrent() {
+        Application last = current;
+        if (last != null) last.flush();
     }
 
     private void flushUntilEnd() {
@@ -165,6 +172,7 @@ public final class Application {
                 Thread.sleep(FLUSH_MILLISECONDS);
                 flush();
             }
+            flush();
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }

@@ -26,7 +26,8 @@ public record Settings(boolean enabled, boolean strict, double planningSeconds, 
 
     /** Whether writes of a session may have indexes refreshed. */
     public static boolean autoRefresh(SparkSession session) {
-        return flag(((org.apache.spark.sql.classic.SparkSession) session).sessionState().conf(), AUTO_REFRESH, true);
+        SQLConf conf = ((org.apache.spark.sql.classic.SparkSession) session).sessionState().conf();
+        return flag(conf, ENABLED, true) && flag(conf, AUTO_REFRESH, true);
     }
 
     /** The bytes that the result of an answer may take: its rows may be wider than its keys. */

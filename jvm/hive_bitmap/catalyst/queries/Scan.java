@@ -4,7 +4,6 @@ import hive_bitmap.catalyst.observing.Application;
 import hive_bitmap.catalyst.observing.Observation;
 import hive_bitmap.catalyst.python.IndexedColumns;
 import hive_bitmap.catalyst.reading.Listing;
-import hive_bitmap.catalyst.reading.SelectedFiles;
 import hive_bitmap.catalyst.spark.Conditions;
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.ArrayList;
@@ -25,6 +24,8 @@ import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.execution.datasources.CatalogFileIndex;
+import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
@@ -105,7 +106,12 @@ public final class Scan {
                 && isOfSessionCatalog(relation.catalogTable().get())
                 && !relation.isStreaming()
                 && relation.relation() instanceof HadoopFsRelation files
-                && !(files.location() instanceof SelectedFiles);
+                && isListing(files.location());
+    }
+
+    /** Whether the files are those that a listing shows. A stream's output is what its log names, whatever lies beside. */
+    private static boolean isListing(FileIndex location) {
+        return location instanceof CatalogFileIndex || location instanceof InMemoryFileIndex;
     }
 
     /** Whether a table is of the catalog whose tables are indexed; other ones, too, may describe theirs as Spark's do. */
