@@ -252,6 +252,27 @@ def advise(spark: SparkSession) -> None:
     assert (found.queries, found.notes) == (before + 3, ()), found
 
 
+@entry("auto_refresh")
+def follow(spark: SparkSession) -> None:
+    """An index follows inserts with dynamic partitions into a table of Spark's and one of a SerDe, and other writes."""
+    import hive_bitmap
+
+    hive_bitmap.enable(spark)
+    for name, clauses in {"by_spark": "USING parquet PARTITIONED BY (p)", "by_serde": "STORED AS TEXTFILE"}.items():
+        columns = "k int, v bigint" + (", p string)" if "USING" in clauses else ") PARTITIONED BY (p string)")
+        spark.sql(f"CREATE TABLE {name} ({columns} {clauses}")
+        insert = f"INSERT INTO {name} SELECT CAST(id % 7 AS int), id, IF(id % 3 = 0, NULL, 'a b') FROM range(100)"
+        spark.sql(insert)
+        hive_bitmap.build(spark, name, ["k"], auto_refresh=True, refresh_interval="1 second")
+        spark.sql(insert)
+        spark.sql(f"ALTER TABLE {name} ADD PARTITION (p = 'c')")
+        assert hive_bitmap.refreshed(spark, 120)
+        [status] = hive_bitmap.show(spark, name)
+        assert (status.unindexed, status.stale) == (0, 0) and status.last_refresh is not None, status
+        assert status.last_refresh.error == "" and hive_bitmap.count(spark, name, "k = 3") == 28
+        spark.sql(f"DROP TABLE {name}")
+
+
 @entry("enable")
 def enable(spark: SparkSession) -> None:
     """Plain `spark.sql` and DataFrames through the optimizer rule in each strategy, and index statements in SQL."""
