@@ -59,10 +59,11 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields of an `explanation.Relation` but for the plan, which has no form in JSON."""
-        texts = ("table", "action", "detail", "condition", "unindexed")
+        texts = ("table", "action", "detail", "condition")
         chosen = {"reason": self.reason or "", "strategy": self.strategy or ""}
         figures = {} if self.figures is None else self.figures._asdict()
         others = {"costs": dict(self.costs), **({"asked": True} if self.asked else {})}
+        others |= {"unindexed": self.unindexed} if self.unindexed else {}
         return {name: getattr(self, name) for name in texts} | chosen | figures | others
 
 

@@ -34,6 +34,7 @@ COMMANDS = [
     "offsets",
     "query",
     "rebuild",
+    "refresh",
     "register",
     "rename",
     "set",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from uuid import uuid4
 
 import pytest
 from pyspark.sql import SparkSession
@@ -13,8 +14,9 @@ import hive_bitmap
 @pytest.fixture
 def following(spark: SparkSession) -> Iterator[SparkSession]:
     """The session, enabled and in an empty database; what is queued of it has ended afterwards."""
-    spark.sql("CREATE DATABASE following")
-    spark.sql("USE following")
+    name = f"following_{uuid4().hex[:8]}"  # no two tests share the state of a table's refreshes
+    spark.sql(f"CREATE DATABASE {name}")
+    spark.sql(f"USE {name}")
     hive_bitmap.enable(spark)
     spark.conf.set("hive_bitmap.planning_seconds", "60")
     yield spark
@@ -22,4 +24,4 @@ def following(spark: SparkSession) -> Iterator[SparkSession]:
     hive_bitmap.enable(spark)
     hive_bitmap.refreshed(spark)
     spark.sql("USE default")
-    spark.sql("DROP DATABASE following CASCADE")
+    spark.sql(f"DROP DATABASE {name} CASCADE")

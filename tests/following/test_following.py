@@ -30,6 +30,10 @@ def folder_of(spark: SparkSession, table: str = "t") -> Path:
     return Path(str(found.data_type).removeprefix("file:"))
 
 
+def key_of(spark: SparkSession) -> Key:
+    return Key(spark.catalog.currentDatabase(), "t", 1.0)
+
+
 def copy_a_file(spark: SparkSession) -> Path:
     """Put a file into a partition as another program does, ten minutes ago."""
     folder = folder_of(spark) / "p=0" / "q=x y"
@@ -132,8 +136,8 @@ def test_dropping_what_is_queued(following: SparkSession) -> None:
     following.sql("INSERT INTO t VALUES (1, 1, 7, 'a')")
     following.sql("DROP TABLE t")
     assert hive_bitmap.refreshed(following, SECONDS)
-    assert table_refresh.refresh_followers(following, Key("following", "t", 1.0), None) is Outcome.IN_VAIN
-    assert not [one.name for one in following.catalog.listTables() if one.name.startswith("following__t")]
+    assert table_refresh.refresh_followers(following, key_of(following), None) is Outcome.IN_VAIN
+    assert not [one.name for one in following.catalog.listTables() if not one.isTemporary]
 
 
 def test_rebuilds_beside_refreshes(following: SparkSession) -> None:
@@ -150,8 +154,8 @@ def test_a_build_of_another_process_is_waited_for(following: SparkSession) -> No
     make(following, partitioned=False)
     [status] = hive_bitmap.show(following, "t")
     begun = f"{status.definition.root}/{generation.new_name()}"
-    generation.start(begun, str(folder_of(following)), status.definition)
-    key = Key("following", "t", 1.0)
+    generation.start(begun, None, status.definition)
+    key = key_of(following)
     assert table_refresh.refresh_followers(following, key, None) is Outcome.TOO_EARLY
     old = begun.replace("generation-2", "generation-1")
     shutil.move(begun.removeprefix("file:"), old.removeprefix("file:"))
@@ -163,7 +167,7 @@ def test_partitions_that_the_metastore_writes_in_another_way(following: SparkSes
     following.sql("INSERT INTO t VALUES (1, 1, 7, 'a')")
     assert hive_bitmap.refreshed(following, SECONDS)
     copy_a_file(following)
-    outcome = table_refresh.refresh_followers(following, Key("following", "t", 1.0), [(("p", "00"), ("q", "x y"))])
+    outcome = table_refresh.refresh_followers(following, key_of(following), [(("p", "00"), ("q", "x y"))])
     assert outcome is Outcome.CHANGED
     require_followed(following)
 
@@ -198,5 +202,5 @@ def test_an_index_that_goes_or_is_renamed_meanwhile_is_no_failure(
         return hive_bitmap.refresh(*arguments, **options)
 
     monkeypatch.setattr(table_refresh, "refresh", meanwhile)
-    assert table_refresh.refresh_followers(following, Key("following", "t", 1.0), None) is outcome
+    assert table_refresh.refresh_followers(following, key_of(following), None) is outcome
     assert all(one.last_refresh is None for one in hive_bitmap.show(following, "t"))

@@ -112,7 +112,7 @@ def test_load_data(following: SparkSession, tmp_path: Path) -> None:
 def test_a_new_session_is_followed(following: SparkSession) -> None:
     make(following)
     other = following.newSession()
-    other.sql("INSERT INTO following.t VALUES (1, 1, 7, 'a')")
+    other.sql(f"INSERT INTO {following.catalog.currentDatabase()}.t VALUES (1, 1, 7, 'a')")
     require_followed(following)
 
 
