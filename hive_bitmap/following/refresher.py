@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from cachetools import LRUCache
+from cachetools import LRUCache, TTLCache
 
 from hive_bitmap.errors import NotFound
 from hive_bitmap.explaining.measures import size
@@ -22,6 +22,7 @@ from hive_bitmap.following.refresh_state import Key, Outcome, Partition, Wanted,
 from hive_bitmap.following.table_refresh import following, is_followed, refresh_followers
 from hive_bitmap.index import catalog
 from hive_bitmap.index.catalog import Index
+from hive_bitmap.metastore import metastore
 from hive_bitmap.metastore.table_info import Table, hadoop_path, in_spark
 from hive_bitmap.selecting.candidates import LookupResults
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 POOL = "hive_bitmap"  # the scheduler's pool of the refreshes' jobs
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 MOST_TABLES = 10_000
+LOOK_SECONDS = 30.0  # for which tables that are made meanwhile may be overlooked in writes by path
 
 
 @dataclass(frozen=True)
@@ -48,13 +50,14 @@ class Refresher:
     def __init__(self, jvm: Callable[[SparkSession], Any]) -> None:
         self._jvm = jvm
         self._places: LRUCache[str, tuple[str, str]] = LRUCache(MOST_TABLES)  # the tables that are followed, by folder
+        self._looked_at: TTLCache[str, bool] = TTLCache(MOST_TABLES, LOOK_SECONDS)  # databases
         self.queue = RefreshQueue(self._refresh)
 
     def written(self, spark: SparkSession, text: str) -> str:
         """Queue refreshes for a write, given as `Write.java` tells it. Return the table's indexed columns, as JSON.
 
-        That is null if they are not known. A write by path belongs to a table if this process has seen one that is
-        followed in that folder.
+        That is null if they are not known. A write by path belongs to a table that is followed, if one in the session's
+        database, or one that this process has seen, lies in that folder.
         """
         fields = json.loads(text)
         if "path" in fields:
@@ -93,15 +96,34 @@ class Refresher:
         return self.queue.wait(seconds)
 
     def _written_by_path(self, spark: SparkSession, path: str) -> str:
+        found = self._place_of(path)
+        if found is None:
+            self._look_around(spark)
+            found = self._place_of(path)
+        if found is not None:
+            (database, table), values = found
+            self._written(spark, database, table, frozenset([_partition(values)]) if values else None)
+        return "null"
+
+    def _place_of(self, path: str) -> tuple[tuple[str, str], dict[str, str | None]] | None:
+        """Return the table whose folder, or a partition of it, this is, and the partition values; None if unknown."""
         folder = hadoop_path(path).rstrip("/")
         values: dict[str, str | None] = {}
         while folder not in self._places and "=" in folder.rpartition("/")[2]:
             folder, _, part = folder.rpartition("/")
             name, _, value = part.partition("=")
             values[unquote(name)] = None if value == NULL_PARTITION else unquote(value)
-        if folder in self._places:
-            self._written(spark, *self._places[folder], frozenset([_partition(values)]) if values else None)
-        return "null"
+        return (self._places[folder], values) if folder in self._places else None
+
+    def _look_around(self, spark: SparkSession) -> None:
+        """Learn where the tables of the session's database lie that are followed, unless that was done a while ago."""
+        database = spark.catalog.currentDatabase()
+        if database in self._looked_at:
+            return
+        self._looked_at[database] = True
+        names = {index.definition.table for index in following(catalog.indexes_of_database(spark, database))}
+        for base in metastore.describe_many(spark, database, sorted(names)):
+            self._places[base.location] = (base.database, base.name)
 
     def _written(self, spark: SparkSession, database: str, table: str, partitions: frozenset[Partition] | None) -> str:
         try:
