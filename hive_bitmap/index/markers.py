@@ -101,8 +101,17 @@ def _alive(pid: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
-        return True
-    return True
+        pass
+    return not _has_ended(pid)
+
+
+def _has_ended(pid: int) -> bool:
+    """Return whether a process has ended, and only its parent has not noticed yet; unknown where there is no /proc."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[:1] == [b"Z"]
+    except OSError:
+        return False
 
 
 def _crc32(content: Content) -> int:

@@ -53,7 +53,8 @@ def test_two_drivers(
 ) -> None:
     seconds = SECONDS * (pytestconfig.getoption("--long") or 1)
     made = said(start(metastore2, tmp_path, "make", "2 seconds"))
-    ended = [said(driver) for driver in [start(metastore2, tmp_path, "insert", seconds) for _ in range(2)]]
+    drivers = [start(metastore2, tmp_path, "insert", f"{seconds},{first}") for first in (0, 3)]
+    ended = [said(driver) for driver in drivers]
     assert [(one["wrong"], one["waited"]) for one in ended] == [([], True)] * 2
     inserted = sum(one["inserted"] for one in ended)
     assert said(start(metastore2, tmp_path, "look")) == {**made, "rows": made["rows"] + inserted}

@@ -43,7 +43,9 @@ def look(spark: SparkSession) -> dict[str, Any]:
     return {"behind": behind, "problems": len(verified.problems), "rows": spark.sql(COUNT).collect()[0][0]}
 
 
-def insert(spark: SparkSession, seconds: float) -> dict[str, Any]:
+def insert(spark: SparkSession, seconds: float, first: int) -> dict[str, Any]:
+    """Insert into partitions of its own: two writers of Spark's in one partition would delete each other's files."""
+
     def plain() -> int:
         with under(spark, OFF):
             spark.sql("REFRESH TABLE both")
@@ -51,7 +53,7 @@ def insert(spark: SparkSession, seconds: float) -> dict[str, Any]:
 
     end, inserted, wrong = time.monotonic() + seconds, 0, []
     while time.monotonic() < end:
-        spark.sql(f"INSERT INTO both PARTITION (p = {inserted % PARTITIONS}) VALUES (3, 'new')")
+        spark.sql(f"INSERT INTO both PARTITION (p = {first + inserted % PARTITIONS}) VALUES (3, 'new')")
         inserted += 1
         before, found, after = plain(), int(spark.sql(COUNT).collect()[0][0]), plain()
         if not before <= found <= after:  # rows are only added
@@ -66,7 +68,8 @@ def main() -> None:
         case "make":
             done = make(spark, value)
         case "insert":
-            done = insert(spark, float(value))
+            seconds, first = value.split(",")
+            done = insert(spark, float(seconds), int(first))
         case _:
             done = look(spark)
     sys.stdout.write(json.dumps(done) + "\n")
