@@ -30,7 +30,7 @@ def session(conf: Mapping[str, str], name: str) -> SparkSession:
 
 
 def make(spark: SparkSession, interval: str) -> dict[str, Any]:
-    spark.sql("CREATE TABLE both (k int, name string) PARTITIONED BY (p int) STORED AS PARQUET")
+    spark.sql("CREATE TABLE both (k int, name string) PARTITIONED BY (p int) STORED AS TEXTFILE")
     spark.sql("INSERT INTO both SELECT CAST(id % 7 AS int), 'first', CAST(id % 3 AS int) FROM range(300)")
     hive_bitmap.build(spark, "both", ["k"], auto_refresh=True, refresh_interval=interval)
     return look(spark)
@@ -44,7 +44,7 @@ def look(spark: SparkSession) -> dict[str, Any]:
 
 
 def insert(spark: SparkSession, seconds: float, first: int) -> dict[str, Any]:
-    """Insert into partitions of its own: two writers of Spark's in one partition would delete each other's files."""
+    """Insert into partitions of its own. Two of Spark's own writers delete each other's files; Hive's do not."""
 
     def plain() -> int:
         with under(spark, OFF):

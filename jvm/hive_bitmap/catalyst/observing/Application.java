@@ -53,6 +53,7 @@ public final class Application {
     private static synchronized Application begun(SparkContext context) {
         if (current != null && current.context == context) return current;
         Application begun = new Application(context);
+        flushCurrent();
         current = begun;
         try {
             context.env().metricsSystem().registerSource(begun.metrics);
@@ -172,7 +173,6 @@ public final class Application {
                 Thread.sleep(FLUSH_MILLISECONDS);
                 flush();
             }
-            flush();
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }
