@@ -115,6 +115,39 @@ def test_a_refresh_that_fails_is_told_and_tried_again(
     require_followed(following)
 
 
+def test_a_folder_that_cannot_be_written(following: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(following)
+    monkeypatch.setattr("hive_bitmap.following.refresh_state.FIRST_PAUSE", 1.0)
+    root = Path(hive_bitmap.show(following, "t")[0].definition.root.removeprefix("file:"))
+    (root / "p=7").write_text("in the way")
+    following.sql("INSERT INTO t VALUES (3, 1, 7, 'a')")
+    wait_until(lambda: error_of_last_refresh(following) != "")
+    assert "the published index is untouched" in error_of_last_refresh(following) and unindexed(following) == 1
+    assert following.sql(COUNT).collect() == [(44,)]
+    (root / "p=7").unlink()
+    wait_until(lambda: unindexed(following) == 0)
+    require_followed(following)
+
+
+def error_of_last_refresh(spark: SparkSession) -> str:
+    last = hive_bitmap.show(spark, "t")[0].last_refresh
+    return "" if last is None else last.error
+
+
+def test_a_key_column_that_is_gone(following: SparkSession) -> None:
+    make(following, partitioned=False)
+    hive_bitmap.disable(following)  # so that the index stays
+    following.sql("DROP TABLE t")
+    following.sql("CREATE TABLE t (other INT) USING parquet")
+    hive_bitmap.enable(following)
+    following.sql("INSERT INTO t VALUES (3)")
+    wait_until(lambda: error_of_last_refresh(following) != "")
+    assert "k" in error_of_last_refresh(following)
+    assert following.sql("SELECT count(*) FROM t WHERE other = 3").collect() == [(1,)]
+    following.sql("DROP INDEX k ON t")
+    assert hive_bitmap.refreshed(following, SECONDS)
+
+
 def test_indexes_with_different_intervals(following: SparkSession) -> None:
     make(following)
     hive_bitmap.build(following, "t", ["v"], auto_refresh=True, refresh_interval="1 hour")
