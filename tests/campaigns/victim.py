@@ -211,7 +211,7 @@ ACTS: tuple[Callable[[Victim], None], ...] = (
 
 
 def waits_a_day(folder: str) -> bool:
-    """Whether a folder is that of a build that was killed before it had marked it, in a store where `age` cannot help."""
+    """Whether a folder is of a build that was killed before it had marked it, in a store where `age` cannot help."""
     usage = generation.usage(folder)
     return not folder.startswith("file:") and usage.state is State.BUILDING and usage.definition is None
 
