@@ -152,7 +152,7 @@ def test_indexes_with_different_intervals(following: SparkSession) -> None:
     make(following)
     hive_bitmap.build(following, "t", ["v"], auto_refresh=True, refresh_interval="1 hour")
     following.sql("INSERT INTO t VALUES (1, 1, 7, 'a')")
-    wait_until(lambda: not any(one.unindexed for one in hive_bitmap.show(following, "t")))
+    assert hive_bitmap.refreshed(following, SECONDS)  # of both
     following.sql("INSERT INTO t VALUES (1, 1, 7, 'a')")
     wait_until(lambda: hive_bitmap.show(following, "t")[0].unindexed == 0)
     often, rarely = hive_bitmap.show(following, "t")
