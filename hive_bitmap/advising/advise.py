@@ -6,7 +6,6 @@ import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from hive_bitmap import stores
@@ -18,7 +17,7 @@ from hive_bitmap.catalyst.jvm_bridge import bridge
 from hive_bitmap.errors import HiveBitmapError, InvalidProperty, Unsupported
 from hive_bitmap.estimating.estimate import Estimate, estimate
 from hive_bitmap.estimating.extrapolate import Spread
-from hive_bitmap.explaining.measures import seconds, size
+from hive_bitmap.explaining.measures import moment, seconds, size
 from hive_bitmap.index import catalog
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.index.definition import Definition, define
@@ -320,4 +319,4 @@ def _lines(advice: Advice) -> Iterator[str]:
 
 def time_of(at: float | None) -> str:
     """Return a time, in seconds since 1970, as text in UTC; a dash if there is none."""
-    return "-" if at is None else f"{datetime.fromtimestamp(at, timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
+    return "-" if at is None else moment(at)

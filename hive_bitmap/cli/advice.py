@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from rich.text import Text
 
 from hive_bitmap.cli.invocation import Endpoint, messages
-from hive_bitmap.cli.output import Field, print_table
+from hive_bitmap.cli.output import Field, print_records
 from hive_bitmap.cli.records import thousands
 from hive_bitmap.explaining.measures import seconds, size
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from hive_bitmap.advising.advise import Advice
 
 CANDIDATE_FIELDS = (
@@ -67,7 +65,7 @@ def _print(advice: Advice) -> None:
     from hive_bitmap.advising.advise import time_of
 
     if advice.candidates:
-        _print_records([asdict(one) for one in advice.candidates], CANDIDATE_FIELDS)
+        print_records("table", [asdict(one) for one in advice.candidates], CANDIDATE_FIELDS, "")
         sys.stdout.write("\n" + "".join(f"{one.statement};\n" for one in advice.candidates))
     if advice.unused:
         sys.stdout.write("\n" if advice.candidates else "")
@@ -78,15 +76,10 @@ def _print(advice: Advice) -> None:
             Field("index_bytes", "size", size, right=True),
             Field("built", "last build", time_of),
         )
-        _print_records([asdict(one) for one in advice.unused], fields)
+        print_records("table", [asdict(one) for one in advice.unused], fields, "")
     for said in advice.notes:
         messages().print(Text(said), soft_wrap=True)
     if advice.queries:
         said = f"{advice.queries:,} scans seen since {time_of(advice.since)}"
         said += "" if advice.candidates else "; no index that does not exist would have saved them time"
         messages().print(Text(said), soft_wrap=True)
-
-
-def _print_records(records: Sequence[dict[str, Any]], fields: Sequence[Field]) -> None:
-    rows = ([field.show(record[field.name]) for field in fields] for record in records)
-    print_table([field.heading for field in fields], rows, [field.right for field in fields])

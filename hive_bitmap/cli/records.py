@@ -5,11 +5,10 @@ JSON and CSV have all fields of a record.
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from hive_bitmap.cli.output import Field
-from hive_bitmap.explaining.measures import seconds, size
+from hive_bitmap.explaining.measures import moment, seconds, size
 
 if TYPE_CHECKING:
     from hive_bitmap.building.build import BuildReport
@@ -138,7 +137,7 @@ def behind_its_table(record: dict[str, Any]) -> str:
 def refresh_record(last: RefreshRecord) -> dict[str, Any]:
     """Return the record of the last refresh of an index."""
     return {
-        "at": _moment(last.author.started),
+        "at": moment(last.author.started),
         "host": last.author.host,
         "process": last.author.pid,
         "seconds": last.seconds,
@@ -172,12 +171,8 @@ def _state(status: IndexStatus | PartitionStatus) -> dict[str, Any]:
         "index_rows": status.index_rows,
         "index_bytes": status.index_bytes,
         **({} if status.keys is None else {"keys": status.keys}),
-        "built": None if status.built is None else _moment(status.built),
+        "built": None if status.built is None else moment(status.built),
     }
-
-
-def _moment(since_1970: float) -> str:
-    return f"{datetime.fromtimestamp(since_1970, timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def definition_record(definition: Definition) -> dict[str, Any]:

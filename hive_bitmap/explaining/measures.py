@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
+
 from hive_bitmap.explaining.blockmap import files_kept
 from hive_bitmap.planning.plan import Plan
 
@@ -61,6 +63,15 @@ def seconds(value: float) -> str:
     ['4 ms', '250 ms', '12.3 s']
     """
     return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"
+
+
+def moment(since_1970: float) -> str:
+    """A time, in seconds since 1970, in UTC.
+
+    >>> moment(86400.5)
+    '1970-01-02T00:00:00Z'
+    """
+    return f"{datetime.fromtimestamp(since_1970, timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def of_all(part: int, whole: int) -> str:

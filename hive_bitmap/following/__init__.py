@@ -3,4 +3,4 @@
 `Refresher` takes what the JVM and the planner see; its `RefreshQueue` decides when to refresh, `table_refresh` does it.
 """
 
-__all__ = ["refresh_all", "refresh_queue", "refresh_state", "refresher", "table_refresh"]
+__all__ = ["places", "refresh_all", "refresh_queue", "refresh_state", "refresher", "table_refresh"]

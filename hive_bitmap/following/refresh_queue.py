@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from threading import Condition, Thread
 
-from hive_bitmap.following.refresh_state import FIRST_PAUSE, Key, Outcome, State, Wanted, pause
+from hive_bitmap.following.refresh_state import FIRST_PAUSE, Key, Outcome, State, Wanted
 
 log = logging.getLogger(__name__)
 MOST_TABLES = 10_000
@@ -122,6 +122,6 @@ class RefreshQueue:
             log.warning(
                 "the indexes of %s are not refreshed; that is tried again after %.0f seconds, then less often: %s",
                 wanted.key,
-                pause(FIRST_PAUSE, 1),
+                FIRST_PAUSE,
                 error,
             )

@@ -10,28 +10,28 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from threading import Lock
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
-from cachetools import LRUCache, TTLCache
+from cachetools import TTLCache
 
 from hive_bitmap.errors import NotFound
 from hive_bitmap.explaining.measures import size
+from hive_bitmap.following.places import Places
 from hive_bitmap.following.refresh_queue import RefreshQueue
 from hive_bitmap.following.refresh_state import Key, Outcome, Partition, Wanted, few
 from hive_bitmap.following.table_refresh import following, is_followed, refresh_followers
 from hive_bitmap.index import catalog
 from hive_bitmap.index.catalog import Index
 from hive_bitmap.metastore import metastore
-from hive_bitmap.metastore.table_info import Table, hadoop_path, in_spark
+from hive_bitmap.metastore.table_info import Table, in_spark
 from hive_bitmap.selecting.candidates import LookupResults
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 POOL = "hive_bitmap"  # the scheduler's pool of the refreshes' jobs
-NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-MOST_TABLES = 10_000
+MOST_DATABASES = 1000
 LOOK_SECONDS = 30.0  # for which tables that are made meanwhile may be overlooked in writes by path
 
 
@@ -49,8 +49,9 @@ class Refresher:
 
     def __init__(self, jvm: Callable[[SparkSession], Any]) -> None:
         self._jvm = jvm
-        self._places: LRUCache[str, tuple[str, str]] = LRUCache(MOST_TABLES)  # the tables that are followed, by folder
-        self._looked_at: TTLCache[str, bool] = TTLCache(MOST_TABLES, LOOK_SECONDS)  # databases
+        self._places = Places()
+        self._lock = Lock()  # of the databases that were looked at
+        self._looked_at: TTLCache[str, bool] = TTLCache(MOST_DATABASES, LOOK_SECONDS)  # databases
         self.queue = RefreshQueue(self._refresh)
 
     def written(self, spark: SparkSession, text: str) -> str:
@@ -75,7 +76,7 @@ class Refresher:
         followers = following(indexes)
         if not followers or not results.whole_files:
             return ""
-        self._places[base.location] = (base.database, base.name)
+        self._places.add(base)
         found = _unindexed(results)
         self._jvm(spark).lag(found.lag)
         names = [column.name for column in base.partition_columns]
@@ -96,34 +97,25 @@ class Refresher:
         return self.queue.wait(seconds)
 
     def _written_by_path(self, spark: SparkSession, path: str) -> str:
-        found = self._place_of(path)
-        if found is None:
+        place = self._places.at(path)
+        if place is None:
             self._look_around(spark)
-            found = self._place_of(path)
-        if found is not None:
-            (database, table), values = found
-            self._written(spark, database, table, frozenset([_partition(values)]) if values else None)
+            place = self._places.at(path)
+        if place is not None:
+            partitions = frozenset([_partition(place.values)]) if place.values else None
+            self._written(spark, place.database, place.table, partitions)
         return "null"
-
-    def _place_of(self, path: str) -> tuple[tuple[str, str], dict[str, str | None]] | None:
-        """Return the table whose folder, or a partition of it, this is, and the partition values; None if unknown."""
-        folder = hadoop_path(path).rstrip("/")
-        values: dict[str, str | None] = {}
-        while folder not in self._places and "=" in folder.rpartition("/")[2]:
-            folder, _, part = folder.rpartition("/")
-            name, _, value = part.partition("=")
-            values[unquote(name)] = None if value == NULL_PARTITION else unquote(value)
-        return (self._places[folder], values) if folder in self._places else None
 
     def _look_around(self, spark: SparkSession) -> None:
         """Learn where the tables of the session's database lie that are followed, unless that was done a while ago."""
         database = spark.catalog.currentDatabase()
-        if database in self._looked_at:
-            return
-        self._looked_at[database] = True
+        with self._lock:
+            if database in self._looked_at:
+                return
+            self._looked_at[database] = True
         names = {index.definition.table for index in following(catalog.indexes_of_database(spark, database))}
         for base in metastore.describe_many(spark, database, sorted(names)):
-            self._places[base.location] = (base.database, base.name)
+            self._places.add(base)
 
     def _written(self, spark: SparkSession, database: str, table: str, partitions: frozenset[Partition] | None) -> str:
         try:
@@ -132,7 +124,7 @@ class Refresher:
             return "null"
         followers = following(indexes)
         if followers:
-            self._places[base.location] = (base.database, base.name)
+            self._places.add(base)
         for key in _keys(base, followers):
             self.queue.want(Wanted(key=key, partitions=partitions, session=spark))
         return json.dumps(sorted({name for index in indexes for name in index.definition.column_names}))

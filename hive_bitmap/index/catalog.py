@@ -237,14 +237,13 @@ def published_generations(spark: SparkSession, index: Index, seconds: float = 0)
     A partitioned index that another process has dropped has none. The result may be cached for up to `seconds`, as in
     `table_and_indexes`.
     """
-    key = (index.table.database, index.table.name)
-    version = _generations.version
-    cached = _generations.get(spark, key, seconds) if index.table.partition_columns else None
+    if not index.table.partition_columns:
+        return {(): index.table.location}
+    key, version = (index.table.database, index.table.name), _generations.version
+    cached = _generations.get(spark, key, seconds)
     if cached is not None:
         return cached
     found = {values: one.folder for values, one in published(spark, index).items()}
-    if not index.table.partition_columns:
-        return found
     if len(found) <= MOST_CACHED_PARTITIONS:
         _generations.put(spark, key, found, version)
     else:

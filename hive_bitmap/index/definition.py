@@ -394,7 +394,7 @@ def _base_type(column: Column) -> str:
 
 
 def _check_key(column: Column, where: str) -> None:
-    base = column.type.partition("(")[0]
+    base = _base_type(column)
     stored = {field.name for encoding in ENCODINGS.values() for field in encoding.FIELDS}
     if column.name.lower() in {BUCKET.name, OFFSET.name, OFFSETS.name, "_cardinality", *stored}:
         raise Unsupported(f"column {column.name!r} of {where} has the name of a column of every index table")

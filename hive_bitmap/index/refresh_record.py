@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from threading import Lock
 
 from cachetools import LRUCache
 
@@ -12,6 +12,7 @@ from hive_bitmap.index.markers import Author, Unreadable
 
 NAME = "_refresh.json"
 _written_here: LRUCache[str, RefreshRecord] = LRUCache(1000)  # by root; a store may have refused to keep them
+_lock = Lock()  # a look-up changes an LRUCache, too
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,20 +32,23 @@ class RefreshRecord:
     def of_now(cls, seconds: float, files: int, error: str = "") -> RefreshRecord:
         """Return the record of a refresh of this process that took so many seconds until now."""
         this = Author.this_process()
-        began = Author(this.host, this.pid, time.time() - seconds)
+        began = replace(this, started=this.started - seconds)
         return cls(author=began, seconds=round(seconds, 3), files=files, error=error)
 
 
 def write(root: str, record: RefreshRecord) -> None:
     """Write the record into the root of an index. Raise OSError and StoreError; this process reads it all the same."""
-    _written_here[root] = record
+    with _lock:
+        _written_here[root] = record
     fields = {"seconds": record.seconds, "files": record.files, "error": record.error}
     markers.write(root, NAME, {**asdict(record.author), **fields})
 
 
 def read(root: str) -> RefreshRecord | None:
     """Return the record of the last refresh of the index in a root; None if none is known. Raise StoreError."""
-    known = [one for one in (_written_here.get(root), _stored(root)) if one is not None]
+    with _lock:
+        here = _written_here.get(root)
+    known = [one for one in (here, _stored(root)) if one is not None]
     return max(known, key=lambda one: one.author.started, default=None)
 
 

@@ -58,7 +58,9 @@ def insert(spark: SparkSession, seconds: float, first: int) -> dict[str, Any]:
         before, found, after = plain(), int(spark.sql(COUNT).collect()[0][0]), plain()
         if not before <= found <= after:  # rows are only added
             wrong.append((before, found, after))
-    return {"inserted": inserted, "wrong": wrong, "waited": hive_bitmap.refreshed(spark, 120)}
+    ended = time.monotonic()
+    waited = hive_bitmap.refreshed(spark, 120)
+    return {"inserted": inserted, "wrong": wrong, "waited": waited, "behind": time.monotonic() - ended}
 
 
 def main() -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.programs import run_program
 
 PROGRAM = """
 import json, sys
@@ -31,19 +30,13 @@ for act in acts:
 """
 
 
-def run(warehouse: Path, *acts: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    command = [sys.executable, "-c", PROGRAM, str(warehouse), *acts]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-
-
 @pytest.mark.servers
 def test_programs_that_end(tmp_path: Path) -> None:
-    waited = run(tmp_path / "w", "make", "insert")
+    waited = run_program(PROGRAM, tmp_path / "w", "make", "insert", folder=tmp_path)
     assert waited.returncode == 0 and "Traceback" not in waited.stderr and "refreshed" not in waited.stderr
-    failed = run(tmp_path / "w", "show", "insert", "fail")
+    failed = run_program(PROGRAM, tmp_path / "w", "show", "insert", "fail", folder=tmp_path)
     unindexed, fresh = json.loads(failed.stdout.splitlines()[-1])
     assert unindexed == 0 and failed.returncode == 1 and failed.stderr.count("Traceback") == 1
-    stopped = run(tmp_path / "w", "show", "insert", "stop")
+    stopped = run_program(PROGRAM, tmp_path / "w", "show", "insert", "stop", folder=tmp_path)
     assert json.loads(stopped.stdout.splitlines()[-1]) == [0, fresh + 1]
     assert stopped.returncode == 0 and "Traceback" not in stopped.stderr and "refreshed" not in stopped.stderr

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from hive_bitmap.catalyst.extension_jar import EXTENSION, JAR
+from tests.programs import run_program
 
 SCRIPT = """
 import sys
@@ -56,13 +54,5 @@ spark.stop()
 
 @pytest.mark.servers
 def test_they_have_the_plans_that_they_ask_for(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(tmp_path), str(JAR), EXTENSION],
-        cwd=tmp_path,
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(Path(__file__).parents[2])},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    done = run_program(SCRIPT, tmp_path, JAR, EXTENSION, folder=tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from hive_bitmap.catalyst.extension_jar import EXTENSION, JAR
+from tests.programs import run_program
 
 SCRIPT = """
 import sys
@@ -95,13 +93,5 @@ for number in (1, 2):
 @pytest.mark.servers
 @pytest.mark.parametrize("program", [ENABLED, CONFIGURED], ids=["enabled", "configured"])
 def test_each_time_indexes_are_used_and_the_answers_are_of_that_warehouse(tmp_path: Path, program: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT + program, str(tmp_path), str(JAR), EXTENSION],
-        cwd=tmp_path,
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(Path(__file__).parents[2])},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    done = run_program(SCRIPT + program, tmp_path, JAR, EXTENSION, folder=tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -1,10 +1,7 @@
 package hive_bitmap.catalyst.following;
 
-import java.util.Collection;
-import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.Row;
-import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.SparkPlan;
@@ -47,9 +44,7 @@ final class FollowedHiveInsert extends InsertIntoHiveTable {
     @Override
     public Seq<Row> run(SparkSession session, SparkPlan child) {
         Seq<Row> rows = super.run(session, child);
-        TableIdentifier name = table().identifier();
-        Collection<Map<String, String>> found = written.all();
-        Writes.committed(session, found == null ? Write.toTable(name) : Write.toPartitions(name, found));
+        Writes.committed(session, Write.toPartitions(table().identifier(), written.all()));
         return rows;
     }
 

@@ -2,7 +2,6 @@ package hive_bitmap.catalyst.following;
 
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.ArrayList;
-import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
@@ -40,9 +39,7 @@ final class FollowedInsert extends InsertIntoHadoopFsRelationCommand {
     /** What an insert has written that is not followed: a partition that its statement gives, a table, or a folder. */
     static Write write(InsertIntoHadoopFsRelationCommand insert) {
         if (insert.catalogTable().isEmpty()) return Write.toFolder(insert.outputPath().toString());
-        TableIdentifier table = insert.catalogTable().get().identifier();
-        Map<String, String> partition = Scala.javaMap(insert.staticPartitions());
-        return partition.isEmpty() ? Write.toTable(table) : Write.toPartitions(table, List.of(partition));
+        return Write.bySpecs(insert.catalogTable().get().identifier(), List.of(Scala.javaMap(insert.staticPartitions())));
     }
 
     /** Plans are shown as Spark shows them. */
@@ -71,12 +68,11 @@ final class FollowedInsert extends InsertIntoHadoopFsRelationCommand {
     /** All partitions of the statement were emptied first where their overwriting is static. */
     private Write written() {
         TableIdentifier table = catalogTable().get().identifier();
-        Collection<Map<String, String>> found = written.all();
         boolean emptied = mode() == SaveMode.Overwrite && !dynamicPartitionOverwrite();
-        if (found == null || emptied && Scala.javaMap(staticPartitions()).isEmpty()) return Write.toTable(table);
-        List<Map<String, String>> changed = new ArrayList<>(found);
-        if (emptied) changed.add(Scala.javaMap(staticPartitions()));
-        return Write.toPartitions(table, changed);
+        if (!emptied) return Write.toPartitions(table, written.all());
+        List<Map<String, String>> changed = new ArrayList<>(written.all());
+        changed.add(Scala.javaMap(staticPartitions()));
+        return Write.bySpecs(table, changed);
     }
 
     @Override

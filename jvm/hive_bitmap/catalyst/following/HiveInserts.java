@@ -2,6 +2,7 @@ package hive_bitmap.catalyst.following;
 
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.hive.execution.InsertIntoHiveTable;
@@ -19,7 +20,11 @@ final class HiveInserts {
 
     /** Whether a plan is such an insert, whose statement leaves a partition to the rows. */
     static boolean isDynamic(LogicalPlan plan) {
-        return is(plan) && staticPartition(plan).size() < partitions(plan);
+        return is(plan) && isDynamic((InsertIntoHiveTable) plan);
+    }
+
+    private static boolean isDynamic(InsertIntoHiveTable insert) {
+        return staticPartition(insert).size() < Scala.list(insert.table().partitionColumnNames()).size();
     }
 
     static FollowedHiveInsert followed(LogicalPlan plan) {
@@ -27,11 +32,7 @@ final class HiveInserts {
     }
 
     /** The values that the statement gives, by partition column; a column that it leaves to the rows is not in it. */
-    static Map<String, String> staticPartition(LogicalPlan plan) {
-        return staticPartition((InsertIntoHiveTable) plan);
-    }
-
-    static Map<String, String> staticPartition(InsertIntoHiveTable insert) {
+    private static Map<String, String> staticPartition(InsertIntoHiveTable insert) {
         Map<String, String> values = new HashMap<>();
         for (Map.Entry<String, Option<String>> one : Scala.javaMap(insert.partition()).entrySet()) {
             if (one.getValue().isDefined()) values.put(one.getKey(), one.getValue().get());
@@ -39,16 +40,9 @@ final class HiveInserts {
         return values;
     }
 
-    private static int partitions(LogicalPlan plan) {
-        return Scala.list(((InsertIntoHiveTable) plan).table().partitionColumnNames()).size();
-    }
-
     /** What an insert has written whose statement gives all partition values. */
     static Write write(LogicalPlan plan) {
         InsertIntoHiveTable insert = (InsertIntoHiveTable) plan;
-        Map<String, String> partition = staticPartition(insert);
-        return partition.isEmpty()
-                ? Write.toTable(insert.table().identifier())
-                : Write.toPartitions(insert.table().identifier(), java.util.List.of(partition));
+        return Write.bySpecs(insert.table().identifier(), List.of(staticPartition(insert)));
     }
 }

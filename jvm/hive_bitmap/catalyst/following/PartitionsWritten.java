@@ -25,19 +25,15 @@ import scala.collection.immutable.Seq;
 
 /** The partitions that the tasks of one insert report to have written, at most so many that it is worth to tell them. */
 final class PartitionsWritten {
-    private static final int MOST = 1_000;
-
     private final Set<Map<String, String>> partitions = new LinkedHashSet<>();
-    private boolean tooMany;
 
-    /** Returns the values of each partition by column, as Spark writes them; null if they are too many. */
+    /** Returns the values of each partition by column, as Spark writes them; of too many, one more than is told. */
     synchronized Collection<Map<String, String>> all() {
-        return tooMany ? null : List.copyOf(partitions);
+        return List.copyOf(partitions);
     }
 
     private synchronized void add(Map<String, String> values) {
-        if (partitions.size() < MOST) partitions.add(values);
-        else tooMany |= !partitions.contains(values);
+        if (partitions.size() <= Write.MOST_PARTITIONS) partitions.add(values);
     }
 
     /**

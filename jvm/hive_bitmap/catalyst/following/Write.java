@@ -17,14 +17,21 @@ import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils;
  *     changed; null if all may have
  */
 record Write(TableIdentifier table, String path, Collection<Map<String, String>> partitions) {
-    private static final int MOST_PARTITIONS = 1_000;
+    /** More partitions are not told one by one: all of the table may have changed then. */
+    static final int MOST_PARTITIONS = 1_000;
 
     static Write toTable(TableIdentifier table) {
         return new Write(table, null, null);
     }
 
+    /** A write to these partitions and no others; to none if there are none. */
     static Write toPartitions(TableIdentifier table, Collection<Map<String, String>> partitions) {
         return new Write(table, null, partitions.size() > MOST_PARTITIONS ? null : partitions);
+    }
+
+    /** A write to what a statement names by partition specs: to the whole table if it has none, or an empty one. */
+    static Write bySpecs(TableIdentifier table, Collection<Map<String, String>> specs) {
+        return specs.isEmpty() || specs.contains(Map.of()) ? toTable(table) : toPartitions(table, specs);
     }
 
     static Write toFolder(String path) {

@@ -74,7 +74,7 @@ public final class WriteListener implements QueryExecutionListener {
         TableIdentifier qualified = session.sessionState().catalog().qualifyIdentifier(table);
         List<Map<String, String>> partitions =
                 fields.size() > 1 ? partitions(field(command, fields.get(1))) : List.of();
-        return partitions.isEmpty() ? Write.toTable(qualified) : Write.toPartitions(qualified, partitions);
+        return Write.bySpecs(qualified, partitions);
     }
 
     private static Object field(LogicalPlan command, String name) {

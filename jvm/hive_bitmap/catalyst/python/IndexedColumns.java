@@ -19,7 +19,7 @@ public final class IndexedColumns {
     private static final AtomicLong CLEARED = new AtomicLong();
 
     static {
-        CurrentContext.atEnd(TABLES::clear);
+        CurrentContext.atEnd(IndexedColumns::clear);
     }
 
     private IndexedColumns() {}
