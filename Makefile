@@ -81,8 +81,8 @@ servers: $(INSTALLED) ## run the tests with real servers, and Spark in other pro
 soak: $(INSTALLED) ## run random queries, tables and edits for as long as you like: LONG=50 SEED=1000 EXCEPT=tests/sparksql
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) -m "random and not stores" --long $(or $(LONG),10) --seed $(or $(SEED),0) $(EXCEPT:%=--ignore=%) tests
 
-answers: $(INSTALLED) ## ask plain Spark the queries of tests/catalyst/corpus, and keep digests of its answers
-	@$(WITH_JAVA) $(BIN)/python -m tests.catalyst.kept_answers
+answers: $(INSTALLED) ## ask plain Spark the queries of tests/spark/catalyst/corpus, and keep digests of its answers
+	@$(WITH_JAVA) $(BIN)/python -m tests.spark.catalyst.kept_answers
 
 jar: $(INSTALLED) ## compile the Java of jvm/ into the jar of the package
 	@$(WITH_JAVA) $(BIN)/python scripts/jar.py

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 import hive_bitmap
-from hive_bitmap.session import session
+from hive_bitmap.spark.session import session
 
 WAYS = ("no index", "auto_refresh=false", "auto_refresh=true", "then REBUILD")
 FIRST_ROWS = 1_000_000  # of each table before the INSERTs

@@ -16,10 +16,10 @@ import click
 from pyspark.sql import SparkSession
 
 import hive_bitmap
-from hive_bitmap.hive2.ddl import drop
-from hive_bitmap.hive2.export import export
-from hive_bitmap.hiveserver.connection import Server
-from hive_bitmap.hiveserver.hive2_index import register_index
+from hive_bitmap.hive.hive2.ddl import drop
+from hive_bitmap.hive.hive2.export import export
+from hive_bitmap.hive.hiveserver.connection import Server
+from hive_bitmap.hive.hiveserver.hive2_index import register_index
 from tests.servers import hive2
 from tests.servers.hiveserver import HiveServer, JobFailed, Refused, run
 

@@ -25,12 +25,12 @@ from rich.console import Console
 from rich.table import Table
 
 import hive_bitmap
-from hive_bitmap import stores
-from hive_bitmap.building.build import BuildReport
-from hive_bitmap.metastore import session_stores
-from hive_bitmap.parallel import map_parallel
-from hive_bitmap.session import session
-from hive_bitmap.stores import requests
+from hive_bitmap.core import stores
+from hive_bitmap.core.parallel import map_parallel
+from hive_bitmap.core.stores import requests
+from hive_bitmap.spark.building.build import BuildReport
+from hive_bitmap.spark.metastore import session_stores
+from hive_bitmap.spark.session import session
 from tests.servers import jars
 from tests.stores.servers import hdfs as hdfs_server
 

@@ -20,9 +20,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 import hive_bitmap
 from bench.data import KEYS, SCHEMA, TABLE, Data, Question, append_small_file, register, write_small_files
-from hive_bitmap.explaining.blockmap import files_kept
-from hive_bitmap.planning.plan import Plan
-from hive_bitmap.planning.strategy import Strategy
+from hive_bitmap.core.explaining.blockmap import files_kept
+from hive_bitmap.core.planning.plan import Plan
+from hive_bitmap.core.planning.strategy import Strategy
 
 SPARK, OURS, DUCKDB = "Spark", "hive_bitmap", "DuckDB"
 PLAIN = "plain SQL"  # where OURS is a function: the same by spark.sql with the optimizer rule

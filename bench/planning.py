@@ -24,7 +24,7 @@ import hive_bitmap
 from bench import data, tables
 from bench.measure import OURS, SPARK, Contender, Race, race
 from hive_bitmap.errors import HiveBitmapError
-from hive_bitmap.index import catalog
+from hive_bitmap.spark.registry import catalog
 
 FOLDER = Path("bench-warehouse") / "planning"
 WIDTH = 150

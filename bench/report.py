@@ -23,7 +23,7 @@ from bench.data import KEYS, Data, summary
 from bench.measure import DUCKDB, NATIVE, OURS, PLAIN, SPARK, TASKS, Asked, Built, Grouped, Overhead, Refreshed, Results
 from bench.memory import DRIVER, JVM, WORKER
 from bench.targets import BUILD_RATIO, PAIMON_BITMAP_BYTES, PAIMON_RANGE_BITMAP_BYTES, PAIMON_SOURCE, Target, ratio
-from hive_bitmap.explaining.measures import percent, seconds, size
+from hive_bitmap.core.explaining.measures import percent, seconds, size
 
 PACKAGES = ("hive_bitmap", "pyspark", "duckdb", "pyarrow", "numpy")
 LOST = "▼"

@@ -26,9 +26,9 @@ from rich.table import Table
 
 import hive_bitmap
 from bench import tables
-from hive_bitmap import stores
-from hive_bitmap.metastore import session_stores
-from hive_bitmap.session import session
+from hive_bitmap.core import stores
+from hive_bitmap.spark.metastore import session_stores
+from hive_bitmap.spark.session import session
 from tests.servers import jars
 from tests.stores.servers import proxy as proxy_server
 from tests.stores.servers import s3 as s3_server
@@ -246,8 +246,8 @@ def _turn(spark: SparkSession, proxy: Proxy, ask: Callable[[SparkSession], Any])
 
 def _forget(spark: SparkSession) -> None:
     """As in a process that has just begun: neither engine remembers anything of the table."""
-    from hive_bitmap.index import lookup, manifest
-    from hive_bitmap.stores import memory_cache, speed
+    from hive_bitmap.core.index import lookup, manifest
+    from hive_bitmap.core.stores import memory_cache, speed
 
     spark.catalog.refreshTable("t")
     lookup.clear_caches()

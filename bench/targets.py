@@ -8,7 +8,7 @@ from statistics import median
 
 from bench.data import KEYS
 from bench.measure import DUCKDB, OURS, SPARK, Asked, Results
-from hive_bitmap.explaining.measures import seconds, size
+from hive_bitmap.core.explaining.measures import seconds, size
 
 # Of the bitmap and the range-bitmap index of Apache Paimon 2.0.0 over five such columns of 10 M rows, measured by us
 # once on two cores with PySpark 4.1.2; it is not run here, and scaled to the rows of the run.

@@ -18,9 +18,9 @@ import hive_bitmap
 from bench import tables
 from demo import flights
 from demo.questions import INDEXED, QUESTIONS, Outcome, ask
+from hive_bitmap.core.explaining.explain import to_html, to_text
+from hive_bitmap.core.explaining.measures import percent, seconds, size
 from hive_bitmap.errors import HiveBitmapError
-from hive_bitmap.explaining.explain import to_html, to_text
-from hive_bitmap.explaining.measures import percent, seconds, size
 
 WAREHOUSE = Path("demo-warehouse")
 TABLES = ("flights", "flights_by_month")

@@ -11,9 +11,9 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import hive_bitmap
-from hive_bitmap.explaining.blockmap import files_kept
-from hive_bitmap.planning.plan import Plan
-from hive_bitmap.planning.strategy import Strategy
+from hive_bitmap.core.explaining.blockmap import files_kept
+from hive_bitmap.core.planning.plan import Plan
+from hive_bitmap.core.planning.strategy import Strategy
 
 REPEATS = 3
 

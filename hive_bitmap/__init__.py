@@ -7,8 +7,7 @@
     hive_bitmap.scan(spark, "flights", "carrier = 'UA' AND origin = 'JFK'")
 
 Names are imported when they are first used, so that the parts that do not need Spark can be loaded without it. The
-first use also checks that the required packages are installed. `session` and `sql` are imported at once, because
-otherwise the submodules of the same names would hide them.
+first use also checks that the required packages are installed.
 """
 
 from __future__ import annotations
@@ -16,68 +15,67 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import hive_bitmap.sql  # noqa: F401 - loaded before the function of the same name, which it would hide otherwise
-from hive_bitmap.catalyst.sql_text import sql
-from hive_bitmap.packages import require
-from hive_bitmap.session import session
-
 if TYPE_CHECKING:
-    from hive_bitmap.advising.advise import Advice, Candidate, UnusedIndex, advise
-    from hive_bitmap.building.build import BuildReport, build, rebuild, refresh
-    from hive_bitmap.building.preview import Preview, preview
-    from hive_bitmap.catalyst.enabling import disable, enable, refreshed
-    from hive_bitmap.catalyst.explanation import Explanation, Relation, explain
-    from hive_bitmap.estimating.estimate import Estimate, estimate
-    from hive_bitmap.maintaining.alter import extend, rename, set_properties
-    from hive_bitmap.maintaining.clean import Leftover, clean
-    from hive_bitmap.maintaining.drop import drop, drop_table
-    from hive_bitmap.maintaining.show import IndexStatus, show
-    from hive_bitmap.memory_budget import CacheUse, caches
-    from hive_bitmap.planning.plan import Plan
-    from hive_bitmap.querying.counting import count, group_counts
-    from hive_bitmap.querying.offsets_file import write_offsets
-    from hive_bitmap.querying.scanning import plan, scan
-    from hive_bitmap.verifying.verify import Verification, verify
+    from hive_bitmap.core.memory_budget import CacheUse, caches
+    from hive_bitmap.core.planning.plan import Plan
+    from hive_bitmap.spark.advising.advise import Advice, Candidate, UnusedIndex, advise
+    from hive_bitmap.spark.building.build import BuildReport, build, rebuild, refresh
+    from hive_bitmap.spark.building.preview import Preview, preview
+    from hive_bitmap.spark.catalyst.enabling import disable, enable, refreshed
+    from hive_bitmap.spark.catalyst.explanation import Explanation, Relation, explain
+    from hive_bitmap.spark.catalyst.sql_text import sql
+    from hive_bitmap.spark.estimating.estimate import Estimate, estimate
+    from hive_bitmap.spark.maintaining.alter import extend, rename, set_properties
+    from hive_bitmap.spark.maintaining.clean import Leftover, clean
+    from hive_bitmap.spark.maintaining.drop import drop, drop_table
+    from hive_bitmap.spark.maintaining.show import IndexStatus, show
+    from hive_bitmap.spark.querying.counting import count, group_counts
+    from hive_bitmap.spark.querying.offsets_file import write_offsets
+    from hive_bitmap.spark.querying.scanning import plan, scan
+    from hive_bitmap.spark.session import session
+    from hive_bitmap.spark.verifying.verify import Verification, verify
 
 __version__ = "0.1.0"
 _HOMES = {
-    "Advice": "advising.advise",
-    "BuildReport": "building.build",
-    "CacheUse": "memory_budget",
-    "Candidate": "advising.advise",
-    "Estimate": "estimating.estimate",
-    "Explanation": "catalyst.explanation",
-    "IndexStatus": "maintaining.show",
-    "Leftover": "maintaining.clean",
-    "Plan": "planning.plan",
-    "Preview": "building.preview",
-    "Relation": "catalyst.explanation",
-    "UnusedIndex": "advising.advise",
-    "Verification": "verifying.verify",
-    "advise": "advising.advise",
-    "build": "building.build",
-    "caches": "memory_budget",
-    "clean": "maintaining.clean",
-    "count": "querying.counting",
-    "disable": "catalyst.enabling",
-    "drop": "maintaining.drop",
-    "drop_table": "maintaining.drop",
-    "enable": "catalyst.enabling",
-    "estimate": "estimating.estimate",
-    "explain": "catalyst.explanation",
-    "extend": "maintaining.alter",
-    "group_counts": "querying.counting",
-    "plan": "querying.scanning",
-    "preview": "building.preview",
-    "rebuild": "building.build",
-    "refresh": "building.build",
-    "refreshed": "catalyst.enabling",
-    "rename": "maintaining.alter",
-    "scan": "querying.scanning",
-    "set_properties": "maintaining.alter",
-    "show": "maintaining.show",
-    "verify": "verifying.verify",
-    "write_offsets": "querying.offsets_file",
+    "Advice": "spark.advising.advise",
+    "BuildReport": "spark.building.build",
+    "CacheUse": "core.memory_budget",
+    "Candidate": "spark.advising.advise",
+    "Estimate": "spark.estimating.estimate",
+    "Explanation": "spark.catalyst.explanation",
+    "IndexStatus": "spark.maintaining.show",
+    "Leftover": "spark.maintaining.clean",
+    "Plan": "core.planning.plan",
+    "Preview": "spark.building.preview",
+    "Relation": "spark.catalyst.explanation",
+    "UnusedIndex": "spark.advising.advise",
+    "Verification": "spark.verifying.verify",
+    "advise": "spark.advising.advise",
+    "build": "spark.building.build",
+    "caches": "core.memory_budget",
+    "clean": "spark.maintaining.clean",
+    "count": "spark.querying.counting",
+    "disable": "spark.catalyst.enabling",
+    "drop": "spark.maintaining.drop",
+    "drop_table": "spark.maintaining.drop",
+    "enable": "spark.catalyst.enabling",
+    "estimate": "spark.estimating.estimate",
+    "explain": "spark.catalyst.explanation",
+    "extend": "spark.maintaining.alter",
+    "group_counts": "spark.querying.counting",
+    "plan": "spark.querying.scanning",
+    "preview": "spark.building.preview",
+    "rebuild": "spark.building.build",
+    "refresh": "spark.building.build",
+    "refreshed": "spark.catalyst.enabling",
+    "rename": "spark.maintaining.alter",
+    "scan": "spark.querying.scanning",
+    "session": "spark.session",
+    "set_properties": "spark.maintaining.alter",
+    "show": "spark.maintaining.show",
+    "sql": "spark.catalyst.sql_text",
+    "verify": "spark.verifying.verify",
+    "write_offsets": "spark.querying.offsets_file",
 }
 __all__ = [
     "Advice",
@@ -125,5 +123,5 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'hive_bitmap' has no attribute {name!r}")
-    require()
+    import_module("hive_bitmap.spark.packages").require()
     return getattr(import_module(f"hive_bitmap.{_HOMES[name]}"), name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from hive_bitmap.errors import MissingPackage
-from hive_bitmap.packages import PROGRAM, require
+from hive_bitmap.spark.packages import PROGRAM, require
 
 
 def main() -> int:

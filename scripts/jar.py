@@ -18,10 +18,10 @@ import pyspark
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(CHECKOUT))
-from hive_bitmap import java  # noqa: E402 - from this checkout
+from hive_bitmap.spark import java  # noqa: E402 - from this checkout
 from tests.servers import jars  # noqa: E402 - as above
 
-HOME = CHECKOUT / "hive_bitmap" / "catalyst"
+HOME = CHECKOUT / "hive_bitmap" / "spark" / "catalyst"
 SOURCES, JAR = CHECKOUT / "jvm", HOME / "hive-bitmap.jar"
 COMPILER = "3.40.0"
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest time that a zip file can hold: the jar depends on nothing but its sources

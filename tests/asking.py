@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import hive_bitmap
-from hive_bitmap.catalyst.explanation import relations_of
+from hive_bitmap.spark.catalyst.explanation import relations_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,11 +7,11 @@ tests on the package as it was then, where they must fail.
 from __future__ import annotations
 
 BEFORE = "4c2b42d"
-_ANSWERS = "tests/catalyst/test_answers.py"
-_STATE = "tests/catalyst/test_one_state.py"
-_BOUNDED = "tests/catalyst/test_bounded.py"
-_OWNERSHIP = "tests/maintaining/test_ownership.py"
-_TRUST = "tests/index/test_trust.py"
+_ANSWERS = "tests/spark/catalyst/test_answers.py"
+_STATE = "tests/spark/catalyst/test_one_state.py"
+_BOUNDED = "tests/spark/catalyst/test_bounded.py"
+_OWNERSHIP = "tests/spark/maintaining/test_ownership.py"
+_TRUST = "tests/spark/registry/test_trust.py"
 _OVERFLOW = f"{_ANSWERS}::test_a_sum_that_may_overflow_is_sparks[SELECT try_sum(b) FROM t-true]"
 
 
@@ -36,7 +36,7 @@ ATTACKS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "A3": (
         "partitions that share a folder were counted twice",
-        (f"{_STATE}::test_partitions_that_share_a_folder", "tests/reading/test_shared_folder.py"),
+        (f"{_STATE}::test_partitions_that_share_a_folder", "tests/spark/reading/test_shared_folder.py"),
     ),
     "A4": (
         "-0.0 was 0.0 to expressions over float keys",
@@ -60,7 +60,7 @@ ATTACKS: dict[str, tuple[str, tuple[str, ...]]] = {
         "functions read another table than Spark names",
         (
             f"{_OLD}::test_a10_a_name_is_the_table_that_spark_reads",
-            "tests/metastore/test_names.py",
+            "tests/spark/metastore/test_names.py",
         ),
     ),
     "B1": (
@@ -132,24 +132,24 @@ ATTACKS: dict[str, tuple[str, tuple[str, ...]]] = {
         "the WHERE of an index ran as SQL",
         (
             f"{_OLD}::test_d2_the_where_of_a_forged_index_does_not_run",
-            "tests/index/test_partition_conditions.py::test_code_in_the_where_of_an_index_does_not_run",
+            "tests/core/index/test_partition_conditions.py::test_code_in_the_where_of_an_index_does_not_run",
         ),
     ),
-    "D3": ("py4j's port took calls of anybody", ("tests/catalyst/test_callback_port.py",)),
+    "D3": ("py4j's port took calls of anybody", ("tests/spark/catalyst/test_callback_port.py",)),
     "D4": (
         "engine_reads_only stopped no build, and a session could override it",
         (
             f"{_OLD}::test_d4_where_only_spark_may_read_no_keys_are_copied",
             f"{_OLD}::test_d4_a_session_cannot_allow_it",
-            "tests/planning/test_engine_reads_only.py",
-            "tests/metastore/test_security_settings.py",
+            "tests/spark/preparing/test_engine_reads_only.py",
+            "tests/spark/metastore/test_security_settings.py",
         ),
     ),
     "D5": (
         "shards were readable by whom the base files were not",
         (
             f"{_OLD}::test_d5_keys_are_as_private_as_the_files_they_are_from",
-            "tests/building/test_access.py::test_files_of_an_index_are_as_private_as_the_most_private_base_file",
+            "tests/spark/building/test_access.py::test_files_of_an_index_are_as_private_as_the_most_private_base_file",
         ),
     ),
     "D6": (
@@ -167,7 +167,7 @@ ATTACKS: dict[str, tuple[str, tuple[str, ...]]] = {
         "row groups were cut without regard to their keys",
         (
             f"{_OLD}::test_e2_row_groups_hold_few_bytes_of_long_keys",
-            "tests/index/test_shard.py::test_long_keys_are_looked_up_in_one_row_group",
+            "tests/core/index/test_shard.py::test_long_keys_are_looked_up_in_one_row_group",
         ),
     ),
     "E3": (
@@ -179,11 +179,11 @@ ATTACKS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "F": (
         "indexes went before Spark had dropped their table",
-        ("tests/sql/test_drop_order.py::test_indexes_stay_if_spark_refuses",),
+        ("tests/spark/sql/test_drop_order.py::test_indexes_stay_if_spark_refuses",),
     ),
     "H1": (
         "writes of another session were not seen",
         (f"{_STATE}::test_a_write_between_planning_and_the_first_execution_is_seen",),
     ),
-    "H3": ("a dropped index was told as damaged", ("tests/index/test_unreadable.py",)),
+    "H3": ("a dropped index was told as damaged", ("tests/core/index/test_unreadable.py",)),
 }

@@ -17,7 +17,7 @@ import pytest
 from xdist.scheduler import LoadGroupScheduling
 
 import hive_bitmap
-from hive_bitmap.session import session
+from hive_bitmap.spark.session import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

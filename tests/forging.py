@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hive_bitmap.building.publish import create_statement
-from hive_bitmap.building.shard_compaction import shard_rows
-from hive_bitmap.index import catalog, generation, manifest, shard
-from hive_bitmap.index.catalog import Index
-from hive_bitmap.index.definition import Definition
+from hive_bitmap.core.index import generation, manifest, shard
+from hive_bitmap.core.index.definition import Definition
+from hive_bitmap.spark.building.publish import create_statement
+from hive_bitmap.spark.building.shard_compaction import shard_rows
+from hive_bitmap.spark.registry import catalog
+from hive_bitmap.spark.registry.catalog import Index
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

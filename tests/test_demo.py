@@ -11,7 +11,7 @@ import pytest
 from demo import flights
 from demo.__main__ import _clear
 from demo.questions import _blocks_read, _sorted
-from hive_bitmap.planning.plan import FILES_SCHEMA, Plan
+from hive_bitmap.core.planning.plan import FILES_SCHEMA, Plan
 
 
 def test_flights_are_those_of_2013_with_the_cancelled_ones_null() -> None:

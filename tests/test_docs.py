@@ -18,18 +18,18 @@ import pyarrow as pa
 import pytest
 
 import hive_bitmap
-from hive_bitmap.bitmaps import ENCODINGS
-from hive_bitmap.bitmaps.keybytes import key_bytes
 from hive_bitmap.cli import command
-from hive_bitmap.columns import Column
-from hive_bitmap.index import generation
-from hive_bitmap.index.definition import Definition, schema_crc, to_properties
-from hive_bitmap.index.manifest import FILES, SHARDS
-from hive_bitmap.metastore.security_settings import TRUSTED_OWNERS, TRUSTED_ROOTS
-from hive_bitmap.planning.reasons import Reason
-from hive_bitmap.planning.settings import Settings
-from hive_bitmap.planning.strategy import STRATEGIES
-from hive_bitmap.reading.offsets import result_file
+from hive_bitmap.core.bitmaps import ENCODINGS
+from hive_bitmap.core.bitmaps.keybytes import key_bytes
+from hive_bitmap.core.columns import Column
+from hive_bitmap.core.index import generation
+from hive_bitmap.core.index.definition import Definition, schema_crc, to_properties
+from hive_bitmap.core.index.manifest import FILES, SHARDS
+from hive_bitmap.core.planning.reasons import Reason
+from hive_bitmap.core.planning.settings import Settings
+from hive_bitmap.core.planning.strategy import STRATEGIES
+from hive_bitmap.core.selecting.offsets import result_file
+from hive_bitmap.spark.metastore.security_settings import TRUSTED_OWNERS, TRUSTED_ROOTS
 
 HOME = Path(__file__).parents[1]
 FORMAT = (HOME / "docs/format.md").read_text()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HOME = Path(__file__).parents[1]
-# The examples of other pages need a HiveServer2 or a store and are in tests/hiveserver and tests/stores.
+# The examples of other pages need a HiveServer2 or a store and are in tests/hive/hiveserver and tests/stores.
 SHELL = ["docs/guide/life.md", "docs/guide/queries.md", "docs/guide/reference.md"]
 PYTHON = ["README.md", "docs/guide/install.md", "docs/guide/queries.md"]
 SQL = ["docs/guide/life.md", "docs/guide/recipes.md"]

@@ -14,8 +14,8 @@ from bench.measure import DUCKDB, NATIVE, OURS, PLAIN, SPARK, TASKS, Asked, Grou
 from bench.tables import fitting
 from demo.__main__ import outcomes_table
 from demo.questions import QUESTIONS, Outcome
-from hive_bitmap.planning.plan import Plan
-from hive_bitmap.planning.strategy import Strategy
+from hive_bitmap.core.planning.plan import Plan
+from hive_bitmap.core.planning.strategy import Strategy
 
 LONG = Race({name: [12.3456] for name in (SPARK, OURS, PLAIN, DUCKDB, NATIVE, TASKS)}, {})
 ASKED = Asked(

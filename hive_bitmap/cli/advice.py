@@ -13,10 +13,10 @@ from rich.text import Text
 from hive_bitmap.cli.invocation import Endpoint, messages
 from hive_bitmap.cli.output import Field, print_records
 from hive_bitmap.cli.records import thousands
-from hive_bitmap.explaining.measures import seconds, size
+from hive_bitmap.core.explaining.measures import seconds, size
 
 if TYPE_CHECKING:
-    from hive_bitmap.advising.advise import Advice
+    from hive_bitmap.spark.advising.advise import Advice
 
 CANDIDATE_FIELDS = (
     Field("table", "table"),
@@ -51,7 +51,7 @@ def advise(endpoint: Endpoint, table: str | None, file: str | None, limit: int, 
     Example:
       hive-bitmap advise --file /var/log/spark/advice.json
     """
-    from hive_bitmap.advising.advise import advise as run
+    from hive_bitmap.spark.advising.advise import advise as run
 
     with endpoint.session() as spark:
         found = run(spark, file=file, table=table, limit=limit)
@@ -62,7 +62,7 @@ def advise(endpoint: Endpoint, table: str | None, file: str | None, limit: int, 
 
 
 def _print(advice: Advice) -> None:
-    from hive_bitmap.advising.advise import time_of
+    from hive_bitmap.spark.advising.advise import time_of
 
     if advice.candidates:
         print_records("table", [asdict(one) for one in advice.candidates], CANDIDATE_FIELDS, "")

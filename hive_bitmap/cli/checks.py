@@ -14,10 +14,10 @@ from hive_bitmap.cli.invocation import Endpoint, messages
 from hive_bitmap.cli.name_lists import split_names
 from hive_bitmap.cli.output import Field, format_option, print_records
 from hive_bitmap.cli.records import INDEX_FIELDS, definition_record, thousands
-from hive_bitmap.explaining.measures import seconds, size
+from hive_bitmap.core.explaining.measures import seconds, size
 
 if TYPE_CHECKING:
-    from hive_bitmap.verifying.verify import Verification
+    from hive_bitmap.spark.verifying.verify import Verification
 
 VERIFY_FIELDS = (
     *INDEX_FIELDS,
@@ -69,7 +69,7 @@ def estimate(
     Example:
       hive-bitmap estimate flights carrier tailnum
     """
-    from hive_bitmap.estimating.estimate import estimate as run
+    from hive_bitmap.spark.estimating.estimate import estimate as run
 
     options = {"type": type_, "encoding": encoding, "compression": compression}
     with endpoint.session() as spark:
@@ -93,7 +93,7 @@ def verify(context: click.Context, table: str, indexes: Sequence[str], format_: 
     Example:
       hive-bitmap verify flights carrier
     """
-    from hive_bitmap.verifying.verify import verify as run
+    from hive_bitmap.spark.verifying.verify import verify as run
 
     endpoint: Endpoint = context.obj
     with endpoint.session() as spark:

@@ -29,8 +29,8 @@ def export_hive(endpoint: Endpoint, table: str, index: str, folder: str, name: s
       hive-bitmap export-hive flights carrier hdfs://nn:8020/hive_indexes > carrier.sql
       hive-bitmap --hiveserver2 hive:10000 export-hive flights carrier hdfs://nn:8020/hive_indexes
     """
-    from hive_bitmap.hive2.ddl import script
-    from hive_bitmap.hive2.export import export
+    from hive_bitmap.hive.hive2.ddl import script
+    from hive_bitmap.hive.hive2.export import export
 
     with replace(endpoint, address=None).session() as spark:
         exported = export(spark, table, index, folder, name)
@@ -38,7 +38,7 @@ def export_hive(endpoint: Endpoint, table: str, index: str, folder: str, name: s
     if endpoint.address is None:
         sys.stdout.write(script(exported))
         return
-    from hive_bitmap.hiveserver.hive2_index import register_index
+    from hive_bitmap.hive.hiveserver.hive2_index import register_index
 
     with endpoint.server() as server:
         register_index(server, exported)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from hive_bitmap.bitmaps import ENCODINGS
-from hive_bitmap.index.definition import COMPRESSIONS, REFRESH_INTERVAL, TYPES
+from hive_bitmap.core.bitmaps import ENCODINGS
+from hive_bitmap.core.index.definition import COMPRESSIONS, REFRESH_INTERVAL, TYPES
 
 type_option = click.option(
     "--type",

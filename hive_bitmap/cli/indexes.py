@@ -21,8 +21,8 @@ from hive_bitmap.cli.progress_bar import build_bar
 from hive_bitmap.cli.records import BUILD_FIELDS, PREVIEW_FIELDS, REBUILD_FIELDS, preview_records, report_record
 
 if TYPE_CHECKING:
-    from hive_bitmap.building.build import BuildReport
-    from hive_bitmap.building.preview import Preview
+    from hive_bitmap.spark.building.build import BuildReport
+    from hive_bitmap.spark.building.preview import Preview
 
 
 @click.command()
@@ -60,7 +60,7 @@ def create(
     Example:
       hive-bitmap create flights carrier origin,dest --encoding roaring
     """
-    from hive_bitmap.building.build import build
+    from hive_bitmap.spark.building.build import build
 
     single = [name for name in ("name", "index_table", "location") if options[name] is not None]
     if single and len(columns) > 1:
@@ -98,13 +98,13 @@ def rebuild(
       hive-bitmap rebuild flights_by_month carrier --partition month=2
     """
     if dry_run:
-        from hive_bitmap.building.preview import preview
+        from hive_bitmap.spark.building.preview import preview
 
         with endpoint.session() as spark:
             previews = preview(spark, table, indexes, **options)
         _print_previews(format_, table, previews)
         return
-    from hive_bitmap.building.build import rebuild as run
+    from hive_bitmap.spark.building.build import rebuild as run
 
     with endpoint.session() as spark, build_bar(f"indexing {table}") as progress:
         reports = run(spark, table, indexes, progress=progress, **options)

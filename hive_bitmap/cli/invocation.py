@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from hive_bitmap.hiveserver.connection import Address, Server
+    from hive_bitmap.hive.hiveserver.connection import Address, Server
 
 OUR_ERRORS = "hive_bitmap.errors."
 EXCEPTION_LINE = re.compile(r"[A-Za-z_][\w.]*: ")  # the exception in the traceback of a task
@@ -42,7 +42,7 @@ class Endpoint:
 
     def server(self) -> AbstractContextManager[Server]:
         """Connect to HiveServer2 for the length of a block. Raises ServerError, and UsageError without an address."""
-        from hive_bitmap.hiveserver.connection import connected
+        from hive_bitmap.hive.hiveserver.connection import connected
 
         if self.address is None:
             raise click.UsageError("--hiveserver2 HOST:PORT must come before this command")
@@ -73,8 +73,8 @@ class Endpoint:
 
         What Java prints while it stops is discarded.
         """
-        from hive_bitmap.catalyst.enabling import wait_at_end
-        from hive_bitmap.session import default_warehouse, session
+        from hive_bitmap.spark.catalyst.enabling import wait_at_end
+        from hive_bitmap.spark.session import default_warehouse, session
 
         console, stderr_filter = messages(), StderrFilter()
         warehouse = self.warehouse if self.warehouse is not None else default_warehouse()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hive_bitmap.catalyst.extension_jar import EXTENSION, JAR
+from hive_bitmap.spark.catalyst.extension_jar import EXTENSION, JAR
 
 CONFIGURATION = f"--jars {JAR} --conf spark.sql.extensions={EXTENSION}"
 

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from hive_bitmap.building.progress import BuildProgress
 from hive_bitmap.cli.invocation import messages
-from hive_bitmap.explaining.measures import size
+from hive_bitmap.core.explaining.measures import size
+from hive_bitmap.spark.building.progress import BuildProgress
 
 
 @contextmanager

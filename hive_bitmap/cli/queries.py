@@ -11,17 +11,17 @@ from types import ModuleType
 
 import click
 
-from hive_bitmap.catalyst import explanation as querying
 from hive_bitmap.cli import server
 from hive_bitmap.cli.invocation import Endpoint, messages
 from hive_bitmap.cli.name_lists import split_names
 from hive_bitmap.cli.output import LIMIT_HELP, format_option, print_count
+from hive_bitmap.core.explaining import explain as explaining
+from hive_bitmap.core.explaining.measures import measures
+from hive_bitmap.core.planning.plan import Plan
+from hive_bitmap.core.planning.strategy import STRATEGIES, Strategy
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.explaining import explain as explaining
-from hive_bitmap.explaining.measures import measures
-from hive_bitmap.planning.plan import Plan
-from hive_bitmap.planning.strategy import STRATEGIES, Strategy
-from hive_bitmap.sql.script import first_words
+from hive_bitmap.spark.catalyst import explanation as querying
+from hive_bitmap.spark.sql.script import first_words
 
 log = logging.getLogger(__name__)
 columns_option = click.option("--columns", type=split_names, metavar="NAME[,...]", help="Return only these columns.")
@@ -64,8 +64,8 @@ def query(
       hive-bitmap query flights "dep_time IS NULL" --count
     """
     from hive_bitmap.cli.row_output import print_rows
-    from hive_bitmap.querying import counting
-    from hive_bitmap.querying.scanning import plan, scan
+    from hive_bitmap.spark.querying import counting
+    from hive_bitmap.spark.querying.scanning import plan, scan
 
     if count and (columns is not None or limit is not None):
         raise click.UsageError("--count goes with neither --columns nor --limit")
@@ -129,7 +129,7 @@ def explain(
       hive-bitmap explain flights "carrier = 'UA' AND dest = 'ANC'" --html plan.html
       hive-bitmap explain "SELECT origin, count(*) FROM flights WHERE dest = 'ANC' GROUP BY origin" --analyze
     """
-    from hive_bitmap.querying.scanning import plan as make_plan
+    from hive_bitmap.spark.querying.scanning import plan as make_plan
 
     is_query = bool({"SELECT", "WITH"} & set(first_words(table, 1)))
     if is_query and (where is not None or columns is not None or count or strategy is not None):
@@ -172,8 +172,8 @@ def offsets(
     Example:
       hive-bitmap offsets flights "tailnum = 'N14228'" n14228.offsets
     """
-    from hive_bitmap.querying.offsets_file import write_offsets
-    from hive_bitmap.querying.scanning import plan as make_plan
+    from hive_bitmap.spark.querying.offsets_file import write_offsets
+    from hive_bitmap.spark.querying.scanning import plan as make_plan
 
     if min_split is not None and (endpoint.address is None or out is None):
         raise click.UsageError("--min-split goes with --hiveserver2 and OUT: elsewhere the files tell all")

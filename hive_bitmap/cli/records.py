@@ -8,15 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hive_bitmap.cli.output import Field
-from hive_bitmap.explaining.measures import moment, seconds, size
+from hive_bitmap.core.explaining.measures import moment, seconds, size
 
 if TYPE_CHECKING:
-    from hive_bitmap.building.build import BuildReport
-    from hive_bitmap.building.preview import Preview
-    from hive_bitmap.index.definition import Definition
-    from hive_bitmap.index.refresh_record import RefreshRecord
-    from hive_bitmap.maintaining.clean import Leftover
-    from hive_bitmap.maintaining.show import IndexStatus, PartitionStatus
+    from hive_bitmap.core.index.definition import Definition
+    from hive_bitmap.core.index.refresh_record import RefreshRecord
+    from hive_bitmap.spark.building.build import BuildReport
+    from hive_bitmap.spark.building.preview import Preview
+    from hive_bitmap.spark.maintaining.clean import Leftover
+    from hive_bitmap.spark.maintaining.show import IndexStatus, PartitionStatus
 
 
 def thousands(value: int | None) -> str:

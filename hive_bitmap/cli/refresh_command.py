@@ -12,14 +12,14 @@ from hive_bitmap.cli.invocation import Endpoint, one_line
 from hive_bitmap.cli.output import Field, format_option, print_records
 from hive_bitmap.cli.progress_bar import build_bar
 from hive_bitmap.cli.records import thousands
-from hive_bitmap.durations import seconds_of
+from hive_bitmap.core.durations import seconds_of
+from hive_bitmap.core.explaining.measures import seconds, size
 from hive_bitmap.errors import HiveBitmapError, InvalidProperty
-from hive_bitmap.explaining.measures import seconds, size
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from hive_bitmap.following.refresh_all import TableRefresh
+    from hive_bitmap.spark.following.refresh_all import TableRefresh
 
 _FIELDS = (
     Field("table", "table"),
@@ -78,7 +78,7 @@ def refresh(
 
 def _round(spark: SparkSession, tables: Sequence[str], database: str | None, all_: bool, format_: str) -> int:
     """Refresh all tables once and print a record for each; return how many failed."""
-    from hive_bitmap.following.refresh_all import indexed_tables, refresh_table
+    from hive_bitmap.spark.following.refresh_all import indexed_tables, refresh_table
 
     records = []
     for table in tables or indexed_tables(spark, database, all_databases=all_):

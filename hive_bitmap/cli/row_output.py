@@ -52,7 +52,7 @@ def _print_as_table(frame: DataFrame, limit: int | None) -> None:
 def _json(frame: DataFrame) -> Iterator[str]:
     from pyspark.sql import functions as f
 
-    from hive_bitmap.metastore.table_info import quote
+    from hive_bitmap.core.table_info import quote
 
     whole = f.struct(*(f.col(quote(name)) for name in frame.columns))
     rows = frame.select(f.to_json(whole, JSON_OPTIONS).alias("row"))

@@ -18,11 +18,11 @@ from hive_bitmap.cli.invocation import Endpoint, messages
 from hive_bitmap.cli.output import TABLE_ROWS, Field, print_count, print_records, print_table, write_csv, write_json
 from hive_bitmap.cli.records import INDEX_FIELDS, definition_record, thousands
 from hive_bitmap.errors import HiveBitmapError, NotFound, ServerError
-from hive_bitmap.hiveserver.connection import AUTHS, HTTP_PATH, PORT, SECONDS, TRANSPORTS, Address, Server
+from hive_bitmap.hive.hiveserver.connection import AUTHS, HTTP_PATH, PORT, SECONDS, TRANSPORTS, Address, Server
 
 if TYPE_CHECKING:
-    from hive_bitmap.planning.plan import Plan
-    from hive_bitmap.sql.script import Part
+    from hive_bitmap.core.planning.plan import Plan
+    from hive_bitmap.spark.sql.script import Part
 
 PASSWORD = "HIVE_BITMAP_PASSWORD"  # environment variable; other users of the machine can see the arguments of a command
 WITH_PASSWORD = ("LDAP", "CUSTOM")
@@ -136,7 +136,7 @@ def address_of(
 
 def show(endpoint: Endpoint, table: str, index: str | None, format_: str) -> None:
     """Run `show`, without sizes and times, which only the files have."""
-    from hive_bitmap.hiveserver.index_coverage import show as run
+    from hive_bitmap.hive.hiveserver.index_coverage import show as run
 
     with endpoint.server() as server:
         found = run(server, table)
@@ -163,7 +163,7 @@ def show(endpoint: Endpoint, table: str, index: str | None, format_: str) -> Non
 
 def count(endpoint: Endpoint, table: str, where: str | None, format_: str) -> None:
     """Run `query --count`."""
-    from hive_bitmap.hiveserver.server_queries import count as run
+    from hive_bitmap.hive.hiveserver.server_queries import count as run
 
     with endpoint.server() as server:
         print_count(format_, run(server, table, where))
@@ -171,7 +171,7 @@ def count(endpoint: Endpoint, table: str, where: str | None, format_: str) -> No
 
 def offsets(endpoint: Endpoint, table: str, where: str, out: str, utf8: bool, min_split: int | None) -> Plan:
     """Run `offsets` with an output file."""
-    from hive_bitmap.hiveserver.server_queries import write_offsets
+    from hive_bitmap.hive.hiveserver.server_queries import write_offsets
 
     with endpoint.server() as server:
         return write_offsets(server, table, where, out, utf8=utf8, min_split=min_split)
@@ -179,7 +179,7 @@ def offsets(endpoint: Endpoint, table: str, where: str, out: str, utf8: bool, mi
 
 def ask(endpoint: Endpoint, table: str, where: str) -> Plan:
     """Run `offsets` without an output file; the caller prints the blocks of the plan."""
-    from hive_bitmap.hiveserver.server_queries import ask as run
+    from hive_bitmap.hive.hiveserver.server_queries import ask as run
 
     with endpoint.server() as server:
         return run(server, table, where)
@@ -256,7 +256,7 @@ def register(endpoint: Endpoint, location: str, index_table: str | None) -> None
     Example:
       hive-bitmap --hiveserver2 hive:10000 register hdfs://nn:8020/warehouse/default__flights_carrier__
     """
-    from hive_bitmap.hiveserver.register import register as run
+    from hive_bitmap.hive.hiveserver.register import register as run
 
     with endpoint.server() as server:
         definition = run(server, location, index_table)

@@ -12,9 +12,9 @@ import click
 from hive_bitmap.cli import server
 from hive_bitmap.cli.invocation import Endpoint, messages, one_line
 from hive_bitmap.cli.output import LIMIT_HELP, format_option
+from hive_bitmap.core.explaining.measures import seconds
 from hive_bitmap.errors import HiveBitmapError
-from hive_bitmap.explaining.measures import seconds
-from hive_bitmap.sql.script import Part, split
+from hive_bitmap.spark.sql.script import Part, split
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

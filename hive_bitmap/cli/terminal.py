@@ -13,11 +13,11 @@ from prompt_toolkit.completion import WordCompleter
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
-from hive_bitmap.bitmaps import ENCODINGS
 from hive_bitmap.cli.invocation import messages, one_line
+from hive_bitmap.core.bitmaps import ENCODINGS
+from hive_bitmap.core.index.definition import COMPRESSIONS, TYPES
 from hive_bitmap.errors import InvalidStatement
-from hive_bitmap.index.definition import COMPRESSIONS, TYPES
-from hive_bitmap.sql.script import Part, is_complete, split
+from hive_bitmap.spark.sql.script import Part, is_complete, split
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,8 +20,8 @@ from hive_bitmap.cli.records import (
     leftover_record,
     status_record,
 )
+from hive_bitmap.core.index.markers import GRACE_SECONDS
 from hive_bitmap.errors import NotFound
-from hive_bitmap.index.markers import GRACE_SECONDS
 
 
 @click.command()
@@ -43,7 +43,7 @@ def show(endpoint: Endpoint, table: str, index: str | None, keys: bool, format_:
     Example:
       hive-bitmap show flights --format json
     """
-    from hive_bitmap.maintaining.show import show as run
+    from hive_bitmap.spark.maintaining.show import show as run
 
     if endpoint.address is not None and not keys:
         server.show(endpoint, table, index, format_)
@@ -87,7 +87,7 @@ def rename(endpoint: Endpoint, table: str, index: str, name: str) -> None:
     Example:
       hive-bitmap rename flights carrier airline
     """
-    from hive_bitmap.maintaining.alter import rename as run
+    from hive_bitmap.spark.maintaining.alter import rename as run
 
     with endpoint.session() as spark:
         run(spark, table, index, name)
@@ -109,7 +109,7 @@ def set_(endpoint: Endpoint, table: str, index: str, properties: Mapping[str, st
     Example:
       hive-bitmap set flights carrier enabled=false
     """
-    from hive_bitmap.maintaining.alter import set_properties
+    from hive_bitmap.spark.maintaining.alter import set_properties
 
     with endpoint.session() as spark:
         set_properties(spark, table, index, {name: value or "" for name, value in properties.items()})
@@ -130,7 +130,7 @@ def drop(endpoint: Endpoint, table: str, index: str, if_exists: bool, where: str
     Example:
       hive-bitmap drop flights carrier
     """
-    from hive_bitmap.maintaining.drop import drop as run
+    from hive_bitmap.spark.maintaining.drop import drop as run
 
     with endpoint.session() as spark:
         dropped = run(spark, table, index, if_exists=if_exists, where=where)
@@ -166,7 +166,7 @@ def clean(
     Example:
       hive-bitmap clean --dry-run
     """
-    from hive_bitmap.maintaining.clean import clean as run
+    from hive_bitmap.spark.maintaining.clean import clean as run
 
     with endpoint.session() as spark:
         left = run(spark, table, location=location, grace_seconds=grace * 3600, dry_run=dry_run)

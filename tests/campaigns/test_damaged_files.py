@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hive_bitmap
+from hive_bitmap.core.index import checksums, generation, lookup, manifest, markers, roots
+from hive_bitmap.core.stores import memory_cache
 from hive_bitmap.errors import HiveBitmapError, StoreError, Unsupported
-from hive_bitmap.index import catalog, checksums, generation, lookup, manifest, markers, roots
-from hive_bitmap.stores import memory_cache
+from hive_bitmap.spark.registry import catalog
 from tests.asking import answer as answer_of
 from tests.asking import by_spark, difference, indexed
 from tests.campaigns import damages
@@ -97,7 +98,9 @@ class Damaged:
 
     def damage(self) -> str:
         files, folders = self.entries()
-        of_folder = self.rng.random() < 0.15
+        if not folders:
+            return "nothing is left to be damaged"
+        of_folder = self.rng.random() < 0.15 or not files
         entry = self.rng.choice(folders if of_folder else files)
         ways, weights = zip(*(damages.OF_FOLDERS if of_folder else damages.OF_FILES), strict=True)
         [way] = self.rng.choices(ways, weights)

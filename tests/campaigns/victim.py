@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import hive_bitmap
-from hive_bitmap import stores
-from hive_bitmap.index import catalog, generation, roots
-from hive_bitmap.index.generation import State
-from hive_bitmap.metastore import session_stores
-from hive_bitmap.stores import local_path
+from hive_bitmap.core import stores
+from hive_bitmap.core.index import generation, roots
+from hive_bitmap.core.index.generation import State
+from hive_bitmap.core.stores import local_path
+from hive_bitmap.spark.metastore import session_stores
+from hive_bitmap.spark.registry import catalog
 from tests.asking import answer, by_spark, difference, under
 from tests.campaigns.killing import Killing
 

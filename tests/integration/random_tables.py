@@ -22,10 +22,10 @@ import pyarrow as pa
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
-from hive_bitmap import stores
-from hive_bitmap.formats.key_values import KeyColumn, arrow_type
-from hive_bitmap.index import lookup, manifest
-from hive_bitmap.stores import memory_cache
+from hive_bitmap.core import stores
+from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type
+from hive_bitmap.core.index import lookup, manifest
+from hive_bitmap.core.stores import memory_cache
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -23,10 +23,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import hive_bitmap
+from hive_bitmap.core.index import checksums, manifest
+from hive_bitmap.core.stores import disk_cache
+from hive_bitmap.core.stores.options import Options
 from hive_bitmap.errors import HiveBitmapError
-from hive_bitmap.index import checksums, manifest
-from hive_bitmap.stores import disk_cache
-from hive_bitmap.stores.options import Options
 from tests.asking import indexed, require_alike, told, under
 from tests.forging import forge, forge_without_three
 
@@ -254,7 +254,7 @@ def started_with_reads_only(spark: SparkSession) -> Iterator[None]:
 def _forget_server() -> None:
     """Have what is kept of the server's configuration read anew, where it is kept."""
     with contextlib.suppress(ImportError):  # a session had the last word
-        from hive_bitmap.metastore import jvm_settings
+        from hive_bitmap.spark.metastore import jvm_settings
 
         jvm_settings._of_server.cache_clear()
 

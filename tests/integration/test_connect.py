@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hive_bitmap.session import session
+from hive_bitmap.spark.session import session
 
 NEEDED = ("grpc", "grpc_status", "google.rpc", "zstandard", "pandas")
 SCRIPT = """

@@ -20,6 +20,7 @@ from pyspark.sql.functions import lit
 from pyspark.sql.types import LongType, StructField, StructType
 
 import hive_bitmap
+from hive_bitmap.core.planning.strategy import STRATEGIES
 from hive_bitmap.errors import (
     HiveBitmapError,
     InvalidPredicate,
@@ -28,8 +29,7 @@ from hive_bitmap.errors import (
     NotFound,
     Unsupported,
 )
-from hive_bitmap.metastore import jvm_reader
-from hive_bitmap.planning.strategy import STRATEGIES
+from hive_bitmap.spark.metastore import jvm_reader
 from tests.asking import (
     FORCED,
     OFF,

@@ -16,12 +16,12 @@ import pyarrow as pa
 import pytest
 
 import hive_bitmap
+from hive_bitmap.core.formats import FORMATS
+from hive_bitmap.core.planning.plan import Plan
+from hive_bitmap.core.planning.strategy import STRATEGIES
 from hive_bitmap.errors import FileChanged, InvalidPredicate, Unsupported
-from hive_bitmap.formats import FORMATS
-from hive_bitmap.index import catalog
-from hive_bitmap.planning import prepare
-from hive_bitmap.planning.plan import Plan
-from hive_bitmap.planning.strategy import STRATEGIES
+from hive_bitmap.spark.preparing import prepare
+from hive_bitmap.spark.registry import catalog
 from tests.integration import random_tables as making
 from tests.integration.random_tables import Table
 

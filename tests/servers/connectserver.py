@@ -10,8 +10,8 @@ from types import MappingProxyType
 
 import pyspark
 
-from hive_bitmap import java
 from hive_bitmap.errors import HiveBitmapError
+from hive_bitmap.spark import java
 from tests.servers import jars, process
 
 

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
-from hive_bitmap import java
 from hive_bitmap.errors import HiveBitmapError
+from hive_bitmap.spark import java
 from tests.servers import jars, process
 from tests.servers.hiveserver import HiveServer, run
 

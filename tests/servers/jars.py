@@ -20,7 +20,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 import pyspark
 
-from hive_bitmap import java
+from hive_bitmap.spark import java
 
 SECONDS = 900  # for the slowest download that is worth waiting for
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from hive_bitmap import java
 from hive_bitmap.errors import HiveBitmapError
+from hive_bitmap.spark import java
 from tests.servers import jars, metastore, postgres, process
 from tests.servers.metastore import Metastore
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pyspark
 
-from hive_bitmap import java
 from hive_bitmap.errors import HiveBitmapError
+from hive_bitmap.spark import java
 from tests.servers import jars, process
 
 WORKERS = 2

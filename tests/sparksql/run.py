@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hive_bitmap.catalyst.explanation import relations_of
 from hive_bitmap.errors import HiveBitmapError
+from hive_bitmap.spark.catalyst.explanation import relations_of
 from tests.asking import OFF, STRICT, Answer, answer, depends_on_order, difference, under
 from tests.sparksql.inputs import Input
 from tests.sparksql.tables import Tables

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hive_bitmap
+from hive_bitmap.core.formats.key_values import KeyColumn, is_simple
 from hive_bitmap.errors import HiveBitmapError
-from hive_bitmap.formats.key_values import KeyColumn, is_simple
-from hive_bitmap.index import catalog
+from hive_bitmap.spark.registry import catalog
 from tests.sparksql.inputs import text_of
 
 if TYPE_CHECKING:

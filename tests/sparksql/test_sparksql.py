@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hive_bitmap
-from hive_bitmap.planning import prices
+from hive_bitmap.core.planning import prices
 from tests.servers.jars import Unavailable
 from tests.sparksql import inputs
 from tests.sparksql.run import WAYS, Run

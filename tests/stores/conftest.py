@@ -11,11 +11,11 @@ from uuid import uuid4
 import pytest
 
 import hive_bitmap
-from hive_bitmap.index import lookup, manifest
-from hive_bitmap.metastore import session_stores
-from hive_bitmap.session import session
-from hive_bitmap.stores import memory_cache, options
-from hive_bitmap.stores.options import Options
+from hive_bitmap.core.index import lookup, manifest
+from hive_bitmap.core.stores import memory_cache, options
+from hive_bitmap.core.stores.options import Options
+from hive_bitmap.spark.metastore import session_stores
+from hive_bitmap.spark.session import session
 from tests.servers.fixtures import started
 from tests.stores.servers import hdfs as hdfs_server
 from tests.stores.servers import proxy as proxy_server

@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 import hive_bitmap
-from hive_bitmap import stores
+from hive_bitmap.core import stores
 from hive_bitmap.errors import HiveBitmapError
-from hive_bitmap.metastore import session_stores
+from hive_bitmap.spark.metastore import session_stores
 
 FILES, ROWS, KEYS = 4, 5_000, 500  # of a table, of a file
 PARTITIONS = 2  # each is a task of a build, however small it is: so both executors have one

@@ -33,7 +33,7 @@ def main(table: str, allocation: str) -> None:
 
 def where_it_is(rows: Iterator[int]) -> Iterator[str]:
     """In a task: the file from which the package is loaded."""
-    from hive_bitmap import packages
+    from hive_bitmap.spark import packages
 
     yield packages.__file__
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hive_bitmap.stores import disk_cache
-from hive_bitmap.stores.options import Options
+from hive_bitmap.core.stores import disk_cache
+from hive_bitmap.core.stores.options import Options
 
 CONTENT = b"a shard" * 1000
 

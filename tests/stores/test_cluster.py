@@ -183,7 +183,7 @@ def test_the_package_may_come_as_an_archive(said: dict[str, Any], folder: Path, 
     conf = {"spark.master": master, "spark.pyspark.python": "./environment/bin/python"}
     archive = f"{environment(folder)}#environment"
     found = submitted(folder, metastore, conf, "--archives", archive, str(SCRIPT), "on_hdfs.t", "static")
-    assert found.pop("found in").endswith("/environment/lib/hive_bitmap/packages.py")
+    assert found.pop("found in").endswith("/environment/lib/hive_bitmap/spark/packages.py")
     assert found == {"rows": 40, "build": 20_000, "count": 40, "plan": "answered"}
 
 

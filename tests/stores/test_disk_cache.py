@@ -11,9 +11,9 @@ from uuid import uuid4
 
 import pytest
 
-from hive_bitmap import stores
-from hive_bitmap.stores import disk_cache, memory_cache, requests, speed
-from hive_bitmap.stores.options import Options
+from hive_bitmap.core import stores
+from hive_bitmap.core.stores import disk_cache, memory_cache, requests, speed
+from hive_bitmap.core.stores.options import Options
 from tests.stores.conftest import BUCKET, S3, reached
 
 pytestmark = pytest.mark.stores

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hive_bitmap
-from hive_bitmap import stores
+from hive_bitmap.core import stores
 from hive_bitmap.errors import BuildFailed, StoreError
-from hive_bitmap.metastore import session_stores
-from hive_bitmap.planning import spark_fallback
+from hive_bitmap.spark.metastore import session_stores
+from hive_bitmap.spark.preparing import spark_fallback
 from tests.stores.conftest import S3, SECRET, forget
 from tests.stores.servers import proxy
 from tests.stores.servers.proxy import Request

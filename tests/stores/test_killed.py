@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 
 import hive_bitmap
-from hive_bitmap import stores
+from hive_bitmap.core import stores
 from hive_bitmap.errors import HiveBitmapError
 from tests.stores.conftest import BUCKET, S3, forget, reached
 from tests.stores.servers.s3 import open_uploads
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.stores
 WRITING = """
 import json, sys
-from hive_bitmap import stores
-from hive_bitmap.stores import options
+from hive_bitmap.core import stores
+from hive_bitmap.core.stores import options
 settings, path = json.loads(sys.argv[1])
 options.use(lambda: options.Options.of(settings))
 with stores.open_output(path) as sink:

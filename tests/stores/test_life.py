@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hive_bitmap
-from hive_bitmap import stores
+from hive_bitmap.core import stores
+from hive_bitmap.core.stores import options, requests
 from hive_bitmap.errors import NotFound
-from hive_bitmap.metastore import session_stores
-from hive_bitmap.stores import options, requests
+from hive_bitmap.spark.metastore import session_stores
 from tests.stores.conftest import SECRET, forget
 
 if TYPE_CHECKING:

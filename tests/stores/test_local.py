@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hive_bitmap import stores
+from hive_bitmap.core import stores
 from hive_bitmap.errors import Unsupported
 
 NAMES = ["a b", "k=a%20b", "é😀", "x,y", "#1", "why?", "*", "[ab]", "{a,b}", "a:b", "back\\slash", "new\nline", "'\""]

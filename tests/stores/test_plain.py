@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hive_bitmap
-from hive_bitmap.catalyst.explanation import Explanation
-from hive_bitmap.stores import requests
+from hive_bitmap.core.stores import requests
+from hive_bitmap.spark.catalyst.explanation import Explanation
 from tests.stores.conftest import S3, SECRET, forget
 from tests.stores.servers import proxy
 from tests.stores.servers.proxy import Request

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hive_bitmap import stores
-from hive_bitmap.index import generation
-from hive_bitmap.stores import Access
+from hive_bitmap.core import stores
+from hive_bitmap.core.index import generation
+from hive_bitmap.core.stores import Access
 
 # Version 2 of Linux: user, user 1234, group, mask and others rwx; each entry is a tag, permissions, and an id.
 ALL_FOR_1234 = struct.pack("<I", 2) + b"".join(

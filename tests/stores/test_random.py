@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hive_bitmap.metastore import session_stores
-from hive_bitmap.planning import prepare
+from hive_bitmap.spark.metastore import session_stores
+from hive_bitmap.spark.preparing import prepare
 from tests.integration.test_random_tables import PUSHDOWN, check_seed
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from uuid import uuid4
 
 import pytest
 
-from hive_bitmap import parallel, stores
+from hive_bitmap.core import parallel, stores
+from hive_bitmap.core.index import generation
+from hive_bitmap.core.stores import requests
 from hive_bitmap.errors import FileChanged, StoreError
-from hive_bitmap.index import generation
-from hive_bitmap.stores import requests
 from tests.stores.conftest import BUCKET, S3, SECRET, reached
 from tests.stores.servers import proxy
 from tests.stores.servers import s3 as s3_server
@@ -219,7 +219,7 @@ def test_whoever_runs_the_driver_owns_what_others_write_for_him(hdfs: str) -> No
     client.mkdirs(root, 0o777, True)
     client.set_permission(root, 0o777)
     code = (
-        "from tests.stores.conftest import reached\nfrom hive_bitmap import stores\n"
+        "from tests.stores.conftest import reached\nfrom hive_bitmap.core import stores\n"
         f"with reached({{'hive_bitmap.stores.hdfs.user': 'bob'}}), stores.open_output('{hdfs}{root}/f') as sink:\n"
         "    sink.write(b'1')"
     )

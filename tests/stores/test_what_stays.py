@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hive_bitmap
-from hive_bitmap import stores
-from hive_bitmap.index import catalog, generation, roots
+from hive_bitmap.core import stores
+from hive_bitmap.core.index import generation, roots
+from hive_bitmap.spark.registry import catalog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

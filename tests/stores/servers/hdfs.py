@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyspark
 
-from hive_bitmap import java
+from hive_bitmap.spark import java
 from tests.servers import jars, process
 
 VERSION = next((Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")).stem.rpartition("-")[2]

@@ -20,14 +20,14 @@ import org.slf4j.LoggerFactory;
 import py4j.ClientServer;
 
 /**
- * The Python process of a server, {@code python -m hive_bitmap.catalyst.helper}, for a JVM in which no Python has called
+ * The Python process of a server, {@code python -m hive_bitmap.spark.catalyst.helper}, for a JVM in which no Python has called
  * {@link PythonCalls#register}. It is started by the first query that could use an index, or the first index statement,
  * connects by py4j over the loopback interface, and is started again if it dies. While it does not run, plans are Spark's
  * own. It ends with the JVM, whose end closes its standard input.
  */
 public final class Helper {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
-    private static final String MODULE = "hive_bitmap.catalyst.helper";
+    private static final String MODULE = "hive_bitmap.spark.catalyst.helper";
     private static final long SECOND = 1_000_000_000L;
     private static final long LONGEST_PAUSE = 60 * SECOND;
     private static final long ENDING_MILLIS = 300;

@@ -1,0 +1,130 @@
+"""Whether counting through the index would take longer than Spark takes to read the columns.
+
+Sizes and statistics decide where the index is small, or where most of its row groups are skipped. Otherwise the
+matching keys are looked up, without their bitmaps, which tells how many bytes of bitmaps would be decoded. Prices are
+seconds, measured on one core of a small machine; only their ratios matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hive_bitmap.core.index import lookup as shards
+from hive_bitmap.core.planning.prices import CLEARLY_CHEAPER
+from hive_bitmap.core.predicates.nodes import Constant, Or, Predicate, Unknown, columns_of, leaves_of
+from hive_bitmap.core.selecting.candidates import Lookup
+from hive_bitmap.core.selecting.key_matches import MatchingKeys, may_hold
+from hive_bitmap.core.selecting.lookup_units import IndexPart
+from hive_bitmap.core.selecting.select import matching_share
+from hive_bitmap.errors import CorruptIndex
+
+
+@dataclass(frozen=True)
+class CountPrices:
+    """Seconds that Spark and the index take for their units of work."""
+
+    spark_start: float = 0.10  # for Spark to start a job
+    spark_value: float = 5.0e-8  # for Spark to read, compare and group a value
+    key_byte: float = 4.0e-9  # to read a stored byte of keys
+    bitmap_byte: float = 2.5e-8  # to decode a stored byte of bitmaps
+
+
+COUNT_PRICES = CountPrices()
+
+
+def over_budget(
+    lookups: Sequence[Lookup],
+    matching_keys: MatchingKeys,
+    keys: Sequence[str],
+    cores: int,
+    prices: CountPrices = COUNT_PRICES,
+    waits: float = 0.0,
+) -> str | None:
+    """Why Spark counts the rows of these lookups more quickly than the index; None if it does not.
+
+    `keys` are the grouping columns, in lower case; `waits` is how many seconds Spark waits for the store of the files.
+    """
+    work = []
+    for lookup in lookups:
+        nodes = _by_column(lookup.predicate)
+        work.append((lookup, nodes, {column: _share_of_groups(lookup, column, nodes[column]) for column in nodes}))
+    columns = {*keys, *(column for _, nodes, _ in work for column in nodes)}
+    rows = sum(int(lookup.unit.rows.sum()) for lookup in lookups)
+    budget = budget_seconds(rows, len(columns), cores, prices, waits)
+    if sum(_seconds(lookup, keys, read, read, prices) for lookup, _, read in work) <= budget:
+        return None
+    seconds = sum(_seconds(lookup, keys, read, dict.fromkeys(read, 0.0), prices) for lookup, _, read in work)
+    for lookup, nodes, read in work:
+        if seconds <= budget:
+            found = {column: matching_share(lookup.unit, node, matching_keys) for column, node in nodes.items()}
+            seconds += _seconds(lookup, keys, read, found, prices)
+            seconds -= _seconds(lookup, keys, read, dict.fromkeys(read, 0.0), prices)
+    if seconds <= budget:
+        return None
+    return f"Spark reads {len(columns)} column{'s' * (len(columns) > 1)} in less time than these indexes are decoded"
+
+
+def budget_seconds(rows: int, columns: int, cores: int, prices: CountPrices, waits: float = 0.0) -> float:
+    """Return how many seconds counting through the index may take: clearly less than Spark takes for these columns."""
+    return CLEARLY_CHEAPER * (prices.spark_start + waits + rows * columns * prices.spark_value / cores)
+
+
+def index_bytes(lookups: Sequence[Lookup], keys: Sequence[str] = ()) -> int:
+    """The bytes of the shards of these keys (in lower case) and of the columns that the predicates test."""
+    shards = set()
+    for lookup in lookups:
+        columns = {*keys, *(column.lower() for column in columns_of(lookup.predicate))} & set(lookup.unit.parts)
+        shards |= {shard for column in columns for shard in lookup.unit.parts[column].shards}
+    return sum(size for _, size in shards)
+
+
+def bytes_to_look_up(lookups: Sequence[Lookup]) -> float:
+    """About how many bytes of the indexes may hold matching keys, by the statistics of their row groups."""
+    return sum(
+        _bytes(lookup.unit.parts[column]) * _share_of_groups(lookup, column, node)
+        for lookup in lookups
+        for column, node in _by_column(lookup.predicate).items()
+        if column in lookup.unit.parts
+    )
+
+
+def _by_column(predicate: Predicate) -> dict[str, Predicate]:
+    """For each tested column, the OR of its leaves: a key for which it is not TRUE matters to no leaf."""
+    leaves: dict[str, list[Predicate]] = {}
+    for leaf in leaves_of(predicate):
+        if not isinstance(leaf, (Unknown, Constant)):
+            leaves.setdefault(leaf.column.lower(), []).append(leaf)
+    return {column: Or(tuple(mine)) for column, mine in leaves.items()}
+
+
+def _share_of_groups(lookup: Lookup, column: str, node: Predicate) -> float:
+    """The share of a column's index, in bytes, whose row groups may hold matching keys, by their statistics."""
+    part = lookup.unit.parts.get(column)
+    if part is None:
+        return 0.0
+    try:
+        found = [size * shards.share(path, size, part.key, lambda s: may_hold(node, s)) for path, size in part.shards]
+    except CorruptIndex:
+        return 0.0  # its files are read whole
+    return sum(found) / max(_bytes(part), 1)
+
+
+def _seconds(
+    lookup: Lookup, keys: Sequence[str], read: Mapping[str, float], decoded: Mapping[str, float], prices: CountPrices
+) -> float:
+    """Seconds that counting takes if these shares of the tested columns' indexes are read and decoded."""
+    parts = lookup.unit.parts
+    tested = [column for column in read if column in parts]
+    counted = {parts[key].index: parts[key] for key in keys if key in parts}
+    others = {parts[column].index: column for column in tested if parts[column].index not in counted}
+    seconds = sum(_bytes(part) for part in counted.values()) * prices.key_byte
+    seconds += sum(_bytes(parts[column]) * read[column] for column in others.values()) * prices.key_byte
+    if len(counted) + len(others) > 1:
+        seconds += sum(_bytes(part) for part in counted.values()) * prices.bitmap_byte
+        seconds += sum(_bytes(parts[column]) * decoded[column] for column in others.values()) * prices.bitmap_byte
+    return seconds
+
+
+def _bytes(part: IndexPart) -> int:
+    return sum(size for _, size in part.shards)

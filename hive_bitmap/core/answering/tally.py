@@ -1,0 +1,289 @@
+"""Counting by key: how many rows of a unit satisfy a predicate, for each key of one index or two.
+
+If one index has the keys and all columns of the predicate, cardinalities are added up and no bitmap is read; the sums
+over all rows are kept in memory. Otherwise the rows are selected first, and the bits are counted that each key's bitmap
+shares with the selection, for all keys of a row group of a shard at once. With two indexes, the selection is first
+split by the keys of the one that has few.
+
+Every row of a block has exactly one key. So the counts of a block must add up to its selected rows; if they do not, the
+index is damaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hive_bitmap.core.answering.answer_size import TooLarge, nbytes
+from hive_bitmap.core.bitmaps import selection
+from hive_bitmap.core.index import lookup
+from hive_bitmap.core.planning.settings import ANSWER_BYTES
+from hive_bitmap.core.predicates.nodes import TRUE, And, Constant, Or, Predicate, columns_of
+from hive_bitmap.core.selecting.key_matches import MatchingKeys, key_matches, may_hold
+from hive_bitmap.core.selecting.lookup_units import BlockNumbers, Flags, Longs, LookupUnit
+from hive_bitmap.core.selecting.select import Selection, select
+from hive_bitmap.errors import CorruptIndex
+
+COUNT = "count"  # the last column of a tally; the columns of the keys have lower-case names
+MOST_PARTS = 16  # keys that the index by which a selection is split may have
+Bits = npt.NDArray[np.uint8]
+_NO_KEY = pa.table({"": [0]}).select([])
+_INCONSISTENT = "its keys share rows, or some rows have none"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Rows:
+    """Index rows of one row group, sorted by key. The arrays have an item for each row."""
+
+    shard: tuple[str, int]  # path and size in bytes
+    group: int
+    keys: pa.Table  # a row for each run of rows with equal keys
+    run: Longs  # position of the row's run in `keys`
+    block: Longs  # number of the row's block in the unit
+    cardinality: Longs  # how many base rows have the key
+    number: Longs  # position of the row in the row group
+    true: Flags  # whether the predicate is TRUE for the row's key
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Those selected rows that have the same key in one index; all selected rows if `key` has no columns."""
+
+    key: pa.Table  # a single row
+    bits: Bits
+
+
+class Counts:
+    """Tables of keys and COUNT that are added up, of `limit` bytes at most (`answer_size.nbytes`)."""
+
+    def __init__(self, nothing: pa.Table, limit: int) -> None:
+        self._tables, self._limit, self._pending = [nothing], limit, 0
+
+    def add(self, counts: pa.Table) -> None:
+        """Add the counts of more rows. Raises TooLarge if there are more keys than the limit allows."""
+        self._tables.append(counts)
+        self._pending += nbytes(counts)
+        if self._pending > self._limit:
+            self._tables = [self.total()]
+            self._pending = 0
+
+    def total(self) -> pa.Table:
+        """Return the sum of all counts, each key once. Raises TooLarge."""
+        return require_small(merge_counts(self._tables), self._limit)
+
+
+def require_small(counts: pa.Table, limit: int) -> pa.Table:
+    """Return these counts; raise TooLarge if they take more bytes than the limit allows."""
+    if nbytes(counts) > limit and len(counts.schema) > 1:
+        raise TooLarge("its keys take more than hive_bitmap.answer_bytes")
+    return counts
+
+
+def tally(
+    unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys, keys: Sequence[str], limit: int = ANSWER_BYTES
+) -> pa.Table | None:
+    """Count the rows of the unit for which the predicate is TRUE, by key; only keys that occur are in the result.
+
+    The columns of the result are `keys` (lower-case names), in the Arrow types of the index, and COUNT (int64). The
+    indexes of the keys must know every file of the unit, and the predicate must be exact in every file. Returns None if
+    the keys are in more than two indexes, or in two that both have more than MOST_PARTS keys. Raises TooLarge for more
+    keys than fit in `limit` bytes, and CorruptIndex or CorruptBitmap if an index is damaged.
+    """
+    columns = (*keys, *(column.lower() for column in columns_of(predicate)))
+    nothing = pa.schema([*(unit.parts[key].key.with_name(key) for key in keys), (COUNT, pa.int64())]).empty_table()
+    if len({unit.parts[column].index for column in columns}) == 1:
+        sums = partial(_sums, unit, predicate, matching_keys, nothing.schema, limit)
+        shards = unit.parts[keys[0]].shards
+        if predicate != TRUE:
+            return sums()
+        return require_small(lookup.cached((shards, unit.paths, tuple(nothing.schema)), sums), limit)
+    groups = _by_index(unit, keys)
+    if len(groups) == 2:
+        groups.sort(key=lambda group: not _has_few_keys(unit, group))
+    if len(groups) > 2 or (len(groups) == 2 and not _has_few_keys(unit, groups[0])):
+        return None
+    selected = select(unit, predicate, matching_keys)
+    if selected.damaged:
+        raise next(iter(selected.damaged.values()))
+    bits = selection.everything(selected.layout) if selected.bits is None else selected.bits
+    parts = [_Part(_NO_KEY, bits)] if len(groups) == 1 else _parts(selected, bits, groups[0])
+    counts = Counts(nothing, limit)
+    for some in _by_overlap(selected, parts, groups[-1]):
+        counts.add(some)
+    return counts.total()
+
+
+def is_countable(unit: LookupUnit, keys: Sequence[str]) -> bool:
+    """Return whether `tally` can count these keys: one index has them, or two of which one has few keys."""
+    if any(key not in unit.parts for key in keys):
+        return True  # the files of the unit are read then, so nothing of it is counted here
+    groups = _by_index(unit, keys)
+    return len(groups) < 2 or (len(groups) == 2 and any(_has_few_keys(unit, group) for group in groups))
+
+
+def _by_index(unit: LookupUnit, keys: Sequence[str]) -> list[list[str]]:
+    """Group the keys by the index that has them."""
+    groups: dict[str, list[str]] = {}
+    for key in keys:
+        groups.setdefault(unit.parts[key].index, []).append(key)
+    return list(groups.values())
+
+
+def merge_counts(tables: Sequence[pa.Table]) -> pa.Table:
+    """Add up tables of keys and counts; the result has each key once, and the columns of the first table."""
+    schema = tables[0].schema
+    if len(schema) == 1:
+        total = sum(table[COUNT][0].as_py() for table in tables if table.num_rows)
+        return pa.table({COUNT: [total] if total else []}, schema=schema)
+    together = pa.concat_tables(table.select(schema.names) for table in tables)
+    for place, field in enumerate(schema):  # floats are grouped by their bits, because NaN differs from itself
+        if pa.types.is_floating(field.type):
+            bits = pa.int32() if field.type.bit_width == 32 else pa.int64()
+            together = together.set_column(place, field.name, together[place].combine_chunks().view(bits))
+    summed = together.group_by(schema.names[:-1], use_threads=False).aggregate([(COUNT, "sum")])
+    columns = [summed[name].combine_chunks() for name in (*schema.names[:-1], f"{COUNT}_sum")]
+    viewed = [
+        column.view(field.type) if column.type != field.type else column
+        for column, field in zip(columns, schema, strict=True)
+    ]
+    return pa.Table.from_arrays(viewed, schema=schema)
+
+
+def _sums(
+    unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys, schema: pa.Schema, limit: int
+) -> pa.Table:
+    """Count by cardinalities alone; the result has this schema."""
+    counts, in_blocks = Counts(schema.empty_table(), limit), np.zeros(len(unit.rows), np.int64)
+    for rows in _rows(unit, schema.names[:-1], predicate, matching_keys):
+        in_blocks += np.bincount(rows.block, rows.cardinality, len(in_blocks)).astype(np.int64)
+        counts.add(_summed(rows, np.where(rows.true, rows.cardinality, 0)))
+    if (in_blocks > unit.rows).any() or (predicate == TRUE and (in_blocks != unit.rows).any()):
+        raise CorruptIndex(_INCONSISTENT)
+    return counts.total()
+
+
+def _by_overlap(selected: Selection, parts: Sequence[_Part], keys: Sequence[str]) -> Iterator[pa.Table]:
+    """Count the keys of one index in each part of a selection, by the bits that bitmaps share with the part."""
+    layout, encoding = selected.layout, selected.unit.parts[keys[0]].encoding
+    wanted = np.array([selection.counts(part.bits, layout) for part in parts], np.int64).reshape(
+        len(parts), len(layout.rows)
+    )  # for each part and block, the number of selected rows
+    alive: Flags = wanted.sum(axis=0) > 0
+    in_blocks = np.zeros_like(wanted)
+    for rows in _rows(selected.unit, keys, TRUE, {}):
+        chosen = np.flatnonzero(alive[rows.block])
+        if not len(chosen):
+            continue
+        blocks = rows.block[chosen]
+        shared = lookup.bitmaps(*rows.shard, rows.group, encoding).shared(
+            [part.bits for part in parts], rows.number[chosen], layout.starts[blocks], layout.rows[blocks]
+        )
+        for number, part in enumerate(parts):
+            in_blocks[number] += np.bincount(blocks, shared[number], in_blocks.shape[1]).astype(np.int64)
+            counts = np.zeros(len(rows.block), np.int64)
+            counts[chosen] = shared[number]
+            summed = _summed(rows, counts)
+            for name in part.key.column_names:
+                summed = summed.append_column(name, pa.repeat(part.key[name][0], summed.num_rows))
+            yield summed
+    if (in_blocks != wanted).any():
+        raise CorruptIndex(_INCONSISTENT)
+
+
+def _has_few_keys(unit: LookupUnit, keys: Sequence[str]) -> bool:
+    """Return whether the index of these columns has no more than MOST_PARTS distinct keys of them."""
+    found: set[tuple[Any, ...]] = set()
+    for rows in _rows(unit, keys, TRUE, {}):
+        found.update(_values_of(rows))
+        if len(found) > MOST_PARTS:
+            return False
+    return True
+
+
+def _parts(selected: Selection, bits: Bits, keys: Sequence[str]) -> list[_Part]:
+    """Split the selected rows by their key in one index."""
+    unit, layout = selected.unit, selected.layout
+    encoding = unit.parts[keys[0]].encoding
+    found: dict[tuple[Any, ...], _Part] = {}
+    for rows in _rows(unit, keys, TRUE, {}):
+        for run, value in enumerate(_values_of(rows)):
+            part = found.setdefault(value, _Part(rows.keys.slice(run, 1), selection.nothing(layout)))
+            chosen = np.flatnonzero(rows.run == run)
+            blocks = rows.block[chosen]
+            lookup.bitmaps(*rows.shard, rows.group, encoding).or_into(
+                part.bits, rows.number[chosen], layout.starts[blocks], layout.rows[blocks], bits
+            )
+    for part in found.values():
+        np.bitwise_and(part.bits, bits, out=part.bits)
+    in_blocks = sum((selection.counts(part.bits, layout) for part in found.values()), np.zeros_like(unit.rows))
+    if (in_blocks != selection.counts(bits, layout)).any():
+        raise CorruptIndex(_INCONSISTENT)
+    return list(found.values())
+
+
+def _values_of(rows: _Rows) -> Iterator[tuple[Any, ...]]:
+    """Yield the key of each run as a tuple of Python values."""
+    return zip(*(column.to_pylist() for column in rows.keys.columns), strict=True)
+
+
+def _rows(unit: LookupUnit, keys: Sequence[str], predicate: Predicate, matching_keys: MatchingKeys) -> Iterator[_Rows]:
+    """Yield the rows of the index that has these keys and all columns of the predicate, a row group at a time."""
+    part = unit.parts[keys[0]]
+    blocks = BlockNumbers(unit, unit.known(part))
+    tested = [column.lower() for column in columns_of(predicate)]
+    names = list(dict.fromkeys((*tested, *keys)))
+    fields = [unit.parts[name].key for name in names]
+    for shard in part.shards:
+        for values, entries in lookup.all_entries(
+            *shard, fields, lambda stats: len(tested) != 1 or may_hold(predicate, stats)
+        ):
+            columns = dict(zip(names, values, strict=True))
+            block, kept = blocks.find(entries.buckets, entries.offsets)
+            changed = np.zeros(len(kept), bool)
+            changed[:1] = True
+            for key in keys:
+                codes = columns[key].indices.to_numpy(zero_copy_only=False)[kept]
+                changed[1:] |= codes[1:] != codes[:-1]
+            first = kept[changed]
+            assert entries.cardinality is not None
+            yield _Rows(
+                shard=shard,
+                group=entries.group,
+                keys=pa.table({key: _values(columns[key], first) for key in keys}),
+                run=np.cumsum(changed) - 1,
+                block=block,
+                cardinality=entries.cardinality[kept],
+                number=entries.rows[kept],
+                true=_true(predicate, columns, matching_keys)[kept],
+            )
+
+
+def _values(column: pa.DictionaryArray, rows: Longs) -> pa.Array:
+    return column.dictionary.take(column.indices.take(pa.array(rows)))
+
+
+def _true(node: Predicate, columns: Mapping[str, pa.DictionaryArray], matching_keys: MatchingKeys) -> Flags:
+    """Return for each row of an index with these columns whether the predicate is TRUE."""
+    match node:
+        case Constant(value):
+            return np.full(len(next(iter(columns.values()))), value is True)
+        case And(children):
+            return reduce(np.logical_and, (_true(child, columns, matching_keys) for child in children))
+        case Or(children):
+            return reduce(np.logical_or, (_true(child, columns, matching_keys) for child in children))
+    [name] = columns_of(node)
+    column = columns[name.lower()]
+    return key_matches(node, column.dictionary, matching_keys)[column.indices.to_numpy(zero_copy_only=False)]
+
+
+def _summed(rows: _Rows, counts: Longs) -> pa.Table:
+    """Return each key with the sum of the counts of its rows, without those whose sum is 0."""
+    sums = np.bincount(rows.run, counts, rows.keys.num_rows).astype(np.int64)
+    kept = np.flatnonzero(sums)
+    return rows.keys.take(pa.array(kept)).append_column(COUNT, pa.array(sums[kept]))

@@ -1,0 +1,66 @@
+"""Encode, decode and combine bitmaps. A bitmap is the set of the rows of one block that hold one key.
+
+Each encoding is a module that satisfies the `Encoding` protocol:
+
+* `encode` turns the bitmaps of all k keys of a block, given by their non-zero bytes (`keybytes`), into the columns of
+  the index table.
+* `decode_into` ORs m stored bitmaps, of any blocks, into a selection (`selection`). Several bitmaps may belong to the
+  same block.
+* `to_cached` returns the bitmaps in the form in which they are cached in memory between queries (`cached_bitmaps`).
+* `cardinalities` counts the set bits of each bitmap without decoding it into a selection.
+* A bitmap that does not fit its block raises CorruptBitmap before any bit is written. Bitmaps are never truncated,
+  padded or repaired.
+* The name of an encoding identifies its byte format for good: bytes written by Hive, CRoaring or an earlier version of
+  hive_bitmap are read the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hive_bitmap.core.bitmaps import ewah, gap, plain, roaring
+from hive_bitmap.core.bitmaps.cached_bitmaps import CachedBitmaps
+from hive_bitmap.core.bitmaps.keybytes import KeyBytes
+
+__all__ = ["ENCODINGS", "Encoding", "cached_bitmaps", "keybytes", "ragged", "selection"]
+
+
+class Encoding(Protocol):
+    """A stored form of bitmaps: its name, its columns in the index table, and how to encode and decode them.
+
+    In all methods `columns` are the stored columns of m bitmaps, which may belong to different blocks: one array of m
+    values for each of FIELDS, of its type. `rows` (int64, m) is the number of rows of each bitmap's block. All methods
+    raise CorruptBitmap for a bitmap that does not fit its block.
+    """
+
+    NAME: str  # the value of the property `hive_bitmap.encoding`
+    FIELDS: tuple[pa.Field, ...]  # columns of the index table after the keys, the file and the offset
+    DENSE: bool  # a bitmap takes as many bytes as its block has rows, divided by 8, whatever is set in it
+
+    def encode(self, b: KeyBytes) -> tuple[pa.Array, ...]:
+        """Return the stored columns for the k keys of one block, k values each."""
+
+    def decode_into(
+        self, bits: NDArray[np.uint8], columns: Sequence[pa.Array], starts: NDArray[np.int64], rows: NDArray[np.int64]
+    ) -> None:
+        """OR m stored bitmaps into the selection `bits`, in which the block of bitmap i begins at byte starts[i].
+
+        If CorruptBitmap is raised, `bits` is unchanged.
+        """
+
+    def to_cached(self, columns: Sequence[pa.Array]) -> CachedBitmaps:
+        """Return the bitmaps in the form in which they are cached between queries, addressed by their number.
+
+        Whether a bitmap fits its block is checked when it is used, not here.
+        """
+
+    def cardinalities(self, columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the number of set bits of each bitmap (int64, m)."""
+
+
+ENCODINGS: dict[str, Encoding] = {encoding.NAME: encoding for encoding in (plain, gap, ewah, roaring)}

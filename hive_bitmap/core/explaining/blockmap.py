@@ -1,0 +1,117 @@
+"""The block map of a plan: one row per file, one cell per block, or per few adjacent blocks where there are too many.
+
+Files of which something is read come first; the files that are not drawn are counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hive_bitmap.core.planning.plan import Plan
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cells:
+    """The cells of one file, each of which stands for adjacent blocks: arrays of equal length, an element per cell."""
+
+    first: Int64s  # number of the cell's first block in its file
+    blocks: Int64s
+    offset: Int64s  # byte of the first block
+    length: Int64s  # bytes of all its blocks
+    rows: Int64s
+    selected: Int64s
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def share(self) -> npt.NDArray[np.float64]:
+        """Selected rows of all rows of each cell, 0 to 1."""
+        return self.selected / np.maximum(self.rows, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MapRow:
+    """A file of the map; `cells` is empty where the index does not know the file's blocks."""
+
+    path: str
+    partition: str
+    state: str
+    reason: str
+    size: int
+    scanned: bool
+    cells: Cells
+
+    @property
+    def name(self) -> str:
+        return self.path.rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True)
+class BlockMap:
+    """The files to draw, in the plan's order. `more` files are left out, of `kept_more` of them something is read."""
+
+    rows: tuple[MapRow, ...]
+    more: int
+    kept_more: int
+
+
+def files_kept(plan: Plan) -> npt.NDArray[np.bool_]:
+    """For each file of the plan, whether anything of it is read: it is read whole, or it holds a selected row."""
+    kept = _column(plan.files, "scanned").astype(bool)
+    selected = _column(plan.blocks, "selected") > 0
+    kept[_column(plan.blocks, "file")[selected]] = True
+    return kept
+
+
+def block_map(plan: Plan, max_files: int, max_cells: int) -> BlockMap:
+    """The map of at most `max_files` files, with at most `max_cells` cells for each; both are at least 1."""
+    kept = files_kept(plan)
+    drawn = np.sort(np.argsort(~kept, kind="stable")[:max_files])
+    file_of_block = _column(plan.blocks, "file")
+    order = np.lexsort((_column(plan.blocks, "offset"), file_of_block))
+    starts = np.searchsorted(file_of_block[order], drawn, side="left")
+    ends = np.searchsorted(file_of_block[order], drawn, side="right")
+    rows = tuple(
+        MapRow(**file, cells=_cells(plan.blocks.take(order[start:end]), max_cells))
+        for file, start, end in zip(_files(plan, drawn), starts, ends, strict=True)
+    )
+    return BlockMap(rows, len(kept) - len(drawn), int(kept.sum() - kept[drawn].sum()))
+
+
+def _files(plan: Plan, numbers: Int64s) -> list[dict[str, Any]]:
+    columns = ["path", "partition", "state", "reason", "size", "scanned"]
+    files: list[dict[str, Any]] = plan.files.select(columns).take(pa.array(numbers)).to_pylist()
+    return files
+
+
+def _cells(blocks: pa.Table, max_cells: int) -> Cells:
+    """The cells for the blocks of one file, in the order of their offsets; all cells but the last have equally many."""
+    count = len(blocks)
+    group = max(1, -(-count // max_cells))
+    first = np.arange(0, count, group, dtype=np.int64)
+
+    def total(name: str) -> Int64s:
+        return np.add.reduceat(_column(blocks, name), first) if count else first
+
+    return Cells(
+        first=first,
+        blocks=np.diff(np.append(first, count)),
+        offset=_column(blocks, "offset")[first],
+        length=total("length"),
+        rows=total("rows"),
+        selected=total("selected"),
+    )
+
+
+def _column(table: pa.Table, name: str) -> Int64s:
+    """A numeric or boolean column as integers; NULL becomes 0."""
+    values: Int64s = pc.fill_null(table[name].cast(pa.int64()), 0).to_numpy()
+    return values

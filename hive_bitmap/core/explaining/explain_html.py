@@ -1,0 +1,166 @@
+"""A plan as one HTML page that needs nothing else: no script, no link, light or dark as the reader has it.
+
+Every text that comes from the plan is escaped. A block's colour is the share of its rows that is selected, on a
+logarithmic scale from a thousandth to all; its tooltip tells file, offset and rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from html import escape
+from importlib.resources import files
+from itertools import groupby
+
+import numpy as np
+
+from hive_bitmap.core.explaining.blockmap import BlockMap, Cells, MapRow, block_map
+from hive_bitmap.core.explaining.measures import deleted, measures, of_all, percent, seconds, size
+from hive_bitmap.core.planning.plan import Plan
+
+# A browser lays out this many cells at once without a pause; above it, neighbours share a cell.
+MAX_CELLS = 20_000
+MAX_FILES = 2_000
+LEVELS = 9
+# So few cells share the width of the map; more are small squares, in as many lines as they take.
+FEW_CELLS = 24
+
+
+def to_html(plan: Plan) -> str:
+    """The plan as a complete HTML document."""
+    return page(f"{plan.table}: {plan.predicate or 'all rows'}", body(plan))
+
+
+def page(title: str, lines: Iterable[str]) -> str:
+    """A complete HTML document with these lines of HTML for its body."""
+    style = (files(__package__) / "explain.css").read_text(encoding="utf-8")
+    return "\n".join(
+        [
+            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>",
+            *lines,
+            "</body>\n</html>\n",
+        ]
+    )
+
+
+def body(plan: Plan) -> Iterator[str]:
+    """The lines of HTML that show a plan."""
+    yield from _header(plan)
+    yield from _tiles(plan)
+    yield from _indexes(plan)
+    yield from _costs(plan)
+    yield from _map(plan)
+    yield f'<p class="soft">{deleted(plan.deleted)}</p>' if plan.deleted else ""
+
+
+def _header(plan: Plan) -> Iterator[str]:
+    yield f"<h1>{escape(plan.table)}</h1>"
+    yield f'<p class="predicate"><code>{escape(plan.predicate or "all rows")}</code></p>'
+    yield f'<p class="strategy"><span class="badge">{escape(plan.strategy)}</span>{escape(plan.reason)}</p>'
+    if plan.index_bytes:
+        yield f'<p class="soft">{size(plan.index_bytes)} of the indexes decoded</p>'
+
+
+def _tiles(plan: Plan) -> Iterator[str]:
+    yield '<div class="tiles">'
+    for word, kept, total, share in measures(plan):
+        yield (
+            f'<div class="tile"><div class="word">{word}</div><div class="kept">{escape(share)}</div>'
+            f'<div class="all">{kept} of {total}</div>{_meter(_width(share))}</div>'
+        )
+    yield "</div>"
+
+
+def _indexes(plan: Plan) -> Iterator[str]:
+    yield '<h2>Indexes</h2>\n<div class="card"><table>'
+    if not plan.indexes:
+        yield "<tr><td>This table has none.</td></tr>"
+    for index in plan.indexes:
+        mark, name, state = ("✓", "used", "used") if index.used else ("✗", "unused", "not used")
+        yield (
+            f'<tr class="{name}"><td><span class="mark">{mark}</span> {escape(index.name)}</td>'
+            f"<td>({escape(', '.join(index.columns))})</td><td>{escape(index.encoding or 'COMPACT')}</td>"
+            f"<td>{state}{escape(': ' + index.reason if index.reason else '')}</td></tr>"
+        )
+    yield "</table></div>"
+
+
+def _costs(plan: Plan) -> Iterator[str]:
+    if not plan.costs:
+        return
+    most = max(plan.costs.values()) or 1
+    yield '<h2>Estimated time of each strategy</h2>\n<div class="card">'
+    for strategy, cost in sorted(plan.costs.items(), key=lambda item: item[1]):
+        chosen = " chosen" if strategy == plan.strategy else ""
+        yield (
+            f'<div class="cost{chosen}"><span>{escape(strategy)}</span>{_meter(100 * cost / most)}'
+            f"<span>{seconds(cost)}</span></div>"
+        )
+    yield "</div>"
+
+
+def _map(plan: Plan) -> Iterator[str]:
+    if not len(plan.files):
+        return
+    files = min(len(plan.files), MAX_FILES)
+    drawn = block_map(plan, files, max(1, MAX_CELLS // files if len(plan.blocks) > MAX_CELLS else MAX_CELLS))
+    yield "<h2>Block map</h2>"
+    yield from _legend(drawn)
+    yield '<div class="card">'
+    for partition, rows in groupby(drawn.rows, key=lambda row: row.partition):
+        if partition:
+            yield f'<div class="partition">{escape(partition)}</div>'
+        yield from (_file(row) for row in rows)
+    yield "</div>"
+    if drawn.more:
+        yield f'<p class="soft">and {drawn.more:,} more files, {drawn.kept_more:,} of them with something to read</p>'
+
+
+def _legend(drawn: BlockMap) -> Iterator[str]:
+    grouped = max((int(row.cells.blocks.max()) for row in drawn.rows if len(row.cells)), default=1)
+    cell = "a cell is a block" if grouped == 1 else f"a cell is up to {grouped:,} blocks"
+    yield f'<div class="legend"><span>a row is a file, {cell}</span><span><i></i> no row selected</span>'
+    yield '<span>0.1 % <b class="ramp"></b> all rows selected</span>'
+    if any(row.state != "fresh" for row in drawn.rows):
+        yield '<span><i class="whole legend-whole"></i> not known to the index as it is now</span>'
+    yield "</div>"
+
+
+def _file(row: MapRow) -> str:
+    selected, rows = int(row.cells.selected.sum()), int(row.cells.rows.sum())
+    if row.state != "fresh":
+        name, tail = "file unsure", ("read whole: " if row.scanned else "") + row.state
+        tip = f"{row.name}\n{size(row.size)}, {row.state}" + (f": {row.reason}" if row.reason else "")
+        cells: Iterable[str] = [f'<i class="whole" data-tip="{escape(tip)}"></i>']
+    else:
+        name, tail = "file" if selected else "file nothing", of_all(selected, rows)
+        cells = _cells(row.name, row.cells)
+    few = " few" if len(row.cells) <= FEW_CELLS else ""
+    return (
+        f'<div class="{name}"><span class="name" title="{escape(row.path)}">{escape(row.name)}</span>'
+        f'<span class="cells{few}">{"".join(cells)}</span>'
+        f'<span class="tail" title="{escape(row.reason or "")}">{escape(tail)}</span></div>'
+    )
+
+
+def _cells(name: str, cells: Cells) -> Iterator[str]:
+    # The logarithms of 0.001 to 1 span the levels 1 to 9; 0 is for no row at all.
+    scale = (np.log10(np.maximum(cells.share(), 1e-3)) + 3) / 3
+    levels = np.where(cells.selected == 0, 0, 1 + np.rint(np.minimum(scale, 1) * (LEVELS - 1)).astype(int))
+    columns = (levels, cells.first, cells.blocks, cells.offset, cells.length, cells.rows, cells.selected)
+    for level, first, count, offset, length, rows, selected in zip(*(c.tolist() for c in columns), strict=True):
+        blocks = f"block {first + 1:,}" if count == 1 else f"blocks {first + 1:,} to {first + count:,}"
+        share = f"{of_all(selected, rows)} ({percent(selected, rows)})"
+        tip = f"{name}\n{blocks}, from byte {offset:,}, {size(length)}\n{share}"
+        yield f'<i class="h{level}" data-tip="{escape(tip)}"></i>'
+
+
+def _width(share: str) -> float:
+    """The length of a meter from the share as it is written; what is more than nothing is seen."""
+    number = share.strip("<> %")
+    return float(number) if number != "-" else 0.0
+
+
+def _meter(width: float) -> str:
+    return f'<div class="meter"><b style="width:{width:.2f}%"></b></div>'

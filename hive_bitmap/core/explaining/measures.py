@@ -1,0 +1,92 @@
+"""Figures as text for people: shares, sizes, times, and how much of a table a plan reads."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+from hive_bitmap.core.explaining.blockmap import files_kept
+from hive_bitmap.core.planning.plan import Plan
+
+
+def measures(plan: Plan) -> list[tuple[str, str, str, str]]:
+    """How much a plan reads, as rows of (what, kept, of all, share); a dash stands for what is not known."""
+    if not plan.looked_up:
+        return [(word, "-", "-", "-") for word in ("files", "blocks", "bytes", "rows")]
+    counts = [
+        ("files", int(files_kept(plan).sum()), len(plan.files)),
+        ("blocks", plan.blocks_selected, plan.blocks_total),
+        ("rows", plan.rows_selected, plan.rows_total),
+    ]
+    lines = [(word, _count(kept), _count(total), percent(kept, total)) for word, kept, total in counts]
+    byte_line = (
+        "bytes",
+        size(plan.bytes_selected or 0),
+        size(plan.bytes_total or 0),
+        percent(plan.bytes_selected, plan.bytes_total),
+    )
+    return [*lines[:2], byte_line, lines[2]]
+
+
+def percent(part: float | None, whole: float | None) -> str:
+    """The share of `part` in `whole`; 0 and 100 only if it is exactly that.
+
+    >>> [percent(0, 9), percent(1, 9), percent(1, 90_000), percent(8_999, 9_000), percent(9, 9), percent(0, 0)]
+    ['0 %', '11 %', '<0.1 %', '>99 %', '100 %', '-']
+    """
+    if part is None or not whole:
+        return "-"
+    share = 100 * part / whole
+    if 0 < share < 0.1:
+        return "<0.1 %"
+    if 99 < share < 100:
+        return ">99 %"
+    return f"{share:.1f} %" if share < 10 and share != round(share) else f"{share:.0f} %"
+
+
+def size(count: int) -> str:
+    """Bytes in decimal units.
+
+    >>> [size(0), size(999), size(1_234_567)]
+    ['0 B', '999 B', '1.2 MB']
+    """
+    value, units = float(count), ["B", "kB", "MB", "GB", "TB", "PB"]
+    while value >= 999.5 and len(units) > 1:
+        value /= 1000
+        units.pop(0)
+    return f"{value:.0f} {units[0]}" if units[0] == "B" or value >= 99.5 else f"{value:.1f} {units[0]}"
+
+
+def seconds(value: float) -> str:
+    """A duration, below a second in milliseconds.
+
+    >>> [seconds(0.0042), seconds(0.25), seconds(12.34)]
+    ['4 ms', '250 ms', '12.3 s']
+    """
+    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"
+
+
+def moment(since_1970: float) -> str:
+    """A time, in seconds since 1970, in UTC.
+
+    >>> moment(86400.5)
+    '1970-01-02T00:00:00Z'
+    """
+    return f"{datetime.fromtimestamp(since_1970, timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def of_all(part: int, whole: int) -> str:
+    """`part` of `whole` rows, in words.
+
+    >>> of_all(12, 41_000)
+    '12 of 41,000 rows'
+    """
+    return f"{part:,} of {whole:,} rows"
+
+
+def deleted(count: int) -> str:
+    """A sentence on the files of the index that no longer exist."""
+    return "1 file that the index knew is gone" if count == 1 else f"{count:,} files that the index knew are gone"
+
+
+def _count(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"

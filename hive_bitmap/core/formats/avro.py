@@ -1,0 +1,45 @@
+"""Avro layout: a unit is a data block of the file, identified by the offset of the sync marker before it.
+
+The format: https://avro.apache.org/docs/1.11.1/specification/#object-container-files.
+
+A reader reads the blocks whose sync marker starts in its split, see `sync` and `pastSync` of
+https://github.com/apache/avro/blob/release-1.11.1/lang/java/avro/src/main/java/org/apache/avro/file/DataFileReader.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from hive_bitmap.core.formats.bytestream import SYNC_BYTES, ByteStream
+from hive_bitmap.core.formats.units import Units, in_batches
+from hive_bitmap.errors import Undecodable
+
+MAGIC = b"Obj\x01"
+
+
+def units(source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Units]:
+    """Yield the data blocks whose sync markers start in the bytes from `start` to before `end`."""
+    return in_batches(_blocks(source, start, end))
+
+
+def _blocks(source: pa.NativeFile, start: int, end: int) -> Iterator[tuple[int, int]]:
+    file = ByteStream(source, 0, source.size())
+    if file.read(len(MAGIC)) != MAGIC:
+        raise Undecodable("not an Avro file")
+    while pairs := file.avro_long():
+        if pairs < 0:
+            file.avro_long()  # a negative count is followed by the size of the map block in bytes
+        for _ in range(2 * abs(pairs)):
+            file.avro_bytes()
+    mark = file.read(SYNC_BYTES)
+    if start:
+        file.seek(start + SYNC_BYTES)
+    while not file.at_end() and file.position - SYNC_BYTES < end:
+        position = file.position
+        rows, size = file.avro_long(), file.avro_long()
+        file.skip(size)
+        if rows < 0 or file.read(SYNC_BYTES) != mark:
+            raise Undecodable(f"the Avro block at byte {position} is damaged")
+        yield position - SYNC_BYTES, rows

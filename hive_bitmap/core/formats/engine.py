@@ -1,0 +1,66 @@
+"""Formats whose values only the engine (Spark) reads. Here only the positions of their blocks are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hive_bitmap.core import stores
+from hive_bitmap.core.formats import units
+from hive_bitmap.core.formats.blocks import Blocks
+from hive_bitmap.core.formats.key_values import KeyColumn
+from hive_bitmap.core.formats.units import Layout
+from hive_bitmap.errors import Undecodable
+
+
+@dataclass(frozen=True)
+class EngineHandle:
+    """A file that exists."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class EngineFormat:
+    """A `Format` that finds the blocks of a file by its layout, and that cannot read any column."""
+
+    name: str
+    layout: Layout
+
+    def open_file(self, path: str) -> EngineHandle:
+        """Check that the file exists; raise FileNotFoundError if not."""
+        stores.status(path)
+        return EngineHandle(path)
+
+    def blocks(self, handle: EngineHandle) -> Blocks:
+        """Return all blocks of the file; raise Undecodable."""
+        return units.blocks(self.layout, handle.path)
+
+    def column_bytes(self, handle: EngineHandle, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:
+        """Return the size of each block in bytes, since the sizes of single columns are not known."""
+        return np.maximum(self.blocks(handle).length, 1)
+
+    def key_columns(self, handle: EngineHandle, block: int, columns: Sequence[KeyColumn]) -> pa.Table:
+        """Raise Undecodable, always."""
+        raise Undecodable(self._reason)
+
+    def spark_only_columns(self, handle: EngineHandle, schema: Sequence[KeyColumn]) -> dict[str, str]:
+        """Return all columns."""
+        return {column.name: self._reason for column in schema}
+
+    def read_rows(
+        self,
+        path: str,
+        columns: Sequence[KeyColumn],
+        selection: Sequence[tuple[int, npt.NDArray[np.int64] | None]],
+    ) -> Iterator[pa.RecordBatch]:
+        """Raise Undecodable, always."""
+        raise Undecodable(self._reason)
+
+    @property
+    def _reason(self) -> str:
+        return f"only Spark's own reader reads {self.name} files"

@@ -1,0 +1,159 @@
+"""ORC: a block is a stripe, identified by its first byte.
+
+The file footer lists the stripes, see `StripeInformation` in https://orc.apache.org/specification/ORCv1/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hive_bitmap.core.formats.blocks import Blocks
+from hive_bitmap.core.formats.calendar_checks import GREGORIAN, as_keys, require_from, require_whole_seconds_near_1970
+from hive_bitmap.core.formats.key_values import KeyColumn, Values, arrow_type, converted, decoding, is_simple, nulls
+from hive_bitmap.core.formats.orc_file import OrcHandle, find, footer, open_file, root
+from hive_bitmap.core.formats.orc_rows import RowReader
+from hive_bitmap.core.formats.orc_types import Conversion
+from hive_bitmap.errors import Undecodable
+
+__all__ = ["OrcHandle", "blocks", "column_bytes", "key_columns", "open_file", "read_rows", "spark_only_columns"]
+
+_FIXED_ZONES = ("UTC", "GMT", "Etc/UTC", "Z")
+# The timestamps that pyarrow reads correctly: after the second before 1970, whose sign is lost, and before 64-bit
+# nanoseconds overflow. Both bounds leave a day for time zones.
+_FIRST_SURE = datetime(1970, 1, 3, tzinfo=timezone.utc)
+_LAST_SURE = datetime(2262, 4, 10, tzinfo=timezone.utc)
+
+Found = tuple[str, Conversion] | None
+
+
+def blocks(handle: OrcHandle) -> Blocks:
+    """Return the stripes. `offset` is their first byte; `length` includes index, data and stripe footer."""
+    with decoding("stripes"):
+        stripes = list(footer(handle.source).iter_stripes())
+    if stripes and not handle.columns:
+        raise Undecodable("a file without columns, in which Spark sees no rows")
+    return Blocks.of(
+        [stripe.bytes_offset for stripe in stripes],
+        [stripe.bytes_length for stripe in stripes],
+        [len(stripe) for stripe in stripes],
+    )
+
+
+def column_bytes(handle: OrcHandle, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:
+    """Return the size of each stripe in bytes, since the file footer does not give the sizes of single columns."""
+    return np.maximum(blocks(handle).length, 1)
+
+
+def key_columns(handle: OrcHandle, block: int, columns: Sequence[KeyColumn]) -> pa.Table:
+    """Return the columns of one stripe as keys, in the given order.
+
+    Raises Undecodable if a value may differ from what Spark reads.
+    """
+    found = [find(handle, column) for column in columns]
+    stripe = _stripe(handle, block, found)
+    keys = [as_keys(_shown(stripe, column, at), column.name) for column, at in zip(columns, found, strict=True)]
+    return pa.Table.from_arrays(keys, names=[column.name for column in columns])
+
+
+def spark_only_columns(handle: OrcHandle, schema: Sequence[KeyColumn]) -> dict[str, str]:
+    """Return the columns that only Spark may read from this file, each with the reason, by the footer alone."""
+    if handle.positional and len(handle.columns) > len(schema):
+        return {column.name: "the file has more columns than the table, and no names" for column in schema}
+    reasons = ((column.name, _reason(handle, column)) for column in schema)
+    return {name: reason for name, reason in reasons if reason}
+
+
+def read_rows(
+    path: str, columns: Sequence[KeyColumn], selection: Sequence[tuple[int, npt.NDArray[np.int64] | None]]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the selected rows in file order, with the Arrow types of `key_values.arrow_type`.
+
+    `columns` must be columns that `spark_only_columns` does not return. `selection` has pairs of the number of a block,
+    ascending, and the numbers of its selected rows, 0-based inside the block and ascending, or None for all rows.
+    Raises FileNotFoundError or Undecodable when the first or a later batch is requested.
+    """
+    handle = open_file(path)
+    schema = pa.schema([(column.name, arrow_type(column)) for column in columns])
+    with handle.source:
+        found = [find(handle, column) for column in columns]
+        reader = RowReader(handle, _names(handle, found))
+        sizes = blocks(handle).rows
+        for block, rows in selection:
+            taken = reader.read(block, rows) if rows is not None and reader.pays(len(rows), sizes[block]) else None
+            if taken is None:
+                stripe = _stripe(handle, block, found)
+                taken = stripe if rows is None else stripe.take(pa.array(rows))
+            if taken.num_rows:
+                shown = [_shown(taken, column, at) for column, at in zip(columns, found, strict=True)]
+                yield pa.RecordBatch.from_arrays(shown, schema=schema)
+
+
+def _stripe(handle: OrcHandle, block: int, found: Sequence[Found]) -> pa.RecordBatch:
+    with decoding(f"block {block}"):
+        return handle.file.read_stripe(block, columns=_names(handle, found))
+
+
+def _names(handle: OrcHandle, found: Sequence[Found]) -> list[str]:
+    """Return the stored columns to read; if the file lacks them all, one that gives the number of rows."""
+    return sorted({at[0] for at in found if at is not None}) or [handle.columns[0].name]
+
+
+def _shown(stripe: pa.RecordBatch, column: KeyColumn, at: Found) -> Values:
+    if at is None:
+        return nulls(column, stripe.num_rows)
+    name, how = at
+    values = stripe.column(name)
+    if pa.types.is_timestamp(values.type):
+        values = _micros(values, how.zone, column.name)
+    if how.padded:
+        values = pc.utf8_rtrim(values, " ")
+    shown = converted(values, column)
+    if how.floor is not None:
+        require_from(shown, how.floor, column.name)
+    return shown
+
+
+def _micros(values: Values, zone: str, name: str) -> Values:
+    """Round timestamps down to microseconds, as Spark does, and interpret them in `zone` unless that is ""."""
+    micros = pc.floor_temporal(values, unit="microsecond").cast(pa.timestamp("us", values.type.tz))
+    require_whole_seconds_near_1970(micros, name)
+    if not zone:
+        return micros
+    with decoding(f"column {name!r}"):
+        return pc.assume_timezone(micros, zone, ambiguous="raise", nonexistent="raise")
+
+
+def _reason(handle: OrcHandle, column: KeyColumn) -> str:
+    if not is_simple(column):
+        return f"column {column.name!r} is nested or of a type without a key: {column.type}"
+    try:
+        at = find(handle, column)
+    except Undecodable as error:
+        return str(error)
+    if at is None or at[1].floor is None:
+        return ""
+    if at[1].zone not in ("", *_FIXED_ZONES):
+        return f"column {column.name!r} holds wall-clock times that may not exist, or exist twice, in {at[1].zone}"
+    if not _statistics_within(handle, at[0], column):
+        return f"column {column.name!r} may hold values of another calendar, before 1970, or after 2262"
+    return ""
+
+
+def _statistics_within(handle: OrcHandle, name: str, column: KeyColumn) -> bool:
+    """Return whether the footer proves that all values are in the range that pyarrow and Spark read alike."""
+    opened = footer(handle.source)
+    try:
+        known = opened[root(opened).fields[name].column_id].statistics
+    except OverflowError:  # a date that Python's `date` cannot hold
+        return False
+    if known["number_of_values"] == 0:
+        return True
+    if column.base == "date":
+        return "minimum" in known and known["minimum"] >= GREGORIAN
+    return "minimum" in known and known["minimum"] >= _FIRST_SURE and known["maximum"] <= _LAST_SURE

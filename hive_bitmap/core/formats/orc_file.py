@@ -1,0 +1,96 @@
+"""An open ORC file, and the lookup of its columns by the rules of Spark.
+
+Columns are found by name, ignoring case; if every name in the file begins with `_col`, as old versions of Hive wrote
+them, by position. A missing column is NULL. These are the rules of `requestedColumnIds` in
+https://github.com/apache/spark/blob/v4.0.0/sql/core/src/main/scala/org/apache/spark/sql/execution/datasources/orc/OrcUtils.scala.
+
+pyorc reads the footer, because it gives the positions of the stripes; pyarrow reads the values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+import pyorc
+from pyarrow import orc
+
+from hive_bitmap.core import stores
+from hive_bitmap.core.formats.key_values import KeyColumn, decoding
+from hive_bitmap.core.formats.orc_types import Conversion, conversion_for
+from hive_bitmap.errors import Undecodable
+
+# Attribute with which Spark marks the types that ORC lacks (also in OrcUtils): a timestamp_ntz is stored as bigint.
+_CATALYST_TYPE = "spark.sql.catalyst.type"
+
+
+@dataclass(frozen=True)
+class OrcHandle:
+    """An open file: its path, content and reader, and its top-level columns.
+
+    The types of `columns` are Spark types if Spark wrote them to the file, else ORC types.
+    """
+
+    path: str
+    source: pa.NativeFile
+    file: orc.ORCFile
+    columns: tuple[KeyColumn, ...]
+
+    @cached_property
+    def by_name(self) -> dict[str, list[KeyColumn]]:
+        """The columns by their names in lower case."""
+        found: dict[str, list[KeyColumn]] = {}
+        for column in self.columns:
+            found.setdefault(column.name.lower(), []).append(column)
+        return found
+
+    @cached_property
+    def positional(self) -> bool:
+        """Whether the columns are found by position; false for a file without columns."""
+        return bool(self.columns) and all(column.name.startswith("_col") for column in self.columns)
+
+
+def open_file(path: str) -> OrcHandle:
+    """Open a file and read its footer; raise FileNotFoundError, or Undecodable for a damaged or encrypted file."""
+    source = stores.open_input(path)
+    with decoding("footer"):
+        file = orc.ORCFile(source)
+        schema = root(footer(source))
+        columns = tuple(
+            KeyColumn(name, kind.attributes.get(_CATALYST_TYPE, str(kind))) for name, kind in schema.fields.items()
+        )
+        return OrcHandle(path, source, file, columns)
+
+
+def footer(source: pa.NativeFile) -> pyorc.Reader:
+    """Return pyorc's reader of the file, which has its schema, stripes and statistics; raise Undecodable."""
+    try:
+        return pyorc.Reader(source)
+    except pyorc.ParseError as error:
+        raise Undecodable(f"footer: {error}") from error
+
+
+def root(opened: pyorc.Reader) -> pyorc.Struct:
+    """Return the struct of the file's columns; raise Undecodable if a row is not a struct."""
+    if not isinstance(opened.schema, pyorc.Struct):
+        raise Undecodable(f"a row of the file is {opened.schema}, not a struct")
+    return opened.schema
+
+
+def find(handle: OrcHandle, column: KeyColumn) -> tuple[str, Conversion] | None:
+    """Return the column's name in the file and how to read it, None if the file lacks the column; raise Undecodable."""
+    if handle.positional:
+        if column.position is None:
+            raise Undecodable(f"column {column.name!r} has no name in the file, and its position is not known")
+        stored = list(handle.columns[column.position : column.position + 1])
+    else:
+        stored = handle.by_name.get(column.name.lower(), [])
+    if not stored:
+        return None
+    if len(stored) > 1:
+        raise Undecodable(f"column {column.name!r} is ambiguous: the file has {', '.join(s.name for s in stored)}")
+    name = stored[0].name
+    if any(name.startswith(f"{other.name}.") for other in handle.columns):
+        raise Undecodable(f"column {name!r} cannot be told from a nested one")  # pyarrow selects by dotted paths
+    return name, conversion_for(stored[0], column)

@@ -1,0 +1,87 @@
+"""Read a few rows of an ORC stripe with pyorc, which seeks by the row index; Arrow would decode the whole stripe.
+
+Measured on one core with nine columns and a stripe of 150,000 rows: decoding all takes 29 ms; seeking takes 2 ms to
+open the stripe and 0.45 ms for each row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyorc
+from pyorc.converters import ORCConverter
+
+from hive_bitmap.core.formats.orc_file import OrcHandle
+
+_BATCH_ROWS = 8  # rows that pyorc decodes after each seek
+_SECOND = 1_000_000_000
+
+
+class _Days(ORCConverter):
+    @staticmethod
+    def from_orc(days: int) -> int:
+        return days
+
+
+class _Nanoseconds(ORCConverter):
+    @staticmethod
+    def from_orc(seconds: int, nanoseconds: int, timezone: object) -> int:
+        return seconds * _SECOND + nanoseconds
+
+
+_CONVERTERS = {
+    pyorc.TypeKind.DATE: _Days,
+    pyorc.TypeKind.TIMESTAMP: _Nanoseconds,
+    pyorc.TypeKind.TIMESTAMP_INSTANT: _Nanoseconds,
+}
+
+
+def decoded_share(selected: Any, rows: Any, stride: int) -> Any:
+    """Return the cost of reading `selected` of the `rows` rows of a stripe, as a fraction of decoding the whole stripe.
+
+    The fraction is 1 if the whole stripe is decoded, and less if pyorc seeks to each row. `stride` is the number of
+    rows between two entries of the row index: opening the stripe costs as much as decoding `stride` rows, a seek a
+    quarter of that. Numbers and arrays are accepted.
+    """
+    few = np.maximum(selected, 2) * stride <= rows
+    return np.where(few, (1 + selected / 4) * stride / np.maximum(rows, 1), 1.0)
+
+
+class RowReader:
+    """Reads rows of some top-level columns of an open file, given by their names in the file."""
+
+    def __init__(self, handle: OrcHandle, names: Collection[str]) -> None:
+        self._handle = handle
+        self._columns = [number for number, column in enumerate(handle.columns) if column.name in names]
+
+    def pays(self, rows: int, of: int) -> bool:
+        """Return whether seeking `rows` of the `of` rows of a stripe beats decoding it; false without a row index."""
+        stride: int = self._handle.file.row_index_stride
+        return stride > 0 and bool(decoded_share(rows, of, stride) < 1)
+
+    def read(self, block: int, rows: npt.NDArray[np.int64]) -> pa.RecordBatch | None:
+        """Return these rows of a stripe (0-based, ascending) as pyarrow would; None if pyorc cannot read them."""
+        try:
+            stripe = self._opened.read_stripe(block)
+            read = []
+            for row in rows.tolist():
+                stripe.seek(row)
+                read.append(next(stripe))
+            fields = [self._handle.file.schema.field(number) for number in self._columns]
+            arrays = [
+                pa.array(column, field.type) for column, field in zip(zip(*read, strict=True), fields, strict=True)
+            ]
+            return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+        except (pyorc.ParseError, ValueError, OverflowError, StopIteration, pa.ArrowException):
+            return None
+
+    @cached_property
+    def _opened(self) -> pyorc.Reader:
+        return pyorc.Reader(
+            self._handle.source, batch_size=_BATCH_ROWS, column_indices=self._columns, converters=_CONVERTERS
+        )

@@ -1,0 +1,122 @@
+"""Parquet: a block is a row group, identified by the first byte of the first data page of its first column.
+
+Hive's reader assigns a row group to a split by that byte, which follows the dictionary page, in
+https://github.com/apache/hive/blob/rel/release-2.3.9/ql/src/java/org/apache/hadoop/hive/ql/io/parquet/ParquetRecordReaderBase.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hive_bitmap.core.formats.blocks import Blocks
+from hive_bitmap.core.formats.calendar_checks import as_keys, require_from
+from hive_bitmap.core.formats.key_values import KeyColumn, Values, converted, decoding, is_simple, nulls
+from hive_bitmap.core.formats.parquet_file import ParquetHandle, find, open_file
+from hive_bitmap.core.formats.parquet_rows import read_rows
+from hive_bitmap.core.formats.parquet_types import Conversion
+from hive_bitmap.errors import Undecodable
+
+__all__ = ["ParquetHandle", "blocks", "column_bytes", "key_columns", "open_file", "read_rows", "spark_only_columns"]
+
+
+def blocks(handle: ParquetHandle) -> Blocks:
+    """Return the row groups. `offset` is the first data page of the first column, `length` the compressed size."""
+    groups = [handle.metadata.row_group(ordinal) for ordinal in range(handle.metadata.num_row_groups)]
+    if groups and not handle.metadata.num_columns:
+        raise Undecodable("a file without columns has no offsets")
+    return Blocks.of(
+        [group.column(0).data_page_offset for group in groups],
+        [sum(group.column(c).total_compressed_size for c in range(group.num_columns)) for group in groups],
+        [group.num_rows for group in groups],
+        [_first_byte(group.column(0)) for group in groups],
+    )
+
+
+def _first_byte(chunk: pq.ColumnChunkMetaData) -> int:
+    """Return where a column chunk begins: at its dictionary page, if that comes before its data pages."""
+    start: int = chunk.data_page_offset
+    return min(start, chunk.dictionary_page_offset) if chunk.has_dictionary_page else start
+
+
+def column_bytes(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:
+    """Return the compressed size of these columns in each row group, in bytes, plus 1."""
+    found = [handle.leaves[at[0]] for column in columns if (at := find(handle, column)) is not None]
+    groups = [handle.metadata.row_group(ordinal) for ordinal in range(handle.metadata.num_row_groups)]
+    return np.array([1 + sum(group.column(c).total_compressed_size for c in found) for group in groups], np.int64)
+
+
+def key_columns(handle: ParquetHandle, block: int, columns: Sequence[KeyColumn]) -> pa.Table:
+    """Return the columns of one row group as keys, in the given order; strings may be dictionary-encoded.
+
+    Raises Undecodable if a value may differ from what Spark reads.
+    """
+    found = {column.name: find(handle, column) for column in columns}
+    names = sorted({at[0] for at in found.values() if at is not None})
+    texts = [at[0] for column in columns if (at := found[column.name]) and column.base in ("string", "varchar", "char")]
+    texts = [name for name in texts if not handle.is_delta(name, [block])]
+    with decoding(f"block {block}"):
+        table = handle.reader(texts).read_row_group(block, columns=names, use_threads=False)
+    rows = handle.metadata.row_group(block).num_rows
+    keys = [_key(table, column, found[column.name], rows) for column in columns]
+    return pa.Table.from_arrays(keys, names=[column.name for column in columns])
+
+
+def spark_only_columns(handle: ParquetHandle, schema: Sequence[KeyColumn]) -> dict[str, str]:
+    """Return the columns that only Spark may read from this file, each with the reason, by the footer alone."""
+    reasons = ((column.name, _reason(handle, column)) for column in schema)
+    return {name: reason for name, reason in reasons if reason}
+
+
+def _reason(handle: ParquetHandle, column: KeyColumn) -> str:
+    if not is_simple(column):
+        return f"column {column.name!r} is nested or of a type without a key: {column.type}"
+    try:
+        at = find(handle, column)
+    except Undecodable as error:
+        return str(error)
+    if at is None:
+        return ""
+    name, how = at
+    if name in handle.dictionaries and handle.is_delta(name, range(handle.metadata.num_row_groups)):
+        return f"column {column.name!r} is a dictionary to Arrow that is not stored as one"
+    if how.always_alike:
+        return ""
+    if how.narrowed:
+        return f"column {column.name!r} may hold values that do not fit {column.type}"
+    if not _statistics_from(handle, handle.leaves[name], how.floor):
+        return f"column {column.name!r} may hold dates of a calendar that the file does not tell"
+    return ""
+
+
+def _key(table: pa.Table, column: KeyColumn, at: tuple[str, Conversion] | None, rows: int) -> Values:
+    if at is None:
+        return nulls(column, rows)
+    name, how = at
+    values = converted(table.column(name), column)
+    if how.floor is not None:
+        require_from(values, how.floor, column.name)
+    return as_keys(values, column.name)
+
+
+def _statistics_from(handle: ParquetHandle, leaf: int, floor: int | None) -> bool:
+    """Return whether the footer proves that no value is less than `floor`."""
+    if floor is None:
+        return True
+    physical = handle.metadata.schema.column(leaf).physical_type
+    for ordinal in range(handle.metadata.num_row_groups):
+        chunk = handle.metadata.row_group(ordinal).column(leaf)
+        if chunk.physical_type != physical:  # a damaged footer: reading the statistics would abort the process
+            return False
+        known = chunk.statistics
+        if known is None or known.physical_type == "INT96":
+            return False
+        scale = 1000 if '"milliseconds"' in known.logical_type.to_json() else 1
+        empty = known.has_null_count and known.null_count == chunk.num_values
+        if not empty and not (known.has_min_max and known.min_raw * scale >= floor):
+            return False
+    return True

@@ -1,0 +1,91 @@
+"""An open Parquet file, and the lookup of its columns by the rules of Spark: by name, ignoring case.
+
+A column that is missing in the file is NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hive_bitmap.core import stores
+from hive_bitmap.core.formats.key_values import KeyColumn, decoding
+from hive_bitmap.core.formats.parquet_types import Conversion, conversion_for
+from hive_bitmap.errors import Undecodable
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParquetHandle:
+    """An open file: its path, content, footer and column names.
+
+    `dictionaries` are the columns that Arrow reads as dictionaries because the Arrow schema in the file says so.
+    """
+
+    path: str
+    source: pa.NativeFile
+    metadata: pq.FileMetaData
+    names: list[str]
+    dictionaries: frozenset[str]
+
+    @cached_property
+    def fields(self) -> dict[str, list[str]]:
+        """The top-level names of the file by the same names in lower case."""
+        found: dict[str, list[str]] = {}
+        for name in self.names:
+            found.setdefault(name.lower(), []).append(name)
+        return found
+
+    @cached_property
+    def leaves(self) -> dict[str, int]:
+        """The ordinals, by name, of the columns that are neither nested nor repeated."""
+        schema = self.metadata.schema
+        columns = ((schema.column(ordinal), ordinal) for ordinal in range(len(schema)))
+        return {leaf.name: at for leaf, at in columns if leaf.path == leaf.name and not leaf.max_repetition_level}
+
+    def is_delta(self, name: str, blocks: Iterable[int]) -> bool:
+        """Return whether a column has DELTA-encoded pages in these row groups; Arrow makes no dictionary of them."""
+        chunks = (self.metadata.row_group(block).column(self.leaves[name]) for block in blocks)
+        return any(encoding.startswith("DELTA") for chunk in chunks for encoding in chunk.encodings)
+
+    def reader(self, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
+        """Return a reader that reads the named string columns as dictionaries, and INT96 in microseconds.
+
+        In nanoseconds, pyarrow's default, the year 9999 would overflow to 1816.
+        """
+        return pq.ParquetFile(
+            self.source,
+            metadata=self.metadata,
+            read_dictionary=list(dictionaries),
+            pre_buffer=not stores.is_local(self.path),  # remote stores are fastest with few large requests
+            coerce_int96_timestamp_unit="us",
+            arrow_extensions_enabled=False,
+        )
+
+
+def open_file(path: str) -> ParquetHandle:
+    """Open a file and read its footer; raise FileNotFoundError, or Undecodable for a damaged or encrypted file."""
+    source = stores.open_input(path)
+    with decoding("footer"):
+        file = pq.ParquetFile(source)
+        schema = file.schema_arrow
+        dictionaries = frozenset(field.name for field in schema if pa.types.is_dictionary(field.type))
+        return ParquetHandle(
+            path=path, source=source, metadata=file.metadata, names=schema.names, dictionaries=dictionaries
+        )
+
+
+def find(handle: ParquetHandle, column: KeyColumn) -> tuple[str, Conversion] | None:
+    """Return the column's name in the file and how to read it, None if the file lacks the column; raise Undecodable."""
+    names = handle.fields.get(column.name.lower(), [])
+    if not names:
+        return None
+    if len(names) > 1:
+        raise Undecodable(f"column {column.name!r} is ambiguous: the file has {', '.join(names)}")
+    if names[0] not in handle.leaves:
+        raise Undecodable(f"column {column.name!r} is nested in the file")
+    leaf = handle.metadata.schema.column(handle.leaves[names[0]])
+    return names[0], conversion_for(leaf, column, handle.metadata.metadata)

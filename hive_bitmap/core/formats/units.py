@@ -1,0 +1,97 @@
+"""Layouts of formats that have no blocks of their own. Consecutive units form a block of about BLOCK_BYTES.
+
+A unit is what a reader assigns to a split as a whole: a line of text, or the records after one sync marker. A layout
+finds the positions of the units and their numbers of rows. It does not read values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hive_bitmap.core import stores
+from hive_bitmap.core.formats.blocks import Blocks
+from hive_bitmap.errors import Undecodable
+
+Longs = npt.NDArray[np.int64]
+BLOCK_BYTES = 4 << 20  # a block ends before the first unit that starts so many bytes or more after the block
+
+
+@dataclass(frozen=True)
+class Units:
+    """Consecutive units of a file: for each the byte by which readers assign it to a split, and its number of rows."""
+
+    offset: Longs
+    rows: Longs
+
+
+class Layout(Protocol):
+    """Finds the units of a file."""
+
+    def units(self, source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Units]:
+        """Yield the units from byte `start`, which is 0 or the offset of a unit, to before `end`; raise Undecodable."""
+
+
+def blocks(layout: Layout, path: str) -> Blocks:
+    """Return the blocks of a file; the offset of a block is that of its first unit.
+
+    Raises FileNotFoundError or Undecodable.
+    """
+    offsets: list[int] = []
+    rows: list[int] = []
+    with stores.open_input(path) as source:
+        size = source.size()
+        for found in layout.units(source, path, 0, size):
+            while len(found.offset):
+                if not offsets:
+                    offsets, rows = [int(found.offset[0])], [0]
+                cut = int(np.searchsorted(found.offset, offsets[-1] + BLOCK_BYTES))
+                rows[-1] += int(found.rows[:cut].sum())
+                found = Units(found.offset[cut:], found.rows[cut:])
+                if len(found.offset):
+                    offsets.append(int(found.offset[0]))
+                    rows.append(0)
+    return Blocks.of(offsets, np.diff([*offsets, size]).tolist() if offsets else [], rows)
+
+
+def row_offsets(layout: Layout, path: str, offset: int, length: int, rows: Longs | None) -> Longs:
+    """Return the offsets, ascending, of the units of one block that hold these rows.
+
+    `rows` are 0-based inside the block and ascending, or None for all rows. A reader that reads every split with one of
+    these offsets reads all of the rows. Raises FileNotFoundError or Undecodable.
+    """
+    with stores.open_input(path) as source:
+        kept = [np.zeros(0, np.int64)]
+        first = 0
+        for found in layout.units(source, path, offset, offset + length):
+            ends = first + np.cumsum(found.rows)
+            if rows is None:
+                kept.append(found.offset[found.rows > 0])
+            else:
+                low, high = np.searchsorted(rows, (first, ends[-1] if len(ends) else first))
+                kept.append(found.offset[np.unique(np.searchsorted(ends, rows[low:high], side="right"))])
+            first = int(ends[-1]) if len(ends) else first
+    if rows is not None and len(rows) and int(rows[-1]) >= first:
+        raise Undecodable(f"{path} holds {first} rows at {offset}, not {int(rows[-1]) + 1}")
+    return np.concatenate(kept)
+
+
+def in_batches(found: Iterator[tuple[int, int]], size: int = 4096) -> Iterator[Units]:
+    """Collect units, given as pairs of offset and number of rows, in arrays of `size` units."""
+    waiting: list[tuple[int, int]] = []
+    for unit in found:
+        waiting.append(unit)
+        if len(waiting) == size:
+            yield _units(waiting)
+            waiting = []
+    yield _units(waiting)
+
+
+def _units(pairs: list[tuple[int, int]]) -> Units:
+    offset, rows = np.array(pairs, np.int64).reshape(-1, 2).T
+    return Units(offset, rows)

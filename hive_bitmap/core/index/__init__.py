@@ -1,0 +1,24 @@
+"""The definition of an index and how it is stored: generations, manifests, shards, and lookup of keys in shards.
+
+Building, querying and checking share these modules. A published generation never changes. `lookup` reads keys and
+bitmaps of a shard.
+"""
+
+__all__ = [
+    "checksums",
+    "definition",
+    "deletion",
+    "fingerprint",
+    "generation",
+    "listing_digest",
+    "lookup",
+    "manifest",
+    "markers",
+    "partition_conditions",
+    "refresh_record",
+    "roots",
+    "schema_drift",
+    "shard",
+    "table_schema",
+    "unreadable",
+]

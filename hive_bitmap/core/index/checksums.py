@@ -1,0 +1,148 @@
+"""CRC-32 checksums of everything that is read of a generation, so that a flipped bit cannot change an answer.
+
+Parquet has checksums of its pages, but not of its page headers and footer, and a flipped bit in a footer can crash the
+process inside Arrow. Therefore `_manifest/checksums` (JSON) holds, by file name, a list of checksums: of a manifest
+file or a file of cardinalities, one; of a shard, that of its footer, then those of its column chunks, row group by row
+group. A generation without that file is not checked.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hive_bitmap.core import stores
+from hive_bitmap.core.memory_budget import cached
+
+FOLDER = "_manifest"
+NAME = "checksums"
+_TRAILER = 8  # bytes at the end of a Parquet file: length of the footer (4), magic (4)
+
+
+def of_shard(source: pa.NativeFile) -> list[int]:
+    """Compute the checksums of a shard: of its footer, then of its column chunks."""
+    chunks = _chunks(pq.read_metadata(source))
+    return [zlib.crc32(_footer(source)), *(zlib.crc32(source.read_at(size, start)) for start, size in chunks)]
+
+
+def write(folder: str, sums: Mapping[str, Sequence[int]]) -> None:
+    """Write the checksums of a generation's files, by file name."""
+    with stores.open_output(f"{folder}/{FOLDER}/{NAME}", private=True) as sink:
+        sink.write(json.dumps({name: list(values) for name, values in sums.items()}).encode())
+
+
+def read(folder: str) -> Mapping[str, Sequence[int]]:
+    """Return the checksums of a generation by file name; none if it has none. Raise OSError if they are unreadable."""
+    try:
+        return of_generation(folder)
+    except FileNotFoundError:  # not cached: the file may exist the next time
+        return {}
+
+
+def _bytes(found: Mapping[str, Sequence[int]]) -> int:
+    return sum(200 + len(name) + 40 * len(sums) for name, sums in found.items())  # an int and its place are 40 bytes
+
+
+@cached("checksums", _bytes)
+def of_generation(folder: str) -> Mapping[str, Sequence[int]]:
+    """Return the checksums of a generation, which never change. Raise FileNotFoundError, or OSError if not JSON."""
+    try:
+        found = json.loads(stores.read_immutable(f"{folder}/{FOLDER}/{NAME}"))
+    except (ValueError, RecursionError) as e:
+        raise OSError(f"its checksums cannot be read: {e}") from e
+    sums = found.values() if isinstance(found, dict) else [None]
+    if not all(isinstance(one, list) and one and all(isinstance(crc, int) for crc in one) for one in sums):
+        raise OSError("its checksums cannot be read: they are no lists of numbers by file name")
+    return cast(Mapping[str, Sequence[int]], found)
+
+
+def require(content: bytes | pa.Buffer, sums: Sequence[int] | None) -> None:
+    """Raise OSError if the content does not have the first of these checksums; None is not checked."""
+    if sums is not None and zlib.crc32(content) != sums[0]:
+        raise OSError("its checksum is wrong")
+
+
+def footer_of(source: pa.NativeFile, sums: Sequence[int] | None) -> pq.FileMetaData:
+    """Return the footer of a shard, checked before Arrow parses it. Raise OSError or ArrowInvalid."""
+    require(_footer(source), sums)
+    return pq.read_metadata(source)
+
+
+def chunks_of(source: pa.NativeFile, metadata: pq.FileMetaData, sums: Sequence[int] | None) -> pa.NativeFile:
+    """Return the shard as a file that checks each column chunk when it is read; None is not checked.
+
+    Each read must cover whole column chunks. It raises OSError if a checksum is wrong.
+    """
+    if sums is None:
+        return source
+    return pa.PythonFile(_Checked(source, dict(zip(_chunks(metadata), sums[1:], strict=True))), mode="r")
+
+
+class _Checked:
+    """A Python file object whose reads must cover whole ranges; `sums` holds the checksum of each (start, size)."""
+
+    closed = False
+
+    def __init__(self, source: pa.NativeFile, sums: Mapping[tuple[int, int], int]) -> None:
+        self.source, self.sums, self.position = source, sorted(sums.items()), 0
+        self.starts = [start for (start, _), _ in self.sums]
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self.position = offset + (0, self.position, self.source.size())[whence]
+        return self.position
+
+    def tell(self) -> int:
+        return self.position
+
+    def read(self, size: int) -> bytes:
+        first, end = self.position, self.position + size
+        content: bytes = self.source.read_at(size, first)
+        view = memoryview(content)
+        for (start, length), expected in self.sums[max(bisect_right(self.starts, first) - 1, 0) :]:
+            if start >= end:
+                break
+            if start + length <= first:
+                continue
+            if start < first or start + length > end or zlib.crc32(view[start - first :][:length]) != expected:
+                raise OSError(f"the checksum of its {length} bytes from {start} on is wrong")
+        self.position += len(content)
+        return content
+
+    def close(self) -> None:
+        self.closed = True
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return False
+
+
+def _footer(source: pa.NativeFile) -> bytes:
+    size = source.size()
+    if size < _TRAILER:
+        raise OSError(f"it has {size} bytes")
+    length = int.from_bytes(source.read_at(_TRAILER, size - _TRAILER)[:4], "little") + _TRAILER
+    content: bytes = source.read_at(min(length, size), max(size - length, 0))
+    return content
+
+
+def _chunks(metadata: pq.FileMetaData) -> list[tuple[int, int]]:
+    """Return start and size of each column chunk, as Arrow reads it."""
+    found = []
+    for ordinal in range(metadata.num_row_groups):
+        group = metadata.row_group(ordinal)
+        for number in range(group.num_columns):
+            chunk = group.column(number)
+            start = chunk.dictionary_page_offset if chunk.has_dictionary_page else chunk.data_page_offset
+            found.append((min(start, chunk.data_page_offset), chunk.total_compressed_size))
+    return found

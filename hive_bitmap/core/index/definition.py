@@ -1,0 +1,412 @@
+"""The definition of an index (columns, type, encoding ..), and its form as TBLPROPERTIES of the index table.
+
+The default name of an index table is `<db>__<table>_<index>__`, as in Hive. Planning relies on the properties, never on
+the name. docs/format.md lists the properties.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from hive_bitmap.core.bitmaps import ENCODINGS
+from hive_bitmap.core.columns import Column, find
+from hive_bitmap.core.durations import seconds_of
+from hive_bitmap.core.table_info import VARIABLE, Table, in_spark, index_table_name, quote
+from hive_bitmap.errors import AlreadyExists, InvalidProperty, Unsupported, nearest, suggestion
+
+VERSION = "1"
+PREFIX = "hive_bitmap."
+POINTER = PREFIX + "index_tables"  # property of a base table: comma-separated index tables that IN TABLE named
+TYPES = ("BITMAP", "COMPACT")
+OWN_PROPERTIES = ("encoding", "compression", "comment", "enabled", "auto_refresh", "refresh_interval")
+REFRESH_INTERVAL = "30 seconds"
+SHORTEST_INTERVAL = 1.0  # seconds
+COMPRESSIONS = ("zstd", "snappy", "gzip")  # of the shards; Hive before 4 has no zstd
+BUCKET, OFFSET = pa.field("_bucketname", pa.string()), pa.field("_offset", pa.int64())
+OFFSETS = pa.field("_offsets", pa.list_(pa.int64()))
+KEY_TYPES = (
+    "boolean",
+    "tinyint",
+    "smallint",
+    "int",
+    "bigint",
+    "float",
+    "double",
+    "decimal",
+    "string",
+    "varchar",
+    "char",
+    "binary",
+    "date",
+    "timestamp",
+    "timestamp_ntz",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Definition:
+    """The definition of one index.
+
+    `id` is given at CREATE and never changes; indexes of early versions get theirs at the next rebuild. `table` is the
+    base table, `index_table` the index table in the same database, `root` the folder of its generations. `where` is a
+    condition on the partition columns: only partitions for which it is true are covered; empty means all. An index that
+    is not `enabled` is kept up to date but not used. `next_encoding`, if not empty, is the encoding that the next
+    rebuild changes to. One with `auto_refresh` is refreshed after writes by the applications that see them, each of
+    them at most once in `refresh_interval`, a length of time. `properties` are user-defined names and values; they are
+    stored and shown, and have no effect.
+    """
+
+    name: str
+    database: str
+    table: str
+    columns: tuple[Column, ...]
+    type: str = "BITMAP"
+    encoding: str = "gap"
+    compression: str = "zstd"
+    index_table: str = ""
+    root: str = ""
+    comment: str = ""
+    where: str = ""
+    enabled: bool = True
+    next_encoding: str = ""
+    auto_refresh: bool = False
+    refresh_interval: str = REFRESH_INTERVAL
+    properties: tuple[tuple[str, str], ...] = ()
+    id: str = ""
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def has_bitmaps(self) -> bool:
+        """Whether the index stores the bitmaps of its keys (BITMAP), or only the blocks that they are in (COMPACT)."""
+        return self.type == "BITMAP"
+
+    @property
+    def bitmap_encoding(self) -> str | None:
+        """The encoding of the bitmaps; None if there are none."""
+        return self.encoding if self.has_bitmaps else None
+
+    @property
+    def bitmap_fields(self) -> tuple[pa.Field, ...]:
+        """The columns that hold bitmaps, after `_bucketname` and `_offset`; none for COMPACT."""
+        return ENCODINGS[self.encoding].FIELDS if self.has_bitmaps else ()
+
+    @property
+    def sql_name(self) -> str:
+        """The name of the index table in Hive's SQL."""
+        return f"{quote(self.database)}.{quote(self.index_table)}"
+
+    @property
+    def spark_name(self) -> str:
+        """The name of the index table in Spark's SQL."""
+        return in_spark(self.database, self.index_table)
+
+    @property
+    def has_default_table(self) -> bool:
+        """Whether the index table has its default name, which depends on the name of the index."""
+        return self.index_table == index_table_name(self.database, self.table, self.name)
+
+    @property
+    def full_table(self) -> str:
+        """`<db>.<table>` of the base table."""
+        return f"{self.database}.{self.table}"
+
+    @property
+    def refresh_seconds(self) -> float:
+        """The `refresh_interval` in seconds."""
+        return seconds_of(self.refresh_interval)
+
+    def renewed(self) -> Definition:
+        """Return the definition with `next_encoding` applied. If it differs, a rebuild must build the whole index."""
+        return replace(self, encoding=self.next_encoding or self.encoding, next_encoding="")
+
+
+def define(
+    table: Table,
+    columns: Sequence[str],
+    *,
+    name: str | None = None,
+    type: str = "BITMAP",
+    encoding: str = "gap",
+    compression: str = "zstd",
+    index_table: str | None = None,
+    comment: str = "",
+    where: str = "",
+    auto_refresh: bool = False,
+    refresh_interval: str = REFRESH_INTERVAL,
+    properties: Mapping[str, str] | None = None,
+) -> Definition:
+    """Return the definition of an index on columns of a table, in the order of the base table, as in Hive.
+
+    Raise NotFound for an unknown column, Unsupported for a column that cannot be a key or a table that is itself an
+    index table, and InvalidProperty for an unknown type, encoding or compression, `auto_refresh` of a COMPACT index, an
+    interval that is none, or a name in `properties` that has an argument of its own.
+    """
+    if not columns:
+        raise InvalidProperty("an index needs at least one column")
+    if of := from_table(table):
+        raise Unsupported(f"table {table.full_name} holds the index {of.name} on {of.full_table}: it is not indexed")
+    partition_names = {column.name.lower() for column in table.partition_columns}
+    for wanted in columns:
+        if wanted.lower() in partition_names:
+            raise Unsupported(
+                f"column {wanted!r} partitions table {table.full_name}: partitions are pruned without an index"
+            )
+    home = f"table {table.full_name}"
+    for column in table.partition_columns:
+        if _base_type(column) not in KEY_TYPES:
+            raise Unsupported(f"column {column.name!r}, {column.type}, partitions {home}: no index table can be so")
+    chosen = [find(table.columns, wanted, home) for wanted in columns]
+    ordered = tuple(column for column in table.columns if column in chosen)
+    for column in ordered:
+        _check_key(column, home)
+    kind = one_of("type", type.upper(), TYPES)
+    index = check_name(name or default_name([column.name for column in ordered]))
+    require_followable(index, kind, auto_refresh)
+    return Definition(
+        name=index,
+        database=table.database,
+        table=table.name,
+        columns=ordered,
+        type=kind,
+        encoding=one_of("encoding", encoding.lower(), tuple(ENCODINGS)),
+        compression=one_of("compression", compression.lower(), COMPRESSIONS),
+        index_table=check_name(index_table or index_table_name(table.database, table.name, index)),
+        comment=comment,
+        where=where,
+        auto_refresh=auto_refresh,
+        refresh_interval=checked_interval(refresh_interval),
+        properties=_user_properties(properties or {}),
+    )
+
+
+def own_property(key: str) -> str | None:
+    """Return which of OWN_PROPERTIES a key is, ignoring case; None for a user-defined property.
+
+    Raise InvalidProperty for a likely misspelling of one of them, which would silently have no effect.
+    """
+    if key.lower() in OWN_PROPERTIES:
+        return key.lower()
+    if meant := nearest(key.removeprefix(PREFIX), OWN_PROPERTIES):
+        raise InvalidProperty(f"unknown property {key!r}; did you mean {meant!r}?")
+    return None
+
+
+def require_followable(name: str, type: str, auto_refresh: bool) -> None:
+    """Raise InvalidProperty if an index of this type cannot have this `auto_refresh`."""
+    if auto_refresh and type == "COMPACT":
+        raise InvalidProperty(
+            f"index {name} is COMPACT: its readers expect it to change at a rebuild only; auto_refresh is for BITMAP"
+        )
+
+
+def checked_interval(length: str) -> str:
+    """Return a `refresh_interval` as it is stored. Raise InvalidProperty for one that is none, or is too short."""
+    if seconds_of(length) < SHORTEST_INTERVAL:
+        raise InvalidProperty(f"refresh_interval is {length!r}; it is 1 second at least")
+    return length.strip().lower()
+
+
+def flag(name: str, value: str) -> bool:
+    """Return the value of a property that is true or false. Raise InvalidProperty for any other."""
+    return one_of(f"value of {name}", value.strip().lower(), ("true", "false")) == "true"
+
+
+def check_name(name: str) -> str:
+    """Return the name of an index or index table in lower case. Raise InvalidProperty if a metastore rejects it."""
+    if re.search(r"[^a-z0-9_]", name.lower()):
+        raise InvalidProperty(f"{name!r} cannot name an index or its table: names are letters, digits and _")
+    return name.lower()
+
+
+def default_name(columns: Sequence[str]) -> str:
+    """Return the default name of an index on these columns; characters that a metastore rejects become `_`.
+
+    >>> default_name(["Origin", "dest city"])
+    'origin_dest_city'
+    """
+    return re.sub(r"[^a-z0-9_]", "_", "_".join(columns).lower())
+
+
+def require_distinct(definitions: Sequence[Definition]) -> None:
+    """Raise AlreadyExists if two indexes of one build would share an index table."""
+    tables = [definition.index_table for definition in definitions]
+    for table in tables:
+        if tables.count(table) > 1:
+            raise AlreadyExists(f"two of the indexes would be table {table}: build them one by one, with names")
+
+
+def to_properties(definition: Definition) -> dict[str, str]:
+    """Return the TBLPROPERTIES that store a definition."""
+    columns = [[column.name, column.type] for column in definition.columns]
+    optional = {PREFIX + "next_encoding": definition.next_encoding} if definition.next_encoding else {}
+    if definition.id:
+        optional[PREFIX + "id"] = definition.id
+    if definition.auto_refresh:
+        optional[PREFIX + "auto_refresh"] = "true"
+    if definition.refresh_interval != REFRESH_INTERVAL:
+        optional[PREFIX + "refresh_interval"] = definition.refresh_interval
+    if definition.properties:
+        optional[PREFIX + "properties"] = json.dumps(definition.properties, ensure_ascii=True)
+    properties = {
+        PREFIX + "version": VERSION,
+        PREFIX + "index": definition.name,
+        PREFIX + "table": definition.full_table,
+        PREFIX + "columns": json.dumps(columns, ensure_ascii=True),
+        PREFIX + "type": definition.type,
+        PREFIX + "encoding": definition.encoding,
+        PREFIX + "compression": definition.compression,
+        PREFIX + "root": definition.root,
+        PREFIX + "comment": definition.comment,
+        PREFIX + "where": definition.where,
+        PREFIX + "enabled": str(definition.enabled).lower(),
+        **optional,
+    }
+    return {**properties, PREFIX + "crc32": str(zlib.crc32(json.dumps(sorted(properties.items())).encode()))}
+
+
+def from_table(table: Table) -> Definition | None:
+    """Return the definition stored in an index table.
+
+    Return None if the table is no index table, or if its definition contradicts its database or its columns.
+    """
+    definition = from_properties(table.properties)
+    if definition is None or definition.database != table.database:
+        return None
+    stored = [(column.name.lower(), column.type) for column in (*definition.columns, *stored_columns(definition))]
+    if stored != [(column.name.lower(), column.type) for column in table.columns[: len(stored)]]:
+        return None
+    return replace(definition, index_table=table.name)
+
+
+def has_properties(table: Table) -> bool:
+    """Return whether a table has properties that only index tables have."""
+    return any(key.startswith(PREFIX) and key != POINTER for key in table.properties)
+
+
+def from_properties(properties: Mapping[str, str]) -> Definition | None:
+    """Return the definition in these TBLPROPERTIES; None if there is none, its version is unknown, or it was edited."""
+    stored = {key[len(PREFIX) :]: value for key, value in properties.items() if key.startswith(PREFIX)}
+    try:
+        if stored["version"] != VERSION or stored["type"] not in TYPES:
+            return None
+        database, _, base = stored["table"].partition(".")
+        definition = Definition(
+            name=stored["index"],
+            database=database,
+            table=base,
+            columns=_columns(stored["columns"]),
+            type=stored["type"],
+            encoding=one_of("encoding", stored["encoding"], tuple(ENCODINGS)),
+            compression=stored.get("compression", "zstd"),
+            root=stored["root"],
+            comment=stored.get("comment", ""),
+            where=stored.get("where", ""),
+            enabled=stored.get("enabled", "true") == "true",
+            next_encoding=stored.get("next_encoding", ""),
+            auto_refresh=stored.get("auto_refresh") == "true",
+            refresh_interval=checked_interval(stored.get("refresh_interval", REFRESH_INTERVAL)),
+            properties=tuple((key, value) for key, value in json.loads(stored.get("properties", "[]"))),
+            id=stored.get("id", ""),
+        )
+    except (KeyError, ValueError, TypeError, RecursionError, InvalidProperty):
+        return None
+    crc32 = to_properties(definition)[PREFIX + "crc32"]
+    return definition if stored.get("crc32", crc32) == crc32 else None
+
+
+def _columns(text: str) -> tuple[Column, ...]:
+    """Read a JSON array of names and types; raise ValueError or TypeError, or RecursionError if it is nested deeply."""
+    columns = tuple(Column(name, type) for name, type in json.loads(text))
+    if not all(isinstance(part, str) for column in columns for part in (column.name, column.type)):
+        raise ValueError(f"{text} does not consist of names and types")
+    return columns
+
+
+def stored_columns(definition: Definition) -> list[Column]:
+    """Return the columns of an index table after the keys, with Spark's type names, without partition columns."""
+    bucket = Column(BUCKET.name, "string")
+    if not definition.has_bitmaps:
+        return [bucket, Column(OFFSETS.name, "array<bigint>")]
+    bitmaps = [Column(field.name, _spark_type(field.type)) for field in definition.bitmap_fields]
+    return [bucket, Column(OFFSET.name, "bigint"), *bitmaps]
+
+
+def schema_crc(columns: Sequence[Column], time_zone: str, reading: Sequence[str] = ()) -> int:
+    """Return a CRC-32 that changes when a column of the base table is added, dropped, renamed, moved or retyped.
+
+    If there is a timestamp column, it also depends on the time zone of Spark's JVM, which decides the values of ORC's
+    wall-clock times. It depends on `reading` too: anything else that decides how files are read
+    (`serde.read_properties`).
+    """
+    zone = time_zone if any(column.type == "timestamp" for column in columns) else ""
+    typed = ([column.name.lower(), column.type] for column in columns)
+    return zlib.crc32(json.dumps([zone, *reading, *typed]).encode())
+
+
+def valid_schemas(
+    format: str, columns: Sequence[Column], time_zone: str, reading: Sequence[str] = ()
+) -> frozenset[int] | None:
+    """Return the checksums (`schema_crc`) under which files stay indexed when the table has these columns; None: all.
+
+    The columns of Parquet files are resolved by name, so they stay indexed whatever changes. ORC files may name no
+    columns, and hold wall-clock times: they stay indexed only if columns were added behind the others. Files that a
+    SerDe reads stay indexed only if nothing changed.
+    """
+    if reading:
+        return frozenset([schema_crc(columns, time_zone, reading)])
+    if format == "orc":
+        return frozenset(schema_crc(columns[: end + 1], time_zone) for end in range(len(columns)))
+    return None
+
+
+def one_of(kind: str, value: str, known: Sequence[str]) -> str:
+    """Return the value if it is one of the known ones; else raise InvalidProperty, which lists them."""
+    if value not in known:
+        raise InvalidProperty(f"unknown {kind} {value!r}; known: {', '.join(known)}{suggestion(value, known)}")
+    return value
+
+
+def _user_properties(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    for key in properties:
+        if own := own_property(key):
+            raise InvalidProperty(f"{key!r} is not a user-defined property: pass it as the argument {own}")
+    return tuple(properties.items())
+
+
+def _spark_type(arrow: pa.DataType) -> str:
+    if not pa.types.is_list(arrow):
+        return "binary"
+    return "array<int>" if arrow.value_type == pa.int32() else "array<bigint>"
+
+
+def _base_type(column: Column) -> str:
+    """Return the name of a column's type without length, precision and collation."""
+    return column.type.partition("(")[0].partition(" collate ")[0]
+
+
+def _check_key(column: Column, where: str) -> None:
+    base = _base_type(column)
+    stored = {field.name for encoding in ENCODINGS.values() for field in encoding.FIELDS}
+    if column.name.lower() in {BUCKET.name, OFFSET.name, OFFSETS.name, "_cardinality", *stored}:
+        raise Unsupported(f"column {column.name!r} of {where} has the name of a column of every index table")
+    if column.name.lower().startswith("hive_bitmap"):
+        raise Unsupported(
+            f"column {column.name!r} of {where} begins with hive_bitmap, as names do that queries use themselves"
+        )
+    if VARIABLE in column.name:
+        raise Unsupported(f"column {column.name!r} of {where} holds {VARIABLE}, where SQL has the value of a variable")
+    if " collate " in column.type:
+        raise Unsupported(f"column {column.name!r} of {where} is {column.type}: collated strings cannot be keys")
+    if column.default:
+        raise Unsupported(f"column {column.name!r} of {where} has a default value, which old files do not hold")
+    if base not in KEY_TYPES:
+        raise Unsupported(f"column {column.name!r} of {where} is {column.type}: keys are {', '.join(KEY_TYPES)}")

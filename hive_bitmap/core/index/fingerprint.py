@@ -1,0 +1,85 @@
+"""Fingerprints, by which a base file is recognised as the one that was indexed: size, modification time, tail, etag.
+
+Size and time alone are not enough: a file can be rewritten twice within the resolution of the store's clock. Therefore
+a fingerprint holds a CRC-32 of the end of the file, where Parquet and ORC keep their footers, and is taken only after
+that resolution has passed since the last change of the file. Git's document technical/racy-git describes the problem.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from hive_bitmap.core import stores
+from hive_bitmap.core.stores import FileStatus
+from hive_bitmap.errors import Undecodable
+
+FINE_RESOLUTION = 0.05  # seconds; a local kernel's timestamps advance with its ticks, at most 10 ms apart
+COARSE_RESOLUTION = 2.0  # seconds; for FAT, HFS+, NFS, and stores whose times are whole seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fingerprint:
+    """One base file as it was indexed. `etag` is empty if the store has none; `mtime_ms` is milliseconds since 1970."""
+
+    path: str
+    size: int
+    mtime_ms: int
+    etag: str
+    tail_crc32: int
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Fingerprint:
+        """Return the fingerprint in a row of a manifest, which may have more columns."""
+        return cls(**{field.name: row[field.name] for field in fields(cls)})
+
+    @property
+    def status(self) -> FileStatus:
+        """The file as the store listed it."""
+        return FileStatus(self.path, self.size, self.mtime_ms, self.etag)
+
+    @property
+    def tagged(self) -> bool:
+        """Whether reads can demand this etag, so that the file need not be checked before and after reading."""
+        return bool(self.etag) and stores.has_tags(self.path)
+
+    def matches(self, status: FileStatus) -> bool:
+        """Return whether a listing shows the same file; size and time decide if the listing has no etags.
+
+        A fingerprint without an etag matches no file that has one: it was not taken of that file.
+        """
+        same_tag = self.etag == status.etag or not status.etag
+        return self.size == status.size and self.mtime_ms == status.mtime_ms and same_tag
+
+    def confirmed(self) -> bool:
+        """Return whether the file is still this one. Without an etag its tail is read and compared."""
+        try:
+            if self.etag:
+                return self.matches(stores.status(self.path))
+            status, crc = stores.status_and_crc(self.path)
+            return self.matches(status) and crc == self.tail_crc32
+        except FileNotFoundError:
+            return False
+
+
+def take(path: str) -> Fingerprint:
+    """Take the fingerprint of a file at a time after which no change can leave it the same.
+
+    Wait, if need be, until the store's resolution has passed since the last change. Raise FileNotFoundError, and
+    Undecodable for a file whose last change lies in the future by this machine's clock.
+    """
+    status, crc = stores.status_and_crc(path)
+    wait = status.changed_ms / 1000 + _resolution(status) - time.time()
+    if wait > COARSE_RESOLUTION:
+        raise Undecodable("changed at a time that lies ahead of this machine's clock")
+    if wait > 0:
+        time.sleep(wait)
+        status, crc = stores.status_and_crc(path)
+    return Fingerprint(path=path, size=status.size, mtime_ms=status.mtime_ms, etag=status.etag, tail_crc32=crc)
+
+
+def _resolution(status: FileStatus) -> float:
+    """Return FINE_RESOLUTION if the store has etags and fractions of a second, else COARSE_RESOLUTION."""
+    return FINE_RESOLUTION if status.etag and status.changed_ms % 1000 else COARSE_RESOLUTION

@@ -1,0 +1,297 @@
+"""Lookup of keys in a shard: first keys, blocks and cardinalities of whole row groups, then only the bitmaps needed.
+
+A shard never changes, so what is read of it is cached (`memory_budget`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from hive_bitmap.core import stores
+from hive_bitmap.core.bitmaps import ENCODINGS
+from hive_bitmap.core.bitmaps.cached_bitmaps import CachedBitmaps
+from hive_bitmap.core.index import checksums, unreadable
+from hive_bitmap.core.index.definition import BUCKET, OFFSET, OFFSETS
+from hive_bitmap.core.index.shard import CARDINALITY, cardinalities_path
+from hive_bitmap.core.memory_budget import Cache
+from hive_bitmap.core.memory_budget import cached as kept
+
+STATISTICS_BYTES = 250  # of the statistics of a row group, besides their values
+METADATA_SHARE = 4  # memory that a parsed footer takes for each of its bytes
+Flags = npt.NDArray[np.bool_]
+Longs = npt.NDArray[np.int64]
+Sized = TypeVar("Sized", pa.Table, CachedBitmaps)
+_cache: Cache[tuple[Any, ...], Any] = Cache("shards", lambda rows: rows.nbytes)
+
+
+@dataclass(frozen=True)
+class KeyStats:
+    """Statistics of one key column in a row group: its smallest and largest value, and whether NULL may occur.
+
+    `low` and `high` are None if the statistics lack them.
+    """
+
+    low: Any
+    high: Any
+    nulls: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entries:
+    """Rows of one row group of a shard, without their bitmaps: n pairs of a base file and a block of it.
+
+    A row of a BITMAP index is one such pair. A row of a COMPACT index has many blocks, so its number is repeated for
+    each of them; `cardinality` is None then, as COMPACT does not record which rows of a block hold the key.
+    """
+
+    group: int  # number of the row group in the shard
+    rows: Longs  # n: numbers of the rows in the row group, ascending
+    buckets: pa.DictionaryArray  # n: paths of base files, as strings
+    offsets: Longs  # n: the offset of the block, as in `formats.blocks`
+    cardinality: Longs | None  # n: how many rows of the block hold the key
+
+
+def find(
+    path: str,
+    size: int,
+    key: pa.Field,
+    wanted: Callable[[KeyStats], bool],
+    matches: Callable[[pa.Array], Flags],
+    compact: bool = False,
+) -> Iterator[Entries]:
+    """Yield the entries of a shard of `size` bytes whose value of the field `key` matches, one row group at a time.
+
+    `wanted` gets the statistics of a row group and returns whether a key may match; if not, the row group is not read.
+    `matches` gets the distinct keys of a row group, cast to the type of `key`, and returns a boolean for each. Raise
+    CorruptIndex for a shard that is missing, truncated or damaged.
+    """
+    with _reading(path):
+        groups = [group for group, stats in enumerate(_statistics(path, size, key.name)) if wanted(stats)]
+        for group, rows in _row_groups(path, size, groups, key, compact):
+            keys = _array(rows[key.name])
+            hits = np.flatnonzero(matches(keys.dictionary)[keys.indices.to_numpy(zero_copy_only=False)])
+            if len(hits):
+                yield _entries(group, rows if len(hits) == rows.num_rows else rows.take(pa.array(hits)), hits, compact)
+
+
+def all_entries(
+    path: str, size: int, keys: Sequence[pa.Field], wanted: Callable[[KeyStats], bool]
+) -> Iterator[tuple[list[pa.DictionaryArray], Entries]]:
+    """Yield all entries of a BITMAP shard, one row group at a time, each with its values of the fields `keys`.
+
+    For a row group of n rows the values are one dictionary-encoded array of length n for each field. Row groups that
+    `wanted` rejects, by the statistics of the first field, are skipped. Raise CorruptIndex.
+    """
+    with _reading(path):
+        groups = [group for group, stats in enumerate(_statistics(path, size, keys[0].name)) if wanted(stats)]
+        for columns in zip(*(_row_groups(path, size, groups, key, False) for key in keys), strict=True):
+            group, rows = columns[0]
+            values = [_array(table[key.name]) for key, (_, table) in zip(keys, columns, strict=True)]
+            yield values, _entries(group, rows, np.arange(rows.num_rows), False)
+
+
+def share(path: str, size: int, key: pa.Field, wanted: Callable[[KeyStats], bool]) -> float:
+    """Return the fraction of the row groups of a shard that `find` would read. Raise CorruptIndex."""
+    with _reading(path):
+        groups = [wanted(stats) for stats in _statistics(path, size, key.name)]
+        return sum(groups) / max(len(groups), 1)
+
+
+def key_range(path: str, size: int, key: str) -> tuple[Any, Any]:
+    """Return the smallest and the largest value of a key column of a shard, None if not known. Raise CorruptIndex."""
+    with _reading(path):
+        found = _statistics(path, size, key)
+        lows, highs = (
+            [value for value in values if value is not None]
+            for values in zip(*((s.low, s.high) for s in found), strict=True)
+        )
+        return (min(lows), max(highs)) if lows and highs else (None, None)
+
+
+def bitmaps(path: str, size: int, group: int, encoding: str) -> CachedBitmaps:
+    """Return the bitmaps of one row group of a shard, in row order. Raise CorruptIndex or CorruptBitmap."""
+    with _reading(path):
+        return cached((path, group, encoding), lambda: _read_bitmaps(path, size, group, encoding))
+
+
+def distinct(path: str, size: int, key: pa.Field) -> Iterator[pa.Array]:
+    """Yield the distinct values of one key column in each row group of a shard, cast to its type, NULL included.
+
+    Raise CorruptIndex.
+    """
+    with _reading(path), _open(path, size) as file:
+        for group in range(file.num_row_groups):
+            yield pc.unique(file.read_row_group(group, [key.name])[key.name].cast(key.type))
+
+
+def open_checked(source: pa.NativeFile, metadata: pq.FileMetaData, sums: Sequence[int] | None) -> pq.ParquetFile:
+    """Open a shard so that each column chunk is compared with its checksum when it is read."""
+    return pq.ParquetFile(
+        checksums.chunks_of(source, metadata, sums),
+        metadata=metadata,
+        pre_buffer=False,  # so that each column chunk is read by itself
+        page_checksum_verification=True,
+        coerce_int96_timestamp_unit="us",
+    )
+
+
+def cardinalities(path: str) -> Longs:
+    """Return the cardinality of each row of a shard (int64), from the file beside it. Raise CorruptIndex."""
+    beside = cardinalities_path(path)
+    with _reading(beside):
+        content = stores.read_immutable(beside)
+        sums = checksums.read(path.rpartition("/")[0])
+        checksums.require(content, sums.get(beside.rpartition("/")[2]))
+        column: Longs = pq.read_table(pa.BufferReader(content))[CARDINALITY.name].to_numpy()
+        return column.astype(np.int64)
+
+
+def cached(key: tuple[Any, ...], make: Callable[[], Sized]) -> Sized:
+    """Return the cached value of `key`, computed by `make` on first use.
+
+    The value must depend on shards only, and `key` must contain their paths: shards never change, so it stays valid.
+    """
+    value: Sized = _cache.of(key, make)
+    return value
+
+
+def clear_caches() -> None:
+    """Empty all caches of this module."""
+    _metadata.cache_clear()
+    _statistics.cache_clear()
+    _cache.clear()
+
+
+@contextmanager
+def _reading(path: str) -> Iterator[None]:
+    """Turn the errors of Arrow and the store about damaged or missing bytes into CorruptIndex or DroppedIndex."""
+    try:
+        yield
+    except (OSError, pa.ArrowException, KeyError, ValueError) as e:
+        folder, _, shard = path.rpartition("/")
+        raise unreadable.error(folder, f"shard {shard}", e) from e
+
+
+def _row_groups(
+    path: str, size: int, groups: Sequence[int], key: pa.Field, compact: bool
+) -> Iterator[tuple[int, pa.Table]]:
+    """Yield (number, table) of these row groups: key (dictionary-encoded), bucket, offsets and cardinality.
+
+    The shard is opened only when a row group is not cached.
+    """
+    with ExitStack() as stack:
+        opened = cache(lambda: _with_cardinalities(stack.enter_context(_open(path, size)), path, compact))
+        for group in groups:
+            read = partial(_row_group, opened, group, key)
+            yield group, cached((path, group, key.name, key.type), read)
+
+
+def _with_cardinalities(file: pq.ParquetFile, path: str, compact: bool) -> tuple[pq.ParquetFile, list[Longs] | None]:
+    """Return a shard with the cardinalities of each row group; None for COMPACT, which has none."""
+    if compact:
+        return file, None
+    found = cardinalities(path)
+    ends = np.cumsum([file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)], dtype=np.int64)
+    if len(found) != ends[-1:].sum():
+        raise OSError(f"it has {ends[-1:].sum()} rows, but {len(found)} cardinalities")
+    return file, np.split(found, ends[:-1])
+
+
+def _row_group(opened: Callable[[], tuple[pq.ParquetFile, list[Longs] | None]], group: int, key: pa.Field) -> pa.Table:
+    file, cardinality = opened()
+    offsets = OFFSETS if cardinality is None else OFFSET
+    rows = _dictionary_encoded(file.read_row_group(group, [key.name, BUCKET.name, offsets.name]), key)
+    return rows if cardinality is None else rows.append_column(CARDINALITY.name, pa.array(cardinality[group]))
+
+
+def _dictionary_encoded(rows: pa.Table, key: pa.Field) -> pa.Table:
+    keys = pc.dictionary_encode(rows[key.name].cast(key.type), null_encoding="encode")
+    rows = rows.set_column(1, BUCKET.name, pc.dictionary_encode(rows[BUCKET.name]))
+    return rows.set_column(0, key.name, keys).combine_chunks()
+
+
+def _entries(group: int, rows: pa.Table, hits: Longs, compact: bool) -> Entries:
+    buckets = _array(rows[BUCKET.name])
+    if not compact:
+        return Entries(
+            group=group,
+            rows=hits,
+            buckets=buckets,
+            offsets=rows[OFFSET.name].to_numpy(),
+            cardinality=rows[CARDINALITY.name].to_numpy(),
+        )
+    offsets = _array(rows[OFFSETS.name])
+    parents = pc.list_parent_indices(offsets)
+    return Entries(
+        group=group,
+        rows=hits[parents.to_numpy()],
+        buckets=buckets.take(parents),
+        offsets=pc.list_flatten(offsets).to_numpy(),
+        cardinality=None,
+    )
+
+
+def _array(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _read_bitmaps(path: str, size: int, group: int, encoding: str) -> CachedBitmaps:
+    names = [field.name for field in ENCODINGS[encoding].FIELDS]
+    with _open(path, size) as file:
+        rows = file.read_row_group(group, names)
+    return ENCODINGS[encoding].to_cached([_array(rows[name]) for name in names])
+
+
+def _footer_bytes(footer: pq.FileMetaData) -> int:
+    return METADATA_SHARE * int(footer.serialized_size)
+
+
+@kept("footers of shards", _footer_bytes)
+def _metadata(path: str, size: int) -> pq.FileMetaData:
+    with stores.open_immutable(path, size) as source:
+        if source.size() != size:
+            raise OSError(f"it has {source.size()} bytes instead of {size}")
+        return checksums.footer_of(source, _sums(path))
+
+
+@contextmanager
+def _open(path: str, size: int) -> Iterator[pq.ParquetFile]:
+    metadata = _metadata(path, size)
+    with stores.open_immutable(path, size) as source:
+        yield open_checked(source, metadata, _sums(path))
+
+
+def _sums(path: str) -> Sequence[int] | None:
+    folder, _, name = path.rpartition("/")
+    return checksums.read(folder).get(name)
+
+
+def _statistics_bytes(found: tuple[KeyStats, ...]) -> int:
+    texts = (value for stats in found for value in (stats.low, stats.high) if isinstance(value, (str, bytes)))
+    return STATISTICS_BYTES * len(found) + sum(map(len, texts))
+
+
+@kept("statistics of shards", _statistics_bytes)
+def _statistics(path: str, size: int, key: str) -> tuple[KeyStats, ...]:
+    """Return the statistics of one key column in each row group of a shard."""
+    metadata = _metadata(path, size)
+    number = metadata.schema.names.index(key)
+    return tuple(_stats(metadata.row_group(group).column(number)) for group in range(metadata.num_row_groups))
+
+
+def _stats(column: Any) -> KeyStats:
+    stats = column.statistics if column.is_stats_set else None
+    if stats is None or not stats.has_null_count:
+        return KeyStats(None, None, True)
+    low, high = (stats.min, stats.max) if stats.has_min_max else (None, None)
+    return KeyStats(low, high, stats.null_count > 0)

@@ -1,0 +1,118 @@
+"""Markers: small JSON files, hidden from table readers, that say of a folder whose it is and what became of it.
+
+What cannot be read of a marker is a state of the folder, with a sentence, and never an exception: anybody who may write
+into the folder, or a flipped bit, can cause it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import time
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+from hive_bitmap.core import stores
+
+MOST_BYTES = 64 << 20  # a marker with the names of a million shards has 40 MB
+GRACE_SECONDS = 24 * 3600  # for so long a process of another machine is taken to be running
+_CRC = "crc32"
+_END_OF_TIME = 1e11  # seconds, in the year 5138
+Content = Mapping[str, Any]
+
+
+class Unreadable(Exception):
+    """A marker that is there and cannot be read; the message says why, as the end of a sentence."""
+
+
+@dataclass(frozen=True)
+class Author:
+    """The process that wrote a marker, and when, in seconds since 1970."""
+
+    host: str
+    pid: int
+    started: float
+
+    @classmethod
+    def this_process(cls) -> Author:
+        return cls(socket.gethostname(), os.getpid(), time.time())
+
+    @classmethod
+    def of(cls, content: Content, name: str) -> Author:
+        """Return the author in the content of the marker `name`; raise Unreadable if it has none."""
+        host, pid, started = (content.get(key) for key in ("host", "pid", "started"))
+        if isinstance(host, str) and isinstance(pid, int) and pid > 0 and is_time(started):
+            return cls(host, pid, float(started))
+        raise Unreadable(f"its marker {name} does not say who wrote it")
+
+    def is_at_work(self, complete: bool) -> bool:
+        """Return whether the process may still be at it.
+
+        One that lives may have `complete`d this and be busy with something else, so after a day it is not.
+        """
+        young = time.time() - self.started < GRACE_SECONDS
+        if self.host == socket.gethostname():
+            return _alive(self.pid) and (young or not complete)
+        return young  # whether a process of another machine lives is unknown
+
+
+def is_time(value: object) -> TypeGuard[float]:
+    """Return whether a value of a marker is a moment, in seconds since 1970."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _END_OF_TIME
+
+
+def write(folder: str, name: str, content: Content) -> None:
+    """Write a marker with a checksum of its content."""
+    stored = {**content, _CRC: _crc32(content)}
+    stores.replace_file(f"{folder}/{name}", json.dumps(stored).encode())
+
+
+def read(folder: str, name: str) -> Content | None:
+    """Return the content of a marker; None if there is none. Raise Unreadable, and StoreError if the store fails."""
+    try:
+        content = json.loads(stores.read_whole(f"{folder}/{name}", MOST_BYTES))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as e:
+        raise Unreadable(f"its marker {name} cannot be read: {e.strerror or e}") from e
+    except (ValueError, RecursionError) as e:  # not UTF-8, not JSON, or too deep
+        raise Unreadable(f"its marker {name} is damaged") from e
+    if not isinstance(content, dict) or content.pop(_CRC, None) not in (None, _crc32(content)):
+        raise Unreadable(f"its marker {name} is damaged")
+    return content
+
+
+def is_begun(entry: str, name: str) -> bool:
+    """Return whether an entry of a folder is the marker `name` that a killed process had begun to write.
+
+    >>> is_begun("_retired.0123abcd.begun", "_retired")
+    True
+    """
+    return bool(re.fullmatch(re.escape(name) + r"\.[0-9a-f]{8}" + re.escape(stores.BEGUN), entry))
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return not _has_ended(pid)
+
+
+def _has_ended(pid: int) -> bool:
+    """Return whether a process has ended, and only its parent has not noticed yet; unknown where there is no /proc."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[:1] == [b"Z"]
+    except OSError:
+        return False
+
+
+def _crc32(content: Content) -> int:
+    return zlib.crc32(json.dumps(content, sort_keys=True).encode())

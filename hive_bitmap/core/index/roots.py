@@ -1,0 +1,165 @@
+"""The root of an index, the folder of its generations, and the marker in it that says whose it is.
+
+The marker is written when the index is created, and compared before anything in the root is deleted. It has the id of
+the index, which no other has, so that neither a root in the properties of another table nor another index in the same
+folder is mistaken for this one. Indexes of early versions have no id until their next rebuild: until then database,
+table and root in the markers of their generations tell them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from uuid import uuid4
+
+from hive_bitmap.core import stores
+from hive_bitmap.core.index import markers
+from hive_bitmap.core.index.definition import Definition
+from hive_bitmap.core.index.markers import Author, Unreadable
+from hive_bitmap.core.stores import FileStatus
+from hive_bitmap.errors import Unsupported
+
+MARKER = "_index.json"
+BY_HAND = "delete what is yours of it by hand"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Owner:
+    """The index to which a root belongs, by the marker in it: `index` is its name when it was created.
+
+    `metastore` tells the metastore in which it was created (`metastore/identity.metastore_id`).
+    """
+
+    id: str
+    database: str
+    table: str
+    index: str
+    metastore: str
+    author: Author
+
+    @property
+    def described(self) -> str:
+        return f"{self.index} on {self.database}.{self.table}"
+
+
+def only_begun(root: str, alone: bool) -> list[FileStatus]:
+    """Return the files of a folder that are markers of a root which killed builds had begun to write.
+
+    None are returned if there is a marker, and, with `alone`, if the folder holds anything else.
+    """
+    try:
+        there = stores.listing(root)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return []
+    names = {file.path.rpartition("/")[2]: file for file in there.files}
+    begun = [name for name in names if markers.is_begun(name, MARKER) and name not in there.others]
+    if MARKER in there.names or (alone and begun != there.names):
+        return []
+    return [names[name] for name in begun]
+
+
+def new_id() -> str:
+    """Return an id that no other index has."""
+    return uuid4().hex
+
+
+def owner(root: str) -> Owner | None:
+    """Return the owner of a root by its marker; None if it has none. Raise Unreadable."""
+    content = markers.read(root, MARKER)
+    if content is None:
+        return None
+    named = {name: content.get(name) for name in ("id", "database", "table", "index", "metastore")}
+    if not named["id"] or not all(isinstance(value, str) for value in named.values()):
+        raise Unreadable(f"its marker {MARKER} names no index")
+    return Owner(**{name: str(value) for name, value in named.items()}, author=Author.of(content, MARKER))
+
+
+def claim(definition: Definition, metastore: str) -> None:
+    """Mark the root of an index as its own, unless it is already. Raise Unsupported if it is another index's.
+
+    `metastore` tells the metastore of the index. A marker that cannot be read stays, and keeps anything in the root
+    from being deleted.
+    """
+    stores.make_folder(definition.root)
+    try:
+        known = owner(definition.root)
+    except Unreadable:
+        return
+    if known is None and definition.id:
+        named = {"id": definition.id, "index": definition.name}
+        home = {"database": definition.database, "table": definition.table, "metastore": metastore}
+        markers.write(definition.root, MARKER, {**named, **home, **asdict(Author.this_process())})
+    if problem := refusal(definition):
+        raise Unsupported(f"{problem}: drop index {definition.name}, and create it anew")
+
+
+def identified(definition: Definition) -> Definition:
+    """Return a definition with an id: its own, that of its root, which an earlier build has marked, or a new one."""
+    if definition.id:
+        return definition
+    try:
+        known = owner(definition.root)
+    except Unreadable:
+        known = None
+    return replace(definition, id=known.id if known is not None and _is_home(known, definition) else new_id())
+
+
+def refusal(definition: Definition) -> str:
+    """Return why nothing in the root of an index may be deleted, as a sentence; "" if it may."""
+    try:
+        known = owner(definition.root)
+    except Unreadable as e:
+        return (
+            f"folder {definition.root} is left alone, as {e}: if it is this index's folder, delete the marker, and the "
+            "next rebuild writes it anew"
+        )
+    if known is None or (_is_home(known, definition) and definition.id == known.id):
+        return ""
+    return f"folder {definition.root} is left alone, as its marker {MARKER} says that it is of index {known.described}"
+
+
+def is_marked(definition: Definition) -> bool:
+    """Return whether the marker in the root of an index names this very index."""
+    try:
+        known = owner(definition.root)
+    except Unreadable:
+        return False
+    return known is not None and _is_home(known, definition) and definition.id == known.id
+
+
+def rival(definition: Definition, others: Iterable[Definition]) -> str:
+    """Return which of other indexes claims to be this one, as a copy of its table does, as a sentence; "" if none."""
+    for other in others:
+        same = other.index_table == definition.index_table
+        replaced = is_replacement(other, definition) or is_replacement(definition, other)
+        if not same and not replaced and is_of(other, definition):
+            tables = f"tables {definition.index_table} and {other.index_table} of database {definition.database}"
+            return f"folder {definition.root} is left alone, as {tables} both claim it: drop the copy by DROP TABLE"
+    return ""
+
+
+def next_table(definition: Definition) -> str:
+    """Return the temporary name of the table that replaces an index table.
+
+    It fits the naming scheme of index tables of the same base table, so that the index is found meanwhile. No other
+    index has it, for a part of this one's id is in it.
+    """
+    return f"{definition.index_table}{definition.id[:8]}next__"
+
+
+def is_replacement(new: Definition, definition: Definition) -> bool:
+    """Return whether an index table was made to replace that of this index: what a build leaves that is killed then."""
+    return new.index_table == next_table(definition) and new.root == definition.root and is_of(new, definition)
+
+
+def is_of(written: Definition, definition: Definition) -> bool:
+    """Return whether a generation, by the definition in its marker, was built for this index."""
+    if (written.database, written.table) != (definition.database, definition.table):
+        return False  # also with its id, as in the properties that the owner of another table has copied
+    if written.id and definition.id:
+        return written.id == definition.id
+    return written.root == definition.root
+
+
+def _is_home(known: Owner, definition: Definition) -> bool:
+    return (known.database, known.table) == (definition.database, definition.table)

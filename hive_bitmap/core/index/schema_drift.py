@@ -1,0 +1,50 @@
+"""Checks for changes made since an index was built: to columns of the base table, to properties of the index table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hive_bitmap.core.index import generation
+from hive_bitmap.core.index.definition import Definition
+from hive_bitmap.core.index.partition_conditions import parse
+from hive_bitmap.core.table_info import Table
+from hive_bitmap.errors import InvalidPredicate
+
+
+def problem(base: Table, table: Table, definition: Definition) -> str:
+    """Return why an index, whose index table is `table`, no longer fits its base table; empty if it fits."""
+    for column in definition.columns:
+        if column not in base.columns:
+            state = next((f"is {c.type}" for c in base.columns if c.name.lower() == column.name.lower()), "is gone")
+            return (
+                f"index {definition.name} is on {column.name} {column.type}, but in table {base.full_name} it {state}"
+                ": drop the index and create it anew"
+            )
+    before, now = ([(c.name.lower(), c.type) for c in one.partition_columns] for one in (table, base))
+    if before != now:
+        by = ", ".join(name for name, _ in now) or "nothing"
+        return f"table {base.full_name} is partitioned by {by} now: drop the index and create it anew"
+    return _problem_of_where(base, definition)
+
+
+def _problem_of_where(base: Table, definition: Definition) -> str:
+    """Return why the WHERE of an index, which others may have written, is no condition on the partition columns."""
+    try:
+        if definition.where:
+            parse(definition.where, base.partition_columns)
+    except InvalidPredicate as e:
+        return f"the WHERE of index {definition.name} is not accepted ({e}): drop the index and create it anew"
+    return ""
+
+
+def written_definition(table: Table) -> Definition | None:
+    """Return the definition recorded in the newest generation of an index table; None if there is none."""
+    if not table.location:
+        return None
+    depth = len(table.partition_columns)
+    folders = generation.of_index(table.location, depth) if depth else [table.location]
+    newest = max(filter(generation.is_generation, folders), key=generation.build_time, default="")
+    written = generation.definition_of(newest) if newest else None
+    if written is None or written.database != table.database:
+        return None
+    return replace(written, index_table=table.name)

@@ -1,0 +1,204 @@
+"""Shards: the Parquet files of an index table, with rows sorted by key, then base file, then offset.
+
+A key or a range of keys is found through the statistics of the row groups, which are small because they are limited by
+the bytes of their bitmaps and of their keys. Float keys have no statistics, as Parquet's leave NaN out. For counts, a
+Parquet file of one column in `_manifest` holds the cardinality of each bitmap of a shard.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from hive_bitmap.core import stores
+from hive_bitmap.core.bitmaps import ragged
+from hive_bitmap.core.index import checksums
+from hive_bitmap.core.index.definition import BUCKET, OFFSET, OFFSETS, Definition
+from hive_bitmap.core.parallel import map_parallel
+
+ROW_GROUP_BYTES = 1 << 20  # bitmaps of a row group before compression: a lookup decodes at least one row group
+ROW_GROUP_KEY_BYTES = 4 << 20  # distinct keys of a row group: long ones are as slow to decode as bitmaps
+ROW_GROUP_ROWS = 128 << 10
+CARDINALITY = pa.field("_cardinality", pa.int32())  # a column of rows in memory only, stored in a file of its own
+ROW_BYTES = 24  # rough size of a row without its bitmap
+
+
+@dataclass(frozen=True)
+class Written:
+    """A shard that was written: bytes of the shard and of its cardinalities (0 for COMPACT), checksums by file name."""
+
+    size: int
+    cardinality_size: int
+    sums: dict[str, list[int]]
+
+
+NOTHING = Written(0, 0, {})
+
+
+def sort(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Sort rows of an index by key, NULL last. The sort is stable: file and offset order must be given already."""
+    if rows.num_rows == 0:
+        return rows
+    order: npt.NDArray[np.int64] = np.arange(rows.num_rows)
+    for key in reversed(keys):
+        order = order[np.argsort(_ranks(rows[key])[order], kind="stable")]
+    indices = pa.array(order)
+    columns = [ragged.take(column.combine_chunks(), indices) for column in rows.columns]
+    return pa.Table.from_arrays(columns, schema=rows.schema)
+
+
+def compact(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Combine sorted rows into those of a COMPACT index: one row for each key and file.
+
+    The columns are `keys`, `_bucketname` and `_offsets`, the list<int64> of the offsets of the blocks that hold the
+    key, ascending.
+    """
+    changed = np.zeros(rows.num_rows, bool)
+    changed[:1] = True
+    for name in (*keys, BUCKET.name):
+        ranks = _ranks(rows[name])
+        changed[1:] |= ranks[1:] != ranks[:-1]
+    first = np.flatnonzero(changed)
+    ends = np.append(first, rows.num_rows).astype(np.int32)
+    offsets = pa.ListArray.from_arrays(pa.array(ends), rows[OFFSET.name].combine_chunks(), type=OFFSETS.type)
+    return rows.select([*keys, BUCKET.name]).take(pa.array(first)).append_column(OFFSETS, offsets)
+
+
+def write(path: str, rows: pa.Table, definition: Definition) -> Written:
+    """Write sorted rows as the shard `path`, and their column CARDINALITY, if they have it, in a file of its own.
+
+    Both files are private, until `let_read`. Raise OSError or StoreError.
+    """
+    beside = cardinalities_path(path)
+    counted = CARDINALITY.name in rows.column_names
+    stored = rows.drop_columns([CARDINALITY.name]) if counted else rows
+    writes = [partial(_write_shard, path, stored, definition)]
+    if counted:
+        writes.append(partial(_write_cardinalities, beside, rows))
+    found = map_parallel(lambda write: write(), writes, stores.parallel(path))
+    names = [one.rpartition("/")[2] for one in (path, beside)]
+    sums = {name: sums for name, (_, sums) in zip(names, found, strict=False)}
+    return Written(found[0][0], found[1][0] if counted else 0, sums)
+
+
+def let_read(path: str, counterparts: Sequence[str]) -> None:
+    """Let those read the shard `path`, and its cardinalities, who may read all of the files that it was made of."""
+    access, beside = stores.access_of(counterparts, path.rpartition("/")[0]), cardinalities_path(path)
+    if access is not None:
+        for file in (path, beside) if stores.exists(beside) else (path,):
+            stores.set_access(file, access)
+
+
+def _write_cardinalities(path: str, rows: pa.Table) -> tuple[int, list[int]]:
+    """Write a file of cardinalities; return its size in bytes and its checksum."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows.select([CARDINALITY.name]), sink, compression="zstd", store_schema=False)
+    content = sink.getvalue()
+    stores.make_folder(path.rpartition("/")[0])
+    with stores.open_output(path, private=True) as file:
+        file.write(content)
+    return content.size, [zlib.crc32(content)]
+
+
+def _write_shard(path: str, rows: pa.Table, definition: Definition) -> tuple[int, list[int]]:
+    """Write a shard; return its size in bytes and its checksums.
+
+    For a remote store it is assembled in memory, so that it need not be read back for the checksums.
+    """
+    if not stores.is_local(path):
+        memory = pa.BufferOutputStream()
+        _write(memory, rows, definition)
+        content = memory.getvalue()
+        with stores.open_output(path, private=True) as sink:
+            sink.write(content)
+        return content.size, checksums.of_shard(pa.BufferReader(content))
+    with stores.open_output(path, private=True) as sink:
+        _write(sink, rows, definition)
+    with stores.open_input(path) as source:
+        return source.size(), checksums.of_shard(source)
+
+
+def _write(sink: pa.NativeFile, rows: pa.Table, definition: Definition) -> None:
+    with pq.ParquetWriter(sink, rows.schema, **_writer_options(definition)) as writer:
+        for start, end in _row_groups(
+            rows, definition.column_names, {field.name for field in definition.bitmap_fields}
+        ):
+            writer.write_table(rows.slice(start, end - start), row_group_size=max(end - start, 1))
+
+
+def cardinalities_path(path: str) -> str:
+    """Return the path of the file of cardinalities of the shard `path`."""
+    folder, _, name = path.rpartition("/")
+    return f"{folder}/{checksums.FOLDER}/{name.removesuffix('.parquet')}.cardinalities"
+
+
+def _ranks(values: pa.ChunkedArray) -> npt.NDArray[Any]:
+    """Return for each value the rank of its distinct value (NULL last), as uint16 if that is enough.
+
+    numpy sorts such small integers by radix.
+    """
+    encoded = pc.dictionary_encode(values.combine_chunks(), null_encoding="encode")
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    order = pc.sort_indices(encoded.dictionary).to_numpy()
+    rank = np.empty(len(order), np.uint16 if len(order) <= 1 << 16 else np.uint32)
+    rank[order] = np.arange(len(order))
+    return rank[encoded.indices.to_numpy(zero_copy_only=False)]
+
+
+def _writer_options(definition: Definition) -> dict[str, Any]:
+    keys = definition.column_names
+    lists = [f"{field.name}.list.element" for field in definition.bitmap_fields if pa.types.is_list(field.type)]
+    floats = {c.name for c in definition.columns if c.type in ("float", "double")}
+    return {
+        "compression": definition.compression,
+        "use_dictionary": [*keys, BUCKET.name, OFFSET.name, *lists],
+        "write_statistics": [name for name in (*keys, BUCKET.name, OFFSET.name) if name not in floats],
+        "write_page_checksum": True,
+        "use_deprecated_int96_timestamps": any(c.type == "timestamp" for c in definition.columns),
+        "store_schema": False,
+    }
+
+
+def _row_groups(rows: pa.Table, keys: Collection[str], bitmaps: Collection[str]) -> Iterator[tuple[int, int]]:
+    """Yield (start, end) of row groups: about ROW_GROUP_BYTES, ROW_GROUP_KEY_BYTES or ROW_GROUP_ROWS, at most.
+
+    `keys` are the names of the key columns, by which the rows are sorted, `bitmaps` those of the columns with bitmaps.
+    """
+    if rows.num_rows == 0:
+        return
+    weight = np.full(rows.num_rows, ROW_BYTES, np.int64)
+    for name in rows.column_names:
+        if name in bitmaps and pa.types.is_binary(rows.schema.field(name).type):
+            weight += pc.binary_length(rows[name]).to_numpy()
+        elif pa.types.is_list(rows.schema.field(name).type):
+            weight += pc.list_value_length(rows[name]).to_numpy() * (
+                rows.schema.field(name).type.value_type.bit_width // 8
+            )
+    group = np.cumsum(weight) // ROW_GROUP_BYTES
+    for name in keys:
+        group = np.maximum(group, np.cumsum(_new_bytes(rows[name])) // ROW_GROUP_KEY_BYTES)
+    group = np.maximum(group, np.arange(rows.num_rows) // ROW_GROUP_ROWS)
+    starts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
+    yield from zip(starts.tolist(), [*starts[1:].tolist(), rows.num_rows], strict=True)
+
+
+def _new_bytes(keys: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """Return the bytes of each text or binary value that is not that of the row before it, else 0."""
+    if not (pa.types.is_string(keys.type) or pa.types.is_binary(keys.type)):
+        return np.zeros(len(keys), np.int64)
+    lengths = pc.fill_null(pc.binary_length(keys), 0).to_numpy().astype(np.int64)
+    if int(lengths.sum()) <= ROW_GROUP_KEY_BYTES:
+        return lengths
+    same = pc.fill_null(pc.equal(keys[1:], keys[:-1]), False).to_numpy(zero_copy_only=False).astype(bool)
+    lengths[1:][same] = 0
+    return lengths

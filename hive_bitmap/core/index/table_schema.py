@@ -1,0 +1,51 @@
+"""Arrow schemas of an index table and its keys, and the names of its shards."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+
+from hive_bitmap.core.columns import Column
+from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type
+from hive_bitmap.core.index import generation, shard
+from hive_bitmap.core.index.definition import BUCKET, OFFSET, OFFSETS, Definition
+
+
+def row_schema(definition: Definition) -> pa.Schema:
+    """Return the schema of rows with one row for each key and block: keys, `_bucketname`, `_offset`, bitmaps.
+
+    COMPACT has no bitmaps, and its shards have `compact_schema` instead.
+    """
+    return pa.schema([*key_fields(definition), BUCKET, OFFSET, *definition.bitmap_fields])
+
+
+def built_schema(definition: Definition) -> pa.Schema:
+    """Return `row_schema` with the cardinality of each bitmap (`shard.CARDINALITY`) as the last column."""
+    return row_schema(definition).append(shard.CARDINALITY)
+
+
+def compact_schema(definition: Definition) -> pa.Schema:
+    """Return the schema of a COMPACT shard, with one row for each key and file: keys, `_bucketname`, `_offsets`."""
+    return pa.schema([*key_fields(definition), BUCKET, OFFSETS])
+
+
+def key_fields(definition: Definition) -> list[pa.Field]:
+    """Return the indexed columns as Arrow fields."""
+    return [pa.field(c.name, arrow_type(KeyColumn(c.name, c.type))) for c in definition.columns]
+
+
+def shard_name(folder: str) -> str:
+    """Return the name of a shard in `folder` that no other task attempt uses.
+
+    In a generation it begins with the token of the build, by which `deletion` knows what the build has written.
+    """
+    token = generation.build_token(folder) if generation.is_generation(folder) else ""
+    return f"part-{(token + uuid.uuid4().hex)[:32]}.parquet"
+
+
+def key_columns(columns: Iterable[Column], schema: Sequence[Column], time_zone: str) -> list[KeyColumn]:
+    """Return columns of a base table, whose data columns are `schema`, as `Format` needs them to read its files."""
+    positions = {column.name: position for position, column in enumerate(schema)}
+    return [KeyColumn(column.name, column.type, time_zone, positions[column.name]) for column in columns]

@@ -1,0 +1,117 @@
+"""The plan of a query as a value: the strategy, the reason, and the files, blocks and rows to read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from hive_bitmap.core.planning.reasons import Reason
+from hive_bitmap.core.planning.strategy import Strategy
+from hive_bitmap.core.selecting.candidates import LookupResults
+
+# The base files of the partitions that pruning kept, a row for each.
+FILES_SCHEMA = pa.schema(
+    [
+        ("path", pa.string()),
+        ("partition", pa.string()),  # as in `a=1/b=x`; empty where the table has none
+        ("state", pa.string()),  # fresh, stale or unindexed
+        ("reason", pa.string()),  # why the file is not fresh, if that is known
+        ("size", pa.int64()),  # bytes
+        ("scanned", pa.bool_()),  # it is read whole: it is not fresh, or the index is damaged
+        ("blocks", pa.int32()),  # the number of its blocks in the index; 0 if it is read whole
+    ]
+)
+# The blocks of the fresh files, a row for each, in the order of the files.
+BLOCKS_SCHEMA = pa.schema(
+    [
+        ("file", pa.int32()),  # the row of its file in `files`
+        ("offset", pa.int64()),  # `_offset` of the index table
+        ("length", pa.int64()),  # bytes
+        ("rows", pa.int64()),
+        ("selected", pa.int64()),  # the number of rows that may match
+    ]
+)
+
+_REASON_WITHOUT_FIGURES = "the cheapest way; figures are not told, for hive_bitmap.engine_reads_only is true"
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexUse:
+    """Whether a plan uses an index, and why. `encoding` is None for the type COMPACT, which has no bitmaps."""
+
+    name: str
+    columns: tuple[str, ...]
+    encoding: str | None
+    used: bool
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How a query is answered, and why; `str()` of it is a summary, `explaining.explain` shows all of it.
+
+    `reason` is a sentence that says why; `code`, for a full scan, is the Reason in it.
+    `files` and `blocks` have the schemas FILES_SCHEMA and BLOCKS_SCHEMA. If no index serves the query, no file was
+    looked at: both are empty and the figures are None. `rows_total` is None also if a file is read whole, and
+    `rows_selected` if only an upper bound is known. A file that is read whole counts as one block. `bytes_total` and
+    `bytes_selected` are bytes of base files, `index_bytes` bytes of the bitmaps that were decoded. `costs` has the
+    estimated seconds of each possible strategy. `deleted` is the number of files that are in the index and no longer in
+    the table.
+    """
+
+    table: str
+    predicate: str | None
+    strategy: Strategy
+    reason: str
+    indexes: tuple[IndexUse, ...] = ()
+    files: pa.Table = field(default_factory=FILES_SCHEMA.empty_table)
+    blocks: pa.Table = field(default_factory=BLOCKS_SCHEMA.empty_table)
+    blocks_total: int | None = None
+    blocks_selected: int | None = None
+    rows_total: int | None = None
+    rows_selected: int | None = None
+    bytes_total: int | None = None
+    bytes_selected: int | None = None
+    index_bytes: int = 0
+    costs: Mapping[Strategy, float] = field(default_factory=dict)
+    deleted: int | None = None
+    code: Reason | None = None
+    candidates: LookupResults | None = field(default=None, repr=False, compare=False)
+
+    def __str__(self) -> str:
+        lines = [f"{self.table} where {self.predicate or 'TRUE'}", f"{self.strategy}: {self.reason}"]
+        for use in self.indexes:
+            state = "used" if use.used else "not used"
+            lines.append(f"index {use.name} ({', '.join(use.columns)}): {state}" + f": {use.reason}" * bool(use.reason))
+        if self.looked_up:
+            lines.append(f"reads {_of(self.blocks_selected, self.blocks_total, 'blocks')} of {len(self.files):,} files")
+            lines.append(f"finds {_of(self.rows_selected, self.rows_total, 'rows')}")
+        if self.costs:
+            lines.append("estimates " + ", ".join(f"{name} {cost:.3f} s" for name, cost in self.costs.items()))
+        return "\n".join(lines)
+
+    @property
+    def without_figures(self) -> Plan:
+        """The plan for somebody who must not learn how many rows there are: what is done, and no figures."""
+        reason = self.reason if self.code not in (None, Reason.NOT_SELECTIVE) else _REASON_WITHOUT_FIGURES
+        return Plan(
+            table=self.table,
+            predicate=self.predicate,
+            strategy=self.strategy,
+            reason=reason,
+            indexes=self.indexes,
+            code=self.code,
+        )
+
+    @property
+    def looked_up(self) -> bool:
+        """Whether files and blocks were looked at; if not, `files` is empty and the figures are None."""
+        return self.blocks_total is not None
+
+
+def _of(part: int | None, whole: int | None, what: str) -> str:
+    """Say how many there are of how many, as far as both are known."""
+    known = ["some" if number is None else f"{number:,}" for number in (part, whole)]
+    return f"{known[0]} of {known[1]} {what}"

@@ -1,0 +1,251 @@
+"""Make the plan of a query: choose the cheapest strategy from what the indexes say of each file. Pure functions.
+
+The index must never make a query slower, so each strategy has a price, and a full scan is taken if it is nearly as
+cheap as the cheapest of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+import pyarrow as pa
+
+from hive_bitmap.core.index.definition import Definition
+from hive_bitmap.core.index.manifest import Freshness
+from hive_bitmap.core.planning.plan import BLOCKS_SCHEMA, FILES_SCHEMA, IndexUse, Plan
+from hive_bitmap.core.planning.prices import (
+    CLEARLY_CHEAPER,
+    Reads,
+    direct_seconds,
+    engine_seconds,
+    native_file_seconds,
+    native_seconds,
+    reads,
+    scan_seconds,
+)
+from hive_bitmap.core.planning.reasons import Reason
+from hive_bitmap.core.planning.strategy import Strategy
+from hive_bitmap.core.predicates.nodes import Predicate, columns_of
+from hive_bitmap.core.selecting.candidates import Lookup, LookupResults
+from hive_bitmap.core.selecting.select import LookupResult
+from hive_bitmap.core.stores.speed import LOCAL, Speed
+
+
+class EngineSkips(Enum):
+    """The smallest part of a table that Spark's own reader can be told not to read."""
+
+    NOTHING = "nothing"
+    SPLITS = "splits"  # of formats that only Spark reads
+    BLOCKS = "blocks"  # row groups of Parquet, stripes of ORC
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanInputs:
+    """What the prices of the strategies depend on, besides what the indexes say of each file.
+
+    `cores` is how many tasks run at the same time, `columns` are the data columns to read, in lower case, `schema_crc`
+    is the checksum of the table's columns as they are now. `unreadable` says why only Spark can read some of the files
+    that have to be read whole, by path, or by "" for all of them. `share` is the share of the files' bytes that the
+    columns take, `store` how fast the files come. `scale` is the bytes of the table divided by the bytes of the files
+    that were looked up, which may be a sample.
+    """
+
+    table: str
+    predicate: str | None  # as the user wrote it
+    format: str  # a key of FORMATS
+    cores: int
+    columns: frozenset[str] = frozenset()
+    schema_crc: int = 0
+    count: bool = False
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    engine_skips: EngineSkips = EngineSkips.NOTHING
+    engine_reads_only: bool = False  # the setting hive_bitmap.engine_reads_only
+    share: float = 1.0
+    store: Speed = LOCAL
+    scale: float = 1.0
+
+
+def full_scan(
+    table: str, predicate: str | None, reason: str, indexes: tuple[IndexUse, ...] = (), code: Reason | None = None
+) -> Plan:
+    """A plan that reads everything, for a reason in a sentence and a code."""
+    return Plan(
+        table=table, predicate=predicate, strategy=Strategy.FULL_SCAN, reason=reason, indexes=indexes, code=code
+    )
+
+
+def explain_indexes(
+    indexes: Sequence[tuple[Definition, str]], chosen: Mapping[str, Definition], predicate: Predicate
+) -> tuple[IndexUse, ...]:
+    """Tell for each index of a table whether it is used, and why.
+
+    `indexes` pairs each definition with the reason why it cannot be used, which is empty if it can.
+    """
+    wanted = {column.lower() for column in columns_of(predicate)}
+    uses = []
+    for definition, why_not in indexes:
+        serves = [column for column, d in chosen.items() if d is definition]
+        others = sorted({chosen[c.lower()].name for c in definition.column_names if c.lower() in chosen})
+        if serves:
+            reason = f"serves {', '.join(serves)}" if serves != [""] else "knows how many rows there are"
+        elif why_not:
+            reason = why_not
+        elif others:
+            reason = f"index {', '.join(others)} serves the same column"
+        elif wanted:
+            reason = f"the predicate does not test {' or '.join(definition.column_names)}"
+        else:
+            reason = "the predicate tests no indexed column"
+        encoding = definition.bitmap_encoding
+        uses.append(
+            IndexUse(
+                name=definition.name,
+                columns=definition.column_names,
+                encoding=encoding,
+                used=bool(serves),
+                reason=reason,
+            )
+        )
+    return tuple(uses)
+
+
+def make_plan(inputs: PlanInputs, uses: tuple[IndexUse, ...], work: LookupResults) -> Plan:
+    """Return the plan with the cheapest strategy for the files that were looked up."""
+    files, blocks = _tables(work)
+    selected, rows, lengths = (blocks[name].to_numpy() for name in ("selected", "rows", "length"))
+    read = reads(inputs.format, files, blocks, splits=inputs.engine_skips is EngineSkips.SPLITS)
+    whole_files = files.num_rows - _read_by_index(files)
+    exact = not whole_files and all(found.exact.all() for found in work.results)
+    figures = {
+        "blocks_total": blocks.num_rows + whole_files,
+        "blocks_selected": int((selected > 0).sum()) + whole_files,
+        "rows_total": int(rows.sum()) if not whole_files else None,
+        "rows_selected": read.rows if exact else None,
+        "bytes_total": read.total,
+        "bytes_selected": int(lengths[selected > 0].sum()) + read.whole,
+        "index_bytes": sum(found.index_bytes for found in work.results),
+        "deleted": work.deleted,
+    }
+    engine_only = _why_engine_only(inputs, work)
+    costs, impossible = strategy_costs(inputs, read.times(inputs.scale), exact=exact, engine_only=engine_only)
+    strategy, reason = _choose(inputs, costs, impossible, figures, read.rows, int(rows.sum()))
+    return Plan(
+        table=inputs.table,
+        predicate=inputs.predicate,
+        strategy=strategy,
+        reason=reason,
+        indexes=uses,
+        files=files,
+        blocks=blocks,
+        costs=costs,
+        candidates=work,
+        **figures,
+    )
+
+
+def needs_file(found: LookupResult, lookup: Lookup) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """For each file of a lookup, whether a row of it is selected."""
+    return np.bincount(lookup.unit.file, found.counts, len(lookup.unit.paths)) > 0
+
+
+def _tables(work: LookupResults) -> tuple[pa.Table, pa.Table]:
+    files: list[tuple[object, ...]] = []
+    blocks: list[pa.Table] = []
+    for lookup, found in work.pairs():
+        unit, first = lookup.unit, len(files)
+        partition = work.partitions[lookup.partition].name
+        sizes = [fingerprint.size for fingerprint in lookup.fingerprints]
+        counts = np.bincount(unit.file, minlength=len(unit.paths))
+        for number, path in enumerate(unit.paths):
+            damage = str(found.damaged.get(number, ""))
+            state = Freshness.UNINDEXED if damage else Freshness.FRESH
+            files.append((path, partition, state.value, damage, sizes[number], bool(damage), int(counts[number])))
+        blocks.append(
+            pa.Table.from_arrays(
+                [
+                    pa.array(unit.file + first, pa.int32()),
+                    *map(pa.array, (unit.offset, unit.length, unit.rows, found.counts)),
+                ],
+                schema=BLOCKS_SCHEMA,
+            )
+        )
+    for whole in work.whole_files:
+        name = work.partitions[whole.partition].name
+        files.append((whole.status.path, name, whole.freshness.value, whole.reason, whole.status.size, True, 0))
+    columns = list(zip(*files, strict=True)) or [()] * len(FILES_SCHEMA)
+    table = pa.Table.from_arrays(
+        [pa.array(c, f.type) for c, f in zip(columns, FILES_SCHEMA, strict=True)], schema=FILES_SCHEMA
+    )
+    return table, pa.concat_tables([BLOCKS_SCHEMA.empty_table(), *blocks])
+
+
+def _read_by_index(files: pa.Table) -> int:
+    return int((~files["scanned"].to_numpy(zero_copy_only=False)).sum())
+
+
+def strategy_costs(
+    inputs: PlanInputs, read: Reads, *, exact: bool, engine_only: str | None = None
+) -> tuple[dict[Strategy, float], dict[Strategy, str]]:
+    """Return the price in seconds of each possible strategy, and the reason why others are impossible.
+
+    `exact` says that the index knows which rows are selected, `engine_only` why only Spark can read the files.
+    """
+    format, share, cores, store = inputs.format, inputs.share, inputs.cores, inputs.store
+    costs = {Strategy.FULL_SCAN: scan_seconds(format, share * read.total, cores, read.files, store)}
+    impossible = {}
+    direct_price = direct_seconds(format, read, share, cores, store)
+    if inputs.count:
+        if engine_only is None:
+            costs[Strategy.INDEX_ONLY] = 0.0 if exact and not read.whole else direct_price
+        else:
+            impossible[Strategy.INDEX_ONLY] = engine_only
+        return costs, impossible
+    if inputs.engine_skips is EngineSkips.SPLITS:
+        costs[Strategy.BLOCKS] = engine_seconds(format, read, share, cores, store)
+        return costs, impossible
+    if engine_only is None:
+        costs[Strategy.ROWS] = direct_price
+    if inputs.engine_skips is EngineSkips.BLOCKS:
+        costs[Strategy.BLOCKS] = native_seconds(format, read, share, cores, store)
+        costs[Strategy.FILES] = native_file_seconds(format, read, share, cores, store)
+    elif engine_only is not None:
+        impossible[Strategy.ROWS] = engine_only
+    return costs, impossible
+
+
+def _why_engine_only(inputs: PlanInputs, work: LookupResults) -> str | None:
+    """Why only Spark can read the files that have to be opened; None if tasks of ours can."""
+    if inputs.engine_reads_only:
+        return "hive_bitmap.engine_reads_only is true"
+    for lookup, found in work.pairs():
+        opened = needs_file(found, lookup) & ~found.exact if inputs.count else needs_file(found, lookup)
+        for file in np.flatnonzero(opened).tolist():
+            if lookup.schema_crc[file] != inputs.schema_crc:
+                return "the table's columns changed since the index was built"
+            if columns := sorted(lookup.spark_only[file] & inputs.columns):
+                return f"only Spark reads column {columns[0]!r} of these files as it should be"
+    return next(iter(inputs.unreadable.values()), None)
+
+
+def _choose(
+    inputs: PlanInputs,
+    costs: Mapping[Strategy, float],
+    impossible: Mapping[Strategy, str],
+    figures: Mapping[str, int | None],
+    kept: int,
+    rows: int,
+) -> tuple[Strategy, str]:
+    cheapest = min(costs, key=lambda strategy: costs[strategy])
+    price, scan_price = costs[cheapest], costs[Strategy.FULL_SCAN]
+    if cheapest == Strategy.INDEX_ONLY and (price == 0 or price < scan_price):
+        rest = "" if figures["rows_selected"] is not None else ", but for files that it does not know as they are"
+        return Strategy.INDEX_ONLY, f"the index holds the answer{rest}"
+    if cheapest == Strategy.FULL_SCAN or price > CLEARLY_CHEAPER * scan_price:
+        why = "; ".join(f"{strategy}: {reason}" for strategy, reason in impossible.items())
+        share = f"{kept / rows:.1%} of the indexed rows are selected" if rows else "no file is indexed as it is now"
+        return Strategy.FULL_SCAN, f"{share}: reading all costs no more" + (f" ({why})" if why else "")
+    saved = 1 - (figures["bytes_selected"] or 0) / max(figures["bytes_total"] or 0, 1)
+    return cheapest, f"{saved:.0%} of the bytes need not be read"

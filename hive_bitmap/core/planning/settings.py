@@ -1,0 +1,79 @@
+"""The settings of a session that concern queries, such as `SET hive_bitmap.enabled=false`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hive_bitmap.core.planning.strategy import STRATEGIES, Strategy
+from hive_bitmap.errors import InvalidProperty
+
+PREFIX = "hive_bitmap."
+STRATEGY = f"{PREFIX}strategy"
+ANSWER_BYTES = 16 << 20
+RPC_SHARE = 2  # all rows of an answer are sent to a task in at most a half of the largest message of Spark
+RPC_MEGABYTES = 128  # of a message by default
+_UNITS = {"": 0, "b": 0, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Whether and how queries use indexes.
+
+    With `engine_reads_only`, only Spark reads base files and nothing is answered from the index alone, so that the row
+    filters and masks of a policy engine stay in force. `strategy` is taken wherever it is possible. With `strict`, an
+    error of ours in a query is raised instead of leaving the query to Spark. An answer from the index alone takes at
+    most `answer_bytes` of the driver's memory for its keys. Without `auto_refresh`, neither writes nor queries of the
+    session have indexes refreshed.
+    """
+
+    enabled: bool = True
+    auto_refresh: bool = True
+    engine_reads_only: bool = False
+    strategy: Strategy | None = None
+    strict: bool = False
+    answer_bytes: int = ANSWER_BYTES
+
+
+def read(conf: Mapping[str, str]) -> Settings:
+    """Read the settings from those of a session. Raises InvalidProperty for a value that a setting does not take.
+
+    >>> read({"hive_bitmap.strategy": "full_scan", "spark.app.name": "x"}).strategy
+    <Strategy.FULL_SCAN: 'full scan'>
+    """
+    return Settings(
+        enabled=_flag(conf, "enabled", True),
+        auto_refresh=_flag(conf, "auto_refresh", True),
+        engine_reads_only=_flag(conf, "engine_reads_only", False),
+        strategy=_strategy(conf.get(STRATEGY)),
+        strict=_flag(conf, "strict", False),
+        answer_bytes=_answer_bytes(conf),
+    )
+
+
+def _flag(conf: Mapping[str, str], name: str, default: bool) -> bool:
+    said = conf.get(PREFIX + name, str(default)).strip().lower()
+    if said not in ("true", "false"):
+        raise InvalidProperty(f"{PREFIX}{name} is {said!r}; it takes true or false")
+    return said == "true"
+
+
+def _answer_bytes(conf: Mapping[str, str]) -> int:
+    """Return the setting, in Spark's notation of bytes, but no more than Spark sends to a task in one message."""
+    said = conf.get(PREFIX + "answer_bytes", str(ANSWER_BYTES)).strip().lower()
+    found = re.fullmatch(r"(\d{1,18})\s*([kmg]?b?)", said)
+    if found is None:
+        raise InvalidProperty(f"{PREFIX}answer_bytes is {said!r}; it takes bytes, such as 16777216 or 16m")
+    message = conf.get("spark.rpc.message.maxSize", "").strip()
+    megabytes = int(message) if message.isdigit() else RPC_MEGABYTES
+    return min(int(found[1]) << _UNITS[found[2]], (megabytes << 20) // RPC_SHARE)
+
+
+def _strategy(said: str | None) -> Strategy | None:
+    if said is None or not said.strip():
+        return None
+    strategy = said.strip().lower().replace("_", " ")
+    if strategy not in STRATEGIES:
+        raise InvalidProperty(f"{STRATEGY} is {said!r}; it takes {', '.join(STRATEGIES)}")
+    return Strategy(strategy)

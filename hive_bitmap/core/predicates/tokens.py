@@ -1,0 +1,80 @@
+"""The token stream of a predicate, split by the rules of Spark's lexer.
+
+The rules are those of
+https://github.com/apache/spark/blob/v4.0.0/sql/api/src/main/antlr4/org/apache/spark/sql/catalyst/parser/SqlBaseLexer.g4.
+A general SQL tokenizer is not used, because it differs in ways that change the boolean structure: `show = 1 AND b = 2`
+(SHOW as the begin of a statement), `-- x \\` (a comment that goes on in the next line), `a !> 5`.
+Where the session's settings or the version of Spark decide how to split, the stream ends with a token of kind
+`ambiguous`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from hive_bitmap.errors import InvalidPredicate
+
+_SPACE = r"[ \t\n\f\r\x0b\xa0\u1680\u2000-\u200a\u2028\u202f\u205f\u3000]"
+_TOKEN = re.compile(
+    rf"""(?P<space>(?:{_SPACE}+|--[^\r\n\\]*|/\*(?!\+)(?:(?!/\*|\*/).)*\*/)+)
+    |(?P<raw>r'[^']*'|r"[^"]*"|x'[0-9a-f]*')
+    |(?P<string>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
+    |(?P<name>`(?:[^`]|``)*`)
+    |(?P<ambiguous>--|/\*|://)
+    |(?P<number>(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)(?:e[+-]?[0-9]+)?(?:bd|[lsydf])?(?!\w))
+    |(?P<word>\w+)
+    |(?P<symbol><=>|>>>|<>|!=|==|<=|>=|!>|!<|<<|>>|\|\||::|->|=>|[-+*/%=<>!&|^~()\[\],.?:{{}};@])
+    """,
+    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+)
+
+
+class Token(NamedTuple):
+    """A token; `kind` is word, name (in backquotes, or after a dot), number, string, raw, symbol or ambiguous."""
+
+    kind: str
+    text: str
+    start: int
+    key: str  # a word or symbol in upper case; empty for other kinds, so that 'AND' in quotes is not an AND
+
+    @property
+    def end(self) -> int:
+        """The offset after the last character."""
+        return self.start + len(self.text)
+
+
+def tokenize(text: str) -> list[Token]:
+    """Return the tokens, without white space and comments; raises InvalidPredicate if a quote is not closed.
+
+    >>> [token.text for token in tokenize("a<=-1 AND `b c`")]
+    ['a', '<=', '-', '1', 'AND', '`b c`']
+    """
+    tokens: list[Token] = []
+    at = 0
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        if found is None and text[at] in "'\"`":
+            raise InvalidPredicate.at(text, at, f"the quote {text[at]} is not closed")
+        if found is None or found.lastgroup == "ambiguous":
+            return [*tokens, Token("ambiguous", text[at], at, "")]
+        at = found.end()
+        if found.lastgroup != "space":
+            tokens.append(_token(found, tokens))
+    return tokens
+
+
+def _token(found: re.Match[str], before: list[Token]) -> Token:
+    kind, text = str(found.lastgroup), found.group()
+    if kind == "word" and before and before[-1].key == ".":
+        kind = "name"  # a word after a dot is no keyword: `s.end`
+    return Token(kind, text, found.start(), text.upper() if kind in ("word", "symbol") else "")
+
+
+def require_characters(text: str) -> None:
+    """Raise InvalidPredicate for an unpaired surrogate.
+
+    Python decodes an argument that is not UTF-8 to such characters (`surrogateescape`), and Java cannot encode them.
+    """
+    if surrogate := re.search("[\ud800-\udfff]", text):
+        raise InvalidPredicate.at(text, surrogate.start(), "half a surrogate pair is no character")

@@ -1,0 +1,8 @@
+"""Evaluation of a predicate against the shards of its indexes: which rows of each block may match.
+
+`candidates` decides which files are looked up in which index, and which are read whole; `select` combines bitmaps. The
+functions run in the driver and in tasks alike. A file that no index knows is never dropped. `offsets` has the rows
+that may match in the words of compact indexes.
+"""
+
+__all__ = ["candidates", "key_matches", "lookup_units", "offsets", "select"]

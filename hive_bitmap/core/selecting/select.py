@@ -1,0 +1,326 @@
+"""Selection of the rows of each block that may match: a predicate is evaluated over the shards of its indexes.
+
+The same functions run in the driver and in tasks. A unit is a set of base files that are looked up together. If an
+index does not know a file, or one of its shards is damaged, all rows of the file may match.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from hive_bitmap.core.bitmaps import selection
+from hive_bitmap.core.bitmaps.selection import BitLayout
+from hive_bitmap.core.index import lookup, unreadable
+from hive_bitmap.core.index.unreadable import Unreadable
+from hive_bitmap.core.predicates.nodes import (
+    And,
+    Constant,
+    IsNull,
+    Or,
+    Predicate,
+    SparkLeaf,
+    Unknown,
+    by_column,
+    columns_of,
+    leaves_of,
+    only_column,
+)
+from hive_bitmap.core.selecting.key_matches import MatchingKeys, key_matches, may_hold
+from hive_bitmap.core.selecting.lookup_units import BlockNumbers, Flags, Longs, LookupUnit
+from hive_bitmap.errors import CorruptBitmap, CorruptIndex
+
+log = logging.getLogger(__name__)
+Bits = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class LookupResult:
+    """How many rows of each block of a unit may match, without telling which."""
+
+    counts: Longs  # for each block, the number of selected rows
+    exact: Flags  # for each file, whether every selected row matches
+    damaged: Mapping[int, Unreadable]  # positions of the files whose index cannot be read -> the reason
+    index_bytes: int  # bytes of the bitmaps that were read
+
+
+@dataclass(kw_only=True)
+class Selection:
+    """The rows of a unit that may match."""
+
+    unit: LookupUnit
+    layout: BitLayout  # of `bits`: the blocks of the unit, in its order
+    bits: Bits | None  # one bit a row, set if the row may match (`bitmaps.selection`); None if every row may
+    exact: Flags  # for each file, whether every selected row matches
+    damaged: dict[int, Unreadable] = field(default_factory=dict)  # positions of files whose index cannot be read
+    index_bytes: int = 0  # bytes of the bitmaps that were read
+
+    def result(self) -> LookupResult:
+        """Return the counts of the selection, without its rows."""
+        return LookupResult(self.counts(), self.exact, self.damaged, self.index_bytes)
+
+    def counts(self) -> Longs:
+        """Return the number of selected rows of each block of the unit."""
+        return self.layout.rows.copy() if self.bits is None else selection.counts(self.bits, self.layout)
+
+    def block_rows(self, block: int) -> Longs | None:
+        """Return the selected rows of a block, 0-based and ascending; None for all of them."""
+        return None if self.bits is None else selection.rows(self.bits, self.layout, block)
+
+
+def select(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> Selection:
+    """Select the rows of the unit for which the predicate may be TRUE: all rows for which it is, and maybe others.
+
+    A damaged index selects all rows of its files. The damage is noted in the result, and no error is raised.
+    """
+    evaluation = _Evaluation(unit=unit, matching_keys=matching_keys, exact=exact_files(unit, predicate, matching_keys))
+    return evaluation.selection(evaluation.rows_of(predicate, unit.rows > 0))
+
+
+def count(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> LookupResult:
+    """Return how many rows of each block `select` would select.
+
+    A predicate over one column needs no bitmaps: no row has two keys, so the cardinalities of a block's keys add up.
+    """
+    column = only_column(predicate)
+    if column is None or column not in unit.parts:
+        return select(unit, predicate, matching_keys).result()
+    evaluation = _Evaluation(unit=unit, matching_keys=matching_keys, exact=exact_files(unit, predicate, matching_keys))
+    counts = evaluation.matching_counts(column, predicate)
+    return LookupResult(counts, evaluation.exact_files(), evaluation.damaged, evaluation.index_bytes)
+
+
+def matching_share(unit: LookupUnit, node: Predicate, matching_keys: MatchingKeys) -> float:
+    """Return the share of rows, 0 to 0.5, whose bitmaps `select` would decode for a predicate over one column.
+
+    `select` decodes the bitmaps of the matching keys, or those of the other keys if these hold fewer rows. Only keys
+    and cardinalities are read to tell the share. It is 0 if no index has the column, or the index is damaged.
+    """
+    column = only_column(node)
+    if column is None or column not in unit.parts:
+        return 0.0
+    counts = _Evaluation(unit=unit, matching_keys=matching_keys, exact=np.zeros(len(unit.paths), bool)).matching_counts(
+        column, node
+    )
+    share = int(counts.sum()) / max(int(unit.rows.sum()), 1)
+    return min(share, 1 - share)
+
+
+def is_understood(predicate: Predicate, columns: Mapping[str, object], matching_keys: MatchingKeys) -> bool:
+    """Return whether every leaf can be looked up exactly in an index of one of these columns (lower-case names)."""
+    for leaf in leaves_of(predicate):
+        if isinstance(leaf, Unknown) or (isinstance(leaf, SparkLeaf) and leaf not in matching_keys):
+            return False
+        if not isinstance(leaf, Constant) and leaf.column.lower() not in columns:
+            return False
+    return True
+
+
+def exact_files(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> Flags:
+    """Return for each file whether every row that is selected satisfies the predicate, if no index is damaged."""
+    exact = np.full(len(unit.paths), is_understood(predicate, unit.parts, matching_keys))
+    for column in columns_of(predicate):
+        part = unit.parts.get(column.lower())
+        exact &= unit.known(part) if part is not None and part.encoding else False
+    return exact
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Hits:
+    """The index rows with a matching key in one row group of a shard. The arrays have an item for each."""
+
+    shard: tuple[str, int]  # path and size in bytes
+    group: int
+    rows: Longs  # positions of the index rows in the row group
+    blocks: Longs  # numbers of their blocks in the unit
+    cardinality: Longs  # how many base rows have the key
+
+
+@dataclass(kw_only=True)
+class _Evaluation:
+    """One evaluation of a predicate over a unit. In place of bits, None stands for all rows.
+
+    It begins with what is cheap: which blocks have matching keys, and how often these occur. Then it decodes bitmaps,
+    only of the blocks that may still have a matching row ("alive").
+    """
+
+    unit: LookupUnit
+    matching_keys: MatchingKeys
+    exact: Flags  # for each file, whether every selected row matches
+    damaged: dict[int, Unreadable] = field(default_factory=dict)
+    index_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        self.layout = selection.layout(self.unit.rows)
+        self.known = {column: self.unit.known(part) for column, part in self.unit.parts.items()}
+        self.hits: dict[tuple[str, Predicate, bool], list[_Hits]] = {}
+        self.block_numbers: dict[str, BlockNumbers] = {}
+
+    def selection(self, bits: Bits | None) -> Selection:
+        return Selection(
+            unit=self.unit,
+            layout=self.layout,
+            bits=bits,
+            exact=self.exact_files(),
+            damaged=self.damaged,
+            index_bytes=self.index_bytes,
+        )
+
+    def exact_files(self) -> Flags:
+        """Return for each file whether every selected row matches, given the damage found so far."""
+        for file in self.damaged:
+            self.exact[file] = False
+        return self.exact
+
+    def rows_of(self, node: Predicate, alive: Flags, within: Bits | None = None) -> Bits | None:
+        """Return the rows that may match, and none of blocks that are not `alive`; None for all rows of the unit.
+
+        Matching rows outside of `within` may be missing, since the caller intersects the result with it.
+        """
+        column = only_column(node)
+        match node:
+            case Constant(True) | Unknown():
+                return None
+            case Constant():
+                return selection.nothing(self.layout)
+            case _ if column is not None:
+                return self._key_rows(column, node, alive, within)
+            case And(children):
+                return self._intersection(by_column(And, children), alive, within)
+            case Or(children):
+                return self._union(by_column(Or, children), alive, within)
+        raise TypeError(f"no predicate: {node!r}")
+
+    def matching_counts(self, column: str, node: Predicate) -> Longs:
+        """Return how many rows of each block match a predicate over one column; all of them if that is not known."""
+        part = self.unit.parts.get(column)
+        if part is None:
+            return self.unit.rows
+        if isinstance(node, IsNull) and node.negated and part.encoding:
+            # Every row has exactly one key, which may be NULL, so one key is looked up in place of all others.
+            others = self.unit.rows - self.matching_counts(column, replace(node, negated=False))
+            return np.where(self.known[column][self.unit.file], others, self.unit.rows)
+        counts = np.zeros(len(self.unit.rows), np.int64)
+        for hits in self._matching(column, node):
+            counts += np.bincount(hits.blocks, hits.cardinality, len(counts)).astype(np.int64)
+        if (counts > self.unit.rows).any():
+            if part.encoding:
+                self._mark_damaged(column, CorruptIndex("its keys share rows"))
+            counts = np.minimum(counts, self.unit.rows)
+        return np.where(self.known[column][self.unit.file], counts, self.unit.rows)
+
+    def _intersection(self, children: Sequence[Predicate], alive: Flags, within: Bits | None) -> Bits | None:
+        """Evaluate AND: predicates over one column first, of these the one that matches the fewest rows."""
+        bounds = [self._upper_bounds(child) for child in children]
+        for bound in bounds:
+            alive = alive & (bound > 0)
+        bits: Bits | None = None
+        order = sorted(
+            range(len(children)), key=lambda n: (only_column(children[n]) is None, int(bounds[n][alive].sum()))
+        )
+        for place in order:
+            if not alive.any():
+                return selection.nothing(self.layout)
+            more = self.rows_of(children[place], alive, within if bits is None else bits)
+            if more is None:
+                continue
+            bits = more if bits is None else np.bitwise_and(bits, more, out=bits)
+            alive = alive & selection.any_in(bits, self.layout)
+        return bits
+
+    def _upper_bounds(self, node: Predicate) -> Longs:
+        """Return for each block the number of rows that can match at most."""
+        column = only_column(node)
+        return self.unit.rows if column is None else self.matching_counts(column, node)
+
+    def _union(self, children: Sequence[Predicate], alive: Flags, within: Bits | None) -> Bits | None:
+        bits = selection.nothing(self.layout)
+        for child in children:
+            more = self.rows_of(child, alive, within)
+            if more is None:
+                return None
+            np.bitwise_or(bits, more, out=bits)
+        return bits
+
+    def _key_rows(self, column: str, node: Predicate, alive: Flags, within: Bits | None) -> Bits | None:
+        """Return the rows whose key satisfies a predicate over one column, and all rows of files unknown to its index.
+
+        Every row has exactly one key. So if more than half of the rows match, the bitmaps of the other keys are
+        decoded, and the result is complemented.
+        """
+        if column not in self.unit.parts:
+            return None
+        counts = self.matching_counts(column, node)
+        mixed = alive & (counts > 0) & (counts < self.unit.rows)  # blocks in which some rows match, but not all
+        negated = 2 * int(counts[mixed].sum()) > int(self.unit.rows[mixed].sum())
+        bits = selection.nothing(self.layout)
+        try:
+            for hits in self._matching(column, node, negated):
+                self._decode(column, hits, mixed, within, bits)
+        except (CorruptIndex, CorruptBitmap) as e:
+            self._mark_damaged(column, e)
+            return selection.everything_in(self.layout, np.flatnonzero(alive))
+        if negated:
+            bits = selection.and_not(selection.everything_in(self.layout, np.flatnonzero(mixed)), bits)
+        whole = np.flatnonzero(alive & (counts == self.unit.rows))
+        return bits if not len(whole) else bits | selection.everything_in(self.layout, whole)
+
+    def _matching(self, column: str, node: Predicate, negated: bool = False) -> list[_Hits]:
+        """Return the index rows whose key matches, or those whose key does not; none if the index is damaged."""
+        where = (column, node, negated)
+        if where not in self.hits:
+            try:
+                self.hits[where] = list(self._find(column, node, negated))
+            except CorruptIndex as e:
+                self.hits[where] = []
+                self._mark_damaged(column, e)
+        return self.hits[where]
+
+    def _find(self, column: str, node: Predicate, negated: bool) -> Iterator[_Hits]:
+        part = self.unit.parts[column]
+        if column not in self.block_numbers:
+            self.block_numbers[column] = BlockNumbers(self.unit, self.known[column])
+        blocks = self.block_numbers[column]
+        for path, size in part.shards:
+            for entries in lookup.find(
+                path,
+                size,
+                part.key,
+                lambda stats: negated or may_hold(node, stats),
+                lambda keys: key_matches(node, keys, self.matching_keys) != negated,
+                not part.encoding,
+            ):
+                found, kept = blocks.find(entries.buckets, entries.offsets)
+                cardinality = self.unit.rows[found] if entries.cardinality is None else entries.cardinality[kept]
+                yield _Hits(
+                    shard=(path, size),
+                    group=entries.group,
+                    rows=entries.rows[kept],
+                    blocks=found,
+                    cardinality=cardinality,
+                )
+
+    def _mark_damaged(self, column: str, error: Unreadable) -> None:
+        part = self.unit.parts[column]
+        unreadable.log_whole(log, f"index {part.index}", error)
+        self.damaged.update((int(file), error) for file in part.files)
+        self.known[column][:] = False
+        for where in self.hits:
+            if where[0] == column:
+                self.hits[where] = []
+
+    def _decode(self, column: str, hits: _Hits, wanted: Flags, within: Bits | None, bits: Bits) -> None:
+        """OR the bitmaps of the wanted blocks into `bits`; rows outside of `within` may be left out."""
+        part = self.unit.parts[column]
+        chosen = np.flatnonzero(wanted[hits.blocks])
+        if not len(chosen):
+            return
+        blocks = hits.blocks[chosen]
+        bitmaps = lookup.bitmaps(*hits.shard, hits.group, part.encoding)
+        self.index_bytes += bitmaps.or_into(
+            bits, hits.rows[chosen], self.layout.starts[blocks], self.layout.rows[blocks], within
+        )

@@ -1,0 +1,313 @@
+"""Read and write files and folders in any store, by their Hadoop paths. This is the only entry point of the package.
+
+Each kind of store is a module: `local`, `s3`, `clouds` (Google, Azure), `hdfs`, `libhdfs`. Functions raise
+FileNotFoundError for a file or folder that does not exist, and StoreError for a store that cannot be reached or still
+fails after the configured number of attempts; queries then fall back to plain Spark. Other errors of the local file
+system are OSErrors.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache
+from threading import RLock
+from types import MappingProxyType
+from typing import Any
+
+import pyarrow as pa
+
+from hive_bitmap.core.stores import clouds, disk_cache, hdfs, libhdfs, memory_cache, s3, speed
+from hive_bitmap.core.stores.access import Access, strictest
+from hive_bitmap.core.stores.local import Local
+from hive_bitmap.core.stores.options import Options, current
+from hive_bitmap.core.stores.paths import absolute, canonical, is_local, local_path, normal, parent, parts, with_parents
+from hive_bitmap.core.stores.ranged import Ranged
+from hive_bitmap.core.stores.speed import LOCAL, Speed
+from hive_bitmap.core.stores.store import BEGUN, TAIL_BYTES, FileStatus, Listing, Store
+from hive_bitmap.errors import StoreError, Unsupported
+
+__all__ = [
+    "BEGUN",
+    "Access",
+    "FileStatus",
+    "Listing",
+    "Speed",
+    "StoreError",
+    "absolute",
+    "access_of",
+    "canonical",
+    "delete_file",
+    "delete_files",
+    "enclosing",
+    "estimated_speed_of",
+    "exists",
+    "has_tags",
+    "is_link",
+    "is_local",
+    "link_or_copy",
+    "listing",
+    "local_path",
+    "make_folder",
+    "make_new_folder",
+    "normal",
+    "open_immutable",
+    "open_input",
+    "open_output",
+    "options",
+    "parallel",
+    "paths",
+    "permissions_of",
+    "pinned",
+    "read_immutable",
+    "read_whole",
+    "remove_folder",
+    "replace_file",
+    "requests",
+    "set_access",
+    "speed",
+    "speed_of",
+    "status",
+    "status_and_crc",
+    "with_parents",
+]
+
+_CHUNK_BYTES = 1 << 22  # copied at a time
+# Schemes of stores that can serve a request on the condition that the object still has a given entity tag.
+_TAGGED = (*s3.SCHEMES, *clouds.GOOGLE, *clouds.AZURE)
+_pinned: ContextVar[Mapping[str, FileStatus]] = ContextVar("hive_bitmap_pinned", default=MappingProxyType({}))
+_LOCAL = Local()
+_opening = RLock()
+
+
+def status(path: str) -> FileStatus:
+    """Return the status of the file at `path`; raise FileNotFoundError, also for a folder."""
+    return _store(path).status(path)
+
+
+def exists(path: str) -> bool:
+    """Return whether there is a file or a folder at `path`."""
+    return _store(path).exists(path)
+
+
+def listing(path: str) -> Listing:
+    """Return the files and folders directly in the folder `path`; raise FileNotFoundError."""
+    return _store(path).listing(path)
+
+
+def open_input(path: str) -> pa.NativeFile:
+    """Open a file for random reading; raise FileNotFoundError, or FileChanged if it is `pinned` and has changed."""
+    return _store(path).open_input(path, _pinned.get().get(path))
+
+
+def has_tags(path: str) -> bool:
+    """Return whether the store can check on each read that a file still has the tag that a listing returned.
+
+    If so, a file that was listed need not be checked again before it is read.
+    """
+    return parts(path).scheme in _TAGGED
+
+
+@contextmanager
+def pinned(status: FileStatus) -> Iterator[None]:
+    """Inside the block, `open_input` opens the file of this status only in the version that has this status."""
+    token = _pinned.set({**_pinned.get(), status.path: status})
+    try:
+        yield
+    finally:
+        _pinned.reset(token)
+
+
+def open_immutable(path: str, size: int) -> pa.NativeFile:
+    """Open a file of `size` bytes that never changes for random reading; of a remote file, what is read is cached."""
+    if is_local(path):
+        return open_input(path)
+    store = _store(path)
+    ranged = Ranged(size, lambda at, length: memory_cache.read(store, path, size, at, length), ahead=0)
+    return pa.PythonFile(ranged, mode="r")
+
+
+def read_immutable(path: str) -> bytes:
+    """Return the content of a small file that never changes; a remote file is cached in the cache folder, if set."""
+    known = None if is_local(path) else disk_cache.get(current(), path)
+    if known is not None:
+        return known
+    with open_input(path) as source:
+        content: bytes = source.read()
+    if not is_local(path):
+        disk_cache.put(current(), path, content)
+    return content
+
+
+def open_output(path: str, *, private: bool = False) -> Any:
+    """Open a file for writing, which replaces one of the same name.
+
+    A `private` one can be read by its owner only, until `set_access` says otherwise.
+    """
+    return _store(path).open_output(path, private=private)
+
+
+def make_folder(path: str) -> None:
+    """Make the folder and its parents, unless they exist. Nobody may write in them who may not write above them."""
+    _store(path).make_folder(path)
+
+
+def make_new_folder(path: str, access: Access | None = None) -> None:
+    """Make a folder, whose parent exists, that only this user may enter until it has the given access.
+
+    Without one it is like any other that is made in its parent. Raise FileExistsError if it exists, as it does if
+    somebody who may write in its parent was faster. Object stores have no folders.
+    """
+    _store(path).make_new_folder(path, access)
+
+
+def is_link(path: str) -> bool:
+    """Return whether the last part of a local path is a link, which may lead to what others own; elsewhere none is."""
+    return is_local(path) and os.path.islink(local_path(path))
+
+
+def delete_file(path: str) -> None:
+    """Delete the file; raise FileNotFoundError if it does not exist and the store reports that."""
+    _store(path).delete_file(path)
+
+
+def delete_files(folder: str, names: Sequence[str], root: str) -> None:
+    """Delete the files directly in `folder` that have these names; it is no error if one is gone.
+
+    No link below `root` is followed; where one leads to the folder, that raises OSError. A link that has one of the
+    names is itself deleted, not what it leads to.
+    """
+    _store(folder).delete_files(folder, names, root)
+
+
+def remove_folder(path: str, root: str) -> None:
+    """Remove a folder if it is empty and this user may, else do nothing. No link below `root` is followed."""
+    _store(path).remove_folder(path, root)
+
+
+def read_whole(path: str, most: int) -> bytes:
+    """Return the content of a small file; raise OSError for a link, and for a file of more than `most` bytes."""
+    return _store(path).read_whole(path, most)
+
+
+def replace_file(path: str, content: bytes) -> None:
+    """Write a small file; what had its name, also a link, is replaced by it. On local disks that is atomic."""
+    _store(path).replace_file(path, content)
+
+
+def link_or_copy(source: str, target: str) -> None:
+    """Make `target` a hard link to `source` or a copy of it, without moving data through this process if possible."""
+    if _is_same_store(source, target) and _store(source).copy(source, target):
+        return
+    with open_input(source) as reader, open_output(target, private=True) as writer:
+        while chunk := reader.read(_CHUNK_BYTES):
+            writer.write(chunk)
+    set_access(target, access_of([source], parent(target)))
+
+
+def enclosing(folder: str, root: str) -> list[str]:
+    """Return a folder, then the folders above it that are not above `root` too; none if `root` is in another store.
+
+    Links on the local file system are resolved.
+    """
+    if not _is_same_store(folder, root):
+        return []
+    real = canonical if is_local(folder) else normal  # the authority of others says which client is asked
+    above_root = {canonical(path) for path in with_parents(real(root))}
+    paths = list(with_parents(real(folder)))
+    return [*paths[:1], *(path for path in paths[1:] if canonical(path) not in above_root)]
+
+
+def access_of(files: Sequence[str], folder: str) -> Access | None:
+    """Return the access of a file in `folder` that nobody may read who may not read all of `files`.
+
+    Files that are gone do not count. If none is left, or they are in another store, the access is that of the folder.
+    None means that the store of the folder has no permissions.
+    """
+    near = (path for path in files if _is_same_store(path, folder))
+    known = [access for access in map(permissions_of, near) if access is not None]
+    if known:
+        return strictest(known)
+    of_folder = permissions_of(folder)
+    return of_folder and of_folder.of_file
+
+
+def set_access(path: str, access: Access | None) -> None:
+    """Let those read a file, as far as this user is allowed to grant it; None leaves it as it is."""
+    if access is not None:
+        _store(path).set_access(path, access)
+
+
+def permissions_of(path: str) -> Access | None:
+    """Return the access of a file or folder; None if it does not exist, or if its store has no permissions."""
+    try:
+        return _store(path).access(path)
+    except FileNotFoundError:
+        return None
+
+
+def _is_same_store(one: str, other: str) -> bool:
+    return parts(one)[:2] == parts(other)[:2] or (is_local(one) and is_local(other))
+
+
+def status_and_crc(path: str) -> tuple[FileStatus, int]:
+    """Return the status of a file and the CRC-32 of its last min(size, 65536) bytes, with as few requests as possible.
+
+    Raises FileNotFoundError.
+    """
+    status, tail = _store(path).status_and_tail(path)
+    return status, zlib.crc32(tail[-TAIL_BYTES:])
+
+
+def parallel(path: str) -> int:
+    """Return how many requests to the store of this path may be in flight at once; 1 for the local file system."""
+    return 1 if is_local(path) else current().number("parallel")
+
+
+def speed_of(path: str) -> Speed:
+    """Return how fast the store of this path answers, measured by a request for `path` if none was made before."""
+    if is_local(path):
+        return LOCAL
+    if (known := speed.of(path)) is None:
+        with speed.noted(path):
+            exists(path)
+        known = speed.of(path)
+    return known or LOCAL
+
+
+def estimated_speed_of(path: str) -> Speed:
+    """Return the speed of the store of this path without any request; a typical speed if none was measured yet."""
+    return LOCAL if is_local(path) else speed.of(path) or speed.USUAL
+
+
+def _store(path: str) -> Store:
+    scheme, authority, _ = parts(path)
+    if scheme in ("", "file"):
+        return _LOCAL
+    options = current()
+    with _opening:  # else concurrent threads could open a store each, with a limit on requests for each of them
+        return _remote(scheme, authority, options)
+
+
+@lru_cache(maxsize=64)
+def _remote(scheme: str, authority: str, options: Options) -> Store:
+    if scheme not in _STORES:
+        raise Unsupported(f"no reader for files of scheme {scheme!r}; known: {', '.join(['file', *_STORES])}")
+    return _STORES[scheme](options, scheme, authority)
+
+
+def _open_hdfs(options: Options, scheme: str, authority: str) -> Store:
+    client = libhdfs if options.hdfs_client == "libhdfs" else hdfs
+    return client.open_cluster(options, scheme, authority)
+
+
+# The function that opens the store of a scheme. To add a store, write its module and add a line here.
+_STORES: dict[str, Callable[[Options, str, str], Store]] = {
+    **dict.fromkeys(hdfs.SCHEMES, _open_hdfs),
+    **dict.fromkeys(s3.SCHEMES, lambda options, _, bucket: s3.open_bucket(options, bucket)),
+    **dict.fromkeys(clouds.GOOGLE, lambda options, _, bucket: clouds.open_google(options, bucket)),
+    **dict.fromkeys(clouds.AZURE, lambda options, _, container: clouds.open_azure(options, container)),
+}

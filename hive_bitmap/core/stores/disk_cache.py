@@ -1,0 +1,175 @@
+"""Cache of remote files that never change, on the local disk, below the folder `hive_bitmap.stores.cache_folder`.
+
+The cache survives the process, and the processes of one user may share it. Entries lie in a subfolder that only this
+user can write; if anybody else owns or can write it, it is not used. Each entry is a file, named by the hash of its
+key, that is renamed to that name when it is complete. It holds its length and a checksum of key and content: an entry
+that is damaged, truncated or of another key is removed and read from the store again. Other files are never touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import re
+import stat
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from secrets import token_hex
+from threading import Lock
+
+from hive_bitmap.core.stores.options import Options
+
+SUFFIX = ".piece"
+LEFT = 0.9  # fraction of `cache_size` to which a larger cache is shrunk
+ABANDONED_SECONDS = 3600  # a file that was begun so long ago is that of a writer that was killed
+_OWN_NAME = re.compile(r"[0-9a-f]{64}\.(piece|[0-9a-f]{8}\.begun)")
+_LENGTH_BYTES, _CRC_BYTES = 8, 4  # precede the content
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_written: dict[str, int] = {}  # bytes written to each folder since its size was last checked
+_refused: set[str] = set()  # folders for which the warning was logged
+_lock = Lock()
+log = logging.getLogger(__name__)
+
+
+def get(options: Options, key: str) -> bytes | None:
+    """Return the entry of this key; None if it is not cached."""
+    if not options.cache_folder:
+        return None
+    name = _name(key)
+    try:
+        with _entries(options.cache_folder) as folder:
+            content = _read(folder, name)
+            entry = _checked(key, content)
+            if entry is None:
+                os.unlink(name, dir_fd=folder)
+            else:
+                os.utime(name, dir_fd=folder, follow_symlinks=False)  # `_shrink` removes the least recently used first
+            return entry
+    except FileNotFoundError:  # not cached, or another process has just removed it
+        return None
+    except OSError as e:
+        _warn_once(options.cache_folder, e)
+        return None
+
+
+def put(options: Options, key: str, content: bytes) -> None:
+    """Add an entry, and shrink the cache if it is larger than `cache_size`."""
+    bound = options.number("cache_size") << 20
+    if not options.cache_folder or len(content) > bound // 4:
+        return
+    try:
+        os.makedirs(folder_in(options.cache_folder), mode=0o700, exist_ok=True)
+        with _entries(options.cache_folder) as folder:
+            _write(folder, _name(key), [*_header(key, content), content])
+            if _is_check_due(options.cache_folder, len(content), bound):
+                _shrink(folder, bound)
+    except OSError as e:
+        _warn_once(options.cache_folder, e)
+
+
+def folder_in(cache_folder: str) -> str:
+    """Return the subfolder of the cache folder that holds the entries of this user."""
+    return os.path.join(cache_folder, f"hive_bitmap-{os.getuid()}")
+
+
+def shrink(options: Options, bound: int) -> None:
+    """Remove the least recently used entries if all entries together take more than `bound` bytes."""
+    with _entries(options.cache_folder) as folder:
+        _shrink(folder, bound)
+
+
+@contextmanager
+def _entries(cache_folder: str) -> Iterator[int]:
+    """Open the folder of the entries; raise OSError if it is a link, or if others own or can write it."""
+    path = folder_in(cache_folder)
+    folder = os.open(path, _FOLDER_FLAGS)
+    try:
+        found = os.fstat(folder)
+        if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o022:
+            raise PermissionError(
+                f"{path} belongs to user {found.st_uid} and has mode {stat.S_IMODE(found.st_mode):o}: only this user "
+                "may own and write it; remove it, or name another cache folder"
+            )
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _read(folder: int, name: str) -> bytes:
+    """Return the content of an entry, nothing for what is no file of its own."""
+    opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    with os.fdopen(opened, "rb") as file:
+        return file.read() if stat.S_ISREG(os.fstat(opened).st_mode) else b""
+
+
+def _write(folder: int, name: str, parts: list[bytes]) -> None:
+    begun = f"{name.removesuffix(SUFFIX)}.{token_hex(4)}.begun"
+    opened = os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
+    try:
+        with os.fdopen(opened, "wb") as file:
+            for part in parts:
+                file.write(part)
+        os.replace(begun, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(begun, dir_fd=folder)
+        raise
+
+
+def _header(key: str, content: bytes) -> tuple[bytes, bytes]:
+    crc = zlib.crc32(content, zlib.crc32(key.encode()))
+    return len(content).to_bytes(_LENGTH_BYTES, "big"), crc.to_bytes(_CRC_BYTES, "big")
+
+
+def _checked(key: str, stored: bytes) -> bytes | None:
+    """Return the content of an entry as it is stored; None if it is not what was put under this key."""
+    start = _LENGTH_BYTES + _CRC_BYTES
+    content = stored[start:]
+    return content if stored[:start] == b"".join(_header(key, content)) else None
+
+
+def _shrink(folder: int, bound: int) -> None:
+    found = []
+    for name in os.listdir(folder):
+        if not _OWN_NAME.fullmatch(name):
+            continue
+        with contextlib.suppress(FileNotFoundError):  # another process has removed it
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if name.endswith(SUFFIX):
+                found.append((status.st_mtime_ns, status.st_size, name))
+            elif time.time() - status.st_mtime > ABANDONED_SECONDS:
+                os.unlink(name, dir_fd=folder)
+    total = sum(size for _, size, _ in found)
+    if total <= bound:
+        return
+    for _, size, name in sorted(found):
+        if total <= LEFT * bound:
+            return
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)
+        total -= size
+
+
+def _name(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest() + SUFFIX
+
+
+def _is_check_due(folder: str, size: int, bound: int) -> bool:
+    """Return whether to check the size of the folder: at first, and each time a tenth of `bound` has been written."""
+    with _lock:
+        written = _written.get(folder)
+        due = written is None or written + size > (1 - LEFT) * bound
+        _written[folder] = 0 if due else (written or 0) + size
+        return due
+
+
+def _warn_once(folder: str, error: OSError) -> None:
+    with _lock:
+        new = folder not in _refused
+        _refused.add(folder)
+    if new:
+        log.warning("index files are kept in memory only, as the cache folder %s cannot be used: %s", folder, error)

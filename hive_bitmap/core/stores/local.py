@@ -1,0 +1,241 @@
+"""The local file system."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from secrets import token_hex
+
+import pyarrow as pa
+
+from hive_bitmap.core.stores.access import SHARED_WRITE, STICKY, Access
+from hive_bitmap.core.stores.paths import local_path, parent
+from hive_bitmap.core.stores.store import BEGUN, FileStatus, Listing, made_by_another, status_and_tail
+
+# Why a folder is not removed: it is not empty, a mount, or one whose parent this user must not change.
+_STAYS = (errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY, errno.EACCES, errno.EPERM, errno.EROFS)
+
+_ACL, _DEFAULT_ACL = "system.posix_acl_access", "system.posix_acl_default"  # attributes of Linux; the second of folders
+
+
+class Local:
+    """The local file system. Errors are OSErrors; the tag of a file is its inode number and change time (ctime)."""
+
+    def status(self, path: str) -> FileStatus:
+        try:
+            found = os.stat(local_path(path))
+        except NotADirectoryError as e:
+            raise FileNotFoundError(errno.ENOENT, "no such file, for its folder is a file", path) from e
+        if stat.S_ISDIR(found.st_mode):
+            raise FileNotFoundError(errno.ENOENT, "not a file but a folder", path)
+        return _status(path, found)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(local_path(path))
+
+    def listing(self, path: str) -> Listing:
+        prefix = path.rstrip("/") + "/"
+        files, folders, others = [], [], set()
+        with os.scandir(local_path(path)) as entries:
+            for entry in entries:
+                if entry.is_symlink():
+                    others.add(entry.name)
+                if entry.is_dir():
+                    folders.append(entry.name)
+                elif not entry.is_file():
+                    others.add(entry.name)
+                elif (found := _entry_status(prefix, entry)) is not None:
+                    files.append(found)
+        return Listing(sorted(files, key=lambda file: file.path), sorted(folders), frozenset(others))
+
+    def status_and_tail(self, path: str) -> tuple[FileStatus, bytes]:
+        return status_and_tail(self, path)
+
+    def open_input(self, path: str, known: FileStatus | None = None) -> pa.NativeFile:
+        """Open without memory mapping: if another process truncated a mapped file, SIGBUS would kill the reader."""
+        return pa.OSFile(local_path(path), "rb")
+
+    def read_range(self, path: str, start: int, size: int) -> bytes:
+        with self.open_input(path) as file:
+            content: bytes = file.read_at(size, start)
+            return content
+
+    def open_output(self, path: str, *, private: bool = False) -> pa.NativeFile:
+        return pa.PythonFile(os.fdopen(_created(path), "wb"), "w") if private else pa.OSFile(local_path(path), "wb")
+
+    def make_folder(self, path: str) -> None:
+        _make_folder(local_path(path))
+
+    def make_new_folder(self, path: str, access: Access | None) -> None:
+        try:
+            os.mkdir(local_path(path), stat.S_IRWXU if access else _mode_below(os.path.dirname(local_path(path))))
+        except FileExistsError as e:
+            raise made_by_another(path) from e
+        if access is not None:
+            self.set_access(path, access)
+
+    def delete_file(self, path: str) -> None:
+        os.unlink(local_path(path))
+
+    def read_whole(self, path: str, most: int) -> bytes:
+        opened = os.open(local_path(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(opened, "rb") as file:
+            status = os.fstat(opened)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > most:
+                raise OSError(errno.EINVAL, f"not a file of at most {most:,} bytes", path)
+            return file.read(most)
+
+    def replace_file(self, path: str, content: bytes) -> None:
+        begun = f"{local_path(path)}.{token_hex(4)}{BEGUN}"
+        try:
+            opened = os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            with os.fdopen(opened, "wb") as file:
+                file.write(content)
+            os.replace(begun, local_path(path))
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(begun)
+            raise
+
+    def delete_files(self, folder: str, names: Sequence[str], root: str) -> None:
+        with contextlib.suppress(FileNotFoundError), _opened_below(root, folder) as opened:
+            for name in names:
+                with contextlib.suppress(FileNotFoundError):  # another process is deleting the same folder
+                    os.unlink(name, dir_fd=opened)
+
+    def remove_folder(self, path: str, root: str) -> None:
+        try:
+            if path == root:
+                os.rmdir(local_path(path))
+            else:
+                with _opened_below(root, parent(path)) as opened:
+                    os.rmdir(path.rpartition("/")[2], dir_fd=opened)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            if error.errno not in (_STAYS if path != root else (*_STAYS, errno.ENOTDIR)):  # the root may be a link
+                raise
+
+    def copy(self, source: str, target: str) -> bool:
+        """Make a hard link if the file system supports them, else a copy."""
+        try:
+            os.link(local_path(source), local_path(target))
+        except OSError as error:
+            if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP):
+                raise
+            with open(local_path(source), "rb") as reader, os.fdopen(_created(target), "wb") as writer:
+                shutil.copyfileobj(reader, writer)
+            self.set_access(target, self.access(source))
+        return True
+
+    def access(self, path: str) -> Access:
+        found = os.stat(local_path(path))
+        acl, defaults = ((_attribute(local_path(path), name),) for name in (_ACL, _DEFAULT_ACL))
+        mode = stat.S_IMODE(found.st_mode)
+        return Access(mode, found.st_gid, acl if any(acl) else (), defaults if any(defaults) else ())
+
+    def set_access(self, path: str, access: Access) -> None:
+        """Let those read a file or folder. One of another user keeps its access, and a link is an OSError."""
+        opened = os.open(local_path(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            if os.fstat(opened).st_uid == os.geteuid():
+                _set_access(opened, access)
+        finally:
+            os.close(opened)
+
+
+def _created(path: str) -> int:
+    """Create a file that only this user may read, in place of what has its name, and open it for writing.
+
+    Neither the file nor its folder is looked up by name again, nor may be a link: others may be able to write there.
+    """
+    folder = os.open(local_path(parent(path)), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        name = path.rpartition("/")[2]
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)  # whoever has it open, or linked it, does not see what is written now
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        return os.open(name, flags, stat.S_IRUSR | stat.S_IWUSR, dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+def _set_access(opened: int, access: Access) -> None:
+    """Set group, access control lists (of Linux) and mode, in the order in which nobody can read too early."""
+    status = os.fstat(opened)
+    os.chmod(opened, stat.S_IMODE(status.st_mode) & stat.S_IRWXU)
+    if status.st_gid != access.group:
+        try:
+            os.chown(opened, -1, int(access.group))
+        except PermissionError:  # this user is not in that group
+            access = access.without_group
+    wanted = {_ACL: access.acl, _DEFAULT_ACL: access.defaults}
+    for attribute in wanted if stat.S_ISDIR(status.st_mode) else [_ACL]:
+        if wanted[attribute]:
+            os.setxattr(opened, attribute, wanted[attribute][0])
+        elif _attribute(opened, attribute):
+            os.removexattr(opened, attribute)
+    os.chmod(opened, access.mode)
+
+
+def _make_folder(folder: str) -> None:
+    """Make a folder and those above it, unless they exist."""
+    if os.path.isdir(folder):
+        return
+    above = os.path.dirname(folder)
+    _make_folder(above)
+    try:
+        os.mkdir(folder, _mode_below(above))
+    except FileExistsError:
+        if not os.path.isdir(folder):
+            raise
+
+
+def _mode_below(above: str) -> int:
+    """Return the mode, before the umask, of a new folder in `above`."""
+    mode = os.stat(above).st_mode
+    return 0o755 | (0 if mode & STICKY else mode & SHARED_WRITE)
+
+
+@contextmanager
+def _opened_below(root: str, folder: str) -> Iterator[int]:
+    """Open `root`, and from there the folder below it, one name after the other, none of which may be a link."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    opened = os.open(local_path(root), flags)
+    try:
+        for name in filter(None, folder.removeprefix(root).split("/")):
+            inner = os.open(name, flags | os.O_NOFOLLOW, dir_fd=opened)
+            os.close(opened)
+            opened = inner
+        yield opened
+    finally:
+        os.close(opened)
+
+
+def _attribute(file: str | int, name: str) -> bytes:
+    """Return an extended attribute of a file; empty if it has none, or if the system has no such attributes."""
+    if not hasattr(os, "getxattr"):
+        return b""
+    try:
+        return os.getxattr(file, name)
+    except OSError as error:
+        if error.errno not in (errno.ENODATA, errno.EOPNOTSUPP):
+            raise
+        return b""
+
+
+def _status(path: str, found: os.stat_result) -> FileStatus:
+    return FileStatus(path, found.st_size, found.st_mtime_ns // 1_000_000, f"{found.st_ino}-{found.st_ctime_ns}")
+
+
+def _entry_status(prefix: str, entry: os.DirEntry[str]) -> FileStatus | None:
+    """Return the status of an entry of a folder that is a file; None if it no longer exists."""
+    try:
+        return _status(prefix + entry.name, entry.stat())
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,281 @@
+"""Object stores (S3, Google Cloud Storage, Azure) through obstore. They have no folders, only common prefixes of names.
+
+An object is written by a single PUT, so it appears completely or not at all, and no multipart upload can be left
+behind; only objects larger than the 5 GB limit of a PUT need a multipart upload. An open file is read on the condition
+that the object still has the entity tag of the first request; if it was replaced, the next request fails with
+FileChanged.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from threading import BoundedSemaphore
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from hive_bitmap.core.stores import requests, speed
+from hive_bitmap.core.stores.access import Access
+from hive_bitmap.core.stores.failures import failed, not_installed
+from hive_bitmap.core.stores.options import Options
+from hive_bitmap.core.stores.paths import parts
+from hive_bitmap.core.stores.ranged import AHEAD, TAIL, Ranged
+from hive_bitmap.core.stores.store import AbortableWriter, FileStatus, Listing, read_whole, replace_file
+from hive_bitmap.errors import FileChanged, StoreError
+
+T = TypeVar("T")
+IN_MEMORY = 64 << 20  # an object that is being written is buffered in memory up to this size, then in a temporary file
+LARGEST_PUT = 5_000_000_000
+LONGEST_REQUEST = "15m"  # large objects may take so long; a stalled transfer fails by the read timeout
+RETRYING_SECONDS = 60
+_BEYOND = ("status code: 416", "non-partial response")  # in the client's error for a range that the object lacks
+
+
+class Objects:
+    """A bucket or container. `client` is an obstore store; `advice`, for error messages, names its settings.
+
+    At most `parallel` requests of this process are in flight at once, over all threads.
+    """
+
+    def __init__(self, client: Any, advice: str, parallel: int) -> None:
+        self._client, self._advice, self._slots = client, advice, BoundedSemaphore(parallel)
+
+    def status(self, path: str) -> FileStatus:
+        import obstore
+
+        with self._request(requests.STATUS, path), speed.noted(path):
+            return _status(path, obstore.head(self._client, _key(path)))
+
+    def exists(self, path: str) -> bool:
+        """Return whether there is an object of that name, or any object below it."""
+        try:
+            self.listing(path)
+        except FileNotFoundError:
+            pass
+        else:
+            return True
+        try:
+            self.status(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def listing(self, path: str) -> Listing:
+        """List a folder, with one request for each 1000 names; the marker object of the folder itself is left out."""
+        import obstore
+
+        key = _key(path)
+        with self._request(requests.LIST, path), speed.noted(path):
+            found = obstore.list_with_delimiter(self._client, key or None)
+        for _ in range(len(found["objects"]) // 1000):
+            requests.count(requests.LIST)
+        prefix = path.rstrip("/") + "/"
+        files = [
+            _status(prefix + one["path"].rpartition("/")[2], one) for one in found["objects"] if one["path"] != key
+        ]
+        folders = [name.rpartition("/")[2] for name in found["common_prefixes"]]
+        if key and not found["objects"] and not folders:
+            raise FileNotFoundError(f"no folder {path}")
+        return Listing(sorted(files, key=lambda file: file.path), sorted(folders))
+
+    def status_and_tail(self, path: str) -> tuple[FileStatus, bytes]:
+        """Return status and tail, with a single request."""
+        tail, status = self._end(path, None)
+        return status, tail
+
+    def open_input(self, path: str, known: FileStatus | None) -> pa.NativeFile:
+        """Open an object. The first request reads its end, and returns its size and tag if these are not `known`."""
+        tail, status = self._end(path, known)
+        return pa.PythonFile(
+            Ranged(status.size, lambda start, size: self._range(path, start, size, status.etag), tail), mode="r"
+        )
+
+    def read_range(self, path: str, start: int, size: int) -> bytes:
+        return self._range(path, start, size, "")
+
+    def open_output(self, path: str, *, private: bool = False) -> Any:
+        return _Upload(lambda file, size: self._put(path, file, size))
+
+    def make_folder(self, path: str) -> None:
+        """Do nothing: object stores have no folders."""
+
+    def make_new_folder(self, path: str, access: Access | None) -> None:
+        """Do nothing, as above."""
+
+    def delete_file(self, path: str) -> None:
+        """Delete an object. These stores report no error for an object that does not exist."""
+        import obstore
+
+        with self._request(requests.DELETE, path):
+            obstore.delete(self._client, _key(path))
+
+    def read_whole(self, path: str, most: int) -> bytes:
+        return read_whole(self, path, most)
+
+    def replace_file(self, path: str, content: bytes) -> None:
+        replace_file(self, path, content)
+
+    def delete_files(self, folder: str, names: Sequence[str], root: str) -> None:
+        import obstore
+
+        if names:
+            with self._request(requests.DELETE, folder):
+                obstore.delete(self._client, [_key(f"{folder}/{name}") for name in names])
+
+    def copy(self, source: str, target: str) -> bool:
+        """Copy an object inside the store; return False if the paths are in different stores."""
+        import obstore
+
+        with self._request(requests.WRITE, target):
+            if parts(source)[:2] != parts(target)[:2]:
+                return False
+            obstore.copy(self._client, _key(source), _key(target))
+        return True
+
+    def access(self, path: str) -> None:
+        """Return None: permissions are those of the whole bucket."""
+
+    def set_access(self, path: str, access: Access) -> None:
+        """Do nothing, as above."""
+
+    def remove_folder(self, path: str, root: str) -> None:
+        """Do nothing: an empty folder does not exist."""
+
+    def _end(self, path: str, known: FileStatus | None) -> tuple[bytes, FileStatus]:
+        import obstore
+
+        if known is not None:
+            start = 0 if known.size <= AHEAD else known.size - TAIL
+            return self._range(path, start, known.size - start, known.etag) if known.size else b"", known
+        try:
+            with self._request(requests.READ, path):
+                started = time.monotonic()
+                got = obstore.get(self._client, _key(path), options={"range": {"suffix": TAIL}})
+                status, content = _status(path, got.meta), got.bytes().to_bytes()
+                speed.note(path, time.monotonic() - started, len(content))
+            requests.count_bytes(len(content))
+            return content, status
+        except _Beyond:
+            return self._end(path, self.status(path))
+
+    def _range(self, path: str, start: int, size: int, etag: str) -> bytes:
+        import obstore
+
+        options: Any = {"range": (start, start + size)}
+        if etag:
+            options["if_match"] = f'"{etag}"'
+        try:
+            with self._request(requests.READ, path), speed.noted(path, size):
+                content: bytes = obstore.get(self._client, _key(path), options=options).bytes().to_bytes()
+        except _Beyond:
+            content = b""
+        requests.count_bytes(len(content))
+        if len(content) != size:  # the client itself reports a response that was cut off
+            raise OSError(f"{path} has no {size} bytes from {start} on")
+        return content
+
+    def _put(self, path: str, file: Any, size: int) -> None:
+        import obstore
+
+        with self._request(requests.WRITE, path):
+            obstore.put(self._client, _key(path), file, use_multipart=size > LARGEST_PUT)
+        requests.count_bytes(0, size)
+
+    @contextmanager
+    def _request(self, kind: str, path: str) -> Iterator[None]:
+        """Count a request of this kind, and turn the client's errors into those of `Store`."""
+        from obstore.exceptions import BaseError, PreconditionError
+
+        requests.count(kind)
+        try:
+            with self._slots:
+                yield
+        except FileNotFoundError as error:
+            raise FileNotFoundError(f"no such file: {path}") from error
+        except PreconditionError as error:
+            raise FileChanged(f"{path} was replaced while it was read: run the query again") from error
+        except (BaseError, OSError, ValueError) as error:
+            if kind == requests.READ and any(part in str(error) for part in _BEYOND):
+                raise _Beyond from error
+            raise failed(f"the store of {path} fails", error, self._advice) from error
+
+
+class _Beyond(Exception):
+    """The requested range is beyond the end of the object, which is empty or has become shorter."""
+
+
+class _Upload(AbortableWriter):
+    """A file for writing that buffers its content and uploads it when it is closed."""
+
+    def __init__(self, put: Callable[[Any, int], None]) -> None:
+        self._put, self._content = put, tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115
+
+    def write(self, data: Any) -> int:
+        return self._content.write(memoryview(data))
+
+    def tell(self) -> int:
+        return self._content.tell()
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            size = self._content.tell()
+            self._content.seek(0)
+            with self._content:
+                self._put(self._content, size)
+
+    def discard(self) -> None:
+        self.closed = True
+        self._content.close()
+
+
+def client_options(options: Options, **more: Any) -> Any:
+    """Return the settings of obstore's HTTP client."""
+    seconds = timedelta(seconds=options.number("timeout"))
+    return {"timeout": LONGEST_REQUEST, "read_timeout": seconds, "connect_timeout": timedelta(seconds=10), **more}
+
+
+def retries(options: Options) -> Any:
+    """Return obstore's settings for retries after transient errors (status 5xx, connection errors, timeouts)."""
+    backoff = {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=2), "base": 2}
+    return {
+        "max_retries": options.number("attempts") - 1,
+        "retry_timeout": timedelta(seconds=RETRYING_SECONDS),
+        "backoff": backoff,
+    }
+
+
+def require_obstore(scheme: str) -> None:
+    """Raise StoreError, which says what to install, unless obstore is installed."""
+    try:
+        import obstore  # noqa: F401
+    except ImportError as e:
+        raise not_installed(scheme, "obstore", "s3") from e
+
+
+@contextmanager
+def opening(what: str, advice: str) -> Iterator[None]:
+    """Turn the errors of obstore's constructors into StoreError; `what` names the bucket or container."""
+    from obstore.exceptions import BaseError
+
+    try:
+        yield
+    except (BaseError, ValueError) as e:
+        raise StoreError(f"{what} cannot be opened: {str(e).splitlines()[0]} ({advice})") from e
+
+
+def _key(path: str) -> str:
+    return parts(path).path.strip("/")
+
+
+def _status(path: str, found: Any) -> FileStatus:
+    """Return a status that is the same for a listing and a HEAD request.
+
+    Some stores give fractions of a second, or quote the tag, in only one of the two.
+    """
+    seconds, tag = int(found["last_modified"].timestamp()), (found["e_tag"] or "").strip('"')
+    return FileStatus(path, found["size"], seconds * 1000, tag)

@@ -1,0 +1,89 @@
+"""The latency and bandwidth of each store, measured by the requests that are made anyway."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TypeVar
+
+from hive_bitmap.core.stores.paths import parts
+
+T = TypeVar("T")
+REMEMBERED = 32  # latest requests of each store that count, so that the speed follows the load of the store
+SMALL, LARGE = 64 << 10, 1 << 20  # responses up to SMALL bytes give the latency, from LARGE bytes on the bandwidth
+BANDWIDTH = 100e6  # bytes a second, assumed until there was a large response
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Seconds until a response begins, and seconds for each byte of it; both are 0 for the local file system."""
+
+    request: float = 0.0
+    byte: float = 0.0
+
+
+LOCAL = Speed()
+USUAL = Speed(0.03, 1 / BANDWIDTH)  # typical for an object store in the same region
+
+
+@dataclass
+class _Measurements:
+    small: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    large: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+
+    def speed(self) -> Speed | None:
+        if not self.small:
+            return None
+        request = statistics.median(self.small)
+        bytes_ = [max(seconds - request, 1e-9) / size for seconds, size in self.large]
+        return Speed(request, statistics.median(bytes_) if bytes_ else 1 / BANDWIDTH)
+
+
+_measurements: dict[tuple[str, str], _Measurements] = {}
+_lock = Lock()
+
+
+def of(path: str) -> Speed | None:
+    """Return the speed of the store of this path; None if there was no small response yet."""
+    with _lock:
+        seen = _measurements.get(parts(path)[:2])
+        return None if seen is None else seen.speed()
+
+
+def note(path: str, seconds: float, size: int = 0) -> None:
+    """Record a request that was answered in so many seconds with `size` bytes."""
+    with _lock:
+        seen = _measurements.setdefault(parts(path)[:2], _Measurements())
+        if size <= SMALL:
+            seen.small.append(seconds)
+        elif size >= LARGE:
+            seen.large.append((seconds, size))
+
+
+@contextmanager
+def noted(path: str, size: int = 0) -> Iterator[None]:
+    """Record the request inside the block, unless it fails; `size` is the size of its response in bytes."""
+    started = time.monotonic()
+    yield
+    note(path, time.monotonic() - started, size)
+
+
+def timed(path: str, request: Callable[[], T], size: int = 0) -> Callable[[], T]:
+    """Return `request` as a function that records each call which does not fail."""
+
+    def timed_request() -> T:
+        with noted(path, size):
+            return request()
+
+    return timed_request
+
+
+def forget() -> None:
+    """Forget all measurements."""
+    with _lock:
+        _measurements.clear()

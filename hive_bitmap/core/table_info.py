@@ -1,0 +1,200 @@
+"""Tables and partitions of the metastore as values, and their names in SQL. Nothing here needs a session."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from urllib.parse import unquote
+
+from hive_bitmap.core.columns import Column
+from hive_bitmap.core.predicates.tokens import Token, tokenize
+from hive_bitmap.errors import InvalidPredicate, NotFound, Unsupported
+
+Values = tuple[str | None, ...]  # values of the partition columns; () for an unpartitioned table
+
+NAMES_REMEMBERED = 1024
+SESSION_CATALOG = "spark_catalog"  # Spark's name of the session's own catalog
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+VARIABLE = "${"  # Spark and Hive replace what begins so in SQL by a setting, property or environment variable
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table or view. Paths are Hadoop path strings; `kind` is MANAGED, EXTERNAL, VIEW or TEMPORARY.
+
+    `declared` is the schema as JSON, including comments. `by_folders` says that Spark finds the partitions by listing
+    folders instead of in the metastore. `owner` is the metastore's; empty if it knows none.
+    """
+
+    database: str
+    name: str
+    kind: str
+    provider: str = ""
+    columns: tuple[Column, ...] = ()
+    partition_columns: tuple[Column, ...] = ()
+    location: str = ""
+    input_format: str = ""
+    serde: str = ""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+    declared: str = ""
+    by_folders: bool = False
+    owner: str = ""
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.database}.{self.name}"
+
+    @property
+    def sql_name(self) -> str:
+        """The name in Hive's SQL, and in texts for people."""
+        return f"{quote(self.database)}.{quote(self.name)}"
+
+    @property
+    def spark_name(self) -> str:
+        """The name in Spark's SQL, which is this table's whatever the session's current catalog is."""
+        return in_spark(self.database, self.name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Partition:
+    """A partition: its values in the order of the partition columns (None is NULL), its folder, and how it is read.
+
+    `properties` are those of the partition followed by those of its SerDe.
+    """
+
+    values: tuple[str | None, ...]
+    location: str
+    input_format: str = ""
+    serde: str = ""
+    properties: tuple[tuple[str, str], ...] = ()
+
+
+def quote(name: str) -> str:
+    """Quote a name as an SQL identifier.
+
+    Raise Unsupported for a name with `${`: Spark and Hive put the value of a variable there, even between quotes.
+
+    >>> quote("a `b`")
+    '`a ``b```'
+    """
+    if VARIABLE in name:
+        raise Unsupported(f"name {name!r} holds {VARIABLE}, where SQL has the value of a variable instead")
+    return "`" + name.replace("`", "``") + "`"
+
+
+@lru_cache(maxsize=NAMES_REMEMBERED)
+def name_parts(text: str) -> tuple[str, str, str]:
+    """Return the catalog, the database and the name that a name of a table consists of, by the rules of Spark's lexer.
+
+    A part that is not there is "". Raises NotFound for what is no name of a table.
+
+    >>> name_parts("db.`a table`"), name_parts("t")
+    (('', 'db', 'a table'), ('', '', 't'))
+    """
+    try:
+        text.encode()  # text that is not valid Unicode would fail in the JVM
+        tokens = tokenize(text)
+    except (UnicodeEncodeError, InvalidPredicate):
+        tokens = []
+    parts = [_identifier(token) for token in tokens[::2]]
+    dotted = len(tokens) % 2 == 1 and all(token.text == "." for token in tokens[1::2])
+    if not dotted or len(parts) > 3 or not all(parts):
+        raise NotFound(f"{text!r} is not a table name: use table or database.table")
+    catalog, database, name = ["", "", *parts][-3:]
+    return catalog, database, name
+
+
+def _identifier(token: Token) -> str:
+    """Return the name that a token is; "" for another token."""
+    if token.text.startswith("`"):
+        return token.text[1:-1].replace("``", "`")
+    return token.text if token.kind in ("word", "name") and token.text.isascii() else ""
+
+
+def in_spark(database: str, *names: str) -> str:
+    """Return the name of a database, or of a table in it, in Spark's SQL, with the session's own catalog.
+
+    >>> in_spark("db", "t")
+    'spark_catalog.`db`.`t`'
+    """
+    return ".".join((SESSION_CATALOG, *map(quote, (database, *names))))
+
+
+def literal(text: str) -> str:
+    """Quote text as an SQL string literal, for LOCATION, COMMENT, LIKE of SHOW, TBLPROPERTIES, and for Hive.
+
+    With `spark.sql.parser.escapedStringLiterals`, Spark resolves escapes in those places, but not in partition specs
+    and expressions: see `partition_spec` and `string_expression`. Nothing in it is taken for a variable.
+
+    >>> literal("it's"), literal("${env:HOME}")
+    ("'it\\\\'s'", "'$\\\\{env:HOME}'")
+    """
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace(VARIABLE, "$\\{")
+    return f"'{escaped}'"
+
+
+def string_expression(text: str) -> str:
+    """Return an SQL expression for a string that Spark evaluates to the same under all settings of its parser.
+
+    >>> string_expression("a b"), string_expression("it's")
+    ("'a b'", "CAST(X'69742773' AS STRING)")
+    """
+    written = constant(text)
+    return written if written[0] == "'" else f"CAST({written} AS STRING)"
+
+
+def constant(text: str) -> str:
+    """Return the text as a constant of Spark's SQL without escapes: between quotes, or its bytes in hexadecimal.
+
+    >>> constant("a b"), constant("it's"), constant("${a}")
+    ("'a b'", "X'69742773'", "X'247b617d'")
+    """
+    plain = not any(special in text for special in ("'", "\\", VARIABLE))
+    return f"'{text}'" if plain else f"X'{text.encode().hex()}'"
+
+
+def hadoop_path(uri: str) -> str:
+    """Return a location URI as Hadoop's `Path.toString()` prints it: decoded, with one slash after `file:`.
+
+    >>> hadoop_path("file:///w/a%20b/")
+    'file:/w/a b'
+    """
+    path = re.sub(r"^file:/+", "file:/", unquote(uri))
+    return path if path.endswith(":/") else path.rstrip("/") or path
+
+
+def index_table_name(database: str, table: str, index: str) -> str:
+    """Return the default name of an index table, the same as in Hive; with `*` for names, a pattern of such names."""
+    return f"{database}__{table}_{index}__"
+
+
+def partition_spec(table: Table, values: Sequence[str | None]) -> str:
+    """Return the partition spec in Spark's SQL, for ALTER TABLE .. PARTITION: ``(`p`='1', `q`='x')``.
+
+    Spark casts constants in it to strings, so bytes stand for a value whose quotes or backslashes need escapes. That
+    takes a session as of `session_settings.verbatim_partitions`. See `visitStringConstant` in
+    https://github.com/apache/spark/blob/v4.0.0/sql/catalyst/src/main/scala/org/apache/spark/sql/catalyst/parser/AstBuilder.scala.
+    """
+    pairs = (
+        f"{quote(column.name)}={'NULL' if value is None else constant(value)}"
+        for column, value in zip(table.partition_columns, values, strict=True)
+    )
+    return f"({', '.join(pairs)})"
+
+
+def partition_name(columns: Iterable[str], values: Iterable[str | None]) -> str:
+    """Return the display name of a partition.
+
+    >>> partition_name(["year", "month"], ["2013", None])
+    'year=2013/month=NULL'
+    """
+    pairs = zip(columns, values, strict=False)  # not strict: the partition columns of the table may have changed
+    return "/".join(f"{column}={'NULL' if value is None else value}" for column, value in pairs)
+
+
+def error_message(error: Exception) -> str:
+    """Return the message of a Spark error, without the query plan and the stack trace of the JVM."""
+    return str(error).partition(";\n")[0].partition("\n\nJVM stacktrace")[0].strip()

@@ -1,0 +1,133 @@
+"""The DDL that registers an exported index in Hive 0.8 to 2.3.
+
+Hive uses an index only if a parameter of the index says that it is as new as every base file: `base_timestamp` for a
+table, or for a partition a parameter named by its values as Java prints a map (`stamp_name`). The value is a time in
+milliseconds, which Hive's own REBUILD would write. Here it is the modification time of the newest base file that was
+indexed. If a file is added or changed later, the index is stale for Hive, which then makes a full scan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from hive_bitmap.core.columns import Column
+from hive_bitmap.core.index.definition import PREFIX, Definition
+from hive_bitmap.core.table_info import index_table_name, literal, quote
+
+MARKER = PREFIX + "exported"  # property of an index table in Hive: the index that was exported
+TABLE_STAMP = "base_timestamp"
+PARTITIONS_AT_ONCE = 100  # partitions registered by one statement
+
+
+@dataclass(frozen=True, kw_only=True)
+class HivePartition:
+    """One exported partition; an unpartitioned table is one with the values ().
+
+    `base` is the folder of the base files, `newest_ms` the modification time of the newest of them (milliseconds since
+    1970), `folder` the folder of the exported files, `rows` their number of rows.
+    """
+
+    values: tuple[str, ...]
+    base: str
+    folder: str
+    newest_ms: int
+    rows: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class HiveIndex:
+    """An exported index: `name` is its name in Hive, `root` the folder that holds the folders of its `partitions`.
+
+    `partition_columns` are those of the base table.
+    """
+
+    definition: Definition
+    name: str
+    root: str
+    partition_columns: tuple[Column, ...]
+    partitions: tuple[HivePartition, ...]
+
+    @property
+    def index_table(self) -> str:
+        """The name of the index table in Hive; it is in the base table's database."""
+        return index_table_name(self.definition.database, self.definition.table, self.name)
+
+    @property
+    def source(self) -> str:
+        """`<db>.<table>.<index>` of the index that was exported: the value of MARKER."""
+        return f"{self.definition.full_table}.{self.definition.name}"
+
+    @property
+    def rows(self) -> int:
+        return sum(partition.rows for partition in self.partitions)
+
+
+def statements(index: HiveIndex) -> list[str]:
+    """Return the HiveQL statements that register an exported index; Hive must not have an index of its name."""
+    definition = index.definition
+    columns = ", ".join(quote(name) for name in definition.column_names)
+    stamps = {} if index.partition_columns else {TABLE_STAMP: index.partitions[0].newest_ms}
+    location = index.root if index.partition_columns else index.partitions[0].folder
+    create = (
+        f"CREATE INDEX {quote(index.name)} ON TABLE {_base(index)} ({columns}) AS {literal(definition.type)} "
+        f"WITH DEFERRED REBUILD{_idxproperties(stamps)} STORED AS PARQUET LOCATION {literal(location)} "
+        f"TBLPROPERTIES ({literal(MARKER)}={literal(index.source)})"
+    )
+    return [create, *_add_partitions(index)]
+
+
+def drop(index: HiveIndex) -> str:
+    """Return the HiveQL statement that drops an exported index, with its files."""
+    return f"DROP INDEX {quote(index.name)} ON {_base(index)}"
+
+
+def script(index: HiveIndex) -> str:
+    """Return the statements as a commented script for beeline or any other Hive client."""
+    folders = sorted({partition.base for partition in index.partitions})
+    head = [
+        f"-- Index {index.source}, for Hive 0.8 to 2.3. The base table must be the same there, its files in",
+        *(f"--   {folder}" for folder in islice(folders, 3)),
+        *([f"--   and {len(folders) - 3} more folders"] if folders[3:] else []),
+        f"-- Where Hive has an older export: {drop(index)};",
+    ]
+    return "\n".join([*head, *(f"{statement};" for statement in statements(index)), ""])
+
+
+def stamp_name(columns: Sequence[Column], values: Sequence[str]) -> str:
+    """Return the name of the parameter that holds the time of a partition: its values as Java prints a map.
+
+    >>> stamp_name([Column("p", "string"), Column("q", "int")], ["a b", "1"])
+    '{p=a b, q=1}'
+    """
+    return "{" + ", ".join(f"{column.name}={value}" for column, value in zip(columns, values, strict=True)) + "}"
+
+
+def _base(index: HiveIndex) -> str:
+    return f"{quote(index.definition.database)}.{quote(index.definition.table)}"
+
+
+def _idxproperties(stamps: dict[str, int]) -> str:
+    listed = ", ".join(f"{literal(name)}={literal(str(value))}" for name, value in stamps.items())
+    return f" IDXPROPERTIES ({listed})" if stamps else ""
+
+
+def _add_partitions(index: HiveIndex) -> list[str]:
+    columns = index.partition_columns
+    found = []
+    for start in range(0, len(index.partitions) if columns else 0, PARTITIONS_AT_ONCE):
+        some = index.partitions[start : start + PARTITIONS_AT_ONCE]
+        specs = (
+            ", ".join(
+                f"{quote(column.name)}={literal(value)}" for column, value in zip(columns, one.values, strict=True)
+            )
+            for one in some
+        )
+        places = " ".join(
+            f"PARTITION ({spec}) LOCATION {literal(one.folder)}" for spec, one in zip(specs, some, strict=True)
+        )
+        stamps = {stamp_name(columns, one.values): one.newest_ms for one in some}
+        found.append(f"ALTER TABLE {quote(index.definition.database)}.{quote(index.index_table)} ADD {places}")
+        found.append(f"ALTER INDEX {quote(index.name)} ON {_base(index)} SET{_idxproperties(stamps)}")
+    return found

@@ -1,0 +1,104 @@
+"""Listings of folders and contents of text files, by Hive's `dfs` command or Spark's file data sources.
+
+`dfs` splits its arguments at blanks, even within quotes, and reads paths as globs. So a special character is written as
+a character class with a hexadecimal escape, like `[\\x20]`: a glob that only this character matches.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hive_bitmap.core.table_info import quote
+from hive_bitmap.errors import NotPermitted, ServerError, Unsupported
+from hive_bitmap.hive.hiveserver.connection import Server
+
+_PLAIN = re.compile(r"[A-Za-z0-9_./=:,%+@~-]")
+_FORMAT = "%F|%b|%Y|%n"  # kind, bytes, ms since 1970, name
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file or folder in a folder. `size` is in bytes, `mtime_ms` in milliseconds since 1970."""
+
+    name: str
+    is_folder: bool
+    size: int
+    mtime_ms: int
+
+
+def entries(server: Server, folder: str) -> list[Entry] | None:
+    """List a folder, without deeper folders, by name; None if the folder does not exist. Raises ServerError.
+
+    Spark's Thrift Server shows only visible files; Unsupported is raised if it shows files of deeper folders.
+    """
+    if server.is_spark:
+        return _spark_entries(server, folder)
+    found = _stat(server, f"{glob(folder)}/*")
+    if not isinstance(found, ServerError):
+        return found
+    if not isinstance(_stat(server, glob(folder)), ServerError):
+        return []
+    parent, _, name = folder.rpartition("/")
+    around = _stat(server, f"{glob(parent)}/*")
+    if isinstance(around, ServerError):
+        raise ServerError(f"the folder {folder} cannot be listed: {found}") from found
+    if any(entry.name == name for entry in around):
+        raise ServerError(f"the folder {folder} cannot be listed, though it is there: {found}") from found
+    return None
+
+
+def lines(server: Server, path: str) -> Iterator[str]:
+    """Yield the lines of a text file, which may be compressed. Raises ServerError."""
+    text = f"SELECT value FROM text.{_spark_path(path)}" if server.is_spark else f"dfs -text {glob(path)}"
+    return (row[0] or "" for row in server.rows(text))
+
+
+def glob(path: str) -> str:
+    r"""Return an argument of `dfs` that matches only this path.
+
+    >>> glob("file:/w/a b/é")
+    'file:/w/a[\\x20]b/é'
+    """
+    return "".join(char if _PLAIN.match(char) or ord(char) > 127 else f"[\\x{ord(char):02x}]" for char in path)
+
+
+def _stat(server: Server, pattern: str) -> list[Entry] | ServerError:
+    """List what matches a glob, by name; the error of the server is returned, not raised, unless it is NotPermitted."""
+    try:
+        found = [_entry(str(row[0])) for row in server.rows(f"dfs -stat {_FORMAT} {pattern}")]
+    except NotPermitted:
+        raise
+    except ServerError as e:  # nothing matches, or listing is not allowed; the server does not tell which
+        return e
+    return sorted(found, key=lambda entry: entry.name)
+
+
+def _entry(line: str) -> Entry:
+    kind, *rest = line.split("|", 3)
+    if len(rest) != 3 or not rest[0].isdigit() or not rest[1].isdigit():
+        raise Unsupported(f"a folder holds a name that cannot be listed, near {line!r}")
+    return Entry(rest[2], kind == "directory", int(rest[0]), int(rest[1]))
+
+
+def _spark_entries(server: Server, folder: str) -> list[Entry] | None:
+    text = f"SELECT path, length, unix_millis(modificationTime) FROM binaryFile.{_spark_path(folder)}"
+    try:
+        found = server.all(text)
+    except ServerError as e:
+        if "PATH_NOT_FOUND" in str(e):
+            return None
+        raise
+    for path, _, _ in found:
+        if path.rpartition("/")[0] != folder:
+            raise Unsupported(f"readers differ about {path}: move it away, for its rows could be missed")
+    return sorted((Entry(path.rpartition("/")[2], False, *rest) for path, *rest in found), key=lambda one: one.name)
+
+
+def _spark_path(path: str) -> str:
+    if odd := re.search(r"[{}\[\]*?\\]", path):
+        raise Unsupported(
+            f"Spark's Thrift Server takes {odd.group()!r} in the path {path!r} for a pattern: ask HiveServer2"
+        )
+    return quote(path)

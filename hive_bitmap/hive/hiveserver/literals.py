@@ -1,0 +1,149 @@
+"""The literals whose value is the same in every session, converted to values of a column's type.
+
+This is an allowlist: integers, decimals without an exponent, single-quoted strings without a backslash, TRUE, FALSE,
+NULL, and DATE 'yyyy-mm-dd' from 1583 on, where all calendars agree. The value of any other literal is left to Spark.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Context, Decimal
+from enum import Enum
+from typing import TypeVar
+
+from hive_bitmap.core.predicates.nodes import Value
+from hive_bitmap.core.predicates.tokens import Token
+
+_INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_SUFFIX_BITS = {"Y": 8, "S": 16, "L": 64}
+_CONSTANTS: dict[str, bool | None] = {"TRUE": True, "FALSE": False, "NULL": None}
+_MAX_DIGITS = 38
+_Number = TypeVar("_Number", int, Decimal)
+_WIDE = Context(prec=2 * _MAX_DIGITS)
+_FIRST_YEAR = 1583  # the hybrid calendar of older writers changes from Julian to Gregorian in 1582
+
+
+@dataclass(frozen=True)
+class Literal:
+    """The value of a literal.
+
+    `digits` is how many digits Spark's decimal type for it has before the decimal point; 0 if it is not a number.
+    """
+
+    value: Value | None
+    digits: int = 0
+
+
+class OutOfRange(Enum):
+    """A number that the column's type cannot hold, because it is below or above all values of the type."""
+
+    BELOW = "below"
+    ABOVE = "above"
+
+
+def literal_at(tokens: Sequence[Token], at: int) -> tuple[Literal, int] | None:
+    """Return the literal that begins at a token, and the position after it; None if it is not on the allowlist."""
+    minus = tokens[at].key == "-"
+    first = tokens[at + minus] if at + minus < len(tokens) else None
+    if first is None:
+        return None
+    if first.kind == "number":
+        number = _number(first.text, minus)
+        return None if number is None else (number, at + minus + 1)
+    if minus:
+        return None
+    if first.key in _CONSTANTS:
+        return Literal(_CONSTANTS[first.key]), at + 1
+    if first.key == "DATE" and at + 1 < len(tokens):
+        day = _date(tokens[at + 1].text)
+        return None if day is None else (day, at + 2)
+    if first.kind == "string" and re.fullmatch(r"'[^'\\]*'", first.text):
+        return Literal(first.text[1:-1]), at + 1
+    return None
+
+
+def value_of(literal: Literal, column_type: str) -> Value | OutOfRange | None:
+    """Return the literal as a value of the column's type; None if Spark might not compare the two without loss."""
+    value = literal.value
+    match value:
+        case bool():
+            return value if column_type == "boolean" else None
+        case str():
+            return value if column_type == "string" or column_type.startswith("varchar(") else None
+        case date():
+            return value if column_type == "date" else None
+        case int() if column_type in _INTEGER_BITS:
+            return _integer_in(value, _INTEGER_BITS[column_type])
+        case int() | Decimal():
+            return _decimal(literal, column_type)
+        case _:
+            return None
+
+
+def _number(text: str, minus: bool) -> Literal | None:
+    integer = re.fullmatch(r"([0-9]+)([LSY]?)", text.upper())
+    if integer:
+        return _integer(int(integer[1]), integer[2], minus)
+    if not re.fullmatch(r"[0-9]*\.[0-9]*", text):
+        return None
+    whole, _, fraction = text.partition(".")
+    whole = whole.lstrip("0")
+    if len(whole) + len(fraction) > _MAX_DIGITS:
+        return None
+    return Literal(Decimal(f"{'-' * minus}{whole or '0'}.{fraction}"), len(whole))
+
+
+def _integer(size: int, suffix: str, minus: bool) -> Literal | None:
+    """Return an integer literal with the digits of its type: int, else bigint, else a decimal of its length.
+
+    These are the digits of the decimal types that Spark widens int and bigint to:
+    https://github.com/apache/spark/blob/v4.0.0/sql/api/src/main/scala/org/apache/spark/sql/types/DecimalType.scala
+    """
+    if suffix and size >= 1 << (_SUFFIX_BITS[suffix] - 1):
+        return None  # Spark raises if the literal does not fit the type of its suffix
+    digits = 20 if suffix == "L" or size >= 1 << 31 else 10
+    digits = digits if size < 1 << 63 else len(str(size))
+    return Literal(-size if minus else size, digits) if digits <= _MAX_DIGITS else None
+
+
+def _date(text: str) -> Literal | None:
+    if not re.fullmatch(r"'[0-9]{4}-[0-9]{2}-[0-9]{2}'", text):
+        return None
+    try:
+        day = date.fromisoformat(text[1:-1])
+    except ValueError:
+        return None  # no day of the calendar: Spark raises, or decides what the text means
+    return Literal(day) if day.year >= _FIRST_YEAR else None
+
+
+def _integer_in(value: int, bits: int) -> int | OutOfRange | None:
+    """Return an integer as a value of an integer type of this width; None if it does not fit bigint."""
+    if not -(1 << 63) <= value < 1 << 63:
+        return None  # then the literal is a decimal, and Spark (to 4.3) has `big < 9223372036854775808` TRUE for NULL
+    limit = 1 << (bits - 1)
+    return _within(value, -limit, limit - 1)
+
+
+def _decimal(literal: Literal, column_type: str) -> Decimal | OutOfRange | None:
+    """Return a number as a value of a decimal type; None if comparing the two may lose digits.
+
+    Spark compares them in a common decimal type, and rounds if its 38 digits do not suffice for both.
+    """
+    form = re.fullmatch(r"decimal\(([0-9]+), ?([0-9]+)\)", column_type)
+    if form is None:
+        return None
+    precision, scale = int(form[1]), int(form[2])
+    value = Decimal(str(literal.value))
+    if -int(value.as_tuple().exponent) > scale or max(precision - scale, literal.digits) + scale > _MAX_DIGITS:
+        return None
+    largest = Decimal(10**precision - 1).scaleb(-scale, _WIDE)
+    return _within(value.quantize(Decimal(1).scaleb(-scale), context=_WIDE), -largest, largest)
+
+
+def _within(value: _Number, lowest: _Number, highest: _Number) -> _Number | OutOfRange:
+    if value < lowest:
+        return OutOfRange.BELOW
+    return OutOfRange.ABOVE if value > highest else value

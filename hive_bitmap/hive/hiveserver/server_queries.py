@@ -1,0 +1,189 @@
+"""Blocks and counts for a predicate over a table, and the files that no index knows, through HiveServer2.
+
+The server lists the files of the base table, and they are compared with the manifests. Only sizes and modification
+times are compared; the checksum of a file's tail, which other entry points compare too, is not available here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+
+from hive_bitmap.core import stores
+from hive_bitmap.core.columns import Column
+from hive_bitmap.core.index.definition import Definition
+from hive_bitmap.core.planning.plan import Plan
+from hive_bitmap.core.planning.planner import PlanInputs, explain_indexes, make_plan
+from hive_bitmap.core.predicates.nodes import TRUE, Constant, Predicate
+from hive_bitmap.core.selecting.candidates import choose_indexes, look_up_files, residual_predicates
+from hive_bitmap.core.selecting.offsets import READER_LIMIT, covering_offsets, result_file, selected_offsets
+from hive_bitmap.core.table_info import Table, quote
+from hive_bitmap.errors import NotFound, ServerError, Unsupported
+from hive_bitmap.hive.hiveserver import tables
+from hive_bitmap.hive.hiveserver.connection import Server
+from hive_bitmap.hive.hiveserver.evaluation import evaluation
+from hive_bitmap.hive.hiveserver.hiveql import MOST_VALUES, literal
+from hive_bitmap.hive.hiveserver.parser import parse
+from hive_bitmap.hive.hiveserver.states import Values, folders, format_of, state
+from hive_bitmap.spark.preparing.table_state import typed_values
+
+log = logging.getLogger(__name__)
+WHOLE_BLOCKS = ("parquet", "orc")  # formats whose readers assign a block to the one split with its offset
+
+
+def ask(server: Server, table: str, predicate: str | None) -> Plan:
+    """Return what the indexes of a table know of a predicate (None: all rows), as a plan with blocks and counts only.
+
+    `rows_selected` of the plan is None if only an upper bound is known. Files that the index does not know as they are
+    now are `scanned` in the plan. Raises NotFound for a table without a usable index, Unsupported for a table whose
+    files the server may read differently from when they were indexed, InvalidPredicate, ServerError, and CorruptIndex
+    for an index table with impossible rows.
+    """
+    base = tables.describe(server, table)
+    return _ask(server, base, format_of(server, base), predicate)
+
+
+def _ask(server: Server, base: Table, format: str, predicate: str | None) -> Plan:
+    tree = TRUE if predicate is None else parse(predicate, (*base.columns, *base.partition_columns), base.name)
+    found = tables.indexes(server, base)
+    chosen = _chosen(server, base, tree, found)
+    names = {definition.name for definition in chosen.values()}
+    used = [(index_table, definition) for index_table, definition, _ in found if definition.name in names]
+    _require_readable(server, [definition for _, definition in used])
+    residual = _residual_predicates(server, base, tree)
+    index_folders = [folders(server, index_table, residual) for index_table, _ in used]
+    states = []
+    for values, folder in folders(server, base, residual).items():
+        indexes = [
+            (one, by_values[values])
+            for (_, one), by_values in zip(used, index_folders, strict=True)
+            if values in by_values
+        ]
+        states.append(state(server, base, format, values, folder, indexes))
+    predicates = [residual[one.values] for one in states]
+    in_partitions = _partition_condition(base.partition_columns, residual)
+    results = look_up_files(states, predicates, chosen, evaluation(server, chosen, in_partitions))
+    # The rows of a generation never change, so comparing the folders shows whether the rows were of one state.
+    again = [tables.describe(server, index_table.sql_name) for index_table, _ in used]
+    if [folders(server, index_table, residual) for index_table in again] != index_folders:
+        raise ServerError(f"an index of {base.full_name} was rebuilt while it was asked: ask again")
+    uses = explain_indexes([(definition, why) for _, definition, why in found], chosen, tree)
+    return make_plan(
+        PlanInputs(table=base.full_name, predicate=predicate, format=format, cores=1, count=True), uses, results
+    )
+
+
+def count(server: Server, table: str, predicate: str | None) -> int:
+    """Return how many rows satisfy a predicate.
+
+    Raises the errors of `ask`, and Unsupported if the index alone does not know the number.
+    """
+    plan = ask(server, table, predicate)
+    _require_fresh(plan)
+    if plan.rows_selected is None:
+        raise Unsupported(
+            f"the indexes of {plan.table} alone cannot tell how many rows satisfy {predicate!r}: "
+            "ask the engine, or index its columns as BITMAP"
+        )
+    return plan.rows_selected
+
+
+def write_offsets(
+    server: Server,
+    table: str,
+    predicate: str | None,
+    path: str,
+    *,
+    utf8: bool = False,
+    min_split: int | None = None,
+) -> Plan:
+    """Write the compact-index result file of a predicate to a local path, and return its plan.
+
+    `utf8` allows paths that are not ASCII. `min_split` is the least size of the reader's splits in bytes, except for
+    the last of a file; it is needed for formats whose blocks span several splits. Raises the errors of `ask`, and
+    Unsupported if `min_split` is missing, if a file is not indexed as it is now (the offsets of its blocks are unknown
+    then), if a reader would misread the result file, and for Spark's Thrift Server, which does not list all files that
+    a reader may see. Nothing is written in these cases.
+    """
+    if server.is_spark:
+        raise Unsupported(
+            "Spark's Thrift Server does not show all files that a reader in Hive may see: ask HiveServer2"
+        )
+    base = tables.describe(server, table)
+    format = format_of(server, base)
+    plan = _ask(server, base, format, predicate)
+    _require_fresh(plan)
+    if format in WHOLE_BLOCKS:
+        offsets, most = selected_offsets(plan.files, plan.blocks, {}), plan.bytes_selected or 0
+    else:
+        offsets = covering_offsets(plan.files, plan.blocks, format, min_split)
+        most = sum(one["size"] for one in plan.files.to_pylist() if one["path"] in offsets)
+    content = result_file(offsets, utf8=utf8)
+    if most > READER_LIMIT:
+        log.warning("%s stands for more than the %d bytes that a reader takes by default", path, READER_LIMIT)
+    with stores.open_output("file:" + stores.absolute(path)) as sink:
+        sink.write(content)
+    return plan
+
+
+def _chosen(
+    server: Server, base: Table, tree: Predicate, found: Sequence[tuple[Table, Definition, str]]
+) -> dict[str, Definition]:
+    """Return the index of each column that the predicate tests; if it tests none, any index, for the number of rows."""
+    usable = [definition for _, definition, why in found if not why]
+    if usable:
+        return choose_indexes(usable, tree) or choose_indexes(usable, TRUE)
+    if not found and (others := tables.index_tables(server, base)):
+        raise NotFound(
+            f"table {base.database}.{others[0]} is not an index table of hive_bitmap, or its properties hive_bitmap.* "
+            "were edited: hive-bitmap register makes it anew"
+        )
+    why_not = "; ".join(why for _, _, why in found) or "create one, or register what was built elsewhere"
+    raise NotFound(f"no index of table {base.full_name} can be used: {why_not}")
+
+
+def _require_readable(server: Server, used: Sequence[Definition]) -> None:
+    """Raise Unsupported for an index compressed with zstd if the server is a Hive before 4, which cannot read it."""
+    zstd = [definition.name for definition in used if definition.compression == "zstd"]
+    if zstd and (version := str(server.all("SELECT version()")[0][0])).partition(".")[0] in ("1", "2", "3"):
+        raise Unsupported(
+            f"index {zstd[0]} is compressed with zstd, which Hive {version.split()[0]} cannot read: "
+            "set its property compression to snappy, and rebuild it in full"
+        )
+
+
+def _residual_predicates(server: Server, base: Table, tree: Predicate) -> dict[Values, Predicate]:
+    """Return the residual predicate of each partition that may have matching rows."""
+    values = tables.partitions(server, base) if base.partition_columns else [()]
+    typed = typed_values(base.partition_columns, values)
+    pairs = zip(values, residual_predicates(tree, base.partition_columns, typed, {}), strict=True)
+    return {one: rest for one, rest in pairs if not isinstance(rest, Constant) or rest.value is True}
+
+
+def _partition_condition(columns: Sequence[Column], partitions: Iterable[Values]) -> str:
+    """Return a condition in HiveQL that is TRUE for these partitions, and maybe for others; empty for all.
+
+    Columns with many values, or values that a server might misread, are left out of it.
+    """
+    partitions = list(partitions)
+    parts = []
+    for position, column in enumerate(columns):
+        texts = {values[position] for values in partitions}
+        if not texts or None in texts or len(texts) > MOST_VALUES or column.type not in ("string", "int", "bigint"):
+            continue
+        values = [literal(str(text) if column.type == "string" else int(str(text)), column.type) for text in texts]
+        if all(values):
+            parts.append(f"{quote(column.name)} IN ({', '.join(sorted(values))})")
+    return " AND ".join(parts)
+
+
+def _require_fresh(plan: Plan) -> None:
+    """Raise Unsupported if a file is not indexed as it is now."""
+    scanned = plan.files.filter(plan.files["scanned"])
+    if not scanned.num_rows:
+        return
+    first = scanned.slice(0, 1).to_pylist()[0]
+    raise Unsupported(
+        f"{scanned.num_rows} files of {plan.table} are not indexed as they are now, like {first['path']} "
+        f"({first['reason']}): rebuild the index (hive-bitmap rebuild), or ask the engine"
+    )

@@ -1,0 +1,136 @@
+"""The current state of a table and its indexes as the server sees it: folders, files and manifests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from zoneinfo import available_timezones
+
+from hive_bitmap.core.index import checksums, generation, manifest
+from hive_bitmap.core.index.definition import Definition, valid_schemas
+from hive_bitmap.core.index.manifest import Manifest
+from hive_bitmap.core.selecting.candidates import PartitionState
+from hive_bitmap.core.stores import FileStatus
+from hive_bitmap.core.table_info import Table, partition_name
+from hive_bitmap.errors import CorruptIndex, NotPermitted, ServerError, Unsupported
+from hive_bitmap.hive.hiveserver import files, tables
+from hive_bitmap.hive.hiveserver.connection import Server
+from hive_bitmap.spark.metastore import file_listing, serde
+from hive_bitmap.spark.metastore.file_listing import is_visible
+
+# Lines of `SET -v` that do not matter: settings without a value, recursive listing (files in sub-folders are refused
+# anyway), and compression codecs that are known.
+_HARMLESS = re.compile(
+    r"[^=]*=?|[^=]*(?:recursive|subdirectories)=.*"
+    r"|io\.compression\.codecs=(?:,?\s*(?:org\.apache\.hadoop\.io\.compress|com\.hadoop\.compression\.lzo)\.\w+)*\s*",
+    re.IGNORECASE,
+)
+Values = tuple[str | None, ...]  # of the partition columns; empty if there are none
+
+
+def format_of(server: Server, base: Table) -> str:
+    """Return the format of a table's files.
+
+    Raises Unsupported if the settings of the server might make it read other files, or other values, than were indexed.
+    """
+    format = file_listing.format_of(base)
+    if not serde.read_properties(base):
+        if reason := file_listing.why_option_unsupported(base) or _positional_setting(server, format):
+            raise Unsupported(f"table {base.full_name} is read otherwise than it was indexed: {reason}")
+        return format
+    if server.is_spark:
+        raise Unsupported(
+            f"Spark's Thrift Server does not show all files that it reads as {format}: ask HiveServer2, or Spark itself"
+        )
+    settings = (str(row[0]) for row in server.rows("SET -v"))
+    if doubt := serde.why_unsupported(dict(line.split("=", 1) for line in settings if not _HARMLESS.fullmatch(line))):
+        raise Unsupported(f"table {base.full_name} is read otherwise than it was indexed: {doubt}")
+    return format
+
+
+def folders(server: Server, table: Table, wanted: Iterable[Values]) -> dict[Values, str]:
+    """Return the folder of a table, or the folders of those of the wanted partitions that exist, by their values.
+
+    Raises Unsupported for a partition whose files are read differently from the table's.
+    """
+    if not table.partition_columns:
+        return {(): table.location}
+    existing = set(tables.partitions(server, table))
+    found = [tables.partition(server, table, values) for values in wanted if values in existing]
+    serde.require_same_properties(table, found)
+    return {one.values: one.location for one in found}
+
+
+def state(
+    server: Server, base: Table, format: str, values: Values, folder: str, indexes: Sequence[tuple[Definition, str]]
+) -> PartitionState:
+    """Return the files of one partition and the manifests of its indexes; `indexes` come with the folder of their rows.
+
+    The files have no etag. An index whose folder is not one of its generations has no manifest here. Raises Unsupported
+    for a folder that readers may list differently, CorruptIndex and ServerError.
+    """
+    manifests = {
+        definition.name: _manifest(server, base, format, index_folder)
+        for definition, index_folder in indexes
+        if generation.belongs_to(index_folder, definition)
+    }
+    name = partition_name([column.name for column in base.partition_columns], values)
+    files = tuple(_files(server, base, folder))
+    return PartitionState(name=name, values=values, files=files, manifests=manifests)
+
+
+def _positional_setting(server: Server, format: str) -> str | None:
+    """Return the setting by which the server resolves ORC columns by position; None if it resolves them by name."""
+    if format != "orc":
+        return None
+    setting = "=".join(map(str, server.all(f"SET {file_listing.ORC_BY_POSITION}")[0]))
+    return setting if setting.lower().endswith("=true") else None
+
+
+def _files(server: Server, base: Table, folder: str) -> Iterator[FileStatus]:
+    """Yield the files of a folder that are not empty; none if the folder does not exist.
+
+    Raises Unsupported for a name that some readers ignore and others do not.
+    """
+    entries = files.entries(server, folder)
+    if entries is None and serde.read_properties(base):
+        raise Unsupported(f"folder {folder} does not exist, at which readers fail")
+    for entry in entries or []:
+        hidden = entry.name.startswith(("_", "."))
+        if (entry.is_folder and not hidden) or hidden == is_visible(entry.name):
+            raise Unsupported(f"readers differ about {folder}/{entry.name}: move it away, for its rows could be missed")
+        if not hidden and entry.size:
+            yield FileStatus(f"{folder}/{entry.name}", entry.size, entry.mtime_ms, "")
+
+
+def _manifest(server: Server, base: Table, format: str, folder: str) -> Manifest:
+    """Return the manifest of a generation; raises CorruptIndex unless the folder has exactly its shards."""
+    path = f"{folder}/{checksums.FOLDER}/{manifest.LINES_NAME}"
+    try:
+        stored = manifest.from_lines(folder, files.lines(server, path))
+    except NotPermitted:
+        raise
+    except ServerError as e:
+        raise CorruptIndex(
+            f"the manifest {path} cannot be read: {e}; if it is not there, rebuild the index in full"
+        ) from e
+    present = {one.name: one.size for one in files.entries(server, folder) or [] if is_visible(one.name)}
+    if present != stored.sizes:
+        differing = sorted(present.items() ^ stored.sizes.items())[0][0]
+        raise CorruptIndex(f"the folder {folder} is not as it was built, see {differing}: rebuild the index")
+    return _without_outdated_schemas(stored, base, format)
+
+
+def _without_outdated_schemas(stored: Manifest, base: Table, format: str) -> Manifest:
+    """Return the manifest with those files unindexed that were indexed with columns that would be read differently now.
+
+    The checksum of columns with a timestamp depends on the time zone of the engine that built the index, so all time
+    zones are tried.
+    """
+    valid: set[int] = set()
+    for zone in ["", *sorted(available_timezones())]:
+        schemas = valid_schemas(format, base.columns, zone, serde.read_properties(base))
+        if schemas is None or valid.issuperset(stored.schema_crcs):
+            return stored
+        valid |= schemas
+    return stored.valid_under(valid)

@@ -1,0 +1,196 @@
+"""Tables, partitions and index tables as the server describes them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from urllib.parse import unquote
+
+from hive_bitmap.core.columns import Column
+from hive_bitmap.core.index.definition import POINTER, Definition, from_table
+from hive_bitmap.core.index.schema_drift import problem
+from hive_bitmap.core.table_info import NULL_PARTITION, Partition, Table, constant, literal, name_parts, quote
+from hive_bitmap.errors import NotFound, ServerError
+from hive_bitmap.hive.hiveserver.connection import Server
+from hive_bitmap.spark.metastore.security_settings import TRUSTED_OWNERS, TRUSTED_ROOTS
+from hive_bitmap.spark.registry.trust import why_untrusted
+
+KINDS = {"MANAGED_TABLE": "MANAGED", "EXTERNAL_TABLE": "EXTERNAL", "MANAGED": "MANAGED", "EXTERNAL": "EXTERNAL"}
+# Headings of DESCRIBE FORMATTED, and the sections below them.
+_SECTIONS = {
+    "# col_name": "columns",
+    "# Partition Information": "partition columns",
+    "# Detailed Table Information": "details",
+    "# Detailed Partition Information": "details",
+    "# Storage Information": "details",
+}
+_LISTS = {"Table Parameters:": "properties", "Partition Parameters:": "properties", "Storage Desc Params:": "options"}
+
+
+def describe(server: Server, name: str) -> Table:
+    """Describe the table or view of that name, `t` or `db.t`.
+
+    Raises NotFound if the table or its database does not exist, and ServerError.
+    """
+    database, table = _names(name)
+    sql_name = f"{quote(database)}.{quote(table)}"
+    try:
+        rows = server.all(f"DESCRIBE FORMATTED {sql_name}")
+    except ServerError as e:
+        databases = [str(row[0]) for row in server.rows("SHOW DATABASES")]
+        if database not in databases:
+            raise NotFound.of("database", database, databases) from e
+        known = _names_in(server, database)
+        if table in known:
+            raise
+        raise NotFound.of("table", table, known, f"database {database}") from e
+    sections = _sections(rows)
+    if server.is_spark:
+        sections["properties"] = dict(server.all(f"SHOW TBLPROPERTIES {sql_name}"))
+    return _table(database, table, sections)
+
+
+def index_tables(server: Server, base: Table) -> list[str]:
+    """Return the names of tables that are named like index tables of a table, and of those in its pointer property."""
+    prefix = f"{base.database}__{base.name}_"  # SHOW TABLES gets no pattern, for those of Hive 2 and 4 differ
+    names = [name for name in _names_in(server, base.database) if name.startswith(prefix) and name.endswith("__")]
+    return names + [name for name in base.properties.get(POINTER, "").split(",") if name and name not in names]
+
+
+def indexes(server: Server, base: Table) -> list[tuple[Table, Definition, str]]:
+    """Return the index tables of a table, each with its definition and the reason why it cannot be used, if any.
+
+    They are in the order of the names of the indexes. The reason is empty for an index that can be used. Raises
+    ServerError.
+    """
+    found = []
+    for name in index_tables(server, base):
+        table = describe(server, f"{quote(base.database)}.{quote(name)}")
+        definition = from_table(table)
+        if definition is not None and definition.table == base.name:
+            why = why_untrusted(base, table, definition, partial(_trust_settings, server))
+            found.append((table, definition, why or why_unusable(base, table, definition)))
+    return sorted(found, key=lambda one: one[1].name)
+
+
+def _trust_settings(server: Server) -> dict[str, str]:
+    """Return the settings of the server that say whom an index is believed."""
+    found = {}
+    for name in (TRUSTED_OWNERS, TRUSTED_ROOTS):
+        said = "=".join(map(str, server.all(f"SET {name}")[0]))
+        value = said.removeprefix(f"{name}=")
+        if value not in (said, "<undefined>"):
+            found[name] = value
+    return found
+
+
+def partitions(server: Server, table: Table) -> list[tuple[str | None, ...]]:
+    """Return the values of each partition, in the order of the partition columns; NULL is None."""
+    found = []
+    for (name,) in server.rows(f"SHOW PARTITIONS {table.sql_name}"):
+        texts = [unquote(part.partition("=")[2]) for part in name.split("/")]
+        found.append(tuple(None if text == NULL_PARTITION else text for text in texts))
+    return found
+
+
+def partition(server: Server, table: Table, values: tuple[str | None, ...]) -> Partition:
+    """Describe a partition, which must exist; Spark's Thrift Server tells only its folder. Raises ServerError."""
+    described = server.all(f"DESCRIBE FORMATTED {table.sql_name} PARTITION {partition_spec(server, table, values)}")
+    sections = _sections(described)
+    details = sections["details"]
+    return Partition(
+        values=values,
+        location=_location(details),
+        input_format=details.get("InputFormat", ""),
+        serde=details.get("SerDe Library", ""),
+        properties=(*sections["properties"].items(), *sections["options"].items()),
+    )
+
+
+def partition_spec(server: Server, table: Table, values: Sequence[str | None]) -> str:
+    """Return `(p='1', q='x')`; servers accept values as strings for partition columns of any type."""
+    written = constant if server.is_spark else literal
+    pairs = (
+        f"{quote(column.name)}={written(NULL_PARTITION if value is None else value)}"
+        for column, value in zip(table.partition_columns, values, strict=True)
+    )
+    return f"({', '.join(pairs)})"
+
+
+def _names_in(server: Server, database: str) -> list[str]:
+    return [row[1 if server.is_spark else 0] for row in server.rows(f"SHOW TABLES IN {quote(database)}")]
+
+
+def _names(name: str) -> tuple[str, str]:
+    _, database, table = name_parts(name)
+    return (database or "default").lower(), table.lower()
+
+
+def why_unusable(base: Table, table: Table, definition: Definition) -> str:
+    """Return why an index, whose index table is `table`, cannot be used for its base table; empty if it can."""
+    if not definition.enabled:
+        return f"index {definition.name} is not enabled: set its property enabled to true"
+    # Hive has all names in lower case.
+    lower = tuple(Column(column.name.lower(), column.type) for column in definition.columns)
+    return problem(base, table, replace(definition, columns=lower))
+
+
+def _table(database: str, name: str, sections: dict[str, dict[str, str]]) -> Table:
+    details, properties, by = sections["details"], sections["properties"], sections["partition columns"]
+    return Table(
+        database=database,
+        name=name,
+        kind=KINDS.get(details.get("Table Type") or details.get("Type", ""), "VIEW"),
+        provider=details.get("Provider") or properties.get("spark.sql.sources.provider", "hive"),
+        columns=tuple(Column(*pair) for pair in sections["columns"].items() if pair[0] not in by),
+        partition_columns=tuple(Column(*pair) for pair in by.items()),
+        location=_location(details),
+        input_format=details.get("InputFormat", ""),
+        serde=details.get("SerDe Library") or details.get("Serde Library", ""),
+        properties=properties,
+        options=sections["options"],
+        owner=details.get("Owner", ""),
+    )
+
+
+def _sections(rows: Sequence[tuple[str | None, ...]]) -> dict[str, dict[str, str]]:
+    """Return the rows of DESCRIBE FORMATTED by section: names with types, or keys with values.
+
+    Hive prints a colon after a key. Of a key that occurs twice the first value is taken, because Spark prints the
+    location of a partition before that of its table.
+    """
+    sections: dict[str, dict[str, str]] = {name: {} for name in (*_SECTIONS.values(), *_LISTS.values(), "other")}
+    section = "columns"
+    for row in rows:
+        name, value, more = ((cell or "").strip() for cell in row)
+        if name.startswith("#"):
+            following = _SECTIONS.get(name, "other")
+            # below the partition columns, `# col_name` is the header of their list
+            section = section if following == "columns" and section == "partition columns" else following
+        elif name in _LISTS:
+            section = _LISTS[name]
+        elif name.endswith(":") and section in _LISTS.values():
+            section = "details"
+            sections[section].setdefault(name.rstrip(":"), value)
+        elif name:
+            sections[section].setdefault(name if "columns" in section else name.rstrip(":"), value)
+        elif value:
+            sections[section][value] = _unescaped(more)
+    return sections
+
+
+def _unescaped(text: str) -> str:
+    """Return the value of a property, which the server prints with Java's escapes."""
+    try:
+        value = json.loads(f'"{text}"')
+    except ValueError:
+        return text
+    return str(value)
+
+
+def _location(details: dict[str, str]) -> str:
+    """Return a folder as Hadoop's `Path.toString()` prints it: with one slash after `file:`."""
+    return re.sub(r"^file:/+", "file:/", details.get("Location", "")).rstrip("/")

@@ -1,7 +1,0 @@
-"""Evaluation of a predicate against the shards of its indexes: which rows of each block may match.
-
-`candidates` decides which files are looked up in which index, and which are read whole; `select` combines bitmaps. The
-functions run in the driver and in tasks alike. A file that no index knows is never dropped.
-"""
-
-__all__ = ["candidates", "key_matches", "lookup_units", "select"]

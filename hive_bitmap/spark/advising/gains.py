@@ -1,0 +1,166 @@
+"""What an index would save a query, at the planner's own prices: a function of figures. No Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hive_bitmap.core.answering.answer_size import ROW_BYTES
+from hive_bitmap.core.answering.count_budget import COUNT_PRICES, budget_seconds
+from hive_bitmap.core.columns import Column
+from hive_bitmap.core.planning.plan import BLOCKS_SCHEMA, FILES_SCHEMA
+from hive_bitmap.core.planning.planner import EngineSkips, PlanInputs, strategy_costs
+from hive_bitmap.core.planning.prices import CLEARLY_CHEAPER, Reads, reads, share_of_bytes, too_small, waiting_seconds
+from hive_bitmap.core.planning.settings import ANSWER_BYTES
+from hive_bitmap.core.planning.strategy import Strategy
+from hive_bitmap.core.stores.speed import LOCAL, Speed
+from hive_bitmap.spark.advising.observed import ColumnTest, Kind, Tally
+from hive_bitmap.spark.estimating.extrapolate import Spread
+
+MOST_BLOCKS = 4096  # of the table that stands for a larger one
+RANGE_SHARE = 1 / 3  # of the keys that a range selects, if nothing more is known of it
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableFigures:
+    """A table as the prices see it, and the keys of the index that is considered.
+
+    The index would take `index_bytes`. `key` says how an average key is spread, `value` how an average value that
+    queries compare with is; None if that is not known.
+    """
+
+    format: str  # a key of FORMATS
+    cores: int
+    columns: Sequence[Column]
+    bytes: int
+    files: int
+    blocks: int
+    rows: int
+    index_bytes: int
+    key: Spread
+    value: Spread | None = None
+    store: Speed = LOCAL
+
+    @property
+    def engine_skips(self) -> EngineSkips:
+        return EngineSkips.BLOCKS if self.format in ("parquet", "orc") else EngineSkips.SPLITS
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Bytes of base files that are not read, and seconds of the query, that an index saves."""
+
+    bytes: int = 0
+    seconds: float = 0.0
+
+    def times(self, queries: int) -> Gain:
+        """Return what it saves so many queries."""
+        return Gain(self.bytes * queries, self.seconds * queries)
+
+
+def gain_by_answers(tally: Tally, table: TableFigures, columns: int) -> Gain:
+    """Return what an index saves by answering the aggregations of a shape, over so many columns.
+
+    Nothing if Spark counts as quickly, or the keys of an answer would take too much memory.
+    """
+    rows, keys = table.rows, 1 / table.key.of_rows
+    waits = waiting_seconds(table.files, table.cores, table.store)
+    took = table.index_bytes * COUNT_PRICES.key_byte
+    if took > budget_seconds(rows, columns, table.cores, COUNT_PRICES, waits) or keys * ROW_BYTES > ANSWER_BYTES:
+        return Gain()
+    found = gain(tally, table, None)
+    return replace(found, seconds=max(found.seconds - tally.queries * took, 0))
+
+
+def gain(tally: Tally, table: TableFigures, test: ColumnTest | None) -> Gain:
+    """Return what an index saves the queries of a shape that no index has served.
+
+    It narrows their scans by `test`; None: it answers the aggregation over them.
+    """
+    if tally.queries <= 0 or not table.bytes or not table.blocks:
+        return Gain()
+    size = (max(tally.bytes, 0) + max(tally.unsized, 0) * table.bytes) / tally.queries
+    return _of_query(size, _share(tally, table.columns), table, test).times(tally.queries)
+
+
+def _of_query(size: float, share: float, table: TableFigures, test: ColumnTest | None) -> Gain:
+    scale = size / table.bytes
+    files = max(round(table.files * scale), 1)
+    native = table.engine_skips is EngineSkips.BLOCKS
+    if too_small(table.format, int(size * share), table.cores, native=native, files=files, store=table.store):
+        return Gain()
+    inputs = PlanInputs(
+        table="",
+        predicate=None,
+        format=table.format,
+        cores=table.cores,
+        count=test is None,
+        engine_skips=table.engine_skips,
+        share=share,
+        store=table.store,
+    )
+    read = reads_of_test(table, test).times(scale)
+    costs, _ = strategy_costs(inputs, read, exact=True)
+    cheapest = min(costs, key=lambda strategy: costs[strategy])
+    full = costs[Strategy.FULL_SCAN]
+    if cheapest == Strategy.FULL_SCAN or costs[cheapest] > CLEARLY_CHEAPER * full:
+        return Gain()
+    return Gain(read.total - _bytes_read(cheapest, read), full - costs[cheapest])
+
+
+def _bytes_read(strategy: Strategy, read: Reads) -> int:
+    if strategy == Strategy.INDEX_ONLY:
+        return 0
+    return read.needed if strategy == Strategy.FILES else read.blocks
+
+
+def reads_of_test(table: TableFigures, test: ColumnTest | None) -> Reads:
+    """Return what is read of a whole table for a test of an average key or keys, whose blocks are spread evenly."""
+    rows, of_blocks = _selected(table, test)
+    count = min(table.blocks, MOST_BLOCKS)
+    selected = np.zeros(count, np.int64)
+    chosen = min(max(round(of_blocks * count), 1), count)
+    selected[np.arange(chosen) * count // chosen] = max(round(rows * count / table.blocks / chosen), 1)
+    files = min(max(round(table.files * count / table.blocks), 1), count)
+    file = np.arange(count) * files // count
+    length, size = table.bytes // table.blocks, table.bytes * count // table.blocks // files
+    offset = (np.arange(count) - np.searchsorted(file, file)) * length
+    block_rows = np.full(count, max(table.rows // table.blocks, 1))
+    blocks = [file, offset, np.full(count, length), np.maximum(block_rows, selected), selected]
+    listed = [[""] * files, [""] * files, ["fresh"] * files, [""] * files, [size] * files, [False] * files, [0] * files]
+    found = reads(
+        table.format,
+        _arrow(listed, FILES_SCHEMA),
+        _arrow(blocks, BLOCKS_SCHEMA),
+        splits=table.engine_skips is EngineSkips.SPLITS,
+    )
+    opened = min(-(-found.opened * table.files // found.files), table.files)
+    return replace(found.times(table.blocks / count), total=table.bytes, files=table.files, opened=opened)
+
+
+def _arrow(columns: Sequence[Any], schema: pa.Schema) -> pa.Table:
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _selected(table: TableFigures, test: ColumnTest | None) -> tuple[float, float]:
+    """Return how many rows a test selects, and the share of the blocks that hold them."""
+    key, wanted = table.key, 1.0
+    if test is not None and test.kind is Kind.RANGE:
+        wanted = max(RANGE_SHARE / key.of_rows, 1)
+    if test is not None and test.kind in (Kind.EQUALITY, Kind.IN):
+        key, wanted = table.value or key, max(test.values, 1)
+    of_blocks = 1 - (1 - min(key.of_blocks, 1)) ** wanted
+    return table.rows * min(wanted * key.of_rows, 1), of_blocks
+
+
+def _share(tally: Tally, columns: Sequence[Column]) -> float:
+    """Return the share of the bytes of its files that an average query of a shape reads."""
+    by_name = {column.name.lower(): column for column in columns}
+    known = [(by_name[name], queries) for name, queries in tally.columns.items() if name in by_name]
+    parts = sum(queries * share_of_bytes([column], columns) for column, queries in known)
+    return min((tally.columns["*"] + parts) / max(tally.queries + tally.served, 1), 1.0)

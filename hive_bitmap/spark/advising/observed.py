@@ -1,0 +1,191 @@
+"""What queries asked of tables, as the optimizer rule records it: in the JVM, or in a file that servers append to."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from hive_bitmap.core.index.markers import is_time
+from hive_bitmap.errors import NotFound, Unsupported
+from hive_bitmap.spark.catalyst.jvm_bridge import bridge
+from hive_bitmap.spark.metastore import jvm_reader
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MOST_CHARACTERS = 1 << 20  # of a line; longer ones are not of the rule
+MOST_COUNTED = 1 << 62
+MOST_SAMPLES = 8
+FIGURES = ("queries", "bytes", "unsized", "served")
+
+
+class Kind(str, Enum):
+    """How a column is tested; each is equal to its word in the record."""
+
+    EQUALITY = "equality"
+    IN = "in"
+    NULL = "null"
+    RANGE = "range"
+    OTHER = "other"
+
+
+@dataclass(frozen=True)
+class ColumnTest:
+    """A test of a column, by about so many `values`; 0 where they are not counted."""
+
+    column: str
+    kind: Kind
+    values: int
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What queries ask of a table, apart from values; names are in lower case.
+
+    `key_sets` are the sets of columns whose keys, counted, answer the aggregation over the table; None if there is no
+    aggregation, or keys do not answer it.
+    """
+
+    database: str
+    table: str
+    tests: tuple[ColumnTest, ...]
+    key_sets: tuple[tuple[str, ...], ...] | None
+
+    @property
+    def full_table(self) -> str:
+        return f"{self.database}.{self.table}"
+
+
+@dataclass(kw_only=True)
+class Tally:
+    """How many queries had a shape, and what Spark read for them.
+
+    `queries` are those that no index served, `bytes` the files that they read, without the partitions that are pruned;
+    of `unsized` queries that is not known. An index `served` others. `columns` are the columns that all of them needed,
+    with the number of queries, "*" for all of the table; `samples` some values that columns were compared with.
+    """
+
+    queries: int = 0
+    bytes: int = 0
+    unsized: int = 0
+    served: int = 0
+    columns: Counter[str] = field(default_factory=Counter)
+    samples: dict[str, set[str]] = field(default_factory=dict)
+
+    def add(self, other: Tally) -> None:
+        """Add the figures of another tally of the same shape."""
+        for name in FIGURES:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.columns += other.columns
+        for column, values in other.samples.items():
+            known = self.samples.setdefault(column, set())
+            known |= set(sorted(values - known)[: MOST_SAMPLES - len(known)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observed:
+    """The record of the queries `since` a time, in seconds since 1970; None if there is none.
+
+    `uses` counts the queries that used an index, by (table, index). `forgotten` shapes and indexes were dropped from
+    the record, which is bounded. `broken` lines of a file were not understood.
+    """
+
+    shapes: Mapping[Shape, Tally]
+    uses: Counter[tuple[str, str]]
+    since: float | None
+    forgotten: int = 0
+    broken: int = 0
+
+    @property
+    def queries(self) -> int:
+        return sum(tally.queries + tally.served for tally in self.shapes.values())
+
+
+def of_session(spark: SparkSession) -> Observed:
+    """Return the record of all sessions of this application. Raises Unsupported on a Spark Connect client."""
+    if not jvm_reader.available(spark):
+        raise Unsupported(
+            "a Spark Connect client plans nothing: ask for advice on the file that its server writes "
+            "(spark.hive_bitmap.advice_file)"
+        )
+    return read(jvm_reader.text_of(bridge(spark).queries(spark._jsparkSession)).splitlines())
+
+
+def of_file(path: str | os.PathLike[str]) -> Observed:
+    """Return the record in a file, and in the one before it. Raises NotFound if there is neither."""
+    paths = [f"{os.fspath(path)}.1", os.fspath(path)]
+    there = [one for one in paths if os.path.isfile(one)]
+    if not there:
+        raise NotFound(
+            f"there is no file {os.fspath(path)}: a server writes it if spark.hive_bitmap.advice_file names it"
+        )
+    return read(line for one in there for line in _lines(one))
+
+
+def _lines(path: str) -> Iterator[str]:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        while line := file.readline(MOST_CHARACTERS):
+            yield line
+
+
+def read(lines: Iterable[str]) -> Observed:
+    """Return the record that lines of JSON hold, as QueryRecord.java writes them; other lines are counted."""
+    shapes: dict[Shape, Tally] = {}
+    uses: Counter[tuple[str, str]] = Counter()
+    sinces: list[float] = []
+    forgotten: dict[str, int] = {}
+    broken = 0
+    for line in lines:
+        try:
+            fields = json.loads(line)
+            if "application" in fields:
+                sinces.append(_time(fields["since"]))
+                forgotten[str(fields["application"])] = _count(fields["forgotten"])
+            elif "index" in fields:
+                uses[f"{fields['database']}.{fields['table']}", str(fields["index"])] += _count(fields["uses"])
+            else:
+                shape, tally = _shape(fields), _tally(fields)
+                shapes.setdefault(shape, Tally()).add(tally)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            broken += 1
+    return Observed(
+        shapes=shapes,
+        uses=uses,
+        since=min(sinces, default=None),
+        forgotten=sum(forgotten.values()),
+        broken=broken,
+    )
+
+
+def _shape(fields: Mapping[str, Any]) -> Shape:
+    tests = tuple(
+        ColumnTest(str(column).lower(), Kind(kind), _count(values)) for column, kind, values in fields["tests"]
+    )
+    sets = fields.get("key_sets")
+    key_sets = None if sets is None else tuple(tuple(str(key).lower() for key in keys) for keys in sets)
+    return Shape(str(fields["database"]).lower(), str(fields["table"]).lower(), tests, key_sets)
+
+
+def _tally(fields: Mapping[str, Any]) -> Tally:
+    return Tally(
+        **{name: _count(fields[name]) for name in FIGURES},
+        columns=Counter({str(name): _count(number) for name, number in fields["columns"].items()}),
+        samples={str(name): {str(value) for value in values} for name, values in fields.get("samples", {}).items()},
+    )
+
+
+def _count(number: object) -> int:
+    if not isinstance(number, int) or isinstance(number, bool) or abs(number) > MOST_COUNTED:
+        raise ValueError("that is no count")
+    return number
+
+
+def _time(moment: object) -> float:
+    if not is_time(moment):
+        raise ValueError("that is no moment")
+    return float(moment)

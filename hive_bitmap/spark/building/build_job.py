@@ -1,0 +1,87 @@
+"""The Spark job of a build: it sends groups of files and shards to compact to tasks, and collects their reports."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from hive_bitmap.core import stores
+from hive_bitmap.core.parallel import THREADS, batches, map_parallel
+from hive_bitmap.errors import BuildFailed
+from hive_bitmap.spark.building.group_indexing import AHEAD_BYTES, Group, ShardReport, index_group
+from hive_bitmap.spark.building.progress import BuildProgress, reported
+from hive_bitmap.spark.building.shard_compaction import Compaction, compact_shards
+from hive_bitmap.spark.tasks.distribution import cause, cuts, distribute, pickled, received, with_store_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Job:
+    """Work for a task, and the numbers in the build of the indexes that it is for."""
+
+    indexes: tuple[int, ...]
+    work: Group | Compaction
+
+    @property
+    def group(self) -> Group:
+        return self.work if isinstance(self.work, Group) else self.work.group
+
+
+def run(
+    spark: SparkSession, jobs: Sequence[Job], progress: Callable[[BuildProgress], None] | None
+) -> list[ShardReport]:
+    """Run the jobs in Spark tasks and return their reports, with the numbers of the indexes in the build.
+
+    Raise BuildFailed.
+    """
+    if not jobs:
+        return []
+    files = sum(len(job.work.paths) for job in jobs if isinstance(job.work, Group))
+    with reported(spark, files, progress) as counter:
+        tasks = with_store_settings(spark, _run_jobs, counter=counter)
+        try:
+            rows = distribute(spark, _balanced(spark, jobs)).mapInArrow(tasks, pickled("report")).collect()
+        except Exception as e:  # no narrower class: without py4j (Spark Connect) its errors cannot be imported
+            raise BuildFailed(f"the build failed, the published index is untouched: {cause(e)}") from e
+    return [pickle.loads(row[0]) for row in rows]
+
+
+def _balanced(spark: SparkSession, jobs: Sequence[Job]) -> list[Job]:
+    """Order the jobs so that each task of `distribute`, which gets neighbours, has about as many bytes to read.
+
+    The largest jobs are assigned first, each to the task with the fewest bytes.
+    """
+    capacity = [end - start for start, end in cuts(spark, len(jobs))]
+    tasks: list[list[Job]] = [[] for _ in capacity]
+    for job in sorted(jobs, key=lambda job: -job.work.bytes):
+        not_full = (task for task, most in zip(tasks, capacity, strict=True) if len(task) < most)
+        min(not_full, key=lambda task: sum(one.work.bytes for one in task)).append(job)
+    return [job for task in tasks for job in task]
+
+
+def _run_jobs(records: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.RecordBatch]:
+    """Inside a task: run its jobs, and yield one pickled ShardReport a batch."""
+    for jobs in batches(received(records), _weight, THREADS, AHEAD_BYTES):
+        for job, reports in zip(jobs, map_parallel(_run_job, jobs), strict=True):
+            if counter is not None and isinstance(job.work, Group):
+                once = [report for report in reports if report.index == 0]  # the same files for every index
+                size = sum(size for report in once for size in report.files["size"].to_pylist() if size > 0)
+                counter.add((len(job.work.paths), sum(report.base_rows for report in once), size))
+            numbered = [replace(report, index=job.indexes[report.index]) for report in reports]
+            yield pa.record_batch([pa.array([pickle.dumps(report) for report in numbered], pa.binary())], ["report"])
+
+
+def _weight(job: Job) -> float:
+    """Return the bytes that a job reads; infinity if its store is local, so that it runs alone."""
+    return job.work.bytes if stores.parallel(job.group.folders[0]) > 1 else math.inf
+
+
+def _run_job(job: Job) -> list[ShardReport]:
+    return index_group(job.work) if isinstance(job.work, Group) else compact_shards(job.work)

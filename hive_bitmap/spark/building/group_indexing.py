@@ -1,0 +1,296 @@
+"""Indexing of one group of base files inside a Spark task.
+
+Only the key columns are read. A file whose values cannot be read as Spark reads them, or that changes meanwhile, is
+left unindexed with the reason; the rest of the group is indexed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hive_bitmap.core import stores
+from hive_bitmap.core.bitmaps import ENCODINGS
+from hive_bitmap.core.bitmaps.keybytes import KeyBytes, key_bytes
+from hive_bitmap.core.formats.blocks import Blocks
+from hive_bitmap.core.index import fingerprint, shard
+from hive_bitmap.core.index.definition import Definition
+from hive_bitmap.core.index.fingerprint import Fingerprint
+from hive_bitmap.core.index.manifest import FILES
+from hive_bitmap.core.index.shard import Written
+from hive_bitmap.core.index.table_schema import built_schema, shard_name
+from hive_bitmap.core.parallel import THREADS, map_parallel, prefetched
+from hive_bitmap.errors import FileChanged, Undecodable
+from hive_bitmap.spark.building.staged_values import ReadOptions
+
+SHARD_BYTES = 256 << 20  # index rows collected in memory before a shard is written: limits the memory of a task
+MOST_BYTES = 1 << 30  # index rows of one file; more fit neither a task nor the 32-bit offsets of an Arrow array
+ADVICE = "use the encoding gap"
+AHEAD_BYTES = 128 << 20  # base files that are indexed at the same time, unless two files are larger
+NEAR_CODES = 128  # integers within a range this narrow are encoded by their distance from the smallest
+DENSE_CODES = 1 << 22  # up to this many possible codes are renumbered through a table of flags
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Work item of a task: base files of one partition, which one shard of each index will cover.
+
+    `bytes` is the total size of the files as listed. `folders` holds the new generation of each of `definitions`.
+    `schema_crc` is the checksum of the base table's schema, which the manifest records for each file.
+    """
+
+    partition: int
+    paths: tuple[str, ...]
+    bytes: int
+    read_options: ReadOptions
+    schema_crc: int
+    definitions: tuple[Definition, ...]
+    folders: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardReport:
+    """What a task wrote for one index: manifest rows of the base files (schema FILES), and the shard, if any.
+
+    `partition` and `index` are numbers, in the build or in the group; `base_rows` counts rows of the base files.
+    """
+
+    partition: int
+    index: int
+    files: pa.Table
+    shard: str | None
+    written: Written
+    shard_rows: int
+    base_rows: int
+
+
+@dataclass(frozen=True)
+class IndexedFile:
+    """The result of indexing one base file: for each index its rows, or the reason why there are none."""
+
+    fingerprint: Fingerprint
+    blocks: Blocks
+    spark_only: tuple[str, ...]  # columns whose values only Spark reads correctly
+    rows: tuple[pa.Table | str, ...]
+
+
+def index_group(group: Group) -> list[ShardReport]:
+    """Index the files of a group; write a shard for each index, or several if the index rows are large."""
+    reports: list[ShardReport] = []
+    waiting: list[IndexedFile] = []
+    size = 0
+    for file in prefetched(partial(_index_file, group), group.paths, _files_at_once(group)):
+        if file is not None:
+            waiting.append(file)
+            size += sum(rows.nbytes for rows in file.rows if isinstance(rows, pa.Table))
+        if size > SHARD_BYTES:
+            reports += _write_shards(group, waiting)
+            waiting, size = [], 0
+    return reports + _write_shards(group, waiting)
+
+
+def index_rows(definition: Definition, keys: pa.Table, bucket: str, offset: int) -> pa.Table:
+    """Return the index rows of one block, one for each distinct key, with the schema `built_schema(definition)`.
+
+    `keys` holds the indexed columns of all rows of the block, in order.
+    """
+    codes, distinct = _codes([keys[name] for name in definition.column_names])
+    present, found = key_bytes(codes)
+    columns = [column.take(pa.array(present)) for column in distinct]
+    columns += [pa.repeat(bucket, len(present)), pa.repeat(offset, len(present))]
+    columns += [*_bitmaps(definition, found), pa.array(found.cardinalities(), pa.int32())]
+    return pa.Table.from_arrays(columns, schema=built_schema(definition))
+
+
+def _files_at_once(group: Group) -> int:
+    """Return how many files to index at the same time: 1 if they are local, else what AHEAD_BYTES and THREADS allow."""
+    if not group.paths:
+        return 1
+    average = group.bytes // len(group.paths)
+    return min(stores.parallel(group.paths[0]), max(AHEAD_BYTES // max(average, 1), 2), THREADS)
+
+
+def _index_file(group: Group, path: str) -> IndexedFile | None:
+    """Index one file for all indexes of the group; None if the file is gone."""
+    try:
+        before = fingerprint.take(path)
+        if before.tagged:  # then every read demands the etag, and fails if the file was replaced
+            with stores.pinned(before.status):
+                return _index_blocks(group, before)
+        indexed = _index_blocks(group, before)
+        if before.confirmed():
+            return indexed
+        return _unindexed(group, _matching_nothing(path), "it changed while it was read")
+    except FileNotFoundError:
+        return None
+    except (Undecodable, FileChanged) as e:
+        return _unindexed(group, _matching_nothing(path), str(e))
+
+
+def _matching_nothing(path: str) -> Fingerprint:
+    """Return a fingerprint that no file matches, so that the next rebuild reads the file again."""
+    return Fingerprint(path=path, size=-1, mtime_ms=-1, etag="", tail_crc32=-1)
+
+
+def _index_blocks(group: Group, found: Fingerprint) -> IndexedFile:
+    format, schema = group.read_options.file_format(), group.read_options.schema
+    try:
+        handle = format.open_file(found.path)
+        blocks = format.blocks(handle)
+        spark_only = format.spark_only_columns(handle, group.read_options.key_columns(schema))
+    except Undecodable as e:
+        return _unindexed(group, found, str(e))
+    rows = tuple(_rows_or_reason(group, definition, found.path, handle, blocks) for definition in group.definitions)
+    return IndexedFile(found, blocks, tuple(spark_only), rows)
+
+
+def _rows_or_reason(group: Group, definition: Definition, path: str, handle: Any, blocks: Blocks) -> pa.Table | str:
+    """Return the rows of one index for all blocks of a file, or the reason why the file cannot be indexed."""
+    format, columns = group.read_options.file_format(), group.read_options.key_columns(definition.columns)
+    rows, size = [built_schema(definition).empty_table()], 0
+    try:
+        for block in np.flatnonzero(blocks.rows).tolist():
+            keys = format.key_columns(handle, block, columns)
+            rows.append(index_rows(definition, keys, path, int(blocks.offset[block])))
+            size += rows[-1].nbytes
+            if size > MOST_BYTES:
+                raise Undecodable(
+                    f"its {definition.encoding} bitmaps take more than {MOST_BYTES >> 20:,} MiB: {ADVICE}"
+                )
+    except (Undecodable, pa.ArrowException) as e:  # ArrowException: the rows do not fit into an Arrow array
+        return str(e)
+    return pa.concat_tables(rows)
+
+
+def _unindexed(group: Group, found: Fingerprint, reason: str) -> IndexedFile:
+    return IndexedFile(found, Blocks.of([], [], []), (), (reason,) * len(group.definitions))
+
+
+def _write_shards(group: Group, indexed: Sequence[IndexedFile]) -> list[ShardReport]:
+    numbers = range(len(group.definitions))
+    return map_parallel(lambda index: _write_shard(group, index, indexed), numbers, stores.parallel(group.folders[0]))
+
+
+def _write_shard(group: Group, index: int, indexed: Sequence[IndexedFile]) -> ShardReport:
+    """Write the shard of one index, unless none of the files could be indexed."""
+    definition = group.definitions[index]
+    parts = [part for file in indexed if not isinstance(part := file.rows[index], str)]
+    rows = shard.sort(pa.concat_tables([built_schema(definition).empty_table(), *parts]), definition.column_names)
+    if not definition.has_bitmaps:
+        rows = shard.compact(rows, definition.column_names)
+    name = shard_name(group.folders[index]) if parts else None
+    written = shard.NOTHING
+    if name:
+        path = f"{group.folders[index]}/{name}"
+        written = shard.write(path, rows, definition)
+        shard.let_read(path, [file.fingerprint.path for file in indexed])
+    files = pa.Table.from_pylist([_manifest_row(group, file, index, name) for file in indexed], schema=FILES)
+    base_rows = sum(int(file.blocks.rows.sum()) for file in indexed)
+    return ShardReport(
+        partition=group.partition,
+        index=index,
+        files=files,
+        shard=name,
+        written=written,
+        shard_rows=rows.num_rows,
+        base_rows=base_rows,
+    )
+
+
+def _manifest_row(group: Group, file: IndexedFile, index: int, name: str | None) -> dict[str, object]:
+    found, rows = file.fingerprint, file.rows[index]
+    reason = rows if isinstance(rows, str) else ""
+    return {
+        "path": found.path,
+        "size": found.size,
+        "mtime_ms": found.mtime_ms,
+        "etag": found.etag,
+        "tail_crc32": found.tail_crc32,
+        "shard": None if reason else name,
+        "reason": reason,
+        "schema_crc": group.schema_crc,
+        "indirect": list(file.spark_only),
+        "offsets": file.blocks.offset,
+        "lengths": file.blocks.length,
+        "rows": file.blocks.rows,
+        "starts": file.blocks.start,
+    }
+
+
+def _bitmaps(definition: Definition, found: KeyBytes) -> list[pa.Array]:
+    if not definition.has_bitmaps:
+        return []
+    encoding = ENCODINGS[definition.encoding]
+    if encoding.DENSE and found.keys * found.nbytes > MOST_BYTES:
+        raise Undecodable(
+            f"{encoding.NAME} bitmaps of {found.keys:,} keys in one block take over {MOST_BYTES >> 20:,} MiB: {ADVICE}"
+        )
+    return list(encoding.encode(found))
+
+
+def _codes(columns: Sequence[pa.ChunkedArray]) -> tuple[npt.NDArray[np.unsignedinteger], list[pa.Array]]:
+    """Return a small integer for each row, equal for equal keys, and for each column its value by that integer.
+
+    Some of the integers below the largest may not occur.
+    """
+    encoded = [_encode(column) for column in columns]
+    codes, values = encoded[0]
+    taken = [values]
+    for more, values in encoded[1:]:
+        combined = codes.astype(np.int64) * max(len(values), 1) + more
+        codes, distinct = _renumber(combined, len(taken[0]) * len(values))
+        first, second = np.divmod(distinct, max(len(values), 1))
+        taken = [column.take(pa.array(first)) for column in taken] + [values.take(pa.array(second))]
+    return codes.astype(np.min_scalar_type(max(len(taken[0]) - 1, 0))), taken
+
+
+def _renumber(codes: npt.NDArray[np.int64], limit: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Renumber codes below `limit` as 0..n-1; return the new codes, and the old code of each new one."""
+    if limit > DENSE_CODES:
+        distinct, renumbered = np.unique(codes, return_inverse=True)
+        return renumbered, distinct
+    present = np.zeros(limit, bool)
+    present[codes] = True
+    return (np.cumsum(present) - 1)[codes], np.flatnonzero(present)
+
+
+def _encode(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], pa.Array]:
+    """Dictionary-encode a column: return its codes and the value of each code. NULL has a code; values are distinct."""
+    column = column.unify_dictionaries() if pa.types.is_dictionary(column.type) else _single(column)
+    if pa.types.is_integer(column.type) and not column.null_count:
+        near = _encode_near(column)
+        if near is not None:
+            return near
+    encoded = _single(pc.dictionary_encode(column, null_encoding="encode"))
+    indices, values = encoded.indices, encoded.dictionary
+    if indices.null_count:  # in a column that was dictionary-encoded already, NULL is not in the dictionary
+        indices = indices.fill_null(len(values))
+        values = pa.concat_arrays([values, pa.nulls(1, values.type)])
+    codes = indices.to_numpy(zero_copy_only=False)
+    again = pc.dictionary_encode(values, null_encoding="encode")
+    if len(again.dictionary) == len(values):
+        return codes, values
+    return again.indices.to_numpy(zero_copy_only=False)[codes], again.dictionary
+
+
+def _encode_near(column: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array] | None:
+    """Encode integers that lie close together by their distance from the smallest; None if the range is too wide.
+
+    Some of the codes may not occur.
+    """
+    low, high = (bound.as_py() for bound in pc.min_max(column).values())
+    if low is None or high - low >= NEAR_CODES:
+        return None
+    codes = column.to_numpy() - low if low else column.to_numpy()
+    return codes, pa.array(range(low, high + 1), column.type)
+
+
+def _single(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -1,0 +1,350 @@
+"""Publishing: each table or partition is switched to its new generation in the metastore, and the old one is retired.
+
+Readers see either the old or the new generation. If the metastore fails on the way, new generations that it does not
+reference are deleted; if it cannot even be asked, that is left to `clean`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from hive_bitmap.core.index import deletion, generation, listing_digest, roots
+from hive_bitmap.core.index.definition import Definition, from_table, stored_columns, to_properties
+from hive_bitmap.core.index.generation import State
+from hive_bitmap.core.parallel import map_parallel
+from hive_bitmap.core.table_info import Table, Values, literal, quote
+from hive_bitmap.errors import BuildFailed, StoreError, Unsupported
+from hive_bitmap.spark.metastore import alter_table, metastore
+from hive_bitmap.spark.registry import catalog
+from hive_bitmap.spark.registry.catalog import Index
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Switch:
+    """The metastore changes for one index: new generations (`folders`) by partition, and partitions to drop.
+
+    `listings` are the `listing_digest` to record, of new generations and of others. Other partitions stay unchanged.
+    The table of a `created` index may not exist yet; any other must exist.
+    """
+
+    definition: Definition
+    folders: Mapping[Values, str]
+    listings: Mapping[Values, str] = field(default_factory=dict)
+    dropped: Collection[Values] = ()
+    created: bool = False
+
+    @property
+    def properties(self) -> dict[Values, dict[str, str]]:
+        """What is recorded in the metastore, by partition."""
+        return {values: {listing_digest.PROPERTY: digest} for values, digest in self.listings.items()}
+
+
+@dataclass(frozen=True)
+class Doomed:
+    """An index that is to be dropped, as it was while its table existed.
+
+    `live` are the published generations. `refusal` says why its files have to stay; empty if they need not. Those of an
+    index that is not trusted stay, and nothing is asked of the store in which it claims to be.
+    """
+
+    definition: Definition
+    live: frozenset[str]
+    refusal: str = ""
+
+
+def publish(spark: SparkSession, base: Table, switches: Sequence[Switch]) -> None:
+    """Switch indexes of a table to new generations, one index after the other.
+
+    Raise BuildFailed if the metastore fails or an index was dropped meanwhile. It says which indexes are published and
+    which are not; new generations that are not published are deleted.
+    """
+    for done, switch in enumerate(switches):
+        try:
+            _publish(spark, base, switch)
+        except Exception as e:  # no narrower class: without py4j (Spark Connect) its errors cannot be imported
+            switched = _discard(spark, switch)
+            for later in switches[done + 1 :]:
+                _delete_new(later, list(later.folders.values()))
+            raise BuildFailed(_failure(switches, done, switched, e)) from e
+    catalog.clear_caches()  # what was looked up meanwhile may be what was true before
+
+
+def doomed(spark: SparkSession, index: Index, indexes: Iterable[Index]) -> Doomed:
+    """Return what has to be known of an index to drop it; `indexes` are all of its table or database."""
+    left = f"folder {index.definition.root} is left alone, as {index.problem}"
+    refusal = roots.rival(index.definition, catalog.trusted_definitions(indexes)) if index.trusted else left
+    live = frozenset(_referenced(spark, index.definition))
+    return Doomed(index.definition, live, refusal)
+
+
+def drop(spark: SparkSession, base: Table | None, index: Doomed) -> None:
+    """Drop an index table and delete its generations, and nothing else; `base` is None if the base table is gone.
+
+    Generations of a running build are not deleted: the build deletes them when it fails, or publishes them in a new
+    index table. What is not known to be of this index stays, and the log says why. Raise StoreError if files could not
+    be deleted.
+    """
+    catalog.clear_caches()
+    definition, live = index.definition, index.live
+    if _is_there(spark, definition):
+        spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {definition.spark_name}")
+        drop_remains(spark, definition, of_others=True)
+    if base is not None:
+        catalog.point_to(spark, base, set(), {definition.index_table})
+    try:
+        if refusal := index.refusal or roots.refusal(definition):
+            log.warning("index %s is dropped, but %s", definition.name, refusal)
+            return
+        found = generation.all_below(definition.root)
+        unused = generation.superseded([folder for folder in found if folder not in live], (), definition, 0)
+        remains = deletion.delete([*(folder for folder in found if folder in live), *unused], definition)
+        stays = deletion.remove_root(definition)
+        for why in dict.fromkeys([*(left.why for left in remains), *filter(None, [stays])]):
+            log.warning("index %s is dropped, but %s", definition.name, why)
+    except (OSError, StoreError, Unsupported) as e:
+        with suppress(
+            OSError, StoreError, Unsupported
+        ):  # without the marker, clean must wait until the build process has ended
+            _retire(definition, live)
+        raise StoreError(
+            f"index {definition.name} is dropped, but files of it are left in {definition.root}, which clean deletes "
+            f"with that as its location: {e}"
+        ) from e
+
+
+def create_statement(
+    base: Table, definition: Definition, location: str, more: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """Return the DDL of an index table for Spark; it also runs in Hive, unless there is a timestamp_ntz column.
+
+    `more` are properties besides those of the definition.
+    """
+    fields = [(column.name, column.type) for column in (*definition.columns, *stored_columns(definition))]
+    partitions = [(column.name, column.type) for column in base.partition_columns]
+    stored = {**to_properties(definition), **more}
+    properties = ", ".join(f"{literal(key)}={literal(value)}" for key, value in stored.items())
+    comment = f" COMMENT {literal(definition.comment)}" if definition.comment else ""
+    hive = all(column.type != "timestamp_ntz" for column in (*definition.columns, *base.partition_columns))
+    by = f" PARTITIONED BY ({_columns(partitions) if hive else ', '.join(quote(name) for name, _ in partitions)})"
+    return (
+        f"CREATE {'EXTERNAL ' if hive else ''}TABLE {definition.spark_name}"
+        f" ({_columns(fields if hive else fields + partitions)})"
+        f"{' STORED AS PARQUET' if hive else ' USING parquet'}{by if partitions else ''}{comment}"
+        f" LOCATION {literal(location)} TBLPROPERTIES ({properties})"
+    )
+
+
+def _publish(spark: SparkSession, base: Table, switch: Switch) -> None:
+    catalog.clear_caches()
+    table = _index_table(spark, base, switch)
+    if not switch.folders and not switch.dropped:
+        _record(spark, table, switch)
+        return
+    before = catalog.published_generations(spark, Index(definition=switch.definition, table=table))
+    after = set(before.values())
+    if switch.dropped or any(before.get(values) != folder for values, folder in switch.folders.items()):
+        alter_table.switch(spark, table, before, switch.folders, switch.dropped, switch.properties)
+        after = _referenced(spark, switch.definition)
+    try:
+        if refusal := roots.refusal(switch.definition):
+            log.warning("index %s is published, but nothing is deleted: %s", switch.definition.name, refusal)
+            return
+        # A new generation of this build is among them if another build has replaced it already.
+        replaced = {*before.values(), *switch.folders.values()} - after
+        _retire(switch.definition, replaced)
+        parents = {folder.rpartition("/")[0] for folder in (*switch.folders.values(), *replaced)}
+        old = generation.superseded(generation.in_folders(sorted(parents)), after, switch.definition)
+        for folder in old:
+            log.info("deleting the superseded generation %s", folder)
+        for left in deletion.delete(old, switch.definition):
+            log.warning("a generation that was superseded stays: %s", left.why)
+    except (OSError, StoreError) as e:
+        log.warning("index %s is published, but what it replaced is left to clean: %s", switch.definition.name, e)
+
+
+def _record(spark: SparkSession, table: Table, switch: Switch) -> None:
+    """Record the listings of generations that stay, in few metastore calls; without, the next refresh looks again."""
+    if not switch.listings:
+        return
+    try:
+        alter_table.switch(spark, table, {}, {}, (), switch.properties)
+    except Exception as e:  # noqa: BLE001 - as above
+        log.warning("index %s is up to date, but that could not be recorded: %s", switch.definition.name, _cause(e))
+
+
+def _index_table(spark: SparkSession, base: Table, switch: Switch) -> Table:
+    """Return the index table with the definition of the new generations; create or replace it if need be."""
+    definition = switch.definition
+    location = switch.folders.get((), definition.root)
+    if switch.created:
+        created = _create_table(spark, base, definition, location, switch.properties.get((), {}))
+        if not definition.has_default_table:
+            catalog.point_to(spark, base, {definition.index_table}, set())
+        if created is not None:
+            return created
+    found = metastore.describe_many(spark, definition.database, [definition.index_table])
+    if not found:
+        raise BuildFailed(f"index {definition.name} on {definition.full_table} was dropped while it was built")
+    [table] = found
+    if not _is_same(table, definition):
+        raise BuildFailed(f"index {definition.name} on {definition.full_table} was made anew while it was built")
+    owner = from_table(table)
+    if owner is not None and owner.encoding != definition.encoding:
+        return _replace_table(spark, base, table, switch)
+    if owner is None:
+        alter_table.set_properties(spark, table, to_properties(definition))
+    elif not owner.id:
+        alter_table.set_properties(spark, table, to_properties(replace(owner, id=definition.id)))
+    return table
+
+
+def _is_same(table: Table, definition: Definition) -> bool:
+    """Return whether a table is the index table of this very index, and not another of its name."""
+    index = catalog.at(table, definition.root)
+    return index is not None and index.definition.root == definition.root and roots.is_of(index.definition, definition)
+
+
+def _is_there(spark: SparkSession, definition: Definition) -> bool:
+    """Return whether the index table exists, and is of this index."""
+    if not metastore.database_exists(spark, definition.database):
+        return False
+    found = metastore.describe_many(spark, definition.database, [definition.index_table])
+    return any(_is_same(table, definition) for table in found)
+
+
+def _create_table(
+    spark: SparkSession, base: Table, definition: Definition, location: str, more: Mapping[str, str]
+) -> Table | None:
+    """Create the index table and return it, without asking the metastore for it; None if it exists already."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        spark.sql(create_statement(base, definition, location, more))
+    except AnalysisException:
+        if not metastore.describe_many(spark, definition.database, [definition.index_table]):
+            raise
+        return None
+    name, columns = definition.index_table, base.partition_columns
+    return Table(database=definition.database, name=name, kind="EXTERNAL", partition_columns=columns, location=location)
+
+
+def _replace_table(spark: SparkSession, base: Table, table: Table, switch: Switch) -> Table:
+    """Replace the index table by one with the columns of another encoding; return the new one.
+
+    The new table is created under another name before the old one is dropped, so that one of the two always exists.
+    """
+    definition = switch.definition
+    new = replace(definition, index_table=roots.next_table(definition))
+    for there in metastore.describe_many(spark, new.database, [new.index_table]):
+        if not _is_replacement(there, definition):
+            raise Unsupported(
+                f"table {there.full_name} has the name that index {new.name} needs for its new table: rename it"
+            )
+        _drop_table(spark, there)
+    spark.sql(create_statement(base, new, switch.folders.get((), definition.root)))
+    [created] = metastore.describe_many(spark, definition.database, [new.index_table])
+    alter_table.switch(spark, created, {(): created.location}, switch.folders, (), switch.properties)
+    before = catalog.published_generations(spark, Index(definition=definition, table=table))
+    spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {definition.spark_name}")
+    alter_table.rename(spark, created, definition.index_table)
+    _retire(definition, before.values())
+    return replace(created, name=definition.index_table)
+
+
+def drop_remains(spark: SparkSession, definition: Definition, *, of_others: bool = False) -> None:
+    """Drop the new index table that a killed replacement of an index table left behind.
+
+    With `of_others` also that of a build which may still be at work; what that builds is lost.
+    """
+    for table in metastore.describe_many(spark, definition.database, [roots.next_table(definition)]):
+        if _is_replacement(table, definition):
+            index = Index(definition=definition, table=table)
+            [*folders] = () if of_others else catalog.published_generations(spark, index).values()
+            if not any(generation.usage(folder).state is State.BUILDING for folder in folders[:1]):  # of one build all
+                _drop_table(spark, table)
+
+
+def _drop_table(spark: SparkSession, table: Table) -> None:
+    spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {table.spark_name}")
+
+
+def _is_replacement(table: Table, definition: Definition) -> bool:
+    """Whether a table was made to replace the index table of this index; an external one, so it holds no files."""
+    known = from_table(table)
+    return known is not None and roots.is_replacement(known, definition) and table.kind == "EXTERNAL"
+
+
+def _retire(definition: Definition, folders: Iterable[str]) -> None:
+    """Start the grace period of generations of an index, unless its root is another's."""
+    if not roots.refusal(definition):
+        map_parallel(lambda folder: generation.retire(folder, definition), folders)
+
+
+def _delete_new(switch: Switch, folders: Sequence[str]) -> None:
+    """Delete new generations that are not published, and the root of an index that was not created, or dropped."""
+    deletion.delete(folders, switch.definition)
+    if switch.created:
+        deletion.remove_root(switch.definition)
+
+
+def _discard(spark: SparkSession, switch: Switch) -> int | None:
+    """Delete the new generations that the metastore does not reference; return how many it does.
+
+    Return None if the metastore does not answer; then `clean` has to delete them.
+    """
+    definition, new = switch.definition, list(switch.folders.values())
+    try:
+        live = _referenced(spark, definition)
+        is_there = _is_there(spark, definition)
+    except Exception as e:  # noqa: BLE001 - as above
+        log.warning("new files of index %s are left to clean, as the metastore does not answer: %s", definition.name, e)
+        _retire(definition, new)  # harmless for one that was published after all
+        return None
+    unpublished = [folder for folder in new if folder not in live]
+    _delete_new(replace(switch, created=not is_there), unpublished)
+    return sum(folder in live for folder in new)
+
+
+def _referenced(spark: SparkSession, definition: Definition) -> set[str]:
+    """Return the generations of an index that the metastore references now, even if its table was renamed."""
+    names = [definition.index_table, roots.next_table(definition)]
+    named = metastore.describe_many(spark, definition.database, names)
+    found = [one for one in named if one.name == definition.index_table or _is_replacement(one, definition)]
+    if all(table.name != definition.index_table for table in found):
+        others = catalog.indexes_of_database(spark, definition.database)
+        found += [index.table for index in others if index.definition.root == definition.root]
+    published = [catalog.published_generations(spark, Index(definition=definition, table=table)) for table in found]
+    return {folder for by_partition in published for folder in by_partition.values()}
+
+
+def _failure(switches: Sequence[Switch], done: int, switched: int | None, error: Exception) -> str:
+    """Return a message that says which indexes are published, which are not, and why."""
+    names = [switch.definition.name for switch in switches]
+    published = f"; published before it: {', '.join(names[:done])}" if done else ""
+    later = f"; not published: {', '.join(names[done + 1 :])}" if names[done + 1 :] else ""
+    state = "its old state stays"
+    if switched:
+        state += f", but for {switched:,} of {len(switches[done].folders):,} partitions that are switched"
+    left = "; what was built of it is left to clean" if switched is None else ""
+    return f"index {names[done]} could not be published, {state}: {_cause(error)}{left}{published}{later}"
+
+
+def _cause(error: Exception) -> str:
+    """Return the first line of an error that is neither py4j's introduction nor part of the JVM's stack trace."""
+    lines = [line.strip(": ") for line in str(error).splitlines() if not line.startswith(("\t", "An error occurred"))]
+    reason = next(filter(None, lines), type(error).__name__)
+    return f"{reason}; give another LOCATION" if "within managed warehouse root" in reason else reason
+
+
+def _columns(fields: Iterable[tuple[str, str]]) -> str:
+    return ", ".join(f"{quote(name)} {type}" for name, type in fields)

@@ -1,0 +1,117 @@
+"""Compaction of shards inside a Spark task: rewriting and merging them without reading base files.
+
+A shard is read as a whole, because it holds no more than a build had in memory; merged shards are written as soon as
+they hold as much together. If a shard turns out to be damaged, its base files are indexed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hive_bitmap.core import stores
+from hive_bitmap.core.index import checksums, shard
+from hive_bitmap.core.index.definition import BUCKET, OFFSET, Definition
+from hive_bitmap.core.index.lookup import cardinalities, open_checked
+from hive_bitmap.core.index.manifest import FILES
+from hive_bitmap.core.index.shard import CARDINALITY
+from hive_bitmap.core.index.table_schema import built_schema, compact_schema, shard_name
+from hive_bitmap.errors import CorruptIndex
+from hive_bitmap.spark.building.group_indexing import SHARD_BYTES, Group, ShardReport, index_group
+
+
+@dataclass(frozen=True)
+class Compaction:
+    """Work item of a task: shards of one generation to rewrite into one new shard.
+
+    `shards` are their paths and sizes, `files` the manifest rows of the base files to keep. `group` describes how to
+    index these files if a shard is damaged; it has one definition and the folder of the new shard.
+    """
+
+    shards: tuple[tuple[str, int], ...]
+    files: pa.Table
+    group: Group
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of the shards to read."""
+        return sum(size for _, size in self.shards)
+
+
+def compact_shards(item: Compaction) -> list[ShardReport]:
+    """Write the rows of the kept files as one new shard, or as several if they are large."""
+    reports: list[ShardReport] = []
+    waiting: dict[str, pa.Table] = {}
+    damaged: list[str] = []
+    for path, size in item.shards:
+        try:
+            waiting[path] = _rows(item, path, size)
+        except CorruptIndex:
+            damaged.append(path)
+        if sum(rows.nbytes for rows in waiting.values()) > SHARD_BYTES:
+            reports.append(_write(item, waiting))
+            waiting = {}
+    if waiting:
+        reports.append(_write(item, waiting))
+    if damaged:
+        reports += index_group(replace(item.group, paths=tuple(_files_of(item, damaged)["path"].to_pylist())))
+    return reports
+
+
+def _files_of(item: Compaction, paths: Sequence[str]) -> pa.Table:
+    """Return the manifest rows of the kept files in these shards."""
+    names = pa.array([path.rpartition("/")[2] for path in paths], pa.string())
+    return item.files.filter(pc.is_in(item.files["shard"], value_set=names))
+
+
+def _rows(item: Compaction, path: str, size: int) -> pa.Table:
+    """Return the rows of a shard that belong to kept files. Raise CorruptIndex."""
+    rows = shard_rows(item.group.definitions[0], path, size)
+    return rows.filter(pc.is_in(rows[BUCKET.name], value_set=_files_of(item, [path])["path"]))
+
+
+def shard_rows(definition: Definition, path: str, size: int) -> pa.Table:
+    """Read all rows of a shard. Raise CorruptIndex.
+
+    The schema is `built_schema(definition)`, or `compact_schema(definition)` for COMPACT.
+    """
+    try:
+        with stores.open_input(path) as source:
+            if source.size() != size:
+                raise OSError(f"it has {source.size()} bytes instead of {size}")
+            sums = checksums.read(path.rpartition("/")[0]).get(path.rpartition("/")[2])
+            rows = open_checked(source, checksums.footer_of(source, sums), sums).read()
+        if definition.has_bitmaps:
+            rows = rows.append_column(CARDINALITY, pa.array(cardinalities(path), CARDINALITY.type))
+        schema = (built_schema if definition.has_bitmaps else compact_schema)(definition)
+        return rows.select(schema.names).cast(schema)
+    except (OSError, pa.ArrowException, KeyError, ValueError) as e:
+        raise CorruptIndex(f"shard {path} cannot be read: {e}") from e
+
+
+def _write(item: Compaction, waiting: Mapping[str, pa.Table]) -> ShardReport:
+    definition = item.group.definitions[0]
+    rows = pa.concat_tables(waiting.values())
+    if len(waiting) > 1:
+        order = [(name, "ascending") for name in (BUCKET.name, OFFSET.name) if name in rows.column_names]
+        rows = shard.sort(rows.sort_by(order), definition.column_names)  # the second sort is stable
+    name = shard_name(item.group.folders[0])
+    path = f"{item.group.folders[0]}/{name}"
+    written = shard.write(path, rows, definition)
+    shard.let_read(path, list(waiting))
+    files = _files_of(item, list(waiting))
+    names = pa.repeat(pa.scalar(name, pa.string()), files.num_rows)
+    files = files.set_column(files.schema.get_field_index("shard"), FILES.field("shard"), names)
+    base_rows = pc.sum(pc.list_flatten(files["rows"])).as_py() or 0
+    return ShardReport(
+        partition=item.group.partition,
+        index=0,
+        files=files,
+        shard=name,
+        written=written,
+        shard_rows=rows.num_rows,
+        base_rows=base_rows,
+    )

@@ -1,0 +1,136 @@
+"""How tasks read base files, and a `Format` for files that only Spark can read.
+
+That format serves values that Spark has written to scratch files (`staging`). A file that has changed since Spark began
+to read it has no such values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hive_bitmap.core import stores
+from hive_bitmap.core.columns import Column
+from hive_bitmap.core.formats import FORMATS, LAYOUTS, Format, units
+from hive_bitmap.core.formats.blocks import Blocks
+from hive_bitmap.core.formats.calendar_checks import as_keys
+from hive_bitmap.core.formats.engine import EngineFormat, EngineHandle
+from hive_bitmap.core.formats.key_values import KeyColumn, converted
+from hive_bitmap.core.index import deletion
+from hive_bitmap.core.index.fingerprint import Fingerprint
+from hive_bitmap.core.index.table_schema import key_columns
+from hive_bitmap.errors import FileChanged, Undecodable
+
+LIST = deletion.STAGED_LIST  # file in the staging folder, with schema STAGED: the base files that Spark has read
+STAGED = pa.schema(
+    [
+        ("path", pa.string()),
+        ("size", pa.int64()),
+        ("mtime_ms", pa.int64()),
+        ("etag", pa.string()),
+        ("tail_crc32", pa.int64()),
+        ("parts", pa.list_(pa.string())),  # scratch files in the same folder, in row order
+    ]
+)
+
+
+@dataclass(frozen=True)
+class StagedHandle(EngineHandle):
+    """An open file: its blocks, and the scratch files that hold the values of its rows."""
+
+    blocks: Blocks
+    parts: tuple[pq.ParquetFile, ...]
+
+    @cached_property
+    def rows(self) -> int:
+        """The number of rows that Spark has read."""
+        return sum(part.metadata.num_rows for part in self.parts)
+
+    def read(self, first: int, count: int, names: list[str]) -> pa.Table:
+        """Read columns of the rows from `first` to before `first + count`, counted from the start of the file."""
+        pieces, start = [], 0
+        for part in self.parts:
+            for group in range(part.num_row_groups):
+                end = start + part.metadata.row_group(group).num_rows
+                low, high = max(first, start), min(first + count, end)
+                if low < high:
+                    read = part.read_row_group(group, columns=names, use_threads=False)
+                    pieces.append(read.slice(low - start, high - low))
+                start = end
+        return pa.concat_tables(pieces)
+
+
+@dataclass(frozen=True)
+class StagedFormat(EngineFormat):
+    """A format that only Spark reads, with its values in the staging folder `folder`; none if that is empty."""
+
+    folder: str
+
+    def open_file(self, path: str) -> StagedHandle:
+        """Open a file. Raise FileNotFoundError, Undecodable, or FileChanged if Spark has not read it as it is now."""
+        stores.status(path)
+        known = _staged(self.folder).get(path)
+        if known is None or not known[0].confirmed():
+            raise FileChanged("it came or changed while Spark read the table")
+        parts = tuple(pq.ParquetFile(stores.open_input(f"{self.folder}/{name}")) for name in known[1])
+        handle = StagedHandle(path, _blocks(self.name, known[0]), parts)
+        records = int(handle.blocks.rows.sum())
+        if handle.rows != records:
+            raise Undecodable(f"Spark reads {handle.rows:,} rows of its {records:,} records")
+        return handle
+
+    def blocks(self, handle: EngineHandle) -> Blocks:
+        """Return all blocks of the file."""
+        assert isinstance(handle, StagedHandle)
+        return handle.blocks
+
+    def key_columns(self, handle: EngineHandle, block: int, columns: Sequence[KeyColumn]) -> pa.Table:
+        """Return columns of one block as keys. Raise Undecodable for strings that are not UTF-8."""
+        assert isinstance(handle, StagedHandle)
+        first, count = int(handle.blocks.first_rows()[block]), int(handle.blocks.rows[block])
+        read = handle.read(first, count, [column.name for column in columns])
+        keys = [as_keys(converted(read[column.name], column), column.name) for column in columns]
+        return pa.Table.from_arrays(keys, names=[column.name for column in columns])
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How tasks read the base files of a table.
+
+    `format` is the name of their format, `schema` all data columns of the table, `time_zone` that of Spark's JVM
+    (empty: unknown), `staging` the folder of `staging.staged` (empty for a format that tasks read themselves).
+    """
+
+    format: str
+    schema: tuple[Column, ...]
+    time_zone: str
+    staging: str = ""
+
+    def file_format(self) -> Format:
+        """Return the format of the files, which serves staged values if only Spark can read it."""
+        if self.format in LAYOUTS:
+            return StagedFormat(self.format, LAYOUTS[self.format], self.staging)
+        return FORMATS[self.format]
+
+    def key_columns(self, columns: Iterable[Column]) -> list[KeyColumn]:
+        """Return columns of the table as `Format` needs them to read its files."""
+        return key_columns(columns, self.schema, self.time_zone)
+
+
+@lru_cache(maxsize=8)
+def _staged(folder: str) -> dict[str, tuple[Fingerprint, list[str]]]:
+    if not folder:
+        return {}
+    with stores.open_input(f"{folder}/{LIST}") as source:
+        rows = pq.ParquetFile(source).read(use_threads=False).to_pylist()
+    return {row["path"]: (Fingerprint.of(row), row["parts"]) for row in rows}
+
+
+@lru_cache(maxsize=64)
+def _blocks(format: str, file: Fingerprint) -> Blocks:
+    """Return the blocks of a file; the fingerprint makes sure that a changed file is read again."""
+    return units.blocks(LAYOUTS[format], file.path)

@@ -1,0 +1,199 @@
+"""Staging of base files that only Spark can read: Spark writes their key columns to scratch files, which tasks read.
+
+Each split of a file becomes one scratch file; in the order of the splits they hold the rows in the order of the file.
+Fingerprints are taken before Spark starts to read, so that a file that changes meanwhile is noticed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from itertools import chain, groupby, pairwise
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hive_bitmap.core import stores
+from hive_bitmap.core.formats import LAYOUTS
+from hive_bitmap.core.index import deletion, fingerprint, generation, roots
+from hive_bitmap.core.index.definition import Definition
+from hive_bitmap.core.index.fingerprint import Fingerprint
+from hive_bitmap.core.parallel import map_parallel
+from hive_bitmap.core.stores import FileStatus
+from hive_bitmap.core.stores.paths import parent
+from hive_bitmap.core.table_info import Table, Values, quote, string_expression
+from hive_bitmap.errors import BuildFailed, Undecodable, Unsupported
+from hive_bitmap.spark.building.partition_change import Change
+from hive_bitmap.spark.building.staged_values import LIST, STAGED
+from hive_bitmap.spark.metastore.base_files import Source
+from hive_bitmap.spark.metastore.file_listing import format_of, why_unsupported
+from hive_bitmap.spark.metastore.identity import metastore_id
+from hive_bitmap.spark.metastore.metastore import is_cached
+from hive_bitmap.spark.metastore.session_settings import settings
+from hive_bitmap.spark.registry import locations
+from hive_bitmap.spark.tasks.distribution import cause, with_store_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FILE, START = "hive_bitmap file", "hive_bitmap start"
+PARTS = "path string, start bigint, part string"
+MOST_NAMED = 1000  # most partitions in a WHERE; for more of them Spark reads the whole table
+
+
+def for_build(spark: SparkSession, base: Table, busy: Sequence[Change]) -> AbstractContextManager[str]:
+    """Return `staged` for the files that a build reads, in the first of its new generations."""
+    files: dict[Values, dict[str, FileStatus]] = defaultdict(dict)
+    for change in busy:
+        files[change.source.values].update({file.path: file for file in change.refresh.read})
+    wanted = [Source(values, "", tuple(found.values())) for values, found in files.items() if found]
+    folder = busy[0].folder if busy else ""
+    return staged(spark, base, wanted, [change.definition for change in busy], folder)
+
+
+@contextmanager
+def in_scratch(
+    spark: SparkSession, base: Table, wanted: Sequence[Source], definitions: Sequence[Definition]
+) -> Iterator[str]:
+    """Like `staged`, in a generation of its own under the root of the first index, or where its root would be."""
+    if format_of(base) not in LAYOUTS:
+        yield ""
+        return
+    is_new = not definitions[0].root
+    first = locations.with_root(spark, base, definitions[0], None) if is_new else roots.identified(definitions[0])
+    if not is_new:
+        locations.require_own(spark, base, first)
+    folder = f"{first.root}/{generation.new_name()}"
+    try:
+        try:
+            roots.claim(first, metastore_id(spark))
+            [access] = generation.accesses([(base.location, first.root)])
+            generation.start(folder, access, first)
+        except OSError as e:
+            raise _no_place(base, e) from e
+        with staged(spark, base, wanted, [first, *definitions[1:]], folder) as staging_folder:
+            yield staging_folder
+    finally:
+        deletion.delete([folder], first)
+        if is_new:
+            deletion.remove_root(first)
+
+
+@contextmanager
+def staged(
+    spark: SparkSession, base: Table, wanted: Sequence[Source], definitions: Iterable[Definition], folder: str
+) -> Iterator[str]:
+    """Context manager that yields a folder with the indexed columns of the `wanted` files, which Spark has read.
+
+    It lies in `folder`, a generation that has been started, and is deleted afterwards. For a format that tasks read
+    themselves, that is "". Raise BuildFailed if Spark cannot read the table, and Unsupported if this session might read
+    other files than those listed.
+    """
+    if format_of(base) not in LAYOUTS or not wanted:
+        yield ""
+        return
+    why = "the table is cached" if is_cached(spark, base.spark_name) else why_unsupported(settings(spark), base)
+    if why:
+        raise Unsupported(f"table {base.full_name} has to be read through this session, but {why}")
+    inner = f"{folder}/{deletion.STAGING}"
+    try:
+        stores.make_new_folder(inner)
+    except FileExistsError as e:
+        raise BuildFailed(f"nothing was built: {e}") from e
+    except OSError as e:
+        raise _no_place(base, e) from e
+    try:
+        names = dict.fromkeys(name for definition in definitions for name in definition.column_names)
+        _stage(spark, base, wanted, list(names), inner)
+        yield inner
+    finally:
+        deletion.delete_staging(inner, parent(folder))
+
+
+def _no_place(base: Table, error: OSError) -> Unsupported:
+    return Unsupported(f"what Spark reads of {base.full_name} needs a place for a while, but {error}")
+
+
+def _stage(spark: SparkSession, base: Table, wanted: Sequence[Source], columns: Sequence[str], folder: str) -> None:
+    files = [file.path for source in wanted for file in source.files]
+    prints = {found.path: found for found in map_parallel(_fingerprint, files) if found is not None}
+    try:
+        write = with_store_settings(spark, _write, folder=folder)
+        rows = _values(spark, base, wanted, columns).mapInArrow(write, PARTS).collect()
+    except Exception as e:  # no narrower class: without py4j (Spark Connect) its errors cannot be imported
+        raise BuildFailed(f"Spark cannot read table {base.full_name}: {cause(e)}") from e
+    parts: dict[str, dict[int, str]] = {path: {} for path in prints}
+    for path, start, part in rows:
+        if path in parts:
+            parts[path][start] = part  # partitions that share a folder give the same split more than once
+    listed = [
+        (f.path, f.size, f.mtime_ms, f.etag, f.tail_crc32, [parts[f.path][start] for start in sorted(parts[f.path])])
+        for f in prints.values()
+    ]
+    table = pa.Table.from_pylist([dict(zip(STAGED.names, row, strict=True)) for row in listed], STAGED)
+    with stores.open_output(f"{folder}/{LIST}", private=True) as sink:
+        pq.write_table(table, sink)
+
+
+def _fingerprint(path: str) -> Fingerprint | None:
+    """Return the fingerprint of a file; None if the file is gone or a fingerprint cannot be taken."""
+    try:
+        return fingerprint.take(path)
+    except (FileNotFoundError, Undecodable):
+        return None
+
+
+def _values(spark: SparkSession, base: Table, wanted: Sequence[Source], columns: Sequence[str]) -> DataFrame:
+    """Return the columns of the wanted partitions, with the file and the start of the split of each row."""
+    from pyspark.sql import functions as f
+
+    frame = spark.table(base.spark_name)
+    if base.partition_columns and len(wanted) <= MOST_NAMED:
+        frame = frame.where(" OR ".join(_partition(base, source) for source in wanted))
+    return frame.select(
+        *(f.col(quote(name)) for name in columns),
+        f.input_file_name().alias(FILE),
+        f.input_file_block_start().alias(START),
+    )
+
+
+def _partition(base: Table, source: Source) -> str:
+    """Return SQL that is true for a partition, and maybe for others that equal it once cast to the column's type."""
+    pairs = zip(base.partition_columns, source.values, strict=True)
+    equal = (
+        f"{quote(column.name)} <=> try_cast({'NULL' if value is None else string_expression(value)} AS {column.type})"
+        for column, value in pairs
+    )
+    return f"({' AND '.join(equal)})"
+
+
+def _write(batches: Iterable[pa.RecordBatch], folder: str) -> Iterator[pa.RecordBatch]:
+    """Inside a task: write the rows of each split to a scratch file; yield its base file, split start and name."""
+    rows = (split for batch in batches for split in _splits(batch))
+    for (path, start), some in groupby(rows, key=lambda split: split[0]):
+        name = f"{uuid4().hex}.parquet"
+        first = next(some)[1]
+        with (
+            stores.open_output(f"{folder}/{name}", private=True) as sink,
+            pq.ParquetWriter(sink, first.schema, compression="lz4") as writer,
+        ):
+            for batch in chain([first], (values for _, values in some)):
+                writer.write_batch(batch)
+        yield pa.record_batch([pa.array([path]), pa.array([start]), pa.array([name])], ["path", "start", "part"])
+
+
+def _splits(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, int], pa.RecordBatch]]:
+    """Cut a batch where the split changes; yield (file, start of the split) and the rows without these two columns."""
+    columns = [batch.column(name) for name in (FILE, START)]
+    changed = np.zeros(batch.num_rows, bool)
+    for column in columns:
+        codes = column.dictionary_encode().indices.to_numpy()
+        changed |= np.diff(codes, prepend=-1) != 0
+    starts = [*np.flatnonzero(changed).tolist(), batch.num_rows]
+    values = batch.drop_columns([FILE, START])
+    for first, end in pairwise(starts):
+        yield (columns[0][first].as_py(), columns[1][first].as_py()), values.slice(first, end - first)

@@ -1,0 +1,81 @@
+"""Pass rows to the JVM as Arrow record batches: one py4j call a batch, where `createDataFrame` makes dozens."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from hive_bitmap.core.columns import Column
+from hive_bitmap.core.predicates.nodes import SparkLeaf
+from hive_bitmap.spark.catalyst.conditions import Condition
+from hive_bitmap.spark.metastore.spark_schema import CHAR_TYPE_KEY
+from hive_bitmap.spark.preparing.spark_leaves import at_places, with_places
+from hive_bitmap.spark.versions import arrow_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+log = logging.getLogger(__name__)
+BATCH_ROWS = 100_000
+
+
+def batches(rows: pa.Table) -> Iterator[tuple[str, bytes]]:
+    """Yield a table in batches of at most BATCH_ROWS rows, at least one batch, as `ArrowRows.java` takes them.
+
+    Each is Spark's schema as JSON and the batch as an encapsulated message of Arrow's IPC format, without the schema.
+    """
+    schema = _schema(rows)
+    text = schema.json()
+    for batch in _messages(rows, schema, BATCH_ROWS):
+        yield text, batch
+
+
+def satisfying_keys(
+    spark: SparkSession,
+    request: Any,
+    scan: int,
+    condition: Condition,
+    leaf: SparkLeaf,
+    column: Column,
+    keys: pa.Array,
+) -> pa.Array | None:
+    """Return the keys for which Spark evaluates an expression of the query to TRUE; None if it cannot evaluate it.
+
+    `request` is the `PythonRequest` of the JVM whose scan number `scan` has the condition with this leaf.
+    """
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+    from pyspark.sql import DataFrame
+
+    if not len(keys):
+        return keys
+    try:
+        rows = with_places(column, keys)
+        schema = _schema(rows)
+        if column.type.startswith(("char", "varchar")):
+            schema[column.name].metadata = {CHAR_TYPE_KEY: column.type}
+        [batch] = _messages(rows, schema)
+        satisfied = request.satisfying(scan, condition.expressions[leaf], schema.json(), batch)
+        return at_places(keys, DataFrame(satisfied, spark))
+    except (PySparkException, Py4JJavaError, pa.ArrowException) as e:
+        if request.isLate():
+            raise
+        log.info("Spark cannot evaluate %s over the keys, so all rows may match: %s", leaf.text, str(e).splitlines()[0])
+        return None
+
+
+def _messages(rows: pa.Table, schema: StructType, batch_rows: int | None = None) -> Iterator[bytes]:
+    """Yield a table in Spark's own types as serialized record batches, at least one; one if `batch_rows` is None."""
+    cast = rows.cast(arrow_schema(schema)).combine_chunks()
+    for batch in cast.to_batches(batch_rows) or [pa.RecordBatch.from_pylist([], cast.schema)]:
+        yield batch.serialize().to_pybytes()
+
+
+def _schema(rows: pa.Table) -> StructType:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)

@@ -1,0 +1,254 @@
+"""Decide on a scan of an indexed table: leave it alone, narrow it, or answer the aggregation over it from the index.
+
+To narrow a scan is to leave out files, blocks or rows that cannot satisfy its condition.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+import pyarrow as pa
+
+from hive_bitmap.core.columns import Column
+from hive_bitmap.core.memory_budget import BUDGET
+from hive_bitmap.core.planning import settings
+from hive_bitmap.core.planning.plan import Plan
+from hive_bitmap.core.planning.reasons import Reason
+from hive_bitmap.core.planning.settings import Settings
+from hive_bitmap.core.planning.strategy import Strategy
+from hive_bitmap.core.predicates.nodes import Constant, SparkLeaf
+from hive_bitmap.core.table_info import Table
+from hive_bitmap.errors import HiveBitmapError, Unsupported
+from hive_bitmap.spark.catalyst import weights
+from hive_bitmap.spark.catalyst.conditions import Condition, condition
+from hive_bitmap.spark.catalyst.index_answers import Answer, is_countable_together
+from hive_bitmap.spark.catalyst.listing import ScanListing
+from hive_bitmap.spark.catalyst.outcomes import Counts, Empty, LeaveAlone, Outcome, ReadChoices, ReadRows
+from hive_bitmap.spark.catalyst.ranges import file_choices
+from hive_bitmap.spark.catalyst.reporting import ANSWERED, LEFT_ALONE, NARROWED, NOTHING_READ, Report, read_figures
+from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan, why_too_small, worthwhile_runtime_filters
+from hive_bitmap.spark.metastore import file_listing
+from hive_bitmap.spark.preparing.prepare import Prepared
+from hive_bitmap.spark.preparing.request import Request, ResolvedTable
+from hive_bitmap.spark.preparing.snapshot import Snapshot
+from hive_bitmap.spark.registry.catalog import Index
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexedTable:
+    """The table of a scan with its indexes and the settings of the session, of which `settings` are ours."""
+
+    base: Table
+    indexes: tuple[Index, ...]
+    conf: Mapping[str, str]
+    settings: Settings
+
+    @classmethod
+    def of(cls, scan: Scan, base: Table, indexes: Sequence[Index], conf: Mapping[str, str]) -> IndexedTable:
+        """Return the table as a scan reads it, with the strategy that was chosen for the scan."""
+        chosen = conf if scan.strategy is None else {**conf, settings.STRATEGY: scan.strategy}
+        return cls(base=base, indexes=tuple(indexes), conf=chosen, settings=settings.read(chosen))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """The functions by which a decision learns what a scan does not tell.
+
+    `listing_summary` and `listing` describe the files that Spark reads. `small_side(n)` runs the small side of runtime
+    filter n and returns the filter's condition as JSON, None if it has too many rows. `keys` returns those keys of a
+    column for which Spark evaluates a leaf of the condition to TRUE. `prepare` reads indexes and makes a plan; `frame`
+    returns the rows of a plan, read by tasks of ours, None if Spark reads them.
+    """
+
+    listing_summary: Callable[[], ListingSummary | None]
+    listing: Callable[[ListingSummary], ScanListing]
+    small_side: Callable[[int], Sequence[Any] | None]
+    keys: Callable[[Condition, SparkLeaf, Column, pa.Array], pa.Array | None]
+    prepare: Callable[[Request, ResolvedTable, Snapshot | None], Prepared]
+    frame: Callable[[Request, Prepared], DataFrame | None]
+
+
+@dataclass(frozen=True)
+class Unanswered:
+    """Why the aggregation over a scan is not answered, and the code of that if it is the reason to tell."""
+
+    reason: str = ""
+    code: Reason | None = None
+
+
+def decide(scan: Scan, table: IndexedTable, ask: Ask) -> Outcome:
+    """Decide on a scan. Raises HiveBitmapError if something fails; the scan is left alone then."""
+    if not table.indexes:
+        return LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.NO_INDEX, "the table has no index"))
+    if why := file_listing.why_query_unsupported(scan.options):
+        return LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.UNSUPPORTED, why))
+    listed = ask.listing_summary()
+    too_small = why_too_small(scan, table.base, table.settings, listed)
+    if too_small and not scan.key_sets:
+        return _too_small(scan, too_small)
+    found = _condition(scan, table, listed, ask)
+    if isinstance(found.predicate, Constant) and found.predicate.value is not True:
+        return Empty(report=_report_of_nothing(scan))
+    listing = None if listed is None else ask.listing(listed)
+    case = _Case(scan=scan, table=table, ask=ask, condition=found, listing=listing)
+    unanswered, snapshot = Unanswered(), None
+    if scan.unanswered is not None:
+        unanswered = case.unanswered(scan.unanswered, Reason.NOT_COUNTED)
+    if scan.key_sets:
+        counted, snapshot = case.counted()
+        if not isinstance(counted, Unanswered):
+            return counted
+        unanswered = counted
+    if too_small:
+        return _too_small(scan, too_small)
+    return case.narrowed(snapshot, unanswered)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Case:
+    """A scan of a table that has indexes, its condition, and its files (None if Spark does not tell them)."""
+
+    scan: Scan
+    table: IndexedTable
+    ask: Ask
+    condition: Condition
+    listing: ScanListing | None
+
+    @cached_property
+    def resolved(self) -> ResolvedTable:
+        return ResolvedTable(
+            base=self.table.base,
+            indexes=self.table.indexes,
+            settings=self.table.conf,
+            predicate=self.condition.predicate,
+            evaluate=partial(self.ask.keys, self.condition),
+            cores=self.scan.cores,
+            partitions=None if self.listing is None else self.listing.with_bytes,
+            native=self.scan.native,
+        )
+
+    def unanswered(self, why: str, code: Reason | None = None) -> Unanswered:
+        log.info("%s is not answered by its indexes: %s", self.table.base.full_name, why)
+        return Unanswered(why, code)
+
+    def counted(self) -> tuple[Outcome | Unanswered, Snapshot | None]:
+        """The outcome if the index answers the aggregation, or the store of its files fails; the snapshot in any case.
+
+        Narrowing the scan would ask the store again, and wait as long.
+        """
+        request = self._count_request()
+        try:
+            prepared = self.ask.prepare(request, self.resolved, None)
+        except HiveBitmapError as e:
+            return self.unanswered(str(e)), None
+        plan = prepared.plan
+        if plan.code == Reason.STORE:
+            return LeaveAlone(report=self._report(LEFT_ALONE, plan, Reason.STORE)), None
+        if plan.strategy != Strategy.INDEX_ONLY:
+            code = Reason.TOO_LARGE if plan.code == Reason.TOO_LARGE else None
+            return self.unanswered(plan.reason, code), prepared.snapshot
+        if not is_countable_together(prepared, self.scan.key_sets):
+            return self.unanswered("its keys cannot be counted together"), prepared.snapshot
+        if self.listing is not None and not BUDGET.fits(weights.of_listing(self.listing)):
+            why = "its listing is larger than a half of hive_bitmap.stores.memory"
+            return self.unanswered(why), prepared.snapshot
+        return self._counts(request, prepared), prepared.snapshot
+
+    def _count_request(self) -> Request:
+        """The request for the counts of all key sets."""
+        key_sets, text = self.scan.key_sets, self.scan.condition or None
+        keys = tuple(dict.fromkeys(key for keys in key_sets for key in keys))
+        name, columns = self.table.base.full_name, self.scan.columns
+        rows = Request(table=name, predicate=text, columns=columns, grouping_sets=key_sets)
+        return rows.counted(keys)
+
+    def _counts(self, request: Request, prepared: Prepared) -> Counts:
+        plan, listing = prepared.plan, None if self.listing is None else ref(self.listing)
+        answer = Answer(
+            request=request,
+            base=self.table.base,
+            condition=self.condition,
+            listing=listing,
+            cores=self.scan.cores,
+            prepared=None if self.scan.must_pay else prepared,
+        )
+        used = [use.name for use in plan.indexes if use.used] or ["its indexes"]
+        source = f"{self.table.base.full_name} by {', '.join(used)}"
+        return Counts(report=self._report(ANSWERED, plan), answer=answer, source=source)
+
+    def narrowed(self, snapshot: Snapshot | None, unanswered: Unanswered) -> Outcome:
+        """The outcome for the scan itself."""
+        name, text, must_pay = self.table.base.spark_name, self.scan.condition or None, self._is_by_cost
+        request = Request(table=name, predicate=text, columns=self.scan.columns, must_pay=must_pay)
+        prepared = self.ask.prepare(request, self.resolved, snapshot)
+        plan = prepared.plan
+        if prepared.reading is None or not plan.strategy.reads_selected:
+            code = plan.code or (Reason.NOT_FRESH if _is_nothing_fresh(plan) else Reason.NOT_SELECTIVE)
+            code, reason = self._why_left(unanswered, code, plan.reason)
+            return LeaveAlone(report=self._report(LEFT_ALONE, replace(plan, reason=reason), code))
+        if self.listing is None or not self.resolved.narrows or not plan.strategy.is_by_reader:
+            return self._read_rows(request, prepared)
+        whole_files = plan.strategy is Strategy.FILES
+        chosen = file_choices(prepared.reading.results, self.listing.numbers, whole_files=whole_files)
+        return ReadChoices(report=self._report(NARROWED, plan), choices=chosen)
+
+    @property
+    def _is_by_cost(self) -> bool:
+        return self.scan.must_pay and self.table.settings.strategy is None
+
+    def _why_left(self, unanswered: Unanswered, code: Reason, reason: str) -> tuple[Reason, str]:
+        """Why a scan is left alone: why its aggregation is not answered, if that was what was asked for."""
+        if not unanswered.reason or (unanswered.code != Reason.TOO_LARGE and code != Reason.NOT_TESTED):
+            return code, reason
+        both = f"{unanswered.reason}; {reason}" if self.scan.condition else unanswered.reason
+        return unanswered.code or code, both
+
+    def _read_rows(self, request: Request, prepared: Prepared) -> Outcome:
+        plan = prepared.plan
+        try:
+            frame = self.ask.frame(request, prepared)
+        except Unsupported as e:
+            return LeaveAlone(report=self._report(LEFT_ALONE, replace(plan, reason=str(e)), Reason.UNSUPPORTED))
+        if frame is None:
+            return LeaveAlone(report=self._report(LEFT_ALONE, plan, Reason.NOT_SELECTIVE))
+        share = (plan.rows_selected or 0) / max(plan.rows_total or 0, 1)
+        size = int((plan.bytes_total or 0) * share) or plan.bytes_selected or 0
+        return ReadRows(report=self._report(NARROWED, plan), frame=frame, size=size)
+
+    def _report(self, action: str, plan: Plan, reason: Reason | None = None) -> Report:
+        told = plan.without_figures if self.table.settings.engine_reads_only else plan
+        figures = read_figures(plan) if plan.looked_up else None
+        said = Report.of(self.scan, action, reason, told.reason)
+        return replace(said, strategy=told.strategy, costs=told.costs, figures=figures, plan=told)
+
+
+def _too_small(scan: Scan, why: str) -> LeaveAlone:
+    return LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.TOO_SMALL, why), too_small=True)
+
+
+def _condition(scan: Scan, table: IndexedTable, listed: ListingSummary | None, ask: Ask) -> Condition:
+    """Return the condition on the scan AND the runtime filters that are worth their job, which is run here."""
+    tree = scan.tree
+    for number in worthwhile_runtime_filters(scan, table.base, table.indexes, table.settings, listed):
+        keys = ask.small_side(number)
+        tree = tree if keys is None else ["and", tree, keys]
+    return condition(tree, (*table.base.columns, *table.base.partition_columns))
+
+
+def _report_of_nothing(scan: Scan) -> Report:
+    nothing = Report.of(scan, NARROWED, None, "no row satisfies the condition")
+    return replace(nothing, strategy=Strategy.FILES, figures=NOTHING_READ)
+
+
+def _is_nothing_fresh(plan: Plan) -> bool:
+    return bool(plan.files.num_rows) and all(plan.files["scanned"].to_pylist())

@@ -1,0 +1,311 @@
+"""Explain a query: what the indexes do for each scan of a table and why, and Spark's own plan.
+
+With ANALYZE the query is run as well; its rows are counted and discarded.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from hive_bitmap.core.explaining.explain import to_json as plan_json
+from hive_bitmap.core.explaining.explain import to_text as plan_text
+from hive_bitmap.core.explaining.explain_html import body, page
+from hive_bitmap.core.explaining.measures import seconds
+from hive_bitmap.core.planning.plan import Plan
+from hive_bitmap.core.planning.reasons import Reason
+from hive_bitmap.core.planning.strategy import Strategy
+from hive_bitmap.core.predicates.tokens import tokenize
+from hive_bitmap.core.stores.requests import Requests, so_far
+from hive_bitmap.errors import InvalidStatement
+from hive_bitmap.spark.catalyst.enabling import answers, enable, is_enabled
+from hive_bitmap.spark.catalyst.index_answers import Answer
+from hive_bitmap.spark.catalyst.jvm_bridge import bridge
+from hive_bitmap.spark.catalyst.reporting import ANSWERED, LEFT_ALONE, NARROWED
+from hive_bitmap.spark.tasks import task_requests
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Arguments = dict[str, Any] | list[Any] | None
+_EXPLAIN = re.compile(
+    r"\s*EXPLAIN\b(?P<analyze>\s+ANALYZE\b)?(?P<mode>\s+(?:EXTENDED|FORMATTED|COST|CODEGEN)\b)?", re.I
+)
+_BEGIN_QUERIES = ("SELECT", "WITH", "FROM", "(", "VALUES", "TABLE")
+_WRITE = ("INSERT", "UPDATE", "DELETE", "MERGE")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Relation:
+    """A scan of a table. `action` is NARROWED, ANSWERED or LEFT_ALONE; if left alone, `reason` is the code of a Reason.
+
+    `costs` are estimated seconds by strategy; the counts of files and blocks are None if no index was looked up. `plan`
+    is None if it was made in another process, that of a server, or is no longer kept.
+    """
+
+    table: str
+    action: str
+    reason: str = ""
+    detail: str = ""
+    condition: str = ""
+    strategy: str = ""
+    unindexed: str = ""
+    files_selected: int | None = None
+    files_total: int | None = None
+    blocks_selected: int | None = None
+    blocks_total: int | None = None
+    costs: Mapping[str, float] = field(default_factory=dict)
+    plan: Plan | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def outcome(self) -> str:
+        """What the indexes do for the scan, in a sentence, and what of its files they do not know yet."""
+        return f"{self._done}; {self.unindexed}" if self.unindexed else self._done
+
+    @property
+    def _done(self) -> str:
+        if self.action == ANSWERED:
+            return "the index alone answers the aggregation over the scan"
+        if self.action == NARROWED:
+            return f"the scan is narrowed by {self.strategy}"
+        return f"Spark scans the table: {self.detail or _sentence(self.reason)} [{self.reason}]"
+
+    def __str__(self) -> str:
+        lines = [f"{self.table or 'query'}: {self.outcome}"]
+        lines += [f"  condition  {self.condition}"] if self.condition else []
+        if self.blocks_total is not None:
+            lines.append(f"  files      {self.files_selected} of {self.files_total}")
+            lines.append(f"  blocks     {self.blocks_selected} of {self.blocks_total}")
+        if self.costs:
+            prices = (f"{name} {price * 1000:,.0f} ms" for name, price in self.costs.items())
+            lines.append(f"  estimates  {', '.join(prices)}")
+        return "\n".join(lines)
+
+
+def _sentence(reason: str) -> str:
+    known = {code.value: code.sentence for code in Reason}
+    return known.get(reason, reason)  # a server may have a code that this version does not know
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """A query explained: its scans, Spark's own plan as text (`engine`), and the seconds that planning took.
+
+    `rows` and `run_seconds` are None if the query was not run. `requests` are all requests to stores that this process
+    and tasks of hive_bitmap made meanwhile, `task_requests` those of the tasks; requests of Spark's own readers are not
+    counted.
+    """
+
+    query: str
+    relations: tuple[Relation, ...]
+    engine: str
+    plan_seconds: float
+    rows: int | None = None
+    run_seconds: float | None = None
+    requests: Requests = field(default_factory=Requests)
+    task_requests: Requests = field(default_factory=Requests)
+
+    def __str__(self) -> str:
+        return to_text(self)
+
+
+def explain(
+    query: DataFrame | str,
+    spark: SparkSession | None = None,
+    args: Arguments = None,
+    *,
+    analyze: bool = False,
+    mode: str = "",
+) -> Explanation:
+    """Plan `query`, a DataFrame or SQL text, and explain what the indexes do for it.
+
+    Text is planned by `spark`, by default the active session. `mode` is a mode of Spark's EXPLAIN, as in "formatted".
+    With `analyze` the query is run. Raises what Spark raises, and InvalidStatement if `analyze` is given a text that
+    may be something else than a query.
+    """
+    from pyspark.sql import DataFrame, SparkSession
+
+    if isinstance(query, DataFrame):
+        frame, session, text = query, query.sparkSession, ""
+    else:
+        if analyze:
+            _require_query(query)
+        session, text = spark or SparkSession.active(), query
+        frame = session.sql(query, args=args)
+    if not is_enabled(session):
+        enable(session)
+    before, before_tasks, started = so_far(), task_requests.so_far(session), time.monotonic()
+    relations = relations_of(frame)
+    planned = time.monotonic() - started
+    if not analyze:
+        return Explanation(query=text, relations=relations, engine=_engine(frame, mode), plan_seconds=planned)
+    rows, took = _run(frame)
+    by_tasks = task_requests.so_far(session) - before_tasks
+    asked = so_far() - before + by_tasks
+    return Explanation(
+        query=text,
+        relations=relations,
+        engine=_engine(frame, mode),
+        plan_seconds=planned,
+        rows=rows,
+        run_seconds=took,
+        requests=asked,
+        task_requests=by_tasks,
+    )
+
+
+def relations_of(frame: DataFrame) -> tuple[Relation, ...]:
+    """Plan a DataFrame and return what the indexes do for each of its scans. The session must be enabled."""
+    reports = bridge(frame.sparkSession).reports(frame._jdf)
+    return tuple(report.relation for report in _reports(frame.sparkSession, reports))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecisionReport:
+    """What is reported of a scan; if a function has `asked`, also the `answer` to the aggregation, if there is one."""
+
+    relation: Relation
+    asked: bool
+    answer: Answer | None
+
+
+def reports_of(frame: DataFrame) -> list[DecisionReport]:
+    """Plan a DataFrame that was not planned yet, as it will be executed, and return what is decided on its scans."""
+    return _reports(frame.sparkSession, bridge(frame.sparkSession).reportsOfFirstPlan(frame._jdf))
+
+
+def _reports(session: SparkSession, text: str) -> list[DecisionReport]:
+    serving = answers(session).serving
+    found = []
+    for fields in json.loads(text):
+        plan, answer, asked = (fields.pop(name, None) for name in ("plan", "answer", "asked"))
+        relation = Relation(**fields, plan=serving.plans.get(plan))
+        found.append(DecisionReport(relation=relation, asked=bool(asked), answer=serving.answers.get(answer)))
+    return found
+
+
+def explained(spark: SparkSession, text: str, args: Arguments = None) -> DataFrame | None:
+    """Return the result of `EXPLAIN [ANALYZE] [EXTENDED | ..] query`, one string; None if the text is another one.
+
+    If no table of the query has an index, a plain EXPLAIN is Spark's own.
+    """
+    match = _EXPLAIN.match(text)
+    if match is None:
+        return None
+    query = text[match.end() :].strip()
+    if not match["analyze"] and not _begins_query(query):
+        return None
+    explanation = explain(query, spark, args, analyze=bool(match["analyze"]), mode=(match["mode"] or "").strip())
+    indexed = [one for one in explanation.relations if one.reason != Reason.NO_INDEX]
+    shown = to_text(explanation) if indexed or match["analyze"] else explanation.engine
+    return spark.createDataFrame([(shown,)], "plan string")
+
+
+def to_text(explanation: Explanation, width: int | None = None, color: bool = False) -> str:
+    """Format the explanation as text, in lines of at most `width` characters except for Spark's own plan."""
+    parts = []
+    for one in explanation.relations:
+        plan = "" if one.plan is None else f"{plan_text(one.plan, width, color)}\n\n"
+        parts.append(plan + (one.outcome if plan else str(one)))
+    if not explanation.relations:
+        parts.append("no scan of an indexed table")
+    if explanation.rows is not None:
+        parts.append(_result(explanation))
+    return "\n\n".join([*parts, explanation.engine.strip()])
+
+
+def to_json(explanation: Explanation) -> dict[str, Any]:
+    """Return the explanation as values that `json.dumps` takes."""
+    return {
+        "query": explanation.query,
+        "tables": [
+            {
+                **({} if one.plan is None else plan_json(one.plan)),
+                "table": one.table,
+                "action": one.action,
+                "reason_code": one.reason,
+                "why": one.detail,
+            }
+            for one in explanation.relations
+        ],
+        "rows": explanation.rows,
+        "plan_seconds": explanation.plan_seconds,
+        "run_seconds": explanation.run_seconds,
+        "requests": dict(explanation.requests.by_kind),
+        "request_bytes": explanation.requests.bytes_read,
+        "task_requests": dict(explanation.task_requests.by_kind),
+        "engine": explanation.engine,
+    }
+
+
+def to_html(explanation: Explanation) -> str:
+    """Format the explanation as a complete HTML document."""
+    return page(explanation.query, _lines(explanation))
+
+
+def _lines(explanation: Explanation) -> Iterator[str]:
+    yield f'<p class="predicate"><code>{escape(explanation.query)}</code></p>'
+    for one in explanation.relations:
+        if one.plan is not None:
+            yield from body(one.plan)
+        yield f'<p class="soft">{escape(one.outcome)}</p>'
+    if explanation.rows is not None:
+        yield f'<p class="soft">{escape(_result(explanation))}</p>'
+    yield f"<h2>Spark</h2>\n<pre>{escape(explanation.engine)}</pre>"
+
+
+def _begins_query(text: str) -> bool:
+    tokens = tokenize(text)
+    return bool(tokens) and tokens[0].key in _BEGIN_QUERIES
+
+
+def _require_query(text: str) -> None:
+    tokens = tokenize(text)
+    first = tokens[0].key if tokens else ""
+    hidden = first in ("WITH", "FROM") and tokens[-1].kind == "ambiguous"  # tokens end early, before an INSERT maybe
+    if first not in _BEGIN_QUERIES or hidden or any(token.key in _WRITE for token in tokens):
+        raise InvalidStatement(f"EXPLAIN ANALYZE runs what it explains, so it takes nothing but a query: not {text!r}")
+
+
+def _engine(frame: DataFrame, mode: str) -> str:
+    """Return Spark's own EXPLAIN of the plan, which includes the narrowed scans and the answers from the index."""
+    execution: Any = frame._jdf.queryExecution()
+    jvm: Any = frame.sparkSession._jvm
+    explain_mode = jvm.org.apache.spark.sql.execution.ExplainMode.fromString(mode.lower() or "simple")
+    return str(execution.explainString(explain_mode))
+
+
+def _result(explanation: Explanation) -> str:
+    run = seconds(explanation.run_seconds or 0)
+    said = f"result: {explanation.rows:,} rows; planned in {seconds(explanation.plan_seconds)}, ran for {run}"
+    if not explanation.requests.total:
+        return said
+    by_tasks = explanation.task_requests.total
+    asked = f"asked stores {explanation.requests}" + (f"; {by_tasks} of them by tasks" if by_tasks else "")
+    return "; ".join([said, asked, *filter(None, map(_by_spark, explanation.relations))])
+
+
+def _by_spark(relation: Relation) -> str:
+    """Say what Spark's own reader reads for a scan, whose requests are not counted; "" if it reads nothing."""
+    if relation.action == ANSWERED or relation.strategy == Strategy.ROWS:
+        return ""
+    if relation.files_total is None or relation.action == LEFT_ALONE:
+        return f"not counted: what Spark asks to read {relation.table or 'the tables'}"
+    by_blocks = relation.strategy == Strategy.BLOCKS
+    blocks = f"{relation.blocks_selected} of {relation.blocks_total} blocks in " if by_blocks else ""
+    return f"not counted: what Spark asks to read {blocks}{relation.files_selected} of {relation.files_total} files"
+
+
+def _run(frame: DataFrame) -> tuple[int, float]:
+    """Run a query, discard its rows, and return their number and the seconds that it took."""
+    from pyspark.sql import Observation
+    from pyspark.sql.functions import count, lit
+
+    observed, started = Observation(), time.monotonic()
+    frame.observe(observed, count(lit(1)).alias("rows")).write.format("noop").mode("overwrite").save()
+    return int(observed.get["rows"]), time.monotonic() - started

@@ -1,0 +1,69 @@
+"""Index statements in plain `spark.sql`, whose parser and commands (`Statements.java`) ask Python in JSON.
+
+`parse` asks for the columns of the result of a statement, `run` has it executed and asks for its rows. `doomed` asks
+for the indexes of what a DROP TABLE or DROP DATABASE is about to drop. Once Spark has dropped that, `drop` has the
+indexes dropped, and its text is the answer to `doomed`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from hive_bitmap.core.index.definition import from_properties, to_properties
+from hive_bitmap.core.predicates.tokens import require_characters
+from hive_bitmap.errors import HiveBitmapError, InvalidStatement
+from hive_bitmap.spark.building.publish import Doomed
+from hive_bitmap.spark.maintaining.drop import drop_after
+from hive_bitmap.spark.sql.commands import columns, doomed_indexes, is_elsewhere, run
+from hive_bitmap.spark.sql.parse import parse
+from hive_bitmap.spark.sql.statements import DropDatabase, DropTable, Statement
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def answer(spark: SparkSession, kind: str, text: str) -> str:
+    """Return the answer as JSON: an object, or null if the text is no index statement on the session's own catalog."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return json.dumps(_answer(spark, kind, text))
+    except (HiveBitmapError, PySparkException) as e:
+        return json.dumps({"error": str(e)})
+
+
+def _answer(spark: SparkSession, kind: str, text: str) -> Any:
+    if kind == "drop":
+        drop_after(spark, [_doomed(one) for one in json.loads(text)["doomed"]])
+        return {}
+    require_characters(text)
+    statement = parse(text)
+    if statement is None or is_elsewhere(spark, statement):
+        return None
+    match kind:
+        case "parse":
+            return {"columns": columns(statement)}
+        case "run":
+            return {"rows": _rows(spark, statement)}
+        case "doomed" if isinstance(statement, DropTable | DropDatabase):
+            return {"doomed": [_record(one) for one in doomed_indexes(spark, statement)]}
+    raise InvalidStatement(f"not a statement on indexes: {text}")
+
+
+def _record(index: Doomed) -> dict[str, Any]:
+    properties, table = to_properties(index.definition), index.definition.index_table
+    return {"properties": properties, "table": table, "live": sorted(index.live), "refusal": index.refusal}
+
+
+def _doomed(record: dict[str, Any]) -> Doomed:
+    definition = from_properties(record["properties"])
+    if definition is None:
+        raise InvalidStatement("the JVM has not given back what it was told of the indexes to drop")
+    return Doomed(replace(definition, index_table=record["table"]), frozenset(record["live"]), record["refusal"])
+
+
+def _rows(spark: SparkSession, statement: Statement) -> list[list[str | None]]:
+    frame = run(spark, statement)
+    return [list(row) for row in frame.collect()] if columns(statement) else []

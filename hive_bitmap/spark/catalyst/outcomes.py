@@ -1,0 +1,104 @@
+"""What is decided on a scan: a value, and the JSON object by which the JVM is told (`Outcome.java` reads it)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hive_bitmap.spark.catalyst.reporting import Report, bytes_saved, label
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hive_bitmap.spark.catalyst.index_answers import Answer
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeaveAlone:
+    """Spark scans the table. With `too_small` that is so as long as the table's files and the settings stay."""
+
+    report: Report
+    too_small: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Empty:
+    """No row satisfies the condition."""
+
+    report: Report
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadChoices:
+    """Spark's own reader reads some files, or some blocks of them: the `choices` of `ranges.file_choices`."""
+
+    report: Report
+    choices: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadRows:
+    """Tasks of ours read the selected rows: a DataFrame, of roughly `size` bytes, with the columns of the scan."""
+
+    report: Report
+    frame: DataFrame
+    size: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """The index answers the aggregation over the scan; `source` names the table and the indexes that do."""
+
+    report: Report
+    answer: Answer
+    source: str
+
+
+Outcome = LeaveAlone | Empty | ReadChoices | ReadRows | Counts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """The outcome for a scan as the JVM is told of it, and the key columns of all indexes of the table.
+
+    The columns are None if the JVM knows them. `plan` and `answer` are the ids under which Python keeps those values.
+    """
+
+    outcome: Outcome
+    indexed_columns: Sequence[str] | None = None
+    plan: str | None = None
+    answer: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON object. The DataFrame of rows is no part of it: the JVM has that already."""
+        outcome = self.outcome
+        kept = _without_none(plan=self.plan, answer=self.answer if outcome.report.asked else None)
+        fields = {**_fields(outcome), "report": {**outcome.report.to_json(), **kept}}
+        return fields | _savings(outcome) | _without_none(indexed_columns=self.indexed_columns, answer=self.answer)
+
+
+def _fields(outcome: Outcome) -> dict[str, Any]:
+    match outcome:
+        case LeaveAlone():
+            return {"outcome": "leave alone", "too_small": outcome.too_small}
+        case Empty():
+            return {"outcome": "empty"}
+        case ReadChoices():
+            return {"outcome": "read choices", "choices": outcome.choices, "label": label(outcome.report)}
+        case ReadRows():
+            return {"outcome": "read rows", "bytes": outcome.size, "label": label(outcome.report)}
+        case Counts():
+            return {"outcome": "counts", "label": outcome.source}
+
+
+def _savings(outcome: Outcome) -> dict[str, Any]:
+    """The indexes that serve the scan, and the bytes that need not be read for them, for metrics and advice."""
+    plan = outcome.report.plan
+    if plan is None or isinstance(outcome, LeaveAlone):
+        return {}
+    return {"indexes": [use.name for use in plan.indexes if use.used], "bytes_saved": bytes_saved(plan)}
+
+
+def _without_none(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}

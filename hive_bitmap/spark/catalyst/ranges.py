@@ -1,0 +1,72 @@
+"""Write the files and blocks that a plan selects as text for Spark's own reader, a line for each file.
+
+`NarrowedRelations.java` reads it. Blocks are given as byte ranges. Selected blocks that follow each other share a
+range; it begins at the first byte of the first one and ends at the first byte of the next block that is not selected,
+or at the end of the file. Spark reads of a range the Parquet row groups whose middle, and the ORC stripes whose first
+byte, lies in it; for the former see `filterFileMetaDataByMidpoint` in
+org/apache/parquet/format/converter/ParquetMetadataConverter.java of
+https://github.com/apache/parquet-java/tree/apache-parquet-1.15.2/parquet-hadoop/src/main/java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from hive_bitmap.core.index.fingerprint import Fingerprint
+from hive_bitmap.core.index.manifest import Manifest
+from hive_bitmap.core.selecting.candidates import LookupResults
+from hive_bitmap.core.selecting.lookup_units import Place
+
+Longs = npt.NDArray[np.int64]
+
+
+def file_choices(results: LookupResults, numbers: Mapping[Place, int], *, whole_files: bool) -> str:
+    """Return a line for each listed file that the index knows as it is: number, fingerprint and ranges, between tabs.
+
+    `numbers` are those of the listed files. A file without a line is read whole. With `whole_files` a file is read
+    whole or not at all.
+    """
+    lines = []
+    for lookup, found in results.pairs():
+        partition = results.partitions[lookup.partition]
+        first_blocks = np.searchsorted(lookup.unit.file, np.arange(len(lookup.unit.paths) + 1))
+        for file, fingerprint in enumerate(lookup.fingerprints):
+            if file in found.damaged:
+                continue
+            selected = found.counts[first_blocks[file] : first_blocks[file + 1]] > 0
+            starts = None if whole_files else _starts(partition.manifests, fingerprint.path, len(selected))
+            ranges = _ranges(selected, starts, fingerprint.size)
+            number = numbers[Place(partition.number, fingerprint.path)]
+            lines.append(_line(number, fingerprint, ranges))
+    return "\n".join(lines)
+
+
+def _line(number: int, indexed: Fingerprint, ranges: Sequence[int]) -> str:
+    return "\t".join(map(str, (number, indexed.size, indexed.mtime_ms, indexed.tail_crc32, indexed.etag, *ranges)))
+
+
+def _starts(manifests: Mapping[str, Manifest], path: str, blocks: int) -> Longs | None:
+    """Return the first byte of each block of a file; None if no manifest has them in ascending order."""
+    for manifest in manifests.values():
+        row = manifest.row_of.get(path)
+        starts = None if row is None else manifest.starts_of[row]
+        if starts is not None and len(starts) == blocks and bool((np.diff(starts) > 0).all()):
+            return starts
+    return None
+
+
+def _ranges(selected: npt.NDArray[np.bool_], starts: Longs | None, size: int) -> list[int]:
+    """Return begin and end of each run of selected blocks; of the whole file if `starts` are None and any is selected.
+
+    >>> _ranges(np.array([True, True, False, True]), np.array([4, 10, 20, 30]), 50)
+    [4, 20, 30, 50]
+    """
+    if not selected.any():
+        return []
+    if starts is None:
+        return [0, size]
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], selected, [False]]).astype(np.int8)))
+    return [int(edge) for edge in np.append(starts, size)[edges]]

@@ -1,0 +1,98 @@
+"""Describe a decision on a scan: as JSON for `explain`, as a line for Spark's own EXPLAIN and UI."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hive_bitmap.core.planning.plan import Plan
+from hive_bitmap.core.planning.reasons import Reason
+from hive_bitmap.core.planning.strategy import Strategy
+from hive_bitmap.spark.catalyst.scans import Scan
+
+NARROWED, ANSWERED, LEFT_ALONE = "narrowed", "answered", "left alone"  # the last one also in Reports.java
+
+
+class ReadFigures(NamedTuple):
+    """How many blocks and files are read, and of how many; None where they were not counted."""
+
+    blocks_selected: int
+    blocks_total: int | None
+    files_selected: int
+    files_total: int | None
+
+
+NOTHING_READ = ReadFigures(0, None, 0, None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """The decision on a scan, as `explanation.Relation` tells of it.
+
+    `action` is NARROWED, ANSWERED or LEFT_ALONE; the `reason` is that of LEFT_ALONE. `figures` are None if no
+    index was looked up, `plan` if there is none. `asked` says that a function asks what the indexes say of the scan,
+    `unindexed` tells of the files that an index that follows its table does not know yet.
+    """
+
+    table: str
+    action: str
+    reason: Reason | None = None
+    detail: str = ""
+    condition: str = ""
+    strategy: Strategy | None = None
+    figures: ReadFigures | None = None
+    costs: Mapping[Strategy, float] = field(default_factory=dict)
+    plan: Plan | None = field(default=None, repr=False)
+    asked: bool = False
+    unindexed: str = ""
+
+    @classmethod
+    def of(cls, scan: Scan, action: str, reason: Reason | None, detail: str) -> Report:
+        """Return the report of a scan that has no plan."""
+        table = f"{scan.database}.{scan.table}"
+        asked = not scan.must_pay
+        return cls(table=table, condition=scan.condition, action=action, reason=reason, detail=detail, asked=asked)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields of an `explanation.Relation` but for the plan, which has no form in JSON."""
+        texts = ("table", "action", "detail", "condition")
+        chosen = {"reason": self.reason or "", "strategy": self.strategy or ""}
+        figures = {} if self.figures is None else self.figures._asdict()
+        others = {"costs": dict(self.costs), **({"asked": True} if self.asked else {})}
+        others |= {"unindexed": self.unindexed} if self.unindexed else {}
+        return {name: getattr(self, name) for name in texts} | chosen | figures | others
+
+
+def read_figures(plan: Plan) -> ReadFigures:
+    """Count the blocks and files that a plan reads. A file that is read whole counts as one that is read."""
+    selected = {*plan.blocks.filter(pc.greater(plan.blocks["selected"], 0))["file"].to_pylist()}
+    files = len(selected) + sum(plan.files["scanned"].to_pylist())
+    return ReadFigures(plan.blocks_selected or 0, plan.blocks_total or 0, files, plan.files.num_rows)
+
+
+def bytes_saved(plan: Plan) -> int:
+    """Return the bytes of base files that a plan does not read, of all columns; 0 if figures are not told."""
+    if plan.bytes_total is None or plan.bytes_selected is None:
+        return 0
+    if plan.strategy == Strategy.INDEX_ONLY:
+        return plan.bytes_total - _bytes_of(plan, plan.files["scanned"])
+    if plan.strategy == Strategy.FILES:
+        rows = pa.array(range(plan.files.num_rows), pa.int32())
+        selected = pc.is_in(rows, value_set=plan.blocks.filter(pc.greater(plan.blocks["selected"], 0))["file"])
+        return plan.bytes_total - _bytes_of(plan, pc.or_(selected, plan.files["scanned"]))
+    return plan.bytes_total - plan.bytes_selected
+
+
+def _bytes_of(plan: Plan, chosen: pa.ChunkedArray) -> int:
+    return int(pc.sum(plan.files.filter(chosen)["size"]).as_py() or 0)
+
+
+def label(report: Report) -> str:
+    """Describe a narrowed scan in a line for Spark's EXPLAIN."""
+    blocks, all_blocks, files, all_files = report.figures or NOTHING_READ
+    read = f"{report.strategy} by the bitmap index: {blocks} of {all_blocks} blocks, {files} of {all_files} files"
+    return f"{read}; {report.unindexed}" if report.unindexed else read

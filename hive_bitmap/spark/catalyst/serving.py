@@ -1,0 +1,187 @@
+"""Answer the optimizer rule for all sessions of a JVM: decisions on scans (`Question`), counts of keys (`Counting`)."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import count
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
+
+from hive_bitmap.core.memory_budget import Cache
+from hive_bitmap.core.planning import settings
+from hive_bitmap.core.planning.plan import Plan
+from hive_bitmap.core.planning.reasons import Reason
+from hive_bitmap.core.table_info import Table
+from hive_bitmap.errors import HiveBitmapError, StoreError
+from hive_bitmap.spark.catalyst import weights
+from hive_bitmap.spark.catalyst.arrow_batches import batches, satisfying_keys
+from hive_bitmap.spark.catalyst.decisions import Ask, IndexedTable, decide
+from hive_bitmap.spark.catalyst.extension_jar import PROTOCOL, protocol_mismatch
+from hive_bitmap.spark.catalyst.index_answers import Answer
+from hive_bitmap.spark.catalyst.jvm_bridge import bridge
+from hive_bitmap.spark.catalyst.listing import ScanListing, parse
+from hive_bitmap.spark.catalyst.outcomes import Counts, LeaveAlone, Outcome, ReadRows, Told
+from hive_bitmap.spark.catalyst.reporting import LEFT_ALONE, Report
+from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan
+from hive_bitmap.spark.following.refresher import Refresher
+from hive_bitmap.spark.metastore import jvm_reader, jvm_settings, metastore
+from hive_bitmap.spark.preparing.prepare import prepare
+from hive_bitmap.spark.preparing.spark_fallback import fallback_reason
+from hive_bitmap.spark.reading.superset import superset_rows
+from hive_bitmap.spark.registry import catalog
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+Conf = tuple[Mapping[str, str], settings.Settings]  # the settings of a session, and ours among them
+
+
+class Serving:
+    """Answer the questions of all sessions of one JVM.
+
+    Tables, listings and settings are cached under versions, which the JVM sends with each question: those of tables and
+    settings differ if anything in them does, that of a listing is a digest of all that is made of it. Plans and answers
+    are kept under ids: `explain` looks up the plans, the JVM asks for the answers when it executes them.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._tables: Cache[str, Table] = Cache("tables", weights.of_table)
+        self._listings: Cache[str, ScanListing] = Cache("listings", weights.of_listing)
+        self._settings: Cache[tuple[str, str], Mapping[str, str]] = Cache("settings", weights.of_settings)
+        self.answers: Cache[str, Answer] = Cache("answers", weights.of_answer)
+        self._process, self._numbers = uuid4().hex, count()
+        self._mismatch_logged = False
+        self.refresher = Refresher(bridge)
+        self.plans: Cache[str, Plan] = Cache("plans", weights.of_plan)
+
+    def answer(self, spark: SparkSession, question: Any) -> str | None:
+        """Decide on each scan of a question. Returns the reply, as `Question.java` takes it.
+
+        A scan of which a HiveBitmapError is raised is left alone, with the reason in its report; but if the session is
+        strict, the error is raised, unless it is a StoreError. If the JVM has the jar of another protocol, all scans
+        are left alone. None if the answer is not waited for any longer: its jobs were cancelled then.
+        """
+        try:
+            return self._answer(spark, question)
+        except Exception:
+            if not question.isLate():
+                raise
+            log.info("planning was late, and its jobs were cancelled")
+            return None
+
+    def _answer(self, spark: SparkSession, question: Any) -> str:
+        fields = json.loads(question.text())
+        mismatch = protocol_mismatch(fields)
+        if mismatch is not None:
+            told = self._leave_all(fields["scans"], mismatch)
+        else:
+            conf = self._conf(spark, question, (fields["session"], fields["settings"]))
+            ours, cores = settings.read(conf), int(fields["cores"])
+            scans = [Scan.of(number, one, cores) for number, one in enumerate(fields["scans"])]
+            told = [self._told(spark, question, scan, (conf, ours)) for scan in scans]
+        return json.dumps({"protocol": PROTOCOL, "scans": [one.to_json() for one in told]})
+
+    def _leave_all(self, scans: Sequence[Mapping[str, Any]], why: str) -> list[Told]:
+        """Leave alone all scans, whose fields may be those of another protocol, and log the reason once."""
+        with self._lock:
+            logged, self._mismatch_logged = self._mismatch_logged, True
+        if not logged:
+            log.warning("indexes are not used: %s", why)
+        tables = [f"{fields['database']}.{fields['table']}" for fields in scans]
+        reports = [Report(table=table, action=LEFT_ALONE, reason=Reason.UNSUPPORTED, detail=why) for table in tables]
+        return [Told(outcome=LeaveAlone(report=report)) for report in reports]
+
+    def _told(self, spark: SparkSession, question: Any, scan: Scan, of_session: Conf) -> Told:
+        columns: tuple[str, ...] | None = None
+        conf, ours = of_session
+        try:
+            base = self._tables.of(scan.version, lambda: metastore.table_of(spark, question.table(scan.number)))
+            indexes = catalog.indexes_on(spark, base, catalog.INDEX_CACHE_SECONDS)
+            if not scan.indexed_known:
+                columns = tuple({name: None for index in indexes for name in index.definition.column_names})
+            table = IndexedTable.of(scan, base, indexes, conf)
+            outcome = self._followed(spark, table, decide(scan, table, self._ask(spark, question, scan)))
+        except StoreError as e:
+            outcome = LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.STORE, fallback_reason(e)))
+        except HiveBitmapError as e:
+            if ours.strict:
+                raise
+            outcome = LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.ERROR, str(e)))
+        if isinstance(outcome, ReadRows):
+            question.rows(scan.number, outcome.frame._jdf)
+        plan = None if outcome.report.plan is None else self._keep_plan(outcome.report.plan, scan)
+        answer = self._keep(self.answers, outcome.answer) if isinstance(outcome, Counts) else None
+        return Told(outcome=outcome, indexed_columns=columns, plan=plan, answer=answer)
+
+    def _followed(self, spark: SparkSession, table: IndexedTable, outcome: Outcome) -> Outcome:
+        """Have files indexed that a decision found unindexed, if an index follows the table; the report says so."""
+        plan = outcome.report.plan
+        if not table.settings.auto_refresh or plan is None or plan.candidates is None:
+            return outcome
+        told = self.refresher.seen(spark, table.base, table.indexes, plan.candidates)
+        return replace(outcome, report=replace(outcome.report, unindexed=told)) if told else outcome
+
+    def _ask(self, spark: SparkSession, question: Any, scan: Scan) -> Ask:
+        number = scan.number
+
+        def summary() -> ListingSummary | None:
+            if scan.listed is not None:
+                return scan.listed
+            text = question.listingSummary(number)
+            return None if text is None else ListingSummary.of(text)
+
+        def small_side(filter: int) -> Any:
+            tree = question.readFirst(number, filter)
+            return None if tree is None else json.loads(tree)
+
+        def listing(listed: ListingSummary) -> ScanListing:
+            return self._listings.of(listed.digest, lambda: parse(jvm_reader.text_of(question.listing(number))))
+
+        return Ask(
+            listing_summary=summary,
+            listing=listing,
+            small_side=small_side,
+            keys=partial(satisfying_keys, spark, question, number),
+            prepare=partial(prepare, spark),
+            frame=partial(superset_rows, spark),
+        )
+
+    def counts(self, spark: SparkSession, counting: Any) -> str | None:
+        """Send the counts of an answered aggregation to the JVM, by `counting.add` for each batch of each key set.
+
+        Returns a JSON array with the files that Spark has to count itself, as numbers of the scan's listing; None if it
+        has to count all.
+        """
+        fields = json.loads(counting.text())
+        answer = self.answers.get(fields["answer"])
+        if answer is None:
+            return None
+        found = answer.counts(spark, counting, self._conf(spark, counting, (fields["session"], fields["settings"])))
+        if found is None:
+            return None
+        tables, unknown = found
+        for number, table in enumerate(tables):
+            for schema, batch in batches(table):
+                counting.add(number, schema, batch)
+        return json.dumps(unknown)
+
+    def _keep_plan(self, plan: Plan, scan: Scan) -> str:
+        """Keep a plan for `explain`, and for a function that asks also what its lookups found."""
+        return self._keep(self.plans, replace(plan, candidates=None) if scan.must_pay else plan)
+
+    def _keep(self, kept: Cache[str, T], value: T) -> str:
+        """Keep a value and return its id, which is unique across processes: a plan may outlive the one that made it."""
+        id = f"{self._process}-{next(self._numbers)}"
+        kept.put(id, value)
+        return id
+
+    def _conf(self, spark: SparkSession, request: Any, key: tuple[str, str]) -> Mapping[str, str]:
+        return self._settings.of(key, lambda: jvm_settings.of_map(spark, request.settings()))

@@ -1,0 +1,48 @@
+"""Run one SQL statement: an index statement of Hive's or openLooKeng's dialect, an EXPLAIN, or any other of Spark's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hive_bitmap.spark.packages import require
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def sql(spark: SparkSession, text: str, args: dict[str, Any] | list[Any] | None = None) -> DataFrame:
+    """Run one SQL statement and return its result: an index statement, or any statement of Spark's.
+
+    Queries are run by Spark, with indexes in their plans (see `enable`); on Spark Connect that is up to the server.
+    EXPLAIN [ANALYZE] also shows what the indexes do for a query. DROP TABLE and DROP DATABASE drop the indexes too. DDL
+    returns a DataFrame without columns. `args` are parameters of a statement of Spark's. Raises InvalidStatement, with
+    line and column, for an index statement that is not well formed, other HiveBitmapErrors if it cannot be executed,
+    and what Spark raises. For example::
+
+        sql(spark, "CREATE INDEX i ON TABLE sales (city) AS 'BITMAP'")
+    """
+    require()
+    from hive_bitmap.core.predicates.tokens import require_characters
+    from hive_bitmap.errors import InvalidPredicate, InvalidStatement, Unsupported
+    from hive_bitmap.spark.catalyst.enabling import enable, is_enabled
+    from hive_bitmap.spark.catalyst.explanation import explained
+    from hive_bitmap.spark.metastore import jvm_reader
+    from hive_bitmap.spark.sql.commands import is_elsewhere, run
+    from hive_bitmap.spark.sql.parse import parse
+
+    try:
+        require_characters(text)
+    except InvalidPredicate as e:
+        raise InvalidStatement(str(e)) from e
+    classic = jvm_reader.available(spark)
+    if classic and not is_enabled(spark):
+        enable(spark)
+    statement = parse(text)
+    if statement is None:
+        explanation = explained(spark, text, args) if classic else None
+        return spark.sql(text, args=args) if explanation is None else explanation
+    if is_elsewhere(spark, statement):
+        return spark.sql(text, args=args)
+    if args:
+        raise Unsupported("an index statement takes no parameters: write the values into the text")
+    return run(spark, statement)

@@ -1,0 +1,214 @@
+"""Estimating an index before it is built: a sample of blocks is indexed as a build would, and the result is scaled up.
+
+Each index has its own sample: a block whose equal keys are adjacent takes less space than one where they are scattered,
+and that differs from column to column. The sample is scaled up by the bytes of the key columns, in the sample and in
+all blocks, according to the footers of the files.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from hive_bitmap.core.index.definition import Definition, define
+from hive_bitmap.errors import InvalidProperty
+from hive_bitmap.spark.building import staging
+from hive_bitmap.spark.building.file_groups import GROUP_BYTES, count_shards
+from hive_bitmap.spark.building.staged_values import ReadOptions
+from hive_bitmap.spark.estimating.extrapolate import (
+    BaseTable,
+    build_seconds,
+    index_bytes,
+    spread,
+    spread_of_values,
+    usefulness,
+)
+from hive_bitmap.spark.estimating.sampling import FooterItem, Sample, SampleItem, choose_blocks, measure, read_footer
+from hive_bitmap.spark.metastore import metastore, permission
+from hive_bitmap.spark.metastore.base_files import Source, sources
+from hive_bitmap.spark.metastore.file_listing import format_of
+from hive_bitmap.spark.tasks.distribution import in_tasks, parallelism
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Longs = npt.NDArray[np.int64]
+TASK_BLOCKS = 8  # fewest sampled blocks of a task: with fewer, it is seen less well how often keys recur
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """The estimate of one index.
+
+    `columns` are in base-table order. `files` and `rows` are those of the table, `blocks_total` counts blocks with
+    rows. `distinct_keys`, counted in the sampled blocks, is a lower bound. `index_bytes` is the size of shards and
+    cardinalities, `base_bytes` that of all files of the table, `seconds` the time that the tasks of a build would take.
+    `usefulness` is a sentence on what an equality predicate would skip.
+
+    An average key is in `share_of_blocks` of the blocks and has `share_of_rows` of the rows; both are 1 if no sampled
+    block can be indexed. `blocks_of_values` and `rows_of_values` are the same shares for an
+    average one of the values that were asked for; None if none was found.
+    """
+
+    columns: tuple[str, ...]
+    encoding: str
+    blocks_sampled: int
+    blocks_total: int
+    distinct_keys: int
+    index_bytes: int
+    base_bytes: int
+    seconds: float
+    usefulness: str
+    files: int
+    rows: int
+    share_of_blocks: float
+    share_of_rows: float
+    blocks_of_values: float | None = None
+    rows_of_values: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Footers:
+    """The base table according to the footers of its files: b blocks with rows, in file order, and i indexes."""
+
+    paths: tuple[str, ...]  # files of the table
+    bytes: int  # total size of the files
+    file: Longs  # b: number of the block's file in `paths`
+    number: Longs  # b: number of the block in its file
+    rows: Longs  # b: rows of the block
+    size: Longs  # (i, b): bytes of the key columns of an index in a block
+    shards: int  # number of shards that a build would write
+
+
+def estimate(
+    spark: SparkSession,
+    table: str,
+    columns: Sequence[str | Sequence[str]],
+    *,
+    type: str = "BITMAP",
+    encoding: str = "gap",
+    compression: str = "zstd",
+    sample: float = 0.05,
+    values: Mapping[str, Collection[str]] | None = None,
+) -> list[Estimate]:
+    """Estimate the size, build time and usefulness of indexes, one for each item of `columns`, as in `build`.
+
+    At most the fraction `sample` of the blocks is indexed (but at least four blocks, if there are as many), and the
+    footers of all files are read. Each index is estimated as if it were built alone; built together with large ones it
+    may have more shards. `values` are some values, as text, with which queries compare a column, whose name is in lower
+    case; of an index of this column alone the shares of these values are estimated too. Raise NotFound, Unsupported or
+    InvalidProperty as `build` does.
+    """
+    if not 0 < sample <= 1:
+        raise InvalidProperty(f"a sample is a share of the blocks between 0 and 1, not {sample}")
+    base = metastore.describe(spark, table)
+    read_options = ReadOptions(format_of(base), base.columns, metastore.time_zone(spark))
+    items = [[item] if isinstance(item, str) else list(item) for item in columns]
+    definitions = [define(base, item, type=type, encoding=encoding, compression=compression) for item in items]
+    keys = sorted({name for definition in definitions for name in definition.column_names})
+    permission.require_reading(spark, base, keys, "an estimate")
+    found = sources(spark, base)
+    with staging.in_scratch(spark, base, found, definitions) as staged:
+        return _estimates(spark, found, definitions, replace(read_options, staging=staged), sample, values or {})
+
+
+def _estimates(
+    spark: SparkSession,
+    found: Sequence[Source],
+    definitions: Sequence[Definition],
+    options: ReadOptions,
+    sample: float,
+    values: Mapping[str, Collection[str]],
+) -> list[Estimate]:
+    footers = _read_footers(spark, found, definitions, options)
+    cores = parallelism(spark)
+    work = [
+        [
+            replace(_item(footers, options, definition, number, blocks), values=_values_of(definition, values))
+            for blocks in _chosen(footers, number, sample, cores)
+        ]
+        for number, definition in enumerate(definitions)
+    ]
+    measured = iter(in_tasks(spark, [item for items in work for item in items], measure))
+    samples = [[next(measured) for _ in items] for items in work]
+    return [_estimate(d, number, footers, samples[number], cores) for number, d in enumerate(definitions)]
+
+
+def _read_footers(
+    spark: SparkSession, found: Sequence[Source], definitions: Sequence[Definition], options: ReadOptions
+) -> _Footers:
+    """Read the footers of all files in Spark tasks; files that cannot be read have no blocks."""
+    files = [file for source in found for file in source.files]
+    columns = tuple(definition.columns for definition in definitions)
+    read = in_tasks(spark, [FooterItem(file.path, columns, options) for file in files], read_footer)
+    filled = [np.flatnonzero(rows) for rows, _ in read]
+    none = [np.zeros(0, np.int64)]
+    return _Footers(
+        paths=tuple(file.path for file in files),
+        bytes=sum(file.size for file in files),
+        file=np.repeat(np.arange(len(files)), [len(blocks) for blocks in filled]),
+        number=np.concatenate(none + filled),
+        rows=np.concatenate(none + [rows[blocks] for (rows, _), blocks in zip(read, filled, strict=True)]),
+        size=np.concatenate(
+            [np.zeros((len(columns), 0), np.int64)]
+            + [size[:, blocks] for (_, size), blocks in zip(read, filled, strict=True)],
+            axis=1,
+        ),
+        shards=count_shards(spark, found),
+    )
+
+
+def _chosen(footers: _Footers, index: int, sample: float, cores: int) -> list[Longs]:
+    """Choose the sampled blocks of an index, and divide them among tasks.
+
+    There are as few tasks as keep the cores busy; none reads more than a task of a build.
+    """
+    chosen = choose_blocks(footers.rows, footers.size[index], sample)
+    read = footers.bytes * len(chosen) / max(1, len(footers.rows))
+    busy = min(cores // len(footers.size), len(chosen) // TASK_BLOCKS)
+    tasks = min(len(chosen), max(math.ceil(read / GROUP_BYTES), busy, 1))
+    return [chosen[task::tasks] for task in range(tasks)]
+
+
+def _values_of(definition: Definition, values: Mapping[str, Collection[str]]) -> tuple[str, ...]:
+    names = [name.lower() for name in definition.column_names]
+    return tuple(sorted(values.get(names[0], ()))) if len(names) == 1 else ()
+
+
+def _item(footers: _Footers, options: ReadOptions, definition: Definition, index: int, blocks: Longs) -> SampleItem:
+    return SampleItem(
+        definition=definition,
+        blocks=tuple((footers.paths[footers.file[n]], int(footers.number[n])) for n in blocks),
+        size=int(footers.size[index][blocks].sum()),
+        shard_blocks=math.ceil(len(footers.rows) / footers.shards),
+        shard_files=len(np.unique(footers.file)) / footers.shards,
+        read_options=options,
+    )
+
+
+def _estimate(definition: Definition, index: int, footers: _Footers, samples: Sequence[Sample], cores: int) -> Estimate:
+    workers = max(1, min(footers.shards, cores))
+    base = BaseTable(len(footers.rows), int(footers.size[index].sum()), footers.shards, workers)
+    found, of_values = spread(base, samples), spread_of_values(samples)
+    return Estimate(
+        columns=definition.column_names,
+        encoding=definition.encoding,
+        blocks_sampled=sum(sample.blocks for sample in samples),
+        blocks_total=base.blocks,
+        distinct_keys=max((sample.keys for sample in samples), default=0),
+        index_bytes=index_bytes(base, samples),
+        base_bytes=footers.bytes,
+        seconds=build_seconds(base, samples),
+        usefulness=usefulness(base, samples, found),
+        files=len(footers.paths),
+        rows=int(footers.rows.sum()),
+        share_of_blocks=1.0 if found is None else found.of_blocks,
+        share_of_rows=1.0 if found is None else found.of_rows,
+        blocks_of_values=None if of_values is None else of_values.of_blocks,
+        rows_of_values=None if of_values is None else of_values.of_rows,
+    )

@@ -1,0 +1,243 @@
+"""Sampling a table: choosing blocks, and measuring inside Spark tasks what indexing them costs.
+
+The blocks are sorted by the bytes of the key columns per row, according to the footers. The sorted blocks are divided
+into equal parts, and of each part the block nearest to its mean is chosen. So blocks with adjacent equal keys and
+blocks with scattered keys are as frequent in the sample as in the table, and the sample is the same each time.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from hive_bitmap.core import stores
+from hive_bitmap.core.columns import Column
+from hive_bitmap.core.index import shard
+from hive_bitmap.core.index.definition import BUCKET, Definition
+from hive_bitmap.errors import FileChanged, Undecodable
+from hive_bitmap.spark.building.group_indexing import index_rows
+from hive_bitmap.spark.building.staged_values import ReadOptions
+from hive_bitmap.spark.estimating.resample import resampled
+
+Longs = npt.NDArray[np.int64]
+FEWEST_BLOCKS = 4  # fewest blocks of a sample: fewer do not show in how many blocks a key occurs
+
+
+@dataclass(frozen=True)
+class FooterItem:
+    """Work item of a task: a base file whose footer is to be read, and the columns of each index."""
+
+    path: str
+    columns: tuple[tuple[Column, ...], ...]
+    read_options: ReadOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleItem:
+    """Work item of a task: sampled blocks, as (path, number in the file), whose key columns take `size` bytes.
+
+    The task indexes them together into one shard; a shard of a build would have about `shard_blocks` blocks in
+    `shard_files` files. It counts the rows and the blocks that hold one of the `values`, which are text; an index of
+    several columns has none.
+    """
+
+    definition: Definition
+    blocks: tuple[tuple[str, int], ...]
+    size: int
+    shard_blocks: int
+    shard_files: float
+    read_options: ReadOptions
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """The cost of an index on the sampled blocks, as part of a whole shard: bytes, and the seconds to write them.
+
+    `data` and `cardinalities` grow with the table. In addition, each row group takes `group_overhead` bytes and each
+    file of cardinalities `cardinality_overhead`. `groups` is the number of row groups that the rows fill.
+    """
+
+    data: float = 0.0
+    group_overhead: int = 0
+    groups: float = 0.0
+    cardinalities: int = 0
+    cardinality_overhead: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """What a task measured on `blocks` blocks, whose key columns take `size` bytes.
+
+    If they could not be indexed, `blocks` is 0 and `reason` says why. `index_rows` is the number of pairs of a key and
+    a block that holds it, `recurrences` the number of triples (key, block, other block) of which both blocks hold the
+    key, `keys` the number of distinct keys. A build would take `seconds` for these blocks. Of their `rows`, an average
+    one of the values that were asked for has `value_rows`, in `value_blocks` blocks.
+    """
+
+    blocks: int
+    size: int
+    index_rows: int
+    keys: int
+    recurrences: int
+    cost: Cost
+    seconds: float
+    reason: str = ""
+    rows: int = 0
+    value_rows: float = 0.0
+    value_blocks: float = 0.0
+
+
+def read_footer(item: FooterItem) -> tuple[Longs, Longs]:
+    """Read the footer of a file with b blocks, for i indexes.
+
+    Return the number of rows of each block, of shape (b,), and the bytes of the columns of each index in each block, of
+    shape (i, b), both int64. A file that cannot be read has no blocks, as a build would leave it unindexed. Raise
+    StoreError.
+    """
+    format = item.read_options.file_format()
+    try:
+        handle = format.open_file(item.path)
+        blocks = format.blocks(handle)
+    except (Undecodable, FileChanged, FileNotFoundError):
+        return np.zeros(0, np.int64), np.zeros((len(item.columns), 0), np.int64)
+    size = np.empty((len(item.columns), len(blocks)), np.int64)
+    for index, columns in enumerate(item.columns):
+        try:
+            size[index] = format.column_bytes(handle, item.read_options.key_columns(columns))
+        except Undecodable:
+            size[index] = blocks.length
+    return blocks.rows, size
+
+
+def choose_blocks(rows: Longs, size: Longs, share: float) -> Longs:
+    """Choose about the fraction `share` of b blocks, but at least FEWEST_BLOCKS if there are as many.
+
+    `rows` (b, none of them 0) are the rows of each block, `size` (b) the bytes of its key columns. Return the numbers
+    of the chosen blocks (int64), ascending.
+    """
+    count = min(len(rows), max(FEWEST_BLOCKS, int(len(rows) * share)))
+    density = size / rows
+    parts = np.array_split(np.argsort(density, kind="stable"), max(count, 1))
+    nearest = [part[np.argmin(np.abs(density[part] - density[part].mean()))] for part in parts if len(part)]
+    return np.sort(nearest).astype(np.int64)
+
+
+def measure(item: SampleItem) -> Sample:
+    """Index the blocks as a build does, write them as a shard into a temporary folder, and measure it.
+
+    If a block cannot be indexed, the result says so. Raise StoreError.
+    """
+    started = time.perf_counter()
+    try:
+        indexed = list(_index_rows(item))
+    except (Undecodable, FileChanged, FileNotFoundError) as e:
+        return Sample(blocks=0, size=0, index_rows=0, keys=0, recurrences=0, cost=Cost(), seconds=0.0, reason=str(e))
+    parts, found = [rows for rows, _ in indexed], [one for _, one in indexed]
+    rows = shard.sort(pa.concat_tables(parts), item.definition.column_names)
+    seconds = time.perf_counter() - started
+    with tempfile.TemporaryDirectory() as folder:
+        cost = _cost(f"file:{folder}/part.parquet", rows, item)
+    blocks = _blocks_of_keys(rows, item.definition)
+    recurrences = int((blocks * (blocks - 1)).sum())
+    return Sample(
+        blocks=len(parts),
+        size=item.size,
+        index_rows=rows.num_rows,
+        keys=len(blocks),
+        recurrences=recurrences,
+        cost=cost,
+        seconds=seconds + cost.seconds,
+        rows=sum(one.rows for one in found),
+        value_rows=sum(one.value_rows for one in found),
+        value_blocks=sum(one.value_blocks for one in found),
+    )
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The rows of a block; how many of them an average one of the values has, and how many of the values it holds."""
+
+    rows: int
+    value_rows: float
+    value_blocks: float
+
+
+def _index_rows(item: SampleItem) -> Iterator[tuple[pa.Table, _Found]]:
+    format = item.read_options.file_format()
+    columns = item.read_options.key_columns(item.definition.columns)
+    for path, block in item.blocks:
+        handle = format.open_file(path)
+        keys = format.key_columns(handle, block, columns)
+        rows = index_rows(item.definition, keys, path, int(format.blocks(handle).offset[block]))
+        yield rows, _found(keys.column(0), item.values)
+
+
+def _found(keys: pa.ChunkedArray, values: Sequence[str]) -> _Found:
+    """Count the values among the keys of a block; those of a type whose text Arrow does not write are not found."""
+    if not values:
+        return _Found(len(keys), 0.0, 0.0)
+    texts = pa.array(values, pa.string())
+    try:
+        counted = pc.value_counts(pc.cast(keys, pa.string()))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return _Found(len(keys), 0.0, 0.0)
+    counts = counted.field("counts").filter(pc.is_in(counted.field("values"), value_set=texts))
+    return _Found(len(keys), (pc.sum(counts).as_py() or 0) / len(values), len(counts) / len(values))
+
+
+def _cost(path: str, rows: pa.Table, item: SampleItem) -> Cost:
+    """Measure the cost of the rows by writing shards to `path`; those of COMPACT are extrapolated to a whole shard."""
+    definition, keys, sampled = item.definition, item.definition.column_names, len(item.blocks)
+    smallest = index_rows(definition, rows.select(keys).slice(0, 1), rows[BUCKET.name][0].as_py(), 4)
+    if definition.has_bitmaps:
+        return _written(path, rows, smallest, definition)
+    blocks, parts = resampled(rows, keys, sampled, item.shard_blocks, item.shard_files)
+    smallest = shard.compact(smallest, keys)
+    costs = [(_written(path, shard.compact(part, keys), smallest, definition), weight) for part, weight in parts]
+    share = sampled / blocks
+    return Cost(
+        data=sum(cost.data * weight for cost, weight in costs) * share,
+        group_overhead=max(cost.group_overhead for cost, _ in costs),
+        groups=sum(cost.groups * weight for cost, weight in costs) * share,
+        seconds=sum(cost.seconds * weight for cost, weight in costs) * share,
+    )
+
+
+def _written(path: str, rows: pa.Table, smallest: pa.Table, definition: Definition) -> Cost:
+    """Write the rows as a shard and measure it; a shard of the one row `smallest` is the overhead of a row group."""
+    started = time.perf_counter()
+    written = shard.write(path, rows, definition)
+    seconds = time.perf_counter() - started
+    groups = _row_groups(path)
+    overhead = shard.write(path, smallest, definition)
+    return Cost(
+        data=max(written.size - groups * overhead.size, 0),
+        group_overhead=overhead.size,
+        groups=rows.nbytes / shard.ROW_GROUP_BYTES,
+        cardinalities=written.cardinality_size - overhead.cardinality_size,
+        cardinality_overhead=overhead.cardinality_size,
+        seconds=seconds,
+    )
+
+
+def _blocks_of_keys(rows: pa.Table, definition: Definition) -> Longs:
+    """Return for each distinct key the number of sampled blocks in which it occurs."""
+    names = list(definition.column_names)
+    counts: Longs = rows.select(names).group_by(names).aggregate([([], "count_all")])["count_all"].to_numpy()
+    return counts
+
+
+def _row_groups(path: str) -> int:
+    with stores.open_input(path) as source:
+        groups: int = pq.read_metadata(source).num_row_groups
+        return groups

@@ -1,0 +1,120 @@
+"""One refresh of the indexes that follow a table, by this process."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from hive_bitmap.core.index import generation, refresh_record
+from hive_bitmap.core.index.refresh_record import RefreshRecord
+from hive_bitmap.core.table_info import Table, in_spark
+from hive_bitmap.errors import NotFound, StoreError
+from hive_bitmap.spark.building.build import BuildReport, refresh
+from hive_bitmap.spark.following.refresh_state import Key, Outcome, Partition
+from hive_bitmap.spark.registry import catalog
+from hive_bitmap.spark.registry.catalog import Index
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+MOST_PASSES = 3  # of one refresh, while other processes publish what lacks files that this one has indexed
+YOUNG_SECONDS = 600.0  # a build that began earlier may have been forgotten, and is not waited for
+
+
+def refresh_followers(spark: SparkSession, key: Key, partitions: Iterable[Partition] | None) -> Outcome:
+    """Bring the indexes of a key up to date, in these partitions of the table or in all.
+
+    A table or index that is gone is nothing to do. What the refresh did, or why it failed, is recorded in the root of
+    each index. Raise what `refresh` does.
+    """
+    base, followers = _followers(spark, key)
+    if base is None or not followers:
+        return Outcome.IN_VAIN
+    listed = None if partitions is None else [dict(one) for one in partitions]
+    if listed == []:
+        return Outcome.IN_VAIN
+    if any(_is_being_built(base, index, listed) for index in followers):
+        return Outcome.TOO_EARLY
+    began = time.monotonic()
+    try:
+        reports = _until_published(spark, base.spark_name, followers, listed)
+    except NotFound:  # dropped, or renamed, since it was looked up
+        return Outcome.TOO_EARLY if is_followed(spark, key) else Outcome.IN_VAIN
+    except Exception as e:
+        _record(followers, RefreshRecord.of_now(time.monotonic() - began, 0, str(e) or type(e).__name__))
+        raise
+    files = max((sum(one.files_read for one in same) for same in zip(*reports, strict=True)), default=0)
+    _record(followers, RefreshRecord.of_now(time.monotonic() - began, files))
+    return Outcome.CHANGED if any(map(_has_changed, reports[0])) else Outcome.IN_VAIN
+
+
+def following(indexes: Iterable[Index]) -> list[Index]:
+    """Return those of the indexes of a table that follow it."""
+    return [index for index in indexes if index.trusted and index.definition.auto_refresh]
+
+
+def is_followed(spark: SparkSession, key: Key) -> bool:
+    """Return whether there still are indexes that a refresh of this key would be of."""
+    return bool(_followers(spark, key)[1])
+
+
+def _followers(spark: SparkSession, key: Key) -> tuple[Table | None, list[Index]]:
+    """Return the table of a key and the indexes that follow it with that interval; None and none if it is gone."""
+    try:
+        base, indexes = catalog.table_and_indexes(spark, in_spark(key.database, key.table))
+    except NotFound:
+        return None, []
+    return base, [index for index in following(indexes) if index.definition.refresh_seconds == key.interval]
+
+
+def _until_published(
+    spark: SparkSession, table: str, followers: Sequence[Index], partitions: Sequence[dict[str, str | None]] | None
+) -> list[list[BuildReport]]:
+    """Refresh until there is nothing left to do; return the reports of each pass.
+
+    Of two builds that publish the same partition the later one wins, with the files that it has seen. So each looks
+    again after it has published: the last one sees the final state. If there are none of the partitions, all are looked
+    at: the metastore may write their values in another way than the program that wrote into them.
+    """
+    names = [index.definition.name for index in followers]
+    passes = [refresh(spark, table, names, partitions=partitions or ())]
+    if partitions and not any(map(_has_looked, passes[0])):
+        partitions, passes = None, [refresh(spark, table, names)]
+    while any(map(_has_changed, passes[-1])) and len(passes) < MOST_PASSES:
+        passes.append(refresh(spark, table, names, partitions=partitions or ()))
+    return passes
+
+
+def _has_looked(report: BuildReport) -> bool:
+    return bool(report.untouched or report.base_files or _has_changed(report))
+
+
+def _has_changed(report: BuildReport) -> bool:
+    return bool(report.files_read or report.partitions_dropped or report.changed)
+
+
+def _is_being_built(base: Table, index: Index, partitions: Sequence[dict[str, str | None]] | None) -> bool:
+    """Return whether a build that began a short while ago is at work in one of these partitions."""
+    columns = [column.name for column in base.partition_columns]
+    wanted = [{name.lower(): value for name, value in one.items()} for one in partitions or ()]
+    whole = [one for one in wanted if len(one) == len(columns)]
+    values = [tuple(one.get(name.lower()) for name in columns) for one in whole] if columns else [()]
+    parents = [catalog.generation_parent(base, index.definition, one) for one in values]
+    young = (
+        folder
+        for folder in generation.in_folders(parents)
+        if time.time() - generation.build_time(folder) < YOUNG_SECONDS
+    )
+    return any(map(generation.is_being_written, young))
+
+
+def _record(indexes: Iterable[Index], record: RefreshRecord) -> None:
+    """Record a refresh, as far as the roots let themselves be written: who looks at the indexes would like to know."""
+    for index in indexes:
+        try:
+            refresh_record.write(index.definition.root, record)
+        except (OSError, StoreError) as e:
+            log.debug("the refresh of index %s is not recorded: %s", index.definition.name, e)

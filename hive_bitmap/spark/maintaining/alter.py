@@ -1,0 +1,128 @@
+"""Altering an index: its name, its properties, and the partitions that it covers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hive_bitmap.core.bitmaps import ENCODINGS
+from hive_bitmap.core.index.definition import (
+    COMPRESSIONS,
+    Definition,
+    check_name,
+    checked_interval,
+    flag,
+    one_of,
+    own_property,
+    require_followable,
+)
+from hive_bitmap.core.index.partition_conditions import either
+from hive_bitmap.core.table_info import index_table_name
+from hive_bitmap.errors import AlreadyExists, InvalidProperty, Unsupported
+from hive_bitmap.spark.building.build import BuildReport, rebuild
+from hive_bitmap.spark.building.progress import BuildProgress
+from hive_bitmap.spark.metastore import permission
+from hive_bitmap.spark.registry import catalog
+from hive_bitmap.spark.registry.coverage import covered
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def rename(spark: SparkSession, table: str, name: str, new_name: str) -> None:
+    """Rename an index, and its index table with it, unless that was named by IN TABLE.
+
+    Files stay where they are, so that running queries can finish. Raise NotFound, AlreadyExists or InvalidProperty.
+    """
+    base, indexes = catalog.table_and_indexes(spark, table)
+    index = catalog.named(base, indexes, name)
+    renamed = replace(index.definition, name=check_name(new_name))
+    if any(other.definition.name == renamed.name for other in indexes):
+        raise AlreadyExists(f"index {renamed.name} already exists on table {base.full_name}")
+    if index.definition.has_default_table:
+        renamed = replace(renamed, index_table=index_table_name(base.database, base.name, renamed.name))
+        catalog.require_free(spark, base, indexes, renamed)
+    catalog.alter(spark, index, renamed)
+
+
+def set_properties(spark: SparkSession, table: str, name: str, properties: Mapping[str, str]) -> None:
+    """Set properties of an index: those of OWN_PROPERTIES, and user-defined ones.
+
+    `encoding` and `compression` take effect with the next rebuild, the others at once; after a change of the encoding,
+    that builds the whole index. User-defined properties are stored and shown. Raise NotFound, and InvalidProperty for a
+    value that a property does not take, or a name that looks like a misspelling of one of ours.
+    """
+    base, indexes = catalog.table_and_indexes(spark, table)
+    index = catalog.named(base, indexes, name)
+    changed = index.definition
+    for key, value in properties.items():
+        own = own_property(key)
+        changed = _CHANGES[own](changed, value) if own else _user_property(changed, key, value)
+    catalog.alter(spark, index, changed)
+
+
+def extend(
+    spark: SparkSession,
+    table: str,
+    name: str,
+    where: str,
+    *,
+    progress: Callable[[BuildProgress], None] | None = None,
+) -> list[BuildReport]:
+    """Extend an index to the partitions for which `where` is true too, and build those.
+
+    Raise NotFound, InvalidPredicate, BuildFailed, and Unsupported for an index that covers all partitions already.
+    """
+    base, indexes = catalog.table_and_indexes(spark, table)
+    index = catalog.named(base, indexes, name)
+    before = index.definition
+    if not before.where:
+        raise Unsupported(f"index {before.name} on table {base.full_name} covers all partitions already")
+    covered(spark, base, where, [])  # raises InvalidPredicate
+    permission.require_reading(spark, base, before.column_names, "an extended index")
+    catalog.alter(spark, index, replace(before, where=either(before.where, where, base.partition_columns)))
+    return rebuild(spark, table, [name], progress=progress)
+
+
+def _encoding(definition: Definition, value: str) -> Definition:
+    if not definition.has_bitmaps:
+        raise InvalidProperty(f"index {definition.name} is COMPACT: it holds no bitmaps, so it has no encoding")
+    wanted = one_of("encoding", value.lower(), tuple(ENCODINGS))
+    return replace(definition, next_encoding="" if wanted == definition.encoding else wanted)
+
+
+def _compression(definition: Definition, value: str) -> Definition:
+    return replace(definition, compression=one_of("compression", value.lower(), COMPRESSIONS))
+
+
+def _comment(definition: Definition, value: str) -> Definition:
+    return replace(definition, comment=value)
+
+
+def _enabled(definition: Definition, value: str) -> Definition:
+    return replace(definition, enabled=flag("enabled", value))
+
+
+def _auto_refresh(definition: Definition, value: str) -> Definition:
+    wanted = flag("auto_refresh", value)
+    require_followable(definition.name, definition.type, wanted)
+    return replace(definition, auto_refresh=wanted)
+
+
+def _refresh_interval(definition: Definition, value: str) -> Definition:
+    return replace(definition, refresh_interval=checked_interval(value))
+
+
+def _user_property(definition: Definition, key: str, value: str) -> Definition:
+    return replace(definition, properties=tuple({**dict(definition.properties), key: value}.items()))
+
+
+_CHANGES: Mapping[str, Callable[[Definition, str], Definition]] = {
+    "encoding": _encoding,
+    "compression": _compression,
+    "comment": _comment,
+    "enabled": _enabled,
+    "auto_refresh": _auto_refresh,
+    "refresh_interval": _refresh_interval,
+}

@@ -1,0 +1,105 @@
+"""Dropping indexes, some of their partitions, and tables together with their indexes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hive_bitmap.core.index.partition_conditions import without
+from hive_bitmap.core.table_info import Table
+from hive_bitmap.errors import NotFound, Unsupported
+from hive_bitmap.spark.building import publish
+from hive_bitmap.spark.building.publish import Doomed
+from hive_bitmap.spark.metastore import metastore
+from hive_bitmap.spark.registry import catalog
+from hive_bitmap.spark.registry.catalog import Index
+from hive_bitmap.spark.registry.coverage import covered
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+
+def drop(spark: SparkSession, table: str, name: str, *, if_exists: bool = False, where: str | None = None) -> bool:
+    """Drop an index and delete its generations, and nothing else; return whether it existed.
+
+    `where`, a condition on the partition columns, limits that to the partitions for which it is true; when the last
+    covered partition is dropped, so is the index. The base table may have been dropped before. Raise NotFound for an
+    unknown table or index unless `if_exists`, and if the index covers no partition for which `where` is true. Raise
+    Unsupported for `where` on an index that was created without a WHERE and so covers all partitions.
+    """
+    metastore.split_name(spark, table)  # raises an error for a malformed name, also with `if_exists`
+    try:
+        base, indexes = catalog.find_even_if_dropped(spark, table)
+    except NotFound:
+        if not if_exists:
+            raise
+        return False
+    found = [index for index in indexes if index.definition.name == name.lower()]
+    if not found:
+        if if_exists:
+            return False
+        raise NotFound.of("index", name, [index.definition.name for index in indexes], f"table {table}")
+    if where is None or base is None:
+        publish.drop(spark, base, publish.doomed(spark, found[0], indexes))
+    else:
+        _drop_partitions(spark, base, found[0], indexes, where)
+    return True
+
+
+def drop_table(spark: SparkSession, table: str) -> None:
+    """Drop a table, unless that is gone already, then its indexes.
+
+    Raise NotFound for an unknown table without indexes, and Unsupported for a view. If Spark refuses to drop the table,
+    its indexes stay.
+    """
+    base, indexes = catalog.find_even_if_dropped(spark, table)
+    if base is not None and base.kind in ("VIEW", "TEMPORARY"):
+        raise Unsupported(f"{table} is a view: drop it with DROP VIEW")
+    of_table = [publish.doomed(spark, index, indexes) for index in indexes]
+    if base is not None:
+        spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {base.spark_name}")
+    drop_after(spark, of_table)
+
+
+def drop_after(spark: SparkSession, indexes: Iterable[Doomed]) -> None:
+    """Drop the indexes of tables that have just been dropped; what fails is logged, with what finishes it."""
+    for index in indexes:
+        try:
+            publish.drop(spark, None, index)
+        except Exception as e:  # noqa: BLE001 - the table is dropped: the statement has succeeded, whatever fails now
+            definition = index.definition
+            log.warning(
+                "table %s is dropped, but not its index %s (%s): drop the index, or if it is gone, run clean with the "
+                "location %s",
+                definition.full_table,
+                definition.name,
+                e,
+                definition.root,
+            )
+
+
+def _drop_partitions(spark: SparkSession, base: Table, index: Index, indexes: Sequence[Index], where: str) -> None:
+    definition = index.definition
+    if not definition.where:
+        raise Unsupported(
+            f"Index '{definition.name}' was not created with explicit partitions."
+            " Partial drop by partition is not supported."
+        )
+    if not index.trusted:
+        raise Unsupported(index.problem)
+    known = [partition.values for partition in metastore.partitions(spark, base)]
+    known = list(dict.fromkeys([*known, *catalog.published_generations(spark, index)]))
+    before, chosen = (covered(spark, base, text, known) for text in (definition.where, where))
+    dropped = [values for values, had, drops in zip(known, before, chosen, strict=True) if had and drops]
+    if not dropped:
+        raise NotFound(f"Index '{definition.name}' does not contain partitions: {where}")
+    if len(dropped) == sum(before):
+        publish.drop(spark, base, publish.doomed(spark, index, indexes))
+        return
+    left = without(definition.where, where, base.partition_columns)
+    catalog.alter(spark, index, replace(definition, where=left))
+    publish.publish(spark, base, [publish.Switch(definition=definition, folders={}, dropped=dropped)])

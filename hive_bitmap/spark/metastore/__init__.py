@@ -1,0 +1,22 @@
+"""Read and change tables and partitions in the metastore, and list their base files, as the session reads them.
+
+Tables and partitions are values (`core/table_info`). Two readers implement one protocol (`reader`); changes are made
+by SQL. Reading a table also makes its session's store settings the current ones (`session_stores`). This package does
+not depend on indexes.
+"""
+
+__all__ = [
+    "alter_table",
+    "base_files",
+    "file_listing",
+    "identity",
+    "jvm_reader",
+    "jvm_settings",
+    "metastore",
+    "permission",
+    "security_settings",
+    "serde",
+    "session_settings",
+    "session_stores",
+    "spark_schema",
+]

@@ -1,0 +1,172 @@
+"""List the base files of a table as the session's own reader would, and decide which tables are supported.
+
+Spark reads the visible files directly in the folder of a table or partition. If a setting, a table option or the layout
+of the folder could make a reader list other files or read other values, the table is not supported and Spark scans it
+alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from hive_bitmap.core import stores
+from hive_bitmap.core.formats import BY_INPUT_FORMAT, FORMATS, LAYOUTS
+from hive_bitmap.core.stores import FileStatus
+from hive_bitmap.core.table_info import Table
+from hive_bitmap.errors import Unsupported
+from hive_bitmap.spark.metastore import serde
+from hive_bitmap.spark.metastore.session_settings import OF_HADOOP
+
+FOREIGN = {  # formats of which not every file in the folder holds current rows: the table property that marks them
+    "iceberg": ("table_type", "iceberg"),
+    "delta": ("spark.sql.sources.provider", "delta"),
+    "hudi": ("spark.sql.sources.provider", "hudi"),
+    "ACID": ("transactional", "true"),
+}
+HARMLESS_OPTIONS = re.compile(  # options that concern writing only
+    r"serialization\.format|path|compression|field\.delim|parquet\.((block|page|dictionary\.page)\.size.*|compress(ion)?"
+    r"|memory\..*|enable\.dictionary|writer\..*|bloom\.filter\..*|page\.(row\.count\.limit|write-checksum\.enabled)"
+    r"|(statistics|columnindex)\.truncate\.length)"
+    r"|orc\.(compress.*|encoding\.strategy|stripe\..*|row\.(index\.stride|batch\.size|child\.limit)|create\.index|block\..*"
+    r"|bloom\.filter\..*|dictionary\..*|write\..*|rows\.between\.memory\.checks|overwrite\.output\.file|memory\.pool"
+    r"|base\.delta\.ratio|direct\.encoding\.columns|column\.encoding\.direct)",
+    re.IGNORECASE,
+)
+OF_QUERIES = ("mergeschema", "partitionoverwritemode")  # Spark adds them; the schema is that of the metastore anyway
+OF_FORMATS = ("orc.", "parquet.")  # prefixes of the properties of Hive tables that Spark takes as options too
+STREAM_LOG = "_spark_metadata"  # the folder in which a stream of Spark logs which files are its output
+ORC_BY_POSITION = "orc.force.positional.evolution"
+SETTINGS = {  # with any other value the session may read other files, columns or values than this package does
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.hive.manageFilesourcePartitions": "true",
+    "spark.sql.hive.convertMetastoreParquet": "true",
+    "spark.sql.hive.convertMetastoreOrc": "true",
+    "spark.sql.orc.impl": "native",
+    "spark.sql.parquet.binaryAsString": "false",
+    "spark.sql.parquet.int96AsTimestamp": "true",
+    "spark.sql.parquet.int96TimestampConversion": "false",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.legacy.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.legacy.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.legacy.charVarcharAsString": "false",
+    "spark.sql.readSideCharPadding": "true",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.orc.mergeSchema": "false",
+    ORC_BY_POSITION: "false",
+    "mapreduce.input.pathFilter.class": "",
+    "mapred.input.pathFilter.class": "",
+}
+FIELD_IDS, FIELD_ID = "spark.sql.parquet.fieldId.read.enabled", "parquet.field.id"
+
+
+def format_of(table: Table) -> str:
+    """Return the format of a table's files, a key of FORMATS; raise Unsupported, with the reason, if there is none."""
+    if table.kind not in ("MANAGED", "EXTERNAL"):
+        kind = "temporary view" if table.kind == "TEMPORARY" else table.kind.lower()
+        raise Unsupported(f"{table.full_name} is a {kind}: only tables of files are indexed")
+    properties = {key.lower(): value.lower() for key, value in table.properties.items()}
+    for kind, (key, value) in FOREIGN.items():
+        if properties.get(key) == value or table.provider.lower() == kind:
+            raise Unsupported(
+                f"table {table.full_name} is {kind}: its files are not its rows, so they cannot be indexed"
+            )
+    if "storage_handler" in properties or not table.location:
+        raise Unsupported(f"table {table.full_name} does not keep its rows in files")
+    if table.by_folders:
+        repair = f"MSCK REPAIR TABLE {table.sql_name}"
+        raise Unsupported(
+            f"the partitions of table {table.full_name} are not in the metastore: {repair} puts them there"
+        )
+    if table.provider == "hive":
+        found = BY_INPUT_FORMAT.get(table.input_format)
+        if found is None:
+            name, known = table.input_format.rpartition(".")[2], ", ".join(FORMATS)
+            raise Unsupported(f"table {table.full_name} is stored as {name}; formats that are indexed: {known}")
+        if found.layout is not None:
+            serde.require_known(table, found)
+        elif found.name not in table.serde.lower():
+            serde_doubt = f"{found.name} read by {table.serde}, which may see other rows"
+            raise Unsupported(f"table {table.full_name} is {serde_doubt}")
+        return found.name
+    if table.provider.lower() not in FORMATS.keys() - LAYOUTS.keys():
+        raise Unsupported(
+            f"table {table.full_name} is USING {table.provider}; of such tables parquet and orc are indexed, "
+            "others where they are STORED AS a format"
+        )
+    return table.provider.lower()
+
+
+def why_unsupported(settings: Mapping[str, str], table: Table) -> str | None:
+    """Return why a reader with these settings might read the table differently; None if it does not."""
+    for name, value in settings.items():
+        if SETTINGS.get(name.removeprefix(OF_HADOOP), value).lower() != value.lower():
+            return f"{name} is {value}"
+    if settings.get(FIELD_IDS, "false").lower() != "false" and FIELD_ID in table.declared:
+        return f"{FIELD_IDS} is {settings[FIELD_IDS]}, and columns of table {table.full_name} have field ids"
+    if serde.read_properties(table):
+        return serde.why_unsupported(settings)
+    return why_option_unsupported(table)
+
+
+def why_option_unsupported(table: Table) -> str | None:
+    """Return why readers of the table may see other rows, because of one of its options or properties; None if not."""
+    options = {*table.options, *(key for key in table.properties if key.lower().startswith(OF_FORMATS))}
+    odd = sorted(key for key in options if not HARMLESS_OPTIONS.fullmatch(key))
+    return f"table option {odd[0]!r} may change what is read" if odd else None
+
+
+def why_query_unsupported(options: Iterable[str]) -> str | None:
+    """Return why a query with reader options of its own, given by name, may see other rows; None if not."""
+    odd = sorted(name for name in options if not (HARMLESS_OPTIONS.fullmatch(name) or name.lower() in OF_QUERIES))
+    return f"the query reads it with the option {odd[0]!r}, which may change what is read" if odd else None
+
+
+def files_of(table: Table, folder: str) -> list[FileStatus]:
+    """Return the files that readers of the table find in a folder, sorted by path; raise Unsupported if in doubt."""
+    try:
+        return serde.files(folder) if serde.read_properties(table) else base_files(folder)
+    except NotADirectoryError as e:
+        raise Unsupported(f"{folder} is a file, where a folder of table {table.full_name} should be") from e
+
+
+def require_no_stream(table: Table) -> None:
+    """Raise Unsupported for a table that a stream has written: Spark reads the files in its log, and no others."""
+    if stores.exists(f"{table.location}/{STREAM_LOG}"):
+        raise Unsupported(why_stream(table.location))
+
+
+def why_stream(folder: str) -> str:
+    """Return why a folder that a stream writes into is not indexed, as a sentence."""
+    return f"a stream of Spark writes into {folder}: its rows are in the files that {STREAM_LOG} names, no others"
+
+
+def base_files(folder: str) -> list[FileStatus]:
+    """Return the visible files of a folder that are not empty, sorted by path: those that Spark reads.
+
+    A missing folder has no files. Raises Unsupported for a folder that contains `name=value` folders, because some
+    readers take them for partitions, and for the output of a stream.
+    """
+    try:
+        found = stores.listing(folder)
+    except FileNotFoundError:
+        return []
+    if STREAM_LOG in found.folders:
+        raise Unsupported(why_stream(folder))
+    nested = [name for name in found.folders if "=" in name and is_visible(name)]
+    if nested:
+        raise Unsupported(f"folder {folder} holds {nested[0]!r}, which a reader may take for a partition")
+    return [file for file in found.files if file.size and is_visible(file.path.rpartition("/")[2])]
+
+
+def is_visible(name: str) -> bool:
+    """Return whether Spark reads rows from a file of that name.
+
+    This is `shouldFilterOutPathName` in
+    https://github.com/apache/spark/blob/v4.0.0/core/src/main/scala/org/apache/spark/util/HadoopFSUtils.scala, without
+    the Parquet summary files (`_metadata`, `_common_metadata`), which Spark lists but which hold no rows.
+    """
+    hidden = (name.startswith("_") and "=" not in name) or name.startswith(".") or name.endswith("._COPYING_")
+    return not hidden

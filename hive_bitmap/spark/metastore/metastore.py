@@ -1,0 +1,179 @@
+"""Read tables and partitions from the metastore, through the session.
+
+Two readers implement one protocol (`reader`) and return the same values: `jvm_reader`, for classic sessions only, reads
+many tables at once from the session's catalog; `sql_reader` uses `DESCRIBE .. AS JSON`, public SQL that Spark Connect
+supports too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from hive_bitmap.core.table_info import SESSION_CATALOG, Partition, Table, in_spark, index_table_name, name_parts
+from hive_bitmap.errors import NotFound, Unsupported
+from hive_bitmap.spark.metastore import jvm_reader, session_stores
+from hive_bitmap.spark.metastore.reader import Reader
+from hive_bitmap.spark.metastore.sql_reader import SqlReader
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# The first reader that is available for a session is used. To add a reader, write its module and add it here.
+READERS: Sequence[Reader] = (jvm_reader, SqlReader)
+OWN_STATEMENT = "/* hive_bitmap */"  # marks a DROP of this package, which the extension's parser must not intercept
+GLOBAL_TEMP = "global_temp"  # Spark's database of global temporary views, which is not in the metastore
+SESSION_VIEWS = "session"  # from Spark 4.2 on, in place of a database, the name of that of a session's temporary views
+
+
+def split_name(spark: SparkSession, name: str) -> tuple[str, str]:
+    """Split `t`, `db.t` or `spark_catalog.db.t` into the (database, table) that `spark.table` reads.
+
+    Raises Unsupported if that table is in another catalog.
+    """
+    catalog, database, table = name_parts(name)
+    catalog = catalog or catalog_of(spark, database)
+    if catalog.lower() != SESSION_CATALOG:
+        raise Unsupported(
+            f"table {name} is in catalog {catalog!r}, and only tables of {SESSION_CATALOG} have indexes: to name one, "
+            f"write {SESSION_CATALOG}.database.table"
+        )
+    return (database or spark.catalog.currentDatabase()).lower(), table.lower()
+
+
+def catalog_of(spark: SparkSession, database: str) -> str:
+    """Return the catalog in which Spark looks for a table that is named without one.
+
+    That is the current catalog, unless what stands in the place of the database is the name of a catalog.
+    """
+    if database.lower() == GLOBAL_TEMP:
+        return SESSION_CATALOG
+    if database and spark.conf.get(f"spark.sql.catalog.{database}", None) is not None:
+        return database
+    return spark.catalog.currentCatalog()
+
+
+def current_database(spark: SparkSession) -> str:
+    """Return the current database; raise Unsupported if another catalog is current."""
+    catalog = spark.catalog.currentCatalog()
+    if catalog.lower() != SESSION_CATALOG:
+        raise Unsupported(
+            f"the current catalog is {catalog!r}, and only tables of {SESSION_CATALOG} have indexes: name a table, or "
+            f"USE {SESSION_CATALOG}.database"
+        )
+    return spark.catalog.currentDatabase().lower()
+
+
+def database_exists(spark: SparkSession, database: str) -> bool:
+    """Return whether the session's own catalog has a database, whichever catalog is current."""
+    return spark.catalog.databaseExists(in_spark(database))
+
+
+def database_names(spark: SparkSession) -> list[str]:
+    """Return the databases of the session's own catalog, whichever catalog is current."""
+    return [name for (name,) in spark.sql(f"SHOW DATABASES IN {SESSION_CATALOG}").collect()]
+
+
+def database_folder(spark: SparkSession, database: str) -> str:
+    """Return the folder (a URI) of a database of the session's own catalog, whichever catalog is current."""
+    return str(spark.catalog.getDatabase(in_spark(database)).locationUri)
+
+
+def describe(spark: SparkSession, name: str) -> Table:
+    """Return the table of that name as the session resolves it; raise NotFound, which lists the existing tables."""
+    return describe_with(spark, name, lambda database, table: [])[0]
+
+
+def describe_with(spark: SparkSession, name: str, others: Callable[[str, str], list[str]]) -> tuple[Table, list[Table]]:
+    """Return a table, and of the tables of its database that `others(database, table)` names those that exist.
+
+    All are read in one call if the session can.
+    """
+    from pyspark.errors import AnalysisException
+
+    database, table = split_name(spark, name)
+    if database == GLOBAL_TEMP:
+        if spark.catalog.tableExists(name):
+            return Table(database=database, name=table, kind="TEMPORARY"), []
+        raise NotFound(f"no global temporary view {table!r}")
+    try:
+        found = _reader(spark).describe(spark, database, [table, *others(database, table)], _view(name))
+    except AnalysisException as e:
+        if database_exists(spark, database):
+            raise
+        raise NotFound.of("database", database, database_names(spark)) from e
+    for position, candidate in enumerate(found):
+        if candidate.name == table:
+            return candidate, found[:position] + found[position + 1 :]
+    if not database_exists(spark, database):
+        raise NotFound.of("database", database, database_names(spark))
+    indexes = index_table_name(database, "*", "*")
+    tables = [known for known in names_like(spark, database, "*") if not fnmatchcase(known, indexes)]
+    raise NotFound.of("table", table, tables, f"database {database}")
+
+
+def describe_many(spark: SparkSession, database: str, names: Sequence[str]) -> list[Table]:
+    """Return those of the tables that exist, read in one call if the session can."""
+    return _reader(spark).describe(spark, database, names, view="") if names else []
+
+
+def _view(name: str) -> str:
+    """Return the name of a temporary view that Spark would read for a table name, if there is one; "" for none."""
+    _, database, table = name_parts(name)
+    return "" if database and database.lower() != SESSION_VIEWS else table
+
+
+def names_like(spark: SparkSession, database: str, pattern: str) -> list[str]:
+    """Return the names of the tables of a database that match the pattern, in which `*` stands for any text."""
+    return _reader(spark).names_like(spark, database, pattern)
+
+
+def partitions(spark: SparkSession, table: Table) -> list[Partition]:
+    """Return all partitions of a partitioned table, in the order of the metastore."""
+    return _reader(spark).partitions(spark, table)
+
+
+def table_of(spark: SparkSession, described: Any) -> Table:
+    """Convert a `CatalogTable`, an object of the JVM, to a table."""
+    session_stores.use(spark)
+    return jvm_reader.table_of(spark, described)
+
+
+def _reader(spark: SparkSession) -> Reader:
+    """Return the reader for this session, and use its store settings, since the caller will read the table's files."""
+    session_stores.use(spark)
+    return _available(spark)
+
+
+def _available(spark: SparkSession) -> Reader:
+    return next(reader for reader in READERS if reader.available(spark))
+
+
+def forget_files(spark: SparkSession, table: Table) -> None:
+    """Make the session list the files and read the schema of a table again when it reads it the next time."""
+    _available(spark).forget_files(spark, table)
+
+
+def refresh_files(spark: SparkSession, table: Table) -> None:
+    """Make the session list the files of a table again.
+
+    On a classic session DataFrames that were made of it before follow, too, as they do after an INSERT of the session;
+    `forget_files` would have them keep the files of before for good.
+    """
+    _available(spark).refresh_files(spark, table)
+
+
+def is_cached(spark: SparkSession, spark_name: str) -> bool:
+    """Return whether the rows of a table are cached in the session."""
+    return _available(spark).is_cached(spark, spark_name)
+
+
+def time_zone(spark: SparkSession) -> str:
+    """Return the default time zone of the JVM, in which Spark interprets ORC timestamps; "" if it is not known."""
+    return _available(spark).time_zone(spark)
+
+
+def default_parallelism(spark: SparkSession) -> int:
+    """Return how many tasks the cluster runs at once, or a default if that is not known."""
+    return _available(spark).default_parallelism(spark)

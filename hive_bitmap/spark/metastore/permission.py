@@ -1,0 +1,120 @@
+"""Whether Spark lets a session read a table as it is. Whoever reads files without Spark's plans has to ask first.
+
+Authorizers, such as Ranger's for Spark, are rules of Spark's analyzer and optimizer: they refuse a plan, or put a row
+filter or masks above the scan of a table. So the table's scan is optimized, and must come out as nothing but a scan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from hive_bitmap.core.table_info import Table, error_message, quote
+from hive_bitmap.errors import NotPermitted
+from hive_bitmap.spark.metastore import jvm_reader, session_settings
+from hive_bitmap.spark.metastore.security_settings import ENGINE_READS_ONLY
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_SCANS = ("LogicalRelation", "HiveTableRelation")
+_RULES = ("buildResolutionRules", "buildPostHocResolutionRules", "buildCheckRules", "buildOptimizerRules")
+_PADDING = "readSidePadding("  # Spark's own expression over a column of type CHAR
+
+
+def require_reading(spark: SparkSession, base: Table, columns: Sequence[str], what: str) -> None:
+    """Raise NotPermitted unless tasks of ours may read these columns of a table, in order to do `what`."""
+    secret = only_spark_reads(spark)
+    if why := f"{ENGINE_READS_ONLY} is true" if secret else why_not_as_it_is(spark, base, columns):
+        raise NotPermitted(
+            f"{what} reads the files of table {base.full_name} itself, and only Spark may read them here, for {why}: "
+            "do it in a session that may read the whole table"
+        )
+
+
+def only_spark_reads(spark: SparkSession) -> bool:
+    """Return whether a setting of the session, or of its server, leaves base files to Spark alone."""
+    return session_settings.settings(spark).get(ENGINE_READS_ONLY, "false").strip().lower() != "false"
+
+
+def why_not_as_it_is(spark: SparkSession, base: Table, columns: Sequence[str]) -> str:
+    """Return why this session does not see these columns of a table, or all if there are none, as the files have them.
+
+    It is empty if the session does. Only rules that others added to Spark can change that, so without any Spark is not
+    asked.
+    """
+    from pyspark.errors import PySparkException
+
+    if jvm_reader.available(spark) and not _has_rules_of_others(spark):
+        return ""
+    try:
+        frame = spark.table(base.spark_name)
+        shown = frame.select(*map(quote, columns)) if columns else frame
+        added = _added(shown) if hasattr(shown, "_jdf") else _added_by_text(shown)
+    except PySparkException as e:
+        return f"Spark refuses to read it ({error_message(e)})"
+    except _error_of_jvm() as e:
+        return f"Spark refuses to read it ({str(e.java_exception.toString()).splitlines()[0]})"
+    return f"a rule of Spark's puts {added} above its rows" if added else ""
+
+
+@lru_cache(maxsize=256)
+def _has_rules_of_others(spark: SparkSession) -> bool:
+    """Return whether an extension has added rules that see all plans; ours are added elsewhere."""
+    session: Any = spark._jsparkSession
+    extensions = session.extensions()
+    return any(not getattr(extensions, name)(session).isEmpty() for name in _RULES)
+
+
+def _error_of_jvm() -> Any:
+    """Return the class of the errors that Spark's rules raise, if they are not errors of Spark's own."""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+    return Py4JJavaError
+
+
+def _added(frame: DataFrame) -> str:
+    """Return the name of the first node that is neither a scan nor a choice of its columns; empty if there is none."""
+    plan: Any = frame._jdf.queryExecution().optimizedPlan()
+    while plan.nodeName() == "Project":
+        if any(not _is_column(expression) for expression in _items(plan.projectList())):
+            return "an expression"
+        plan = plan.child()
+    return "" if plan.getClass().getSimpleName().startswith(_SCANS) else str(plan.nodeName())
+
+
+def _items(seq: Any) -> Iterator[Any]:
+    return (seq.apply(at) for at in range(seq.size()))
+
+
+def _is_column(expression: Any) -> bool:
+    return expression.nodeName() == "AttributeReference" or (
+        expression.nodeName() == "Alias"
+        and expression.child().nodeName() == "StaticInvoke"
+        and _PADDING in str(expression.child().toString())
+    )
+
+
+def _added_by_text(frame: DataFrame) -> str:
+    """Return the same as `_added` from the text of a plan, all that a client of Spark Connect can see."""
+    text: Any = frame._explain_string(extended=True)  # type: ignore[operator]
+    return added_in(text.partition("== Optimized Logical Plan ==\n")[2].partition("\n\n")[0])
+
+
+def added_in(plan: str) -> str:
+    """Return what the text of an optimized plan has besides a scan and a choice of its columns; empty if nothing.
+
+    >>> added_in("Project [k#1]\\n+- Relation spark_catalog.default.t[k#1,s#2] parquet")
+    ''
+    >>> added_in("Filter (k#1 < 3)\\n+- Relation spark_catalog.default.t[k#1,s#2] parquet")
+    'Filter'
+    """
+    nodes = [line.lstrip(" :+-") for line in plan.splitlines()]
+    for node in nodes:
+        if not node.startswith(("Relation ", "HiveTableRelation ", "Project [")):
+            return node.split(" ")[0]
+        hides = "more fields" in node  # Spark shows the first ones only
+        if node.startswith("Project") and (hides or node.count(" AS ") > node.count(_PADDING)):
+            return "an expression"
+    return "" if nodes else "nothing that is shown"

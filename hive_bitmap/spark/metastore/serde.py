@@ -1,0 +1,106 @@
+"""Tables that Spark reads through an input format and a SerDe, as Hive does: which of them are supported.
+
+The values of such tables depend on properties of the table, and partitions may have properties of their own. An index
+is therefore built for certain properties (`reading`), which partitions must share. Hadoop lists the files, by other
+rules than Spark's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from hive_bitmap.core import stores
+from hive_bitmap.core.formats import BY_INPUT_FORMAT, FileFormat
+from hive_bitmap.core.stores import FileStatus
+from hive_bitmap.core.table_info import Partition, Table
+from hive_bitmap.errors import Unsupported
+from hive_bitmap.spark.metastore.session_settings import OF_HADOOP
+
+REFUSED = {  # table properties that are supported with one value only: (value, what another value means)
+    "skip.header.line.count": ("0", "Hive skips lines that Spark reads as rows"),
+    "skip.footer.line.count": ("0", "Hive skips lines that Spark reads as rows"),
+    "line.delim": ("\n", "its lines do not end as Hadoop's do"),
+    "avro.schema.url": ("", "its Avro schema may change unseen: put it into avro.schema.literal"),
+}
+IRRELEVANT = re.compile(  # properties that do not change how files are read
+    r"transient_lastddltime|last_modified_(by|time)|num(rows|files|partitions|fileserasurecoded)|totalsize|rawdatasize"
+    r"|column_stats_accurate|comment|external(\.table\.purge)?|bucketing_version|auto\.purge|discover\.partitions"
+    r"|spark\.sql\..*|hive_bitmap\..*|do_not_update_stats|stats_generated.*|transactional|created_.*",
+    re.IGNORECASE,
+)
+DOUBTFUL_SETTINGS = re.compile(  # session settings that may change which files are listed, or which values are read
+    r"textinputformat\.record\.delimiter|mapred(uce)?\.input\..*(recursive|subdirs|pathfilter\.class|maxlength)"
+    r"|mapred\.(input\.dir\.recursive|input\.pathFilter\.class|linerecordreader\.maxlength)"
+    r"|hive\.(lazysimple\..*|mapred\.supports\.subdirectories)|io\.compression\.codecs"
+    r"|spark\.files\.ignore(Corrupt|Missing)Files",
+    re.IGNORECASE,
+)
+
+
+def require_known(table: Table, format: FileFormat) -> None:
+    """Raise Unsupported if Hive and Spark may read this table, of a format with a layout, in different ways."""
+    if table.serde not in format.serdes:
+        known = ", ".join(format.serdes)
+        raise Unsupported(f"table {table.full_name} is {format.name} read by {table.serde}; known are {known}")
+    for key, value in {**table.properties, **table.options}.items():
+        harmless, reason = REFUSED.get(key, (value, ""))
+        if value != harmless:
+            raise Unsupported(f"table {table.full_name} has {key} = {value!r}: {reason}")
+
+
+def read_properties(table: Table) -> tuple[str, ...]:
+    """Return everything but the columns that determines how the files of a table are read; () for Parquet and ORC."""
+    format = BY_INPUT_FORMAT.get(table.input_format)
+    if table.provider != "hive" or format is None or format.layout is None:
+        return ()
+    relevant = _relevant({**table.properties, **table.options}.items())
+    return (table.input_format, table.serde, *(f"{key}={value}" for key, value in sorted(relevant.items())))
+
+
+def require_same_properties(table: Table, partitions: Iterable[Partition]) -> None:
+    """Raise Unsupported for a partition that Spark reads by other properties than those of its table."""
+    wanted = (table.input_format, table.serde, _relevant(table.options.items()))
+    for partition in partitions if read_properties(table) and table.partition_columns else ():
+        if (partition.input_format, partition.serde, _relevant(partition.properties)) != wanted:
+            raise Unsupported(
+                f"partition {partition.values} of table {table.full_name} has properties of its own: "
+                "ALTER TABLE .. PARTITION .. SET SERDEPROPERTIES can give it those of the table"
+            )
+
+
+def why_unsupported(settings: Mapping[str, str]) -> str | None:
+    """Return why a session with these settings might read other files or values; None if it does not."""
+    for name, value in sorted(settings.items()):
+        if DOUBTFUL_SETTINGS.fullmatch(name.removeprefix(OF_HADOOP)) and value.lower() != "false":
+            return f"{name} is {value}"
+    return None
+
+
+def files(folder: str) -> list[FileStatus]:
+    """Return the files of a folder that Hadoop lists and that are not empty, sorted by path.
+
+    Raises Unsupported for a folder that does not exist or contains folders: readers fail then, or read them too.
+    """
+    try:
+        found = stores.listing(folder)
+    except FileNotFoundError as e:
+        raise Unsupported(f"folder {folder} does not exist, at which readers fail") from e
+    nested = [name for name in found.folders if is_visible(name)]
+    if nested:
+        raise Unsupported(f"folder {folder} holds the folder {nested[0]!r}, at which readers may fail")
+    return [file for file in found.files if file.size and is_visible(file.path.rpartition("/")[2])]
+
+
+def is_visible(name: str) -> bool:
+    """Return whether Hadoop lists a file of that name.
+
+    This is `hiddenFileFilter` in
+    https://github.com/apache/hadoop/blob/rel/release-3.4.1/hadoop-mapreduce-project/hadoop-mapreduce-client/hadoop-mapreduce-client-core/src/main/java/org/apache/hadoop/mapred/FileInputFormat.java,
+    which the input formats of `formats.LAYOUTS` inherit.
+    """
+    return not name.startswith(("_", "."))
+
+
+def _relevant(properties: Iterable[tuple[str, str]]) -> dict[str, str]:
+    return {key: value for key, value in properties if not IRRELEVANT.fullmatch(key)}

@@ -1,0 +1,71 @@
+"""Read the settings of a session, and change some temporarily."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from threading import Lock
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from hive_bitmap.spark.metastore import jvm_reader, jvm_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OF_HADOOP = "spark.hadoop."  # optional prefix of Hadoop's settings in a session
+SKIP_VALIDATION = "spark.sql.legacy.skipTypeValidationOnAlterPartition"
+KEEP_CONSTANTS = "spark.sql.legacy.keepPartitionSpecAsStringLiteral"
+_VERBATIM = {SKIP_VALIDATION: "true", KEEP_CONSTANTS: "false"}
+_lock = Lock()
+_before: WeakKeyDictionary[SparkSession, dict[str, str | None]] = WeakKeyDictionary()
+_blocks: WeakKeyDictionary[SparkSession, int] = WeakKeyDictionary()
+
+
+@contextmanager
+def verbatim_partitions(spark: SparkSession) -> Iterator[SparkSession]:
+    """Yield a session of the same catalog that takes values in a partition spec verbatim; else `01` of an int is `1`.
+
+    It also evaluates constants such as X'69' there, even if the session would rather keep their text. The session
+    itself keeps its settings, since other threads may use it; only that of a Spark Connect client, which cannot be
+    cloned, has them until the last of its blocks ends.
+    """
+    if jvm_reader.available(spark):
+        own = jvm_reader.cloned(spark)
+        for name, value in _VERBATIM.items():
+            own.conf.set(name, value)
+        yield own
+        return
+    _begin(spark)
+    try:
+        yield spark
+    finally:
+        _end(spark)
+
+
+def _begin(spark: SparkSession) -> None:
+    with _lock:
+        if spark not in _before:
+            _before[spark] = {name: spark.conf.get(name, None) for name in _VERBATIM}
+            for name, value in _VERBATIM.items():
+                spark.conf.set(name, value)
+        _blocks[spark] = _blocks.get(spark, 0) + 1
+
+
+def _end(spark: SparkSession) -> None:
+    with _lock:
+        _blocks[spark] -= 1
+        if _blocks[spark]:
+            return
+        for name, value in _before.pop(spark).items():
+            if value is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, value)
+
+
+def settings(spark: SparkSession) -> Mapping[str, str]:
+    """Return the session's settings that are not at their defaults."""
+    if jvm_reader.available(spark):
+        return jvm_settings.session(spark)
+    return jvm_settings.with_startup(spark.conf.getAll)

@@ -1,0 +1,58 @@
+"""What only Spark can read of a table, and how little of it Spark's own reader can be told to read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hive_bitmap.core.columns import Column
+from hive_bitmap.core.formats import FORMATS
+from hive_bitmap.core.formats.key_values import KeyColumn
+from hive_bitmap.core.planning.planner import EngineSkips
+from hive_bitmap.core.selecting.candidates import WholeFile
+from hive_bitmap.errors import Undecodable
+from hive_bitmap.spark.metastore import serde
+from hive_bitmap.spark.preparing.request import ResolvedTable
+
+MOST_WHOLE_FILES = 500  # more files to be read whole than this are not opened one by one to see whether they can be
+
+
+def engine_skips(resolved: ResolvedTable) -> EngineSkips:
+    """The smallest part of the table that Spark's reader can be told not to read."""
+    if resolved.narrows:
+        return EngineSkips.BLOCKS
+    return EngineSkips.SPLITS if serde.read_properties(resolved.base) else EngineSkips.NOTHING
+
+
+def why_unreadable(
+    format: str,
+    columns: Sequence[KeyColumn],
+    whole: Sequence[WholeFile],
+    needed: Sequence[Column],
+    known: Sequence[str],
+) -> dict[str, str]:
+    """Why only Spark can read some of these `columns`, by path of the file, or by "" where it holds of all files.
+
+    `whole` are the files to be read whole, `needed` the columns of the table that the request needs; `known` are
+    the partition columns whose values have an Arrow type.
+    """
+    read = {*known, *(column.name for column in columns)}
+    if missing := [column.name for column in needed if column.name not in read]:
+        return {"": f"only Spark can read the values of partition column {missing[0]!r}"}
+    if defaulted := [column.name for column in needed if column.default]:
+        return {"": f"only Spark knows the default value of column {defaulted[0]!r}"}
+    if len(whole) > MOST_WHOLE_FILES:
+        return {"": f"{len(whole)} files are not indexed as they are now"}
+    return _undecodable(format, columns, whole)
+
+
+def _undecodable(format: str, columns: Sequence[KeyColumn], whole: Sequence[WholeFile]) -> dict[str, str]:
+    reasons = {}
+    for file in whole:
+        path = file.status.path
+        try:
+            spark_only = FORMATS[format].spark_only_columns(FORMATS[format].open_file(path), columns)
+            if spark_only:
+                reasons[path] = f"only Spark can read {path}: {next(iter(spark_only.values()))}"
+        except (Undecodable, FileNotFoundError) as e:
+            reasons[path] = f"only Spark can read {path}: {e}"
+    return reasons

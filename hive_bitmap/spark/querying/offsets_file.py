@@ -1,0 +1,94 @@
+"""Writing of the compact-index result file of a predicate, for readers that take file names and offsets."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hive_bitmap.core import stores
+from hive_bitmap.core.formats import FORMATS, LAYOUTS
+from hive_bitmap.core.planning.plan import Plan
+from hive_bitmap.core.selecting.offsets import READER_LIMIT, result_file, selected_offsets
+from hive_bitmap.core.stores import FileStatus
+from hive_bitmap.errors import Undecodable, Unsupported
+from hive_bitmap.spark.metastore import file_listing, jvm_reader, metastore, permission
+from hive_bitmap.spark.metastore.base_files import require_one_listing, sources
+from hive_bitmap.spark.querying.scanning import plan
+from hive_bitmap.spark.querying.table_rows import BY_SERVER
+from hive_bitmap.spark.reading.unit_offsets import unit_offsets
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+TOO_MUCH = (
+    "the files of %s have %d bytes; a reader whose splits hold more than %d stops with an error: "
+    "raise its hive.index.compact.query.max.size (-1: no limit)"
+)
+log = logging.getLogger(__name__)
+
+
+def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: str, *, utf8: bool = False) -> Plan:
+    """Write the result file of a predicate to `path` (a local path or a Hadoop path) and return its plan.
+
+    The file lists every block that may have a matching row, and all blocks of files that no index knows as they are
+    now. A base file without a line has no match. `utf8` allows paths that are not ASCII, for a Hive whose JVM has UTF-8
+    as its default charset. A warning is logged if the reader might stop at its limit of bytes. Raises the errors of
+    `plan`, and Unsupported for a table whose blocks cannot be determined, a path that the reader would not find, or a
+    folder that Hive may list differently from Spark; nothing is written then.
+    """
+    if not jvm_reader.available(spark):
+        raise Unsupported(
+            f"offsets are not to be had: {BY_SERVER}, but tells no offsets; ask in a session of Spark's own"
+        )
+    base = metastore.describe(spark, table)
+    permission.require_reading(spark, base, (), "the list of blocks")
+    planned = plan(spark, table, predicate)
+    format = file_listing.format_of(base)
+    folders = sources(spark, base)
+    for folder in folders:
+        require_one_listing(folder)
+    whole = _whole_files(planned, {file.path: file for folder in folders for file in folder.files})
+    if format in LAYOUTS:
+        found = unit_offsets(spark, format, planned.candidates, whole)
+    else:
+        found = selected_offsets(planned.files, planned.blocks, _all_offsets(format, whole))
+    content = result_file(found, utf8=utf8)
+    most = sum(file.size for folder in folders for file in folder.files if file.path in found)
+    if most > READER_LIMIT:
+        log.warning(TOO_MUCH, path, most, READER_LIMIT)
+    with stores.open_output(path if ":" in path.partition("/")[0] else "file:" + stores.absolute(path)) as sink:
+        sink.write(content)
+    return planned
+
+
+def _whole_files(planned: Plan, listed: Mapping[str, FileStatus]) -> list[str]:
+    """Return the files all of whose blocks are listed: those that no index knows as they are.
+
+    `listed` are the files of the table by path, with the tags of a store, which Spark's listing does not tell.
+    """
+    if planned.candidates is None:
+        nothing = planned.blocks_total == 0  # no row satisfies the predicate
+        return [] if nothing else list(listed)
+    changed = [
+        fingerprint.path
+        for lookup in planned.candidates.lookups
+        for fingerprint in lookup.fingerprints
+        if fingerprint.path in listed and not fingerprint.matches(listed[fingerprint.path])
+    ]
+    return changed + [file.status.path for file in planned.candidates.whole_files]
+
+
+def _all_offsets(format: str, paths: Iterable[str]) -> dict[str, list[int]]:
+    """Return the offsets of all blocks that have rows, by the path of the file."""
+    offsets = {}
+    for path in paths:
+        try:
+            blocks = FORMATS[format].blocks(FORMATS[format].open_file(path))
+        except Undecodable as e:
+            raise Unsupported(f"the blocks of {path} cannot be told: {e}") from e
+        offsets[path] = blocks.offset[np.flatnonzero(blocks.rows)].tolist()
+    return offsets

@@ -1,0 +1,96 @@
+"""The rows of a table as a DataFrame of Spark's: `spark.table(table).where(predicate)`, with the table in its plan."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from hive_bitmap.core import table_info
+from hive_bitmap.core.columns import find
+from hive_bitmap.core.planning.strategy import Strategy
+from hive_bitmap.core.predicates.tokens import require_characters
+from hive_bitmap.core.table_info import name_parts, quote
+from hive_bitmap.errors import InvalidPredicate, Unsupported
+from hive_bitmap.spark.catalyst import enabling
+from hive_bitmap.spark.catalyst.extension_jar import EXTENSION
+from hive_bitmap.spark.catalyst.jvm_bridge import bridge
+from hive_bitmap.spark.metastore import jvm_reader, metastore
+from hive_bitmap.spark.text_conditions import satisfying
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+BY_SERVER = (
+    "the server of a Spark Connect client plans its queries; it uses indexes if it was started with the jar that "
+    f"`hive-bitmap jar` names and --conf spark.sql.extensions={EXTENSION}"
+)
+
+
+def table_rows(
+    spark: SparkSession,
+    table: str,
+    predicate: str | None,
+    columns: Sequence[str] | None = None,
+    *,
+    strategy: Strategy | None = None,
+    must_pay: bool = True,
+) -> DataFrame:
+    """Return the rows that satisfy a predicate (None: all), with these columns (None: all), for the rule to plan.
+
+    The session need not be enabled for it. `strategy` overrides the choice by cost. Unless the scan `must_pay`, the
+    indexes are asked whatever the size of the table, and however long that takes, and the files are those that are
+    there now, where a session sees those that it listed last. On a Spark Connect client the server plans, with its
+    extension or alone. Raises NotFound for an unknown table or column, and InvalidPredicate, with Spark's text, for a
+    predicate that Spark refuses.
+    """
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import DataFrame as Frame
+
+    name_parts(table)  # raises NotFound for text that is no table name, before the JVM sees it
+    require_characters(predicate or "")
+    try:
+        if why := why_spark_alone(spark):
+            _tell(spark, table, why)
+            frame = spark.table(table) if predicate is None else satisfying(spark.table(table), predicate)
+        else:
+            chosen = "" if strategy is None else strategy.value
+            frame = Frame(bridge(spark).rows(spark._jsparkSession, table, predicate, chosen, must_pay), spark)
+        if columns is not None:
+            frame = frame.select(*map(quote, columns))
+        if why:
+            frame.schema  # noqa: B018 - Spark Connect analyses when it is asked for the schema
+        return frame
+    except AnalysisException as e:
+        base = metastore.describe(spark, table)
+        for name in columns or ():
+            find((*base.columns, *base.partition_columns), name, f"table {base.full_name}")
+        spark.table(table).schema  # noqa: B018 - raises what is not the predicate's fault
+        said = table_info.error_message(e)
+        raise InvalidPredicate(f"Spark refuses {predicate!r} on table {table}: {said}") from e
+
+
+def why_spark_alone(spark: SparkSession) -> str:
+    """Why the rule does not plan what the functions of a session read; "" if it does."""
+    if not jvm_reader.available(spark):
+        return BY_SERVER
+    try:
+        enabling.enable_chosen(spark)
+    except Unsupported as e:
+        return str(e)
+    return ""
+
+
+def _tell(spark: SparkSession, table: str, why: str) -> None:
+    if why != BY_SERVER:
+        log.warning("the scan of %s is Spark's own: %s", table, why)
+    elif not _has_extension(spark):
+        log.warning("indexes are not used: %s", why)
+
+
+@lru_cache(maxsize=64)
+def _has_extension(spark: SparkSession) -> bool:
+    """Whether the server of a Spark Connect client was started with the extension."""
+    return EXTENSION in (spark.conf.get("spark.sql.extensions", "") or "")

@@ -1,0 +1,252 @@
+"""Counts of the rows that satisfy a predicate, in total or by key, from the index alone.
+
+Files that the index does not know as they are now are left for Spark to count. Fingerprints are compared when the rows
+are counted, not only when the query is planned.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from hive_bitmap.core import stores
+from hive_bitmap.core.answering.answer_size import TooLarge, nbytes, remember_too_large
+from hive_bitmap.core.answering.count_budget import index_bytes
+from hive_bitmap.core.answering.tally import COUNT, Counts, merge_counts, require_small, tally
+from hive_bitmap.core.columns import find
+from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type
+from hive_bitmap.core.index import unreadable
+from hive_bitmap.core.parallel import map_parallel
+from hive_bitmap.core.planning import settings
+from hive_bitmap.core.planning.plan import Plan
+from hive_bitmap.core.planning.planner import needs_file
+from hive_bitmap.core.planning.strategy import Strategy
+from hive_bitmap.core.selecting.candidates import Lookup, LookupResults, restrict
+from hive_bitmap.core.selecting.key_matches import MatchingKeys
+from hive_bitmap.core.selecting.lookup_units import Flags, Place
+from hive_bitmap.errors import CorruptBitmap, CorruptIndex
+from hive_bitmap.spark.preparing.prepare import DRIVER_INDEX_BYTES, Prepared, Reading
+from hive_bitmap.spark.preparing.request import Request
+from hive_bitmap.spark.preparing.spark_fallback import fallback_reason
+from hive_bitmap.spark.tasks.distribution import in_tasks, store_error_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+TASKS_TOGETHER = 8  # lookups whose keys are counted in tasks at a time; this bounds the memory of their results
+PIECE_ROWS = 16 << 20  # base rows whose keys are counted at a time; this bounds the memory of their bitmaps
+
+
+class _NotCounted(Enum):
+    """Why the index does not count the keys of a lookup."""
+
+    DAMAGED = "the index is damaged"
+    TOO_MANY_KEYS = "two indexes have too many keys each"
+    TOO_LARGE = "the keys take more than hive_bitmap.answer_bytes"
+
+
+_Tallied: TypeAlias = "pa.Table | _NotCounted"
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """The counts that the index knows, and the lookups of files that have to be read as well as the whole files."""
+
+    counts: pa.Table  # the keys, each once, and COUNT
+    uncounted: list[Lookup]
+
+    def unknown(self, results: LookupResults) -> frozenset[Place]:
+        """The places of these files."""
+        whole = [(file.partition, file.status.path) for file in results.whole_files]
+        read = [(lookup.partition, path) for lookup in self.uncounted for path in lookup.unit.paths]
+        return frozenset(Place(results.partitions[at].number, path) for at, path in (*whole, *read))
+
+
+@dataclass(frozen=True)
+class KnownCounts:
+    """The counts of each grouping set in all files but the `unknown` ones, which have to be read.
+
+    There is a table for each grouping set: its columns and `count` (int64), with a row for each combination of values
+    that occurs.
+    """
+
+    tables: tuple[pa.Table, ...]
+    unknown: frozenset[Place]
+
+
+def known_counts(spark: SparkSession, request: Request, prepared: Prepared) -> KnownCounts | None:
+    """Return what the index knows of each grouping set of a prepared request; None if Spark has to count all.
+
+    That is so if a store fails, or if the keys take too much memory, which is remembered.
+    """
+    try:
+        return _known_by_set(spark, request, prepared)
+    except TooLarge as e:
+        log.info("%s is counted by Spark: %s", request.table, e)
+        if prepared.reading is not None:
+            key_sets = [_data_keys(prepared.reading, keys) for keys in request.grouping_sets]
+            remember_too_large(prepared.reading.results.lookups, key_sets, _limit(prepared.reading))
+        return None
+    except Exception as e:  # may be py4j's, for a task in which a store failed
+        if (failed := store_error_of(e)) is None:
+            raise
+        fallback_reason(failed)
+        return None
+
+
+def _limit(reading: Reading) -> int:
+    return settings.read(reading.resolved.settings).answer_bytes
+
+
+def _data_keys(reading: Reading, keys: Sequence[str]) -> list[str]:
+    """Return the names, in lower case, of those keys that are no partition columns."""
+    wanted = {key.lower() for key in keys}
+    return [column.name.lower() for column in reading.resolved.base.columns if column.name.lower() in wanted]
+
+
+def _known_by_set(spark: SparkSession, request: Request, prepared: Prepared) -> KnownCounts | None:
+    reading = prepared.reading
+    if reading is None:
+        return None
+    sets, results = request.grouping_sets, reading.results
+    counted: list[_Counted] = []
+    left = _limit(reading)
+    for keys in sets:
+        found = _known_counts(spark, replace(request, keys=keys), prepared.plan, reading, left)
+        if found is None:
+            return None
+        counted.append(found)
+        left -= nbytes(found.counts) if keys else 0
+    unknown = [one.unknown(results) for one in counted]
+    if len(set(unknown)) > 1 or (len(counted) > 1 and unknown[0]):
+        return None  # these files would be read once for each set, and may change in between
+    fingerprints = [
+        fingerprint
+        for lookup in results.lookups
+        for fingerprint in lookup.fingerprints
+        if Place(results.partitions[lookup.partition].number, fingerprint.path) not in unknown[0]
+    ]
+    # Files of a remote store are those that it listed when counting began; asking again takes a request for each file.
+    if not all(one.confirmed() for one in fingerprints if stores.is_local(one.path)):
+        return None  # a file changed while it was counted
+    return KnownCounts(tuple(one.counts for one in counted), unknown[0])
+
+
+def _known_counts(spark: SparkSession, request: Request, plan: Plan, reading: Reading, limit: int) -> _Counted | None:
+    """Return what the index knows, and what it does not; None if Spark has to count all.
+
+    Raises TooLarge if the keys take more than `limit` bytes.
+    """
+    if plan.strategy != Strategy.INDEX_ONLY:
+        return None
+    schema = _schema(reading, request.keys)
+    if schema is None:
+        return None
+    lookups: list[Lookup] = []
+    counts, uncounted = Counts(schema.empty_table(), limit), list[Lookup]()
+    data = _data_keys(reading, request.keys)
+    for lookup, found in reading.results.pairs():
+        confirmed, needed = _confirmed(lookup), needs_file(found, lookup)
+        known = found.exact & confirmed
+        uncounted += _restricted(lookup, ~known & (needed | ~confirmed))
+        if data:
+            lookups += _restricted(lookup, known & needed)
+        else:
+            rows = int(found.counts[known[lookup.unit.file]].sum())
+            if rows:
+                counts.add(_complete(pa.table({COUNT: [rows]}), reading, lookup, schema))
+    of_lookup = partial(_tally, matching_keys=reading.results.matching_keys, keys=data, limit=limit)
+    tallied = _tally_all(spark, lookups, of_lookup, data)
+    for lookup, counted in zip(lookups, tallied, strict=True):
+        match counted:
+            case _NotCounted.TOO_MANY_KEYS:
+                return None
+            case _NotCounted.TOO_LARGE:
+                raise TooLarge(_NotCounted.TOO_LARGE.value)
+            case _NotCounted.DAMAGED:
+                uncounted.append(lookup)
+            case _:
+                counts.add(_complete(counted, reading, lookup, schema))
+    return _Counted(counts.total(), uncounted)
+
+
+def _schema(reading: Reading, keys: Sequence[str]) -> pa.Schema | None:
+    """Return the schema of the answer; None for a key named COUNT, and for a partition column that only Spark types."""
+    base = reading.resolved.base
+    columns = [find((*base.columns, *base.partition_columns), key, f"table {base.full_name}") for key in keys]
+    data = {column.name for column in base.columns}
+    if COUNT in {key.lower() for key in keys}:
+        return None
+    if any(column.name not in data and column.name not in reading.constants.column_names for column in columns):
+        return None
+    fields = [pa.field(column.name, arrow_type(KeyColumn(column.name, column.type))) for column in columns]
+    return pa.schema([*fields, pa.field(COUNT, pa.int64())])
+
+
+def _confirmed(lookup: Lookup) -> Flags:
+    """Return for each file whether it is still the one that was indexed.
+
+    If the store has tags, the listing that was just compared has already shown that.
+    """
+    fingerprints = lookup.fingerprints
+    threads = stores.parallel(fingerprints[0].path) if fingerprints else 1
+    return np.array(map_parallel(lambda one: bool(one.etag) or one.confirmed(), fingerprints, threads), bool)
+
+
+def _restricted(lookup: Lookup, files: Flags) -> list[Lookup]:
+    """Return the lookup of the flagged files, in a list that is empty if there are none."""
+    return [restrict(lookup, np.flatnonzero(files).tolist())] if files.any() else []
+
+
+def _complete(keys: pa.Table, reading: Reading, lookup: Lookup, schema: pa.Schema) -> pa.Table:
+    """Return the counts of a lookup with its partition's values added, in the schema of the answer."""
+    found = keys.rename_columns([name.lower() for name in keys.column_names])
+    values = [
+        found[field.name.lower()]
+        if field.name.lower() in found.column_names
+        else pa.chunked_array([pa.repeat(reading.constants[field.name][lookup.partition], found.num_rows)])
+        for field in schema
+    ]
+    return pa.table(values, schema.names).cast(schema)
+
+
+def _tally_all(
+    spark: SparkSession, lookups: Sequence[Lookup], count: Callable[[Lookup], _Tallied], keys: Sequence[str]
+) -> Iterator[_Tallied]:
+    """Count the keys of each lookup: in the driver if little of the index has to be read, otherwise in tasks.
+
+    Few tasks at a time, for each returns as many keys as the limit allows.
+    """
+    if not lookups or index_bytes(lookups, keys) <= DRIVER_INDEX_BYTES:
+        yield from map(count, lookups)
+        return
+    for first in range(0, len(lookups), TASKS_TOGETHER):
+        yield from in_tasks(spark, lookups[first : first + TASKS_TOGETHER], count)
+
+
+def _tally(lookup: Lookup, matching_keys: MatchingKeys, keys: Sequence[str], limit: int) -> pa.Table | _NotCounted:
+    unit = lookup.unit
+    rows = np.bincount(unit.file, unit.rows, len(unit.paths))
+    piece = np.cumsum(rows) // PIECE_ROWS
+    tables: list[pa.Table] = []
+    try:
+        for files in (np.flatnonzero(piece == number).tolist() for number in np.unique(piece)):
+            found = tally(restrict(lookup, files).unit, lookup.predicate, matching_keys, keys, limit)
+            if found is None:
+                return _NotCounted.TOO_MANY_KEYS
+            tables = [require_small(merge_counts([*tables, found]), limit) if tables else found]
+        return tables[0]
+    except (CorruptIndex, CorruptBitmap) as e:
+        unreadable.log_whole(log, "an index", e)
+        return _NotCounted.DAMAGED
+    except TooLarge:
+        return _NotCounted.TOO_LARGE

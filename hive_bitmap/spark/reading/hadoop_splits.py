@@ -1,0 +1,114 @@
+"""Pruning of Hadoop's splits in a plan of Spark's: splits that no selected block touches are not read.
+
+It serves tables that only Spark reads, in sessions with a JVM. The partitions of the physical plan are Hadoop's splits,
+and Spark's `PartitionPruningRDD` drops some of them; Spark's own reader reads the others.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hive_bitmap.core.selecting.candidates import LookupResults
+from hive_bitmap.core.selecting.lookup_units import Longs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+MOST_SPLITS = 5000  # in a plan that is pruned; the JVM takes a millisecond or two to describe a split
+NEARLY_ALL = 0.9  # share of the bytes; if more would be kept, pruning costs more than it saves
+
+
+@dataclass(frozen=True)
+class Split:
+    """A byte range of a file."""
+
+    path: str
+    start: int
+    length: int
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """The byte ranges of the selected blocks of a file: arrays with an item for each block."""
+
+    start: Longs
+    end: Longs
+
+    def touch(self, split: Split) -> bool:
+        """Return whether a record of one of the blocks may belong to the split.
+
+        A line that starts at the first byte after a split still belongs to it, as `next` in Hadoop's reader shows:
+        https://github.com/apache/hadoop/blob/trunk/hadoop-mapreduce-project/hadoop-mapreduce-client/hadoop-mapreduce-client-core/src/main/java/org/apache/hadoop/mapred/LineRecordReader.java
+        """
+        return bool(np.any((self.start <= split.start + split.length) & (self.end >= split.start)))
+
+
+def pruned(spark: SparkSession, frame: DataFrame, results: LookupResults, *, always: bool) -> DataFrame | None:
+    """Return `frame`, a query over the table without a shuffle, restricted to splits that may hold selected rows.
+
+    Splits of files that were not looked up are kept. Returns None if a partition of the plan is not a split, if there
+    are more than MOST_SPLITS, or, unless `always` is set, if nearly all bytes would be kept.
+    """
+    from pyspark.sql import DataFrame as Frame
+
+    physical: Any = frame._jdf.queryExecution().toRdd()
+    splits = _splits(physical.partitions())
+    if splits is None:
+        return None
+    ranges = _ranges(results)
+    kept = [n for n, split in enumerate(splits) if split.path not in ranges or ranges[split.path].touch(split)]
+    total, read = (sum(splits[n].length for n in numbers) for numbers in (range(len(splits)), kept))
+    if read > NEARLY_ALL * total and not always:
+        return None
+    log.info("%d of %d splits are read, %d of %d bytes", len(kept), len(splits), read, total)
+    jvm: Any = spark._jvm
+    chosen = jvm.scala.jdk.javaapi.CollectionConverters.asScala(jvm.java.util.HashSet(kept)).toSet()
+    rdd = jvm.org.apache.spark.rdd.PartitionPruningRDD.create(physical, chosen)
+    session: Any = spark._jsparkSession
+    return Frame(session.internalCreateDataFrame(rdd, frame._jdf.schema(), False), spark)
+
+
+def _splits(partitions: Any) -> list[Split] | None:
+    """Return the splits that are the partitions of a plan; None if there are too many, or one is not a split."""
+    if len(partitions) > MOST_SPLITS:
+        return None
+    found = []
+    for partition in partitions:
+        if _class_name(partition) == "UnionPartition":  # a partitioned table is a union of its partitions
+            partition = partition.parentPartition()
+        if _class_name(partition) != "HadoopPartition":
+            return None
+        path, _, place = partition.inputSplit().value().toString().rpartition(":")
+        start, plus, length = place.partition("+")
+        if not plus:
+            return None
+        found.append(Split(path, int(start), int(length)))
+    return found
+
+
+def _class_name(partition: Any) -> str:
+    return str(partition.getClass().getSimpleName())
+
+
+def _ranges(results: LookupResults) -> Mapping[str, Ranges]:
+    """Return the selected blocks of each file, without files that are read whole in one of the partitions with them."""
+    starts: dict[str, list[Longs]] = defaultdict(list)
+    ends: dict[str, list[Longs]] = defaultdict(list)
+    unknown = {file.status.path for file in results.whole_files}
+    for lookup, found in results.pairs():
+        unit = lookup.unit
+        selected = np.flatnonzero(found.counts > 0)
+        for number, path in enumerate(unit.paths):
+            blocks = selected[unit.file[selected] == number]
+            starts[path].append(unit.offset[blocks])
+            ends[path].append(unit.offset[blocks] + unit.length[blocks])
+        unknown |= {unit.paths[number] for number in found.damaged}
+    known = starts.keys() - unknown
+    return {path: Ranges(np.concatenate(starts[path]), np.concatenate(ends[path])) for path in known}

@@ -1,0 +1,6 @@
+"""The indexes that tables have in the metastore: where they lie, which partitions they cover, and who is believed.
+
+`catalog` finds the indexes of a table by the properties of its index tables.
+"""
+
+__all__ = ["catalog", "coverage", "locations", "trust"]

@@ -1,0 +1,383 @@
+"""Index tables in the metastore: finding, checking and altering the indexes of a table.
+
+An index table is a plain EXTERNAL table. Its TBLPROPERTIES hold the definition of the index; its location, or the
+location of each of its partitions, is the published generation. `Index.problem` reports what others have changed in the
+index table or the base table.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from hive_bitmap.core import stores
+from hive_bitmap.core.index import generation, listing_digest, schema_drift
+from hive_bitmap.core.index.definition import (
+    POINTER,
+    PREFIX,
+    VERSION,
+    Definition,
+    from_table,
+    has_properties,
+    to_properties,
+)
+from hive_bitmap.core.table_info import Partition, Table, Values, hadoop_path, index_table_name
+from hive_bitmap.errors import AlreadyExists, InvalidProperty, NotFound, StoreError, Unsupported
+from hive_bitmap.spark.metastore import alter_table, metastore, session_stores
+from hive_bitmap.spark.registry import trust
+from hive_bitmap.spark.session_cache import TtlCache
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+_OPTIONAL = frozenset(PREFIX + name for name in ("next_encoding", "auto_refresh", "refresh_interval"))
+TABLES_AT_ONCE = 500  # tables described in one metastore call
+INDEX_CACHE_SECONDS = 30.0  # seconds for which a query may miss changes that other sessions made to indexes
+MOST_CACHED_PARTITIONS = 10_000  # the partitions of an index table with more of them are not cached
+Name = tuple[str, str]  # database and table
+
+_index_tables: TtlCache[Name, _IndexTables] = TtlCache()  # by base table
+_generations: TtlCache[Name, dict[Values, str]] = TtlCache(most=64)  # by partitioned index table
+_listeners: dict[Callable[[], None], None] = {}  # called when indexes change; a dict, as an ordered set
+
+
+@dataclass(frozen=True, kw_only=True)
+class Index:
+    """An existing index: its definition, and its index table as the metastore describes it now.
+
+    `problem` says why queries cannot use the index and how to repair it; it is empty if they can. An index that is not
+    `trusted` is not rebuilt either, for its root may be a place of others. `copies` are the definitions in other tables
+    that are trusted and claim to be this index.
+    """
+
+    definition: Definition
+    table: Table
+    problem: str = ""
+    trusted: bool = True
+    copies: tuple[Definition, ...] = ()
+
+    @property
+    def why_not(self) -> str:
+        """Why queries do not use the index; empty if they may."""
+        if not self.definition.enabled:
+            return f"index {self.definition.name} is not enabled: set its property enabled to true"
+        return self.problem
+
+
+@dataclass(frozen=True)
+class Published:
+    """The published generation of a partition: its folder, and its `listing_digest`, "" if none was recorded."""
+
+    folder: str
+    listing: str = ""
+
+
+@dataclass(frozen=True)
+class _IndexTables:
+    """The tables named like index tables of one base table: those with a definition, and those that have lost theirs.
+
+    `_written` are the indexes that the latter hold, by table, as far as their files have been read.
+    """
+
+    names: frozenset[str]
+    defined: tuple[Index, ...]
+    damaged: tuple[Table, ...]
+    _written: dict[str, Index | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, tables: Sequence[Table]) -> _IndexTables:
+        damaged = tuple(table for table in tables if _is_damaged(table))
+        return cls(frozenset(table.name for table in tables), tuple(among(tables)), damaged)
+
+    def judged(self, why: trust.Judge) -> list[Index]:
+        """Return the indexes, each with the problem that it is not to be believed, if so.
+
+        Of a table that is not believed no file is read.
+        """
+        believed = [table for table in self.damaged if not why(table, None)]
+        for table in believed:
+            if table.name not in self._written:
+                self._written[table.name] = _from_files(table)
+        indexes = [*self.defined, *filter(None, (self._written[table.name] for table in believed))]
+        whys = [why(index.table, index.definition) for index in indexes]
+        return [
+            replace(index, problem=why, trusted=False) if why else index
+            for index, why in zip(indexes, whys, strict=True)
+        ]
+
+
+def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tuple[Table, list[Index]]:
+    """Return a table and all indexes on it, sorted by index name. Raise NotFound for an unknown table.
+
+    The index tables may come from a cache and be up to `seconds` old. That is safe: an older generation is as correct
+    as the current one, because base files are compared with their fingerprints. The base table is never cached.
+    """
+    key, version = metastore.split_name(spark, name), _index_tables.version
+    cached = _index_tables.get(spark, key, seconds)
+    if cached is not None:
+        base = metastore.describe(spark, name)
+    else:
+        base, tables = metastore.describe_with(
+            spark,
+            name,
+            lambda database, table: metastore.names_like(spark, database, index_table_name(database, table, "*")),
+        )
+        cached = _IndexTables.of(tables)
+        _index_tables.put(spark, key, cached, version)
+    return base, _with_pointed(spark, base, cached)
+
+
+def indexes_on(spark: SparkSession, base: Table, seconds: float = 0) -> list[Index]:
+    """Return the indexes of a table that was described already; they may be cached for up to `seconds`."""
+    session_stores.use(spark)  # metastore calls do this too, but a cached answer makes none
+    key, version = (base.database, base.name), _index_tables.version
+    found = _index_tables.get(spark, key, seconds)
+    if found is None:
+        pattern = index_table_name(base.database, base.name, "*")
+        names = metastore.names_like(spark, base.database, pattern)
+        found = _IndexTables.of(metastore.describe_many(spark, base.database, names))
+        _index_tables.put(spark, key, found, version)
+    return _with_pointed(spark, base, found)
+
+
+def _with_pointed(spark: SparkSession, base: Table, found: _IndexTables) -> list[Index]:
+    """Return the indexes among `found`, and those whose tables the base table's POINTER property names."""
+    pointed = base.properties.get(POINTER, "").split(",")
+    others = [name for name in pointed if name and name not in found.names]
+    more = [_IndexTables.of(metastore.describe_many(spark, base.database, others))] if others else []
+    judged = [index for tables in (found, *more) for index in tables.judged(trust.by_base(spark, base))]
+    return [
+        replace(index, problem=index.problem or schema_drift.problem(base, index.table, index.definition))
+        for index in _distinct(judged, base.name)
+    ]
+
+
+def find_even_if_dropped(spark: SparkSession, name: str) -> tuple[Table | None, list[Index]]:
+    """Return a table and its indexes as `table_and_indexes` does; the table is None if it was dropped or renamed.
+
+    Raise NotFound for a table that does not exist and has no indexes left.
+    """
+    try:
+        return table_and_indexes(spark, name)
+    except NotFound:
+        database, table = metastore.split_name(spark, name)
+        left = [index for index in indexes_of_database(spark, database) if index.definition.table == table]
+        if not left:
+            raise
+        gone = f"table {database}.{table} is gone, dropped or renamed: drop the index"
+        return None, [replace(index, problem=gone) if index.trusted else index for index in left]
+
+
+def indexes_of_database(spark: SparkSession, database: str) -> list[Index]:
+    """Return every index of a database, whatever its index table is called, sorted by base table and index name.
+
+    An unknown database has none.
+    """
+    return _distinct(with_copies(spark, tables_of_database(spark, database)), None)
+
+
+def with_copies(spark: SparkSession, tables: Sequence[Table]) -> list[Index]:
+    """Return the index of each index table of a database, all of whose tables are given; some may claim to be one."""
+    return _IndexTables.of(tables).judged(trust.by_database(spark, tables))
+
+
+def tables_of_database(spark: SparkSession, database: str) -> list[Table]:
+    """Return all tables and views of a database; an unknown database has none."""
+    names = metastore.names_like(spark, database, "*") if metastore.database_exists(spark, database) else []
+    batches = [names[start : start + TABLES_AT_ONCE] for start in range(0, len(names), TABLES_AT_ONCE)]
+    return [table for batch in batches for table in metastore.describe_many(spark, database, batch)]
+
+
+def named(base: Table, indexes: Sequence[Index], name: str) -> Index:
+    """Return the index of that name. Raise NotFound, which lists the indexes of the table."""
+    for index in indexes:
+        if index.definition.name == name.lower():
+            return index
+    raise NotFound.of("index", name, [index.definition.name for index in indexes], f"table {base.full_name}")
+
+
+def require_free(spark: SparkSession, base: Table, indexes: Sequence[Index], definition: Definition) -> None:
+    """Raise AlreadyExists if the name of the index, or of its index table, is taken."""
+    if any(index.definition.name == definition.name for index in indexes):
+        raise AlreadyExists(f"index {definition.name} already exists on table {base.full_name}")
+    for table in metastore.describe_many(spark, base.database, [definition.index_table]):
+        owner = from_table(table)
+        whose = f"it is index {owner.name} on {owner.full_table}" if owner else "it is no index table"
+        raise AlreadyExists(f"table {table.full_name} already exists and {whose}: give another name with IN TABLE")
+
+
+def require_same_table(base: Table, index: Index) -> None:
+    """Raise Unsupported for an index that is not trusted, or whose columns or partition columns have changed since."""
+    if problem := index.problem if not index.trusted else schema_drift.problem(base, index.table, index.definition):
+        raise Unsupported(problem)
+
+
+def root_at(location: str) -> str:
+    """Return a LOCATION as a Hadoop path string; without a scheme it is a folder of the local file system.
+
+    Raises InvalidProperty for a text that is no path.
+    """
+    if "\0" in location:
+        raise InvalidProperty(f"{location!r} is no location: no path has the character NUL")
+    given = location if ":" in location.partition("/")[0] else "file:" + stores.absolute(location)
+    return hadoop_path(stores.normal(given))
+
+
+def default_folder(spark: SparkSession, database: str) -> str:
+    """Return the folder in which index tables of a database are created by default.
+
+    That is the external warehouse root if one is set, else the database's folder. A root without a scheme is on the
+    file system of the database.
+    """
+    external = spark.conf.get("spark.hadoop.metastore.warehouse.external.dir", None)
+    if external and urlsplit(external).scheme:
+        return hadoop_path(external)
+    folder = metastore.database_folder(spark, database)
+    return hadoop_path(urlsplit(folder)._replace(path=external).geturl() if external else folder)
+
+
+def published_generations(spark: SparkSession, index: Index, seconds: float = 0) -> dict[Values, str]:
+    """Return the published generation (a folder) of each partition, by its values; () for an unpartitioned table.
+
+    A partitioned index that another process has dropped has none. The result may be cached for up to `seconds`, as in
+    `table_and_indexes`.
+    """
+    if not index.table.partition_columns:
+        return {(): index.table.location}
+    key, version = (index.table.database, index.table.name), _generations.version
+    cached = _generations.get(spark, key, seconds)
+    if cached is not None:
+        return cached
+    found = {values: one.folder for values, one in published(spark, index).items()}
+    if len(found) <= MOST_CACHED_PARTITIONS:
+        _generations.put(spark, key, found, version)
+    else:
+        _generations.drop(spark, key)
+    return found
+
+
+def published(spark: SparkSession, index: Index) -> dict[Values, Published]:
+    """Return `published_generations` as they are now, with what is recorded of each."""
+    table = index.table
+    if not table.partition_columns:
+        return {(): Published(table.location, table.properties.get(listing_digest.PROPERTY, ""))}
+    return {
+        partition.values: Published(partition.location, dict(partition.properties).get(listing_digest.PROPERTY, ""))
+        for partition in _partitions(spark, table)
+    }
+
+
+def _partitions(spark: SparkSession, table: Table) -> list[Partition]:
+    """Return the partitions of a table; none if another process has dropped it."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return metastore.partitions(spark, table)
+    except PySparkException:
+        if metastore.describe_many(spark, table.database, [table.name]):
+            raise
+        return []
+
+
+def places(spark: SparkSession, table: Table) -> list[str]:
+    """Return the folders at which a table, and each of its partitions in the metastore, points."""
+    has_partitions = table.partition_columns and not table.by_folders and table.kind in ("MANAGED", "EXTERNAL")
+    partitions = _partitions(spark, table) if has_partitions else ()
+    return [*filter(None, [table.location]), *(partition.location for partition in partitions)]
+
+
+def alter(spark: SparkSession, index: Index, changed: Definition) -> None:
+    """Write a new definition to the properties of an index table in one metastore call, then rename it if need be."""
+    clear_caches()
+    properties = to_properties(changed)
+    if changed.comment != index.definition.comment:
+        properties["comment"] = changed.comment
+    alter_table.set_properties(spark, index.table, properties, _OPTIONAL - set(properties))
+    if changed.index_table != index.table.name:
+        alter_table.rename(spark, index.table, changed.index_table)
+
+
+def on_change(listener: Callable[[], None]) -> None:
+    """Register a function that is called whenever this process creates, alters or drops an index."""
+    _listeners[listener] = None
+
+
+def clear_caches() -> None:
+    """Empty the caches of index tables and their locations, which are about to change, and call the listeners."""
+    for listener in tuple(_listeners):
+        listener()
+    for cache in (_index_tables, _generations):
+        cache.clear()
+
+
+def generation_parent(base: Table, definition: Definition, values: Values) -> str:
+    """Return the folder that holds the generations of one partition."""
+    names = [column.name for column in base.partition_columns]
+    return generation.partition_folder(definition.root, names, values)
+
+
+def point_to(spark: SparkSession, base: Table, added: set[str], removed: set[str]) -> None:
+    """Add and remove names in the base table's POINTER property, the only thing that is ever written there."""
+    before = {name for name in base.properties.get(POINTER, "").split(",") if name}
+    after = (before | added) - removed
+    if after and after != before:
+        alter_table.set_properties(spark, base, {POINTER: ",".join(sorted(after))})
+    elif before and not after:
+        alter_table.set_properties(spark, base, {}, [POINTER])
+
+
+def among(tables: Iterable[Table]) -> list[Index]:
+    """Return the indexes whose definitions are in the properties of these tables, as the tables say: none is judged."""
+    defined = ((from_table(table), table) for table in tables)
+    return [Index(definition=definition, table=table) for definition, table in defined if definition is not None]
+
+
+def at(table: Table, root: str) -> Index | None:
+    """Return the index that a table in this root holds, judged no further, or None."""
+    if found := among([table]):
+        return found[0]
+    here = table.location == root or table.location.startswith(f"{root}/")
+    return _from_files(table) if here and _is_damaged(table) else None
+
+
+def _distinct(indexes: Iterable[Index], base: str | None) -> list[Index]:
+    """Return the indexes of one base table, or of all, sorted by base table and index name.
+
+    If two tables claim to be the same index, the first by table name counts; one that is trusted before any other.
+    """
+    found: dict[tuple[str, str], list[Index]] = {}
+    for index in sorted(indexes, key=lambda index: (not index.trusted, index.table.name)):
+        if base in (None, index.definition.table):
+            found.setdefault((index.definition.table, index.definition.name), []).append(index)
+    return [
+        replace(first, copies=tuple(copy.definition for copy in copies if copy.trusted))
+        for first, *copies in (found[key] for key in sorted(found))
+    ]
+
+
+def trusted_definitions(indexes: Iterable[Index]) -> list[Definition]:
+    """Return the definitions of those that are trusted, each with those of its copies."""
+    return [definition for one in indexes if one.trusted for definition in (one.definition, *one.copies)]
+
+
+def _is_damaged(table: Table) -> bool:
+    """Return whether a table has properties of an index table, but no definition."""
+    known = table.properties.get(PREFIX + "version", VERSION) == VERSION
+    return known and has_properties(table) and from_table(table) is None
+
+
+def _from_files(table: Table) -> Index | None:
+    """Return the index of a table whose properties were edited: its definition is that of its newest generation."""
+    try:
+        written = schema_drift.written_definition(table)
+    except (StoreError, Unsupported, ValueError, OSError) as e:
+        log.warning("table %s is taken for no index table, as its folder cannot be read: %s", table.full_name, e)
+        return None
+    if written is None:
+        return None
+    edited = f"the TBLPROPERTIES or columns of index table {table.full_name} are not what a build wrote"
+    return Index(definition=written, table=table, problem=f"{edited}: rebuild the index, or drop it and create it anew")

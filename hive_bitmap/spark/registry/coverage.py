@@ -1,0 +1,49 @@
+"""The partitions that an index covers: those for which its WHERE, a condition on the partition columns, is true.
+
+Spark evaluates the condition over the partition values, so that it means the same as in a query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from hive_bitmap.core.index.partition_conditions import parse
+from hive_bitmap.core.table_info import Table, error_message, quote
+from hive_bitmap.errors import InvalidPredicate, Unsupported
+from hive_bitmap.spark.text_conditions import satisfying
+from hive_bitmap.spark.versions import data_frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_NUMBER = "__number"
+
+
+def covered(spark: SparkSession, base: Table, where: str, values: Sequence[tuple[str | None, ...]]) -> list[bool]:
+    """Return for each partition, given by its values, whether `where` is true for it; an empty text is always true.
+
+    Raise Unsupported if the table has no partition columns, and InvalidPredicate for a text that `parse` or Spark
+    rejects. What Spark is given is written by `parse`.
+    """
+    if not where:
+        return [True] * len(values)
+    if not base.partition_columns:
+        raise Unsupported(f"table {base.full_name} has no partition columns, so WHERE cannot choose among partitions")
+    condition = " OR ".join(parse(where, base.partition_columns))
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions as f
+
+    texts = {c.name: pa.array([v[i] for v in values], pa.string()) for i, c in enumerate(base.partition_columns)}
+    frame = data_frame(spark, pa.table({**texts, _NUMBER: pa.array(range(len(values)), pa.int64())}))
+    typed = [f.expr(f"try_cast({quote(c.name)} AS {c.type})").alias(c.name) for c in base.partition_columns]
+    try:
+        rows = satisfying(frame.select(*typed, _NUMBER), condition).select(_NUMBER).collect()
+    except PySparkException as e:
+        names = ", ".join(column.name for column in base.partition_columns)
+        why_not = f"cannot choose among the partitions of table {base.full_name}, by {names}: {error_message(e)}"
+        raise InvalidPredicate(f"WHERE {where} {why_not}") from e
+    chosen = {row[0] for row in rows}
+    return [number in chosen for number in range(len(values))]

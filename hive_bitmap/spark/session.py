@@ -1,0 +1,159 @@
+"""Create a Spark session, by default a local one whose Derby metastore is inside the warehouse folder.
+
+Such a warehouse can be used by one process at a time. An active session is used as it is. If the warehouse is None, the
+existing configuration of Spark or Hive is used.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hive_bitmap.errors import HiveBitmapError
+from hive_bitmap.spark import java
+from hive_bitmap.spark.packages import file_of, require, require_connect
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# A configuration with any of these properties names a metastore.
+_METASTORE_KEYS = ("hive.metastore.uris", "javax.jdo.option.ConnectionURL")
+
+
+def session(
+    warehouse: str | os.PathLike[str] | None = "warehouse",
+    *,
+    app_name: str = "hive_bitmap",
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Return the active session, or create one on the folder `warehouse`, or on the existing configuration if None.
+
+    Queries of a new session use the indexes (see `hive_bitmap.enable`). `master` defaults to `local[*]` for a warehouse
+    folder, else to that of the configuration. `conf` overrides any setting. Raises HiveBitmapError if Java or a package
+    is missing or too old, if another process uses the warehouse, and if the warehouse is None but no configuration
+    names a metastore.
+    """
+    require()
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    settings = _configured() if warehouse is None else _embedded(Path(warehouse).absolute())
+    if "SPARK_REMOTE" in os.environ:
+        require_connect()
+    if "SPARK_REMOTE" not in os.environ or warehouse is not None:
+        java.require()
+    builder = SparkSession.builder.appName(app_name)
+    for name, value in {**settings, **(conf or {})}.items():
+        builder = builder.config(name, value)
+    if master or warehouse is not None:
+        builder = builder.master(master or "local[*]")
+    if "SPARK_REMOTE" not in os.environ:
+        builder = builder.enableHiveSupport()
+    spark = builder.getOrCreate()
+    if warehouse is not None:
+        _open_metastore(spark, Path(warehouse).absolute())
+    from hive_bitmap.spark.catalyst.enabling import enable
+    from hive_bitmap.spark.metastore import jvm_reader
+
+    if jvm_reader.available(spark):
+        enable(spark)
+    return spark
+
+
+def default_warehouse() -> str | None:
+    """Return the default of commands for `warehouse`: None if SPARK_REMOTE or a configuration names one."""
+    return None if "SPARK_REMOTE" in os.environ or any(_named_metastores()) else "warehouse"
+
+
+def _embedded(warehouse: Path) -> dict[str, str]:
+    """Return the settings of a local session, whose metastore is in a hidden folder so that no table can be there."""
+    metastore = warehouse / ".metastore"
+    if warehouse.exists() and not warehouse.is_dir():
+        raise HiveBitmapError(f"warehouse {warehouse} is no folder")
+    metastore.mkdir(parents=True, exist_ok=True)
+    # Workers must run the same interpreter that pickles functions for them.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    log4j = file_of("hive_bitmap.spark", "log4j2.properties").as_uri()
+    return {
+        "spark.sql.warehouse.dir": str(warehouse),
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={metastore / 'derby'};create=true",
+        "spark.hadoop.datanucleus.schema.autoCreateAll": "true",
+        "spark.hadoop.hive.metastore.schema.verification": "false",
+        "spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict",
+        "spark.driver.extraJavaOptions": (
+            f'-Dlog4j2.configurationFile={log4j} "-Dderby.stream.error.file={metastore / "derby.log"}"'
+        ),
+        "spark.driver.memory": "2g",
+        # The loopback address works without DNS, so also on a laptop that is offline.
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+    }
+
+
+def _configured() -> dict[str, str]:
+    """Return the settings in HIVE_CONF_DIR, which Spark would not find, since that folder is not on its class path."""
+    if default_warehouse() is not None:
+        raise HiveBitmapError(
+            "no existing configuration names a metastore (hive-site.xml or spark-defaults.conf in SPARK_CONF_DIR, "
+            "SPARK_HOME/conf, HADOOP_CONF_DIR or HIVE_CONF_DIR; SPARK_REMOTE); name a warehouse folder"
+        )
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if "SPARK_REMOTE" in os.environ or "HIVE_CONF_DIR" not in os.environ:
+        return {}
+    properties = _hive_site(Path(os.environ["HIVE_CONF_DIR"]) / "hive-site.xml")
+    return {f"spark.hadoop.{name}": value for name, value in properties.items()}
+
+
+def _named_metastores() -> Iterator[str]:
+    """Yield the metastores that hive-site.xml and spark-defaults.conf name, in the folders of Spark and Hive."""
+    folders = [os.environ.get(name) for name in ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "HIVE_CONF_DIR")]
+    if "SPARK_HOME" in os.environ:
+        folders.append(os.path.join(os.environ["SPARK_HOME"], "conf"))
+    for folder in filter(None, folders):
+        properties = _hive_site(Path(folder) / "hive-site.xml") | _spark_defaults(Path(folder) / "spark-defaults.conf")
+        yield from (properties[key] for key in _METASTORE_KEYS if properties.get(key))
+
+
+def _hive_site(path: Path) -> dict[str, str]:
+    """Return the properties of a Hadoop configuration file; none if the file does not exist."""
+    if not path.is_file():
+        return {}
+    try:
+        root = ElementTree.parse(path).getroot()
+    except ElementTree.ParseError as e:
+        raise HiveBitmapError(f"{path} is not a Hadoop configuration file: {e}") from e
+    return {p.findtext("name", "").strip(): p.findtext("value", "").strip() for p in root.iter("property")}
+
+
+def _spark_defaults(path: Path) -> dict[str, str]:
+    """Return the properties of a spark-defaults.conf (lines `key value` or `key=value`), without `spark.hadoop.`."""
+    if not path.is_file():
+        return {}
+    lines = (line.strip() for line in path.read_text().splitlines())
+    pairs = (line.replace("=", " ", 1).split(None, 1) for line in lines if not line.startswith("#"))
+    return {pair[0].removeprefix("spark.hadoop."): pair[1] for pair in pairs if len(pair) == 2}
+
+
+def _open_metastore(spark: SparkSession, warehouse: Path) -> None:
+    """Access the metastore, so that a warehouse in use by another process fails here and not at the first statement."""
+    from pyspark.errors import PySparkException
+
+    try:
+        spark.catalog.databaseExists("default")
+    except PySparkException as e:
+        spark.stop()
+        raise HiveBitmapError(
+            f"the metastore of warehouse {warehouse} does not open; if another process uses that warehouse, end it "
+            f"(one process at a time), or use another folder. Details: {warehouse / '.metastore' / 'derby.log'}"
+        ) from e

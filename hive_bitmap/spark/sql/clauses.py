@@ -1,0 +1,202 @@
+"""Parse CREATE INDEX: Hive's clauses in their fixed order, or openLooKeng's USING .. ON .. WITH .. WHERE."""
+
+from __future__ import annotations
+
+from hive_bitmap.core.index.definition import PREFIX, own_property
+from hive_bitmap.errors import InvalidProperty, NotFound, Unsupported
+from hive_bitmap.spark.sql.cursor import Cursor
+from hive_bitmap.spark.sql.statements import CreateIndex, Dialect, Pairs, TableName
+from hive_bitmap.spark.sql.where import where
+
+_HANDLERS = "org.apache.hadoop.hive.ql.index."
+_TYPES = {
+    "bitmap": "BITMAP",
+    "compact": "COMPACT",
+    _HANDLERS + "bitmap.BitmapIndexHandler": "BITMAP",
+    _HANDLERS + "compact.CompactIndexHandler": "COMPACT",
+}
+_AGGREGATE = ("aggregate", _HANDLERS + "AggregateIndexHandler")
+_OTHER_TYPES = ("BLOOM", "BTREE", "MINMAX")  # openLooKeng's other index types; BITMAP answers the same predicates
+_PARQUET = (
+    "parquet.serde.ParquetHiveSerDe",
+    "parquet.MapredParquetInputFormat",
+    "parquet.MapredParquetOutputFormat",
+)
+_CLAUSES = (
+    "WITH DEFERRED REBUILD",
+    "IDXPROPERTIES",
+    "IN TABLE",
+    "ROW FORMAT",
+    "STORED",
+    "LOCATION",
+    "TBLPROPERTIES",
+    "COMMENT",
+)
+
+
+def create_index(cursor: Cursor) -> CreateIndex | None:
+    """Parse what follows CREATE INDEX; None if the table is in another catalog, which is for Spark to handle."""
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    name = cursor.name().lower()
+    if cursor.accept("USING"):
+        return _openlookeng(cursor, name, if_not_exists)
+    if not cursor.accept("ON"):
+        raise cursor.mismatch("ON TABLE", "USING")
+    cursor.accept("TABLE")
+    table = cursor.table()
+    return None if table.foreign else _hive(cursor, name, table, if_not_exists)
+
+
+def properties(cursor: Cursor) -> Pairs:
+    """Parse Hive's `('k'='v', ..)`."""
+
+    def pair() -> tuple[str, str]:
+        key = cursor.string()
+        cursor.expect("=")
+        return key, cursor.string()
+
+    return cursor.items(pair)
+
+
+def index_properties(cursor: Cursor) -> Pairs:
+    """Parse IDXPROPERTIES; names of hive_bitmap's own properties are in lower case, others as they are written.
+
+    Raises InvalidProperty for a name that looks like a misspelt property of hive_bitmap.
+    """
+    return tuple((own_property(key) or key, value) for key, value in properties(cursor))
+
+
+def _hive(cursor: Cursor, name: str, table: TableName, if_not_exists: bool) -> CreateIndex:
+    columns = cursor.items(cursor.name)
+    cursor.expect("AS")
+    type = _handler(cursor.string())
+    deferred = cursor.accept("WITH")
+    if deferred:
+        cursor.expect("DEFERRED", "REBUILD")
+    idx_properties = index_properties(cursor) if cursor.accept("IDXPROPERTIES") else ()
+    index_table = None
+    if cursor.accept("IN"):
+        cursor.expect("TABLE")
+        index_table = cursor.table()
+    _row_format(cursor)
+    _stored(cursor)
+    location = cursor.string() if cursor.accept("LOCATION") else None
+    table_properties = _table_properties(cursor) if cursor.accept("TBLPROPERTIES") else ()
+    comment = cursor.string() if cursor.accept("COMMENT") else ""
+    cursor.end("one of " + ", ".join(_CLAUSES) + " in this order")
+    return CreateIndex(
+        name=name,
+        table=table,
+        columns=columns,
+        type=type,
+        if_not_exists=if_not_exists,
+        deferred=deferred,
+        properties=idx_properties,
+        index_table=index_table,
+        location=location,
+        table_properties=table_properties,
+        comment=comment,
+    )
+
+
+def _openlookeng(cursor: Cursor, name: str, if_not_exists: bool) -> CreateIndex:
+    type = cursor.token.key
+    if type in _OTHER_TYPES:
+        raise Unsupported(f"type {type} is not built: BITMAP answers the same predicates, say USING bitmap")
+    if not cursor.accept("BITMAP"):
+        raise cursor.mismatch("BITMAP")
+    cursor.expect("ON")
+    table = cursor.table()
+    if table.foreign:
+        raise Unsupported(f"CREATE INDEX is not supported in catalog '{table.catalog}'")
+    columns = cursor.items(cursor.name)
+    if any("=" in column for column in columns):
+        raise Unsupported("Index can not be created on a partitioned column")
+    pairs = cursor.items(lambda: _with_pair(cursor)) if cursor.accept("WITH") else ()
+    condition = where(cursor) if cursor.accept("WHERE") else None
+    cursor.end(*([] if pairs else ["WITH"]), "WHERE")
+    return CreateIndex(
+        name=name,
+        table=table,
+        columns=columns,
+        dialect=Dialect.OPENLOOKENG,
+        if_not_exists=if_not_exists,
+        properties=pairs,
+        where=condition,
+    )
+
+
+def _handler(name: str) -> str:
+    """Return the index type that Hive's `AS 'name'` means, a word or the name of a handler class."""
+    type = _TYPES.get(name) or _TYPES.get(name.lower())
+    if type is not None:
+        return type
+    if name in _AGGREGATE or name.lower() in _AGGREGATE:
+        raise Unsupported("type AGGREGATE is not built: counts come from a BITMAP index, say AS 'BITMAP'")
+    raise NotFound(f"class name provided for index handler not found. '{name}' is none of BITMAP and COMPACT")
+
+
+def _table_properties(cursor: Cursor) -> Pairs:
+    pairs = properties(cursor)
+    for key, _ in pairs:
+        if key.startswith(PREFIX):
+            raise InvalidProperty(f"{key} cannot be set in TBLPROPERTIES: say ('encoding'='gap') in IDXPROPERTIES")
+    return pairs
+
+
+def _row_format(cursor: Cursor) -> None:
+    """Parse ROW FORMAT, which may only name Parquet's SerDe: index tables are always Parquet."""
+    if not cursor.next_is("ROW"):
+        return
+    error = cursor.error("an index table is Parquet, which has no other ROW FORMAT: leave it out")
+    cursor.expect("ROW", "FORMAT")
+    if not cursor.accept("SERDE") or not _is_parquet(cursor.string()):
+        raise error
+    if cursor.accept("WITH"):
+        cursor.expect("SERDEPROPERTIES")
+        properties(cursor)
+
+
+def _stored(cursor: Cursor) -> None:
+    """Parse STORED AS, which may only name Parquet: index tables are always Parquet."""
+    if not cursor.next_is("STORED"):
+        return
+    error = cursor.error("an index table is stored as Parquet and cannot be stored otherwise: leave it out")
+    cursor.expect("STORED")
+    if not cursor.accept("AS"):
+        raise error
+    if cursor.accept("INPUTFORMAT"):
+        formats = [cursor.string()]
+        cursor.expect("OUTPUTFORMAT")
+        formats.append(cursor.string())
+        if not all(map(_is_parquet, formats)):
+            raise error
+    elif cursor.name().upper() != "PARQUET":
+        raise error
+
+
+def _is_parquet(class_name: str) -> bool:
+    return class_name.removeprefix("org.apache.hadoop.hive.ql.io.") in _PARQUET
+
+
+def _with_pair(cursor: Cursor) -> tuple[str, str]:
+    """Parse one of openLooKeng's properties; key and value may be in single quotes, in double quotes or unquoted."""
+    key = cursor.string(escapes=False) if cursor.token.kind == "string" else ".".join(cursor.path())
+    cursor.expect("=")
+    if cursor.token.kind == "string":
+        return _checked(key.lower(), cursor.string(escapes=False))
+    if cursor.token.kind not in ("word", "name", "number"):
+        raise cursor.mismatch("a value")
+    return _checked(key.lower(), cursor.advance().text)
+
+
+def _checked(key: str, value: str) -> tuple[str, str]:
+    """Validate a property as openLooKeng does and return it; those without meaning for hive_bitmap are kept."""
+    match key:
+        case "level" if value.upper() not in ("STRIPE", "UNDEFINED"):
+            raise InvalidProperty(f"BITMAP does not support specified index level: {value!r}; it takes 'stripe'")
+        case "autoload" if value.lower() not in ("true", "false"):
+            raise InvalidProperty("Unrecognized value for key 'autoload', only 'true' or 'false' are allowed")
+        case "bitmap.values_per_node" if not value.isdigit():
+            raise InvalidProperty(f"bitmap.values_per_node takes a number, not {value!r}")
+    return own_property(key) or key, value

@@ -1,0 +1,221 @@
+"""Execute index statements, by the same functions as the Python API; each returns a DataFrame."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from hive_bitmap.core import table_info
+from hive_bitmap.core.index.definition import Definition, from_table
+from hive_bitmap.core.table_info import SESSION_CATALOG, Table, in_spark
+from hive_bitmap.errors import InvalidStatement, NotFound, Unsupported, suggestion
+from hive_bitmap.spark.building import build, publish
+from hive_bitmap.spark.building.publish import Doomed
+from hive_bitmap.spark.maintaining import alter, drop
+from hive_bitmap.spark.metastore import metastore
+from hive_bitmap.spark.registry import catalog
+from hive_bitmap.spark.registry.catalog import Index
+from hive_bitmap.spark.registry.coverage import covered
+from hive_bitmap.spark.sql.create import create, require_partition_columns
+from hive_bitmap.spark.sql.show_index import HIVE_COLUMNS, OPENLOOKENG_COLUMNS, hive_listing, openlookeng_listing
+from hive_bitmap.spark.sql.statements import (
+    CreateIndex,
+    DropDatabase,
+    DropIndex,
+    DropTable,
+    RebuildIndex,
+    RenameIndex,
+    SetProperties,
+    ShowIndexes,
+    Spec,
+    Statement,
+    TableName,
+    Where,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+INTEGERS = ("tinyint", "smallint", "int", "bigint")
+
+
+def run(spark: SparkSession, statement: Statement) -> DataFrame:
+    """Execute a statement and return its result: the indexes for SHOW INDEX, else a DataFrame without columns.
+
+    Raises what the functions of the Python API raise; where Hive or openLooKeng have the same error, with its text.
+    """
+    match statement:
+        case CreateIndex():
+            create(spark, statement)
+        case RebuildIndex():
+            _rebuild(spark, statement)
+        case SetProperties(name, _, properties):
+            if table := _table_of(spark, statement):
+                alter.set_properties(spark, table, name, dict(properties))
+        case RenameIndex(name, new_name):
+            if table := _table_of(spark, statement):
+                alter.rename(spark, table, name, new_name)
+        case DropIndex():
+            _drop(spark, statement)
+        case ShowIndexes(table=None, name=name):
+            return openlookeng_listing(spark, spark.catalog.currentDatabase(), name)
+        case ShowIndexes(table=TableName() as table):
+            return hive_listing(spark, table.sql_name)
+        case DropTable():
+            _drop_table(spark, statement)
+        case DropDatabase():
+            _drop_database(spark, statement)
+    return spark.createDataFrame([], "")
+
+
+def columns(statement: Statement) -> tuple[str, ...]:
+    """Return the names of the result's columns, which are all strings."""
+    match statement:
+        case ShowIndexes(table=None):
+            return OPENLOOKENG_COLUMNS
+        case ShowIndexes():
+            return HIVE_COLUMNS
+    return ()
+
+
+def is_elsewhere(spark: SparkSession, statement: Statement) -> bool:
+    """Whether a statement is about another catalog than the session's own: one that it names, or the current one."""
+    match statement:
+        case DropDatabase(database, catalog=catalog):
+            pass
+        case _:
+            table = statement.table
+            database, catalog = (table.database, table.catalog) if table else ("", "")
+    catalog = (catalog or metastore.catalog_of(spark, database)).lower()
+    return catalog != SESSION_CATALOG and not (catalog == "hive" and _has_no_catalog(spark, catalog))
+
+
+def _has_no_catalog(spark: SparkSession, name: str) -> bool:
+    return spark.conf.get(f"spark.sql.catalog.{name}", None) is None
+
+
+def _rebuild(spark: SparkSession, statement: RebuildIndex) -> None:
+    table = _table_of(spark, statement)
+    if table is None:
+        return
+    if statement.table is None and not spark.catalog.tableExists(table):
+        shown = table.replace("`", "").removeprefix(f"{SESSION_CATALOG}.")
+        raise NotFound(
+            f"Unable to update index. Index table '{shown}' may have been dropped from outside. "
+            "Index should also be dropped."
+        )
+    partition = _canonical(metastore.describe(spark, table), statement.partition) if statement.partition else None
+    build.rebuild(spark, table, [statement.name], partition=partition)
+
+
+def _canonical(base: Table, spec: Spec) -> dict[str, str | None]:
+    """Return the values of a partition as the metastore writes them: in an integer column 1 instead of 01."""
+    integers = [column.name.lower() for column in base.partition_columns if column.type in INTEGERS]
+    return {
+        name: str(int(value)) if name.lower() in integers and value and re.fullmatch("-?[0-9]+", value) else value
+        for name, value in spec
+    }
+
+
+def _drop(spark: SparkSession, statement: DropIndex) -> None:
+    table = _table_of(spark, statement)
+    if table is None:
+        return
+    base, indexes = catalog.find_even_if_dropped(spark, table)
+    if statement.where and base is not None:
+        require_partition_columns(base, statement.where)
+        _require_covered(spark, base, catalog.named(base, indexes, statement.name).definition, statement.where)
+    drop.drop(spark, table, statement.name, where=statement.where.sql if statement.where else None)
+
+
+def _require_covered(spark: SparkSession, base: Table, definition: Definition, where: Where) -> None:
+    """Raise NotFound if partitions are to be dropped from an index that it does not cover.
+
+    As in openLooKeng, either all partitions of the condition are dropped or none.
+    """
+    if not definition.where:
+        return
+    known = [partition.values for partition in metastore.partitions(spark, base)]
+    covered_flags, dropped_flags = (covered(spark, base, text, known) for text in (definition.where, where.sql))
+    names = [column.name for column in base.partition_columns]
+    missing = [
+        table_info.partition_name(names, values)
+        for values, is_covered, is_dropped in zip(known, covered_flags, dropped_flags, strict=True)
+        if is_dropped and not is_covered
+    ]
+    if missing:
+        raise NotFound(f"Index '{definition.name}' does not contain partitions: {', '.join(missing)}")
+
+
+def _table_of(spark: SparkSession, statement: RebuildIndex | SetProperties | RenameIndex | DropIndex) -> str | None:
+    """Return the SQL name of the index's table; None if there is no such index and the statement has IF EXISTS.
+
+    Otherwise raises NotFound, or InvalidStatement if the statement names no table and several have such an index.
+    """
+    name = statement.name
+    if statement.table is not None:
+        table = statement.table.sql_name
+        try:
+            known = [index.definition.name for index in catalog.find_even_if_dropped(spark, table)[1]]
+        except NotFound:
+            if statement.if_exists:
+                return None
+            raise
+        if name in known:
+            return table
+        missing = NotFound.of("index", name, known, f"table {statement.table}")
+        reason = f"Invalid index {name}: {missing}"
+    else:
+        database = spark.catalog.currentDatabase()
+        definitions = [index.definition for index in catalog.indexes_of_database(spark, database)]
+        found = [definition for definition in definitions if definition.name == name]
+        if len(found) == 1:
+            return in_spark(database, found[0].table)
+        if found:
+            tables = ", ".join(definition.table for definition in found)
+            raise InvalidStatement(f"Index '{name}' is on several tables of {database}: {tables}; say {name} ON table")
+        reason = f"Index '{name}' does not exist" + suggestion(name, [definition.name for definition in definitions])
+    if statement.if_exists:
+        return None
+    raise NotFound(reason)
+
+
+def doomed_indexes(spark: SparkSession, statement: DropTable | DropDatabase) -> list[Doomed]:
+    """Return the indexes of the table, or of all tables of the database, that a statement is about to drop.
+
+    Raises Unsupported if the table is an index table.
+    """
+    match statement:
+        case DropTable():
+            indexes = _indexes_of_table(spark, statement)
+        case DropDatabase(name=name):
+            exists = metastore.database_exists(spark, name)
+            indexes = catalog.indexes_of_database(spark, name) if exists else []
+    return [publish.doomed(spark, index, indexes) for index in indexes]
+
+
+def _drop_table(spark: SparkSession, statement: DropTable) -> None:
+    """Drop the table by Spark's own DROP TABLE, which may refuse that, then its indexes."""
+    doomed = doomed_indexes(spark, statement)
+    exists, purge = "IF EXISTS " if statement.if_exists else "", " PURGE" if statement.purge else ""
+    spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE {exists}{statement.table.sql_name}{purge}")
+    drop.drop_after(spark, doomed)
+
+
+def _indexes_of_table(spark: SparkSession, statement: DropTable) -> list[Index]:
+    name = statement.table.sql_name
+    try:
+        base, indexes = catalog.find_even_if_dropped(spark, name)
+    except NotFound:
+        return []  # Spark's DROP TABLE reports the missing table
+    if base is not None and from_table(base) is not None:
+        raise Unsupported(f"The table {base.full_name} is an index table. Please do drop index instead.")
+    return [] if base is not None and base.kind == "TEMPORARY" else indexes  # a view of that name has no index
+
+
+def _drop_database(spark: SparkSession, statement: DropDatabase) -> None:
+    """Drop the database with its index tables, then the files of these, which Spark leaves behind."""
+    doomed = doomed_indexes(spark, statement)
+    exists = "IF EXISTS " if statement.if_exists else ""
+    spark.sql(f"{metastore.OWN_STATEMENT} DROP DATABASE {exists}{in_spark(statement.name)} CASCADE")
+    drop.drop_after(spark, doomed)

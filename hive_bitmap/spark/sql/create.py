@@ -1,0 +1,148 @@
+"""Execute CREATE INDEX. In Hive the name of an index is unique in its table, in openLooKeng in the whole database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hive_bitmap.core.columns import find
+from hive_bitmap.core.index.definition import OWN_PROPERTIES, REFRESH_INTERVAL, Definition, flag
+from hive_bitmap.core.table_info import Table, literal
+from hive_bitmap.errors import AlreadyExists, NotFound, Unsupported
+from hive_bitmap.spark.building import build
+from hive_bitmap.spark.maintaining import alter
+from hive_bitmap.spark.metastore import metastore
+from hive_bitmap.spark.metastore.file_listing import format_of
+from hive_bitmap.spark.registry import catalog
+from hive_bitmap.spark.registry.catalog import Index
+from hive_bitmap.spark.registry.coverage import covered
+from hive_bitmap.spark.sql.statements import CreateIndex, Dialect, Where
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SAME_CONTENT = "Index with same (table,column,indexType) already exists"
+
+
+def create(spark: SparkSession, statement: CreateIndex) -> None:
+    """Build the index that a statement describes, or let an existing index of openLooKeng's cover more partitions.
+
+    Raises AlreadyExists, NotFound and Unsupported with the texts of the statement's dialect, and what `build` raises.
+    """
+    base = _base(spark, statement)
+    format_of(base)  # refuses a view as such; its columns, which may be unknown, would be reported missing otherwise
+    _require_columns(base, statement)
+    if statement.dialect is Dialect.OPENLOOKENG:
+        existing = catalog.indexes_of_database(spark, base.database)
+        if not _is_name_free(existing, base, statement):
+            _extend(spark, existing, base, statement)
+            return
+    index_table = statement.index_table
+    if index_table is not None and (index_table.database or base.database).lower() != base.database:
+        raise Unsupported(
+            f"Index on different database ({index_table.database}) from base table ({base.database}) is not supported."
+        )
+    properties = dict(statement.properties)
+    reports = build.build(
+        spark,
+        base.spark_name,
+        [list(statement.columns)],
+        name=statement.name,
+        type=statement.type,
+        encoding=properties.get("encoding", "gap"),
+        compression=properties.get("compression", "zstd"),
+        index_table=None if index_table is None else index_table.name,
+        location=statement.location,
+        comment=statement.comment or properties.get("comment", ""),
+        deferred=statement.deferred,
+        where=statement.where.sql if statement.where else None,
+        if_not_exists=statement.if_not_exists,
+        auto_refresh=flag("auto_refresh", properties["auto_refresh"]) if "auto_refresh" in properties else None,
+        refresh_interval=properties.get("refresh_interval", REFRESH_INTERVAL),
+        properties={key: value for key, value in properties.items() if key not in OWN_PROPERTIES},
+    )
+    for report in reports:
+        if statement.table_properties:
+            pairs = ", ".join(f"{literal(key)}={literal(value)}" for key, value in statement.table_properties)
+            spark.sql(f"ALTER TABLE {report.definition.spark_name} SET TBLPROPERTIES ({pairs})")
+        if "enabled" in properties:
+            alter.set_properties(spark, base.spark_name, statement.name, {"enabled": properties["enabled"]})
+
+
+def _base(spark: SparkSession, statement: CreateIndex) -> Table:
+    try:
+        return metastore.describe(spark, statement.table.sql_name)
+    except NotFound as e:
+        if statement.dialect is Dialect.HIVE:
+            raise
+        raise NotFound(f"Table '{statement.table}' is invalid: {e}") from e
+
+
+def _require_columns(base: Table, statement: CreateIndex) -> None:
+    """Raise NotFound for a missing column, and Unsupported for WHERE on a column that is no partition column."""
+    for name in statement.columns:
+        try:
+            find((*base.columns, *base.partition_columns), name, f"table {base.full_name}")
+        except NotFound as e:
+            text = "Check the index columns, they should appear in the table being indexed."
+            if statement.dialect is Dialect.OPENLOOKENG:
+                text = f"Column '{name}' cannot be resolved:"
+            raise NotFound(f"{text} {e}") from e
+    require_partition_columns(base, statement.where)
+
+
+def require_partition_columns(base: Table, where: Where | None) -> None:
+    """Raise Unsupported if a condition names a column that is no partition column of the table."""
+    known = [column.name.lower() for column in base.partition_columns]
+    for name in where.columns if where else ():
+        if name.lower() not in known:
+            raise Unsupported(
+                "Heuristic index creation is only supported for predicates on partition columns: table "
+                f"{base.full_name} has {', '.join(known) or 'none'}, and not {name}"
+            )
+
+
+def _is_name_free(existing: list[Index], base: Table, statement: CreateIndex) -> bool:
+    """Whether no index of the database has the statement's name.
+
+    If so, raises AlreadyExists if an index of another name has the same table, columns and type, as openLooKeng does.
+    """
+    if any(index.definition.name == statement.name for index in existing):
+        return False
+    for index in existing:
+        if _same_content(index.definition, base, statement):
+            raise AlreadyExists(f"{_SAME_CONTENT}: it is '{index.definition.name}'")
+    return True
+
+
+def _extend(spark: SparkSession, existing: list[Index], base: Table, statement: CreateIndex) -> None:
+    """Let the existing index of that name also cover the partitions of the statement's WHERE.
+
+    Raises AlreadyExists if it differs in table, columns or type, if it or the statement has no WHERE, or if it covers
+    one of the partitions already; with IF NOT EXISTS it is then left as it is.
+    """
+    reason = f"Index '{statement.name}' already exists"
+    for index in existing:
+        before, where = index.definition, statement.where
+        if before.name != statement.name or not _same_content(before, base, statement):
+            continue
+        if before.where and where:
+            values = [partition.values for partition in metastore.partitions(spark, base)]
+            pairs = zip(
+                covered(spark, base, before.where, values), covered(spark, base, where.sql, values), strict=True
+            )
+            if not any(old and new for old, new in pairs):
+                alter.extend(spark, base.spark_name, before.name, where.sql)
+                return
+        if before.where or where:
+            reason = f"{_SAME_CONTENT} and partition(s) contain conflicts"
+    if not statement.if_not_exists:
+        raise AlreadyExists(reason)
+
+
+def _same_content(definition: Definition, base: Table, statement: CreateIndex) -> bool:
+    columns = {name.lower() for name in statement.columns}
+    return (
+        definition.table == base.name
+        and definition.type == statement.type
+        and {name.lower() for name in definition.column_names} == columns
+    )

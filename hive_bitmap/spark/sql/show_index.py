@@ -1,0 +1,104 @@
+"""The result of SHOW INDEX: Hive's six columns for the indexes of a table, openLooKeng's eleven for a database."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from hive_bitmap.core.explaining.measures import size
+from hive_bitmap.core.index.definition import Definition
+from hive_bitmap.core.table_info import quote
+from hive_bitmap.spark.maintaining.show import IndexStatus, show
+from hive_bitmap.spark.metastore import metastore
+from hive_bitmap.spark.registry import catalog
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+HIVE_COLUMNS = ("idx_name", "tab_name", "col_names", "idx_tab_name", "idx_type", "comment")
+OPENLOOKENG_COLUMNS = (
+    "Index Name",
+    "User",
+    "Table Name",
+    "Index Columns",
+    "Index Type",
+    "Index Size",
+    "Index Status",
+    "Partitions",
+    "Index Properties",
+    "Memory Usage (Coordinator Only)",
+    "Disk Usage (Coordinator Only)",
+)
+_PARTITIONS_WIDTH = 70  # characters in a line of the column Partitions
+_NOTHING_CACHED = "0 B"  # unlike in openLooKeng, no coordinator caches indexes in memory or on its disk
+
+
+def hive_listing(spark: SparkSession, table: str) -> DataFrame:
+    """Return the indexes of a table in Hive's columns. Raises NotFound for an unknown table."""
+    base, indexes = catalog.table_and_indexes(spark, table)
+    rows = [
+        (d.name, base.name, ", ".join(d.column_names), d.index_table, d.type.lower(), d.comment)
+        for d in (index.definition for index in indexes)
+    ]
+    return spark.createDataFrame(rows, _string_schema(HIVE_COLUMNS))
+
+
+def openlookeng_listing(spark: SparkSession, database: str, name: str | None) -> DataFrame:
+    """Return the indexes of a database, or those with this name, in openLooKeng's columns, each with its state now."""
+    indexes = catalog.indexes_of_database(spark, database)
+    wanted = [index for index in indexes if name is None or index.definition.name == name]
+    tables = sorted({index.definition.table for index in wanted})
+    existing = {table.name for table in metastore.describe_many(spark, database, tables)}
+    rows = [
+        _row(spark, status, table in existing)
+        for table in tables
+        for status in show(spark, f"{quote(database)}.{quote(table)}")
+        if name is None or status.definition.name == name
+    ]
+    return spark.createDataFrame(sorted(rows), _string_schema(OPENLOOKENG_COLUMNS))
+
+
+def _row(spark: SparkSession, status: IndexStatus, table_exists: bool) -> tuple[str, ...]:
+    definition = status.definition
+    return (
+        definition.name,
+        _owner(spark, definition),
+        f"{spark.catalog.currentCatalog()}.{definition.full_table}",
+        ",".join(definition.column_names),
+        definition.type,
+        size(status.index_bytes),
+        _state(status) if table_exists else "Table Deleted",
+        _partitions(status),
+        _properties(definition),
+        _NOTHING_CACHED,
+        _NOTHING_CACHED,
+    )
+
+
+def _state(status: IndexStatus) -> str:
+    return "Out-of-sync" if status.problem or status.stale or status.unindexed or status.gone else "OK"
+
+
+def _partitions(status: IndexStatus) -> str:
+    if not status.definition.where:
+        return "all"
+    names = ",".join(partition.name for partition in status.partitions)
+    return "\n".join(names[at : at + _PARTITIONS_WIDTH] for at in range(0, len(names), _PARTITIONS_WIDTH))
+
+
+def _properties(definition: Definition) -> str:
+    pairs = {"encoding": definition.encoding} if definition.has_bitmaps else {}
+    pairs |= {"compression": definition.compression, "enabled": str(definition.enabled).lower()}
+    if definition.auto_refresh:
+        pairs |= {"auto_refresh": "true", "refresh_interval": definition.refresh_interval}
+    return ",".join(f"{key}={value}" for key, value in (pairs | dict(definition.properties)).items())
+
+
+def _owner(spark: SparkSession, definition: Definition) -> str:
+    """Return the owner of the index table, "" if the metastore has none."""
+    description = spark.sql(f"DESCRIBE TABLE EXTENDED {definition.spark_name} AS JSON").collect()[0][0]
+    return str(json.loads(description).get("owner", ""))
+
+
+def _string_schema(columns: tuple[str, ...]) -> str:
+    return ", ".join(f"{quote(name)} string" for name in columns)

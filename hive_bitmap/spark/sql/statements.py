@@ -1,0 +1,146 @@
+"""Index statements as values, the same for Hive's and openLooKeng's dialects.
+
+Names of indexes are in lower case, as both systems keep them. A statement without a table means the only index of that
+name in the current database.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from hive_bitmap.core.table_info import SESSION_CATALOG, quote
+
+Pairs: TypeAlias = tuple[tuple[str, str], ...]
+Spec: TypeAlias = tuple[tuple[str, str | None], ...]  # a partition: columns and their values, None for NULL
+
+OWN_CATALOGS = ("spark_catalog", "hive")  # names of the session's own catalog, in Spark and usually in openLooKeng
+
+
+class Dialect(Enum):
+    """The dialect of a statement, where Hive and openLooKeng have different rules."""
+
+    HIVE = "Hive"
+    OPENLOOKENG = "openLooKeng"
+
+
+@dataclass(frozen=True)
+class TableName:
+    """A table as a statement names it; without database or catalog, those are the session's current ones."""
+
+    name: str
+    database: str = ""
+    catalog: str = ""
+
+    def __str__(self) -> str:
+        return ".".join(part for part in (self.catalog, self.database, self.name) if part)
+
+    @property
+    def sql_name(self) -> str:
+        """The quoted name for Spark SQL; with Spark's name of the session's own catalog if the statement names that."""
+        catalog = SESSION_CATALOG if self.catalog else ""
+        return ".".join(quote(part) for part in (catalog, self.database, self.name) if part)
+
+    @property
+    def foreign(self) -> bool:
+        """Whether the table is in a catalog other than the session's own."""
+        return bool(self.catalog) and self.catalog.lower() not in OWN_CATALOGS
+
+
+@dataclass(frozen=True)
+class Where:
+    """A condition on partition columns, in Spark SQL, and the columns that it names."""
+
+    sql: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CreateIndex:
+    """CREATE INDEX; `properties` belong to the index, `table_properties` are further ones of its index table."""
+
+    name: str
+    table: TableName
+    columns: tuple[str, ...]
+    dialect: Dialect = Dialect.HIVE
+    type: str = "BITMAP"
+    if_not_exists: bool = False
+    deferred: bool = False
+    properties: Pairs = ()
+    index_table: TableName | None = None
+    location: str | None = None
+    table_properties: Pairs = ()
+    comment: str = ""
+    where: Where | None = None
+
+
+@dataclass(frozen=True)
+class RebuildIndex:
+    """Hive's ALTER INDEX .. REBUILD and openLooKeng's UPDATE INDEX; of the whole index if `partition` is empty."""
+
+    name: str
+    table: TableName | None = None
+    partition: Spec = ()
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class SetProperties:
+    """ALTER INDEX .. SET IDXPROPERTIES."""
+
+    name: str
+    table: TableName | None
+    properties: Pairs
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class RenameIndex:
+    """ALTER INDEX .. RENAME TO."""
+
+    name: str
+    new_name: str
+    table: TableName | None = None
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DropIndex:
+    """DROP INDEX, or with `where` only of the partitions of which that is TRUE."""
+
+    name: str
+    table: TableName | None = None
+    if_exists: bool = False
+    where: Where | None = None
+
+
+@dataclass(frozen=True)
+class ShowIndexes:
+    """SHOW INDEX: with `table` in Hive's columns, else for the current database, or one name, in openLooKeng's."""
+
+    table: TableName | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True)
+class DropTable:
+    """DROP TABLE, which also drops the indexes of the table."""
+
+    table: TableName
+    if_exists: bool = False
+    purge: bool = False
+
+
+@dataclass(frozen=True)
+class DropDatabase:
+    """DROP DATABASE .. CASCADE, which also drops the indexes of all its tables."""
+
+    name: str
+    catalog: str = ""
+    if_exists: bool = False
+
+
+Statement: TypeAlias = (
+    CreateIndex | RebuildIndex | SetProperties | RenameIndex | DropIndex | ShowIndexes | DropTable | DropDatabase
+)

@@ -1,0 +1,144 @@
+"""Send functions and values to Spark tasks, which use the store settings of this process, and get results back."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from hive_bitmap.core.stores import options, requests
+from hive_bitmap.core.stores.options import Options
+from hive_bitmap.errors import StoreError
+from hive_bitmap.spark.metastore import metastore
+from hive_bitmap.spark.packages import for_tasks
+from hive_bitmap.spark.tasks import garbage, sockets, task_requests
+from hive_bitmap.spark.versions import data_frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_OUR_ERROR = re.compile(r"hive_bitmap\.errors\.\w+: ")  # as tracebacks name our errors
+_ANY_ERROR = re.compile(rf"{_OUR_ERROR.pattern}|[^:]*Error")
+
+
+def distribute(spark: SparkSession, items: Sequence[Any]) -> Any:
+    """Return a DataFrame of one binary column with the pickled items, partitioned by `cuts`."""
+    batches = [
+        pa.record_batch([pa.array([pickle.dumps(item) for item in items[start:end]], pa.binary())], ["item"])
+        for start, end in cuts(spark, len(items))
+    ]
+    return data_frame(spark, pa.Table.from_batches(batches))
+
+
+def received(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
+    """Yield the items of a task, as `distribute` sent them."""
+    sockets.set_no_delay()
+    for batch in batches:
+        for item in batch.column(0):
+            yield pickle.loads(item.as_py())
+
+
+def with_store_settings(
+    spark: SparkSession, body: Callable[..., Iterator[pa.RecordBatch]], /, **given: Any
+) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """Return `body` with these arguments as a function for `mapInArrow`, which uses the store settings of this process.
+
+    The requests that it sends to stores are added to `task_requests`.
+    """
+    return _with_stores(partial(body, **given), task_requests.counter(spark))
+
+
+def _with_stores(
+    body: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], counter: Any
+) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    return for_tasks(_run_in_task, body=body, store_options=options.needed(), counter=counter)
+
+
+def in_tasks(spark: SparkSession, items: Sequence[Any], run: Callable[[Any], Any]) -> list[Any]:
+    """Compute run(item) in tasks for each item, and return the results in order. Raises StoreError.
+
+    `run` must be a function of a module, or another value that can be pickled.
+    """
+    if not items:
+        return []
+    numbered = distribute(spark, list(enumerate(items)))
+    tasks = _with_stores(partial(_results, run=run), None)  # no accumulator: each result comes with its requests
+    rows = numbered.mapInArrow(tasks, pickled("result")).collect()
+    found = [pickle.loads(row[0]) for row in rows]
+    for _, result, sent in found:
+        requests.add(sent)
+        if isinstance(result, StoreError):
+            raise result
+    return [result for _, result, _ in sorted(found, key=lambda one: one[0])]
+
+
+def parallelism(spark: SparkSession) -> int:
+    """Return how many tasks the session runs at once."""
+    return int(spark.conf.get("spark.sql.leafNodeDefaultParallelism", None) or metastore.default_parallelism(spark))
+
+
+def pickled(name: str) -> Any:
+    """Return a schema of one binary column. Spark would have to parse a schema given as text."""
+    from pyspark.sql.types import BinaryType, StructType
+
+    return StructType().add(name, BinaryType())
+
+
+def _run_in_task(
+    batches: Iterable[pa.RecordBatch],
+    body: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    store_options: Options,
+    counter: Any,
+) -> Iterator[pa.RecordBatch]:
+    options.use(lambda: store_options)
+    yield from body(batches) if counter is None else task_requests.counted(body(batches), counter)
+    garbage.freeze_modules()
+
+
+def _results(batches: Iterable[pa.RecordBatch], run: Callable[[Any], Any]) -> Iterator[pa.RecordBatch]:
+    for number, work in received(batches):
+        with requests.measured() as measured:
+            result = _result_or_store_error(run, work)
+        yield pa.record_batch([pa.array([pickle.dumps((number, result, measured.requests))], pa.binary())], ["result"])
+
+
+def _result_or_store_error(run: Callable[[Any], Any], work: Any) -> Any:
+    """Return the result of `run`, or its StoreError for the driver to raise."""
+    try:
+        return run(work)
+    except StoreError as e:
+        return e
+
+
+def store_error_of(error: Exception) -> StoreError | None:
+    """Return the StoreError that made a task, and so a query, fail; None if the cause was another error."""
+    named = f"{StoreError.__name__}: "
+    if isinstance(error, StoreError):
+        return error
+    found = [line.partition(named)[2] for line in str(error).splitlines() if named in line.partition(" ")[0] + " "]
+    return StoreError(found[0].strip()) if found else None
+
+
+def cuts(spark: SparkSession, count: int) -> list[tuple[int, int]]:
+    """Return the first and the end index of the items of each task.
+
+    Spark cuts a small local relation in the same way, and makes a task of each batch of a large one.
+    """
+    tasks = min(count, parallelism(spark))
+    return list(pairwise(count * task // tasks for task in range(tasks + 1)))
+
+
+def cause(error: Exception) -> str:
+    """Return the message of the error that made a Spark task fail.
+
+    That is the last line that names an error, the end of the Python traceback; else the first exception of Java.
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    named = [line for line in lines if _ANY_ERROR.match(line) and not line.startswith("at ")]
+    java = [line.partition("Exception: ")[2] for line in lines if "Exception: " in line]
+    return _OUR_ERROR.sub("", (named or java[:1] or lines or [type(error).__name__])[-1])

@@ -1,0 +1,95 @@
+"""The check of one base file by `verify`: whether it is still the file that was indexed, and the manifest is right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hive_bitmap.core.formats.blocks import Blocks
+from hive_bitmap.core.index.fingerprint import Fingerprint
+from hive_bitmap.errors import FileChanged, Undecodable
+from hive_bitmap.spark.building.staged_values import ReadOptions
+from hive_bitmap.spark.verifying.problems import Problems
+
+COMPARED, STALE, DAMAGED = "compared", "stale", "damaged"
+
+
+@dataclass(frozen=True)
+class KnownFile:
+    """A base file according to the manifest; it is `fresh` if a listing shows it unchanged.
+
+    `spark_only` are the columns, by their names in the table, whose values only Spark reads correctly; None if the
+    table's columns have changed, so that they cannot be compared.
+    """
+
+    fingerprint: Fingerprint
+    blocks: Blocks
+    spark_only: frozenset[str] | None
+    fresh: bool
+
+
+@dataclass
+class BaseFile:
+    """A base file while it is compared; `blocks` are those of the file, or of the manifest if it is not compared.
+
+    `state` is COMPARED, STALE (it is not the file that was indexed), or DAMAGED (it, or its shard, cannot be read).
+    """
+
+    known: KnownFile
+    blocks: Blocks
+    state: str
+    problems: Problems
+
+    @property
+    def path(self) -> str:
+        return self.known.fingerprint.path
+
+    @cached_property
+    def filled(self) -> npt.NDArray[np.int64]:
+        """The numbers of the blocks that have rows."""
+        return np.flatnonzero(self.blocks.rows)
+
+
+def recorded_blocks(row: Mapping[str, Any]) -> Blocks:
+    """Return the blocks of a base file that a row of a manifest (schema FILES) lists.
+
+    Manifests of older builds lack the first bytes of blocks, which are not compared; the offsets stand in for them.
+    """
+    starts = row["offsets"] if row["starts"] is None else row["starts"]
+    return Blocks(*(np.array(column, np.int64) for column in (row["offsets"], row["lengths"], row["rows"], starts)))
+
+
+def open_base(known: KnownFile, options: ReadOptions) -> BaseFile:
+    """Check whether a file is still the one that was indexed, and compare its blocks with the manifest.
+
+    Raise StoreError.
+    """
+    problems = Problems()
+    if not (known.fresh and known.fingerprint.confirmed()):
+        return BaseFile(known, known.blocks, STALE, problems)
+    format = options.file_format()
+    try:
+        handle = format.open_file(known.fingerprint.path)
+        blocks = format.blocks(handle)
+        spark_only = format.spark_only_columns(handle, options.key_columns(options.schema))
+    except (FileNotFoundError, FileChanged):
+        return BaseFile(known, known.blocks, STALE, problems)
+    except Undecodable as e:
+        problems.add(f"it is indexed, but cannot be read as Spark reads it: {e}")
+        return BaseFile(known, known.blocks, DAMAGED, problems)
+    for what in ("offset", "length", "rows"):
+        recorded, actual = getattr(known.blocks, what).tolist(), getattr(blocks, what).tolist()
+        if recorded != actual:
+            problems.add(f"the manifest says of its blocks: {what} {_short(recorded)}, but they have {_short(actual)}")
+    if known.spark_only is not None and known.spark_only != frozenset(spark_only):
+        problems.add(f"only Spark can read {sorted(spark_only)}, but the manifest says {sorted(known.spark_only)}")
+    return BaseFile(known, blocks, COMPARED, problems)
+
+
+def _short(numbers: Sequence[int]) -> str:
+    return f"{list(numbers[:4])}{' ..' if len(numbers) > 4 else ''} ({len(numbers)})"

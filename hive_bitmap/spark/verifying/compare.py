@@ -1,0 +1,156 @@
+"""Comparison of one block with its rows in an index table: every row must be in the bitmap of its key and in no other.
+
+Stored bitmaps are decoded as a query decodes them, and nothing is encoded again, so that errors of the encoder are
+found. The distinct keys are numbered. For each binary digit of these numbers, two unions are computed: of the bitmaps
+whose key has the digit 0, and of those whose key has the digit 1. Each must equal the set of rows whose key has that
+digit. A row in a wrong bitmap, in two or in none differs in at least one digit. That takes log2(keys) decodings of each
+bitmap, and memory for two bitmaps for each digit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hive_bitmap.core.bitmaps import ENCODINGS
+from hive_bitmap.core.index.definition import Definition
+from hive_bitmap.core.index.shard import CARDINALITY
+from hive_bitmap.core.index.table_schema import key_fields
+from hive_bitmap.errors import CorruptBitmap
+from hive_bitmap.spark.verifying.problems import Problems
+
+Longs = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+_LARGE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}  # the values of a block may exceed 2 GiB
+
+
+def compare_block(definition: Definition, keys: pa.Table, stored: pa.Table) -> Problems:
+    """Return what is wrong with the stored rows of one block; problems are never raised.
+
+    `keys` holds the indexed columns of all rows of the block, as `Format.key_columns` reads them. `stored` holds the
+    rows of the index table for the block, one for each key in any order. Its schema is `table_schema.built_schema`,
+    without `_cardinality` if that is unknown; COMPACT has no bitmaps.
+    """
+    names = definition.column_names
+    base, index = _numbers([keys[name] for name in names], [stored[name] for name in names], key_fields(definition))
+    problems = Problems()
+    _compare_keys(problems, base, index, keys, stored.select(names))
+    if CARDINALITY.name in stored.column_names:
+        _compare_cardinalities(problems, base, index, stored[CARDINALITY.name], stored.select(names))
+    if definition.has_bitmaps:
+        columns = [stored[field.name].combine_chunks() for field in definition.bitmap_fields]
+        try:
+            _compare_rows(problems, definition, columns, base, index, stored.select(names))
+        except CorruptBitmap as e:
+            problems.add(str(e))
+    return problems
+
+
+def _numbers(
+    base: Sequence[pa.ChunkedArray], stored: Sequence[pa.ChunkedArray], fields: Sequence[pa.Field]
+) -> tuple[Longs, Longs]:
+    """Number the distinct keys of both tables; return the number of each row of the block, and of each stored row."""
+    numbers: Longs | None = None
+    for mine, theirs, field in zip(base, stored, fields, strict=True):
+        kind = _LARGE.get(field.type, field.type)
+        values = pa.chunked_array([*mine.cast(kind).chunks, *theirs.cast(kind).chunks], kind).combine_chunks()
+        encoded = pc.dictionary_encode(values, null_encoding="encode")
+        indices = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        if numbers is None:
+            numbers = indices
+        else:
+            _, numbers = np.unique(numbers * len(encoded.dictionary) + indices, return_inverse=True)
+    assert numbers is not None, "an index has at least one column"
+    return numbers[: len(base[0])], numbers[len(base[0]) :]
+
+
+def _compare_keys(problems: Problems, base: Longs, index: Longs, keys: pa.Table, stored: pa.Table) -> None:
+    """Every key of the block must have exactly one stored row, and there must be no others."""
+    count = int(max(base.max(initial=-1), index.max(initial=-1))) + 1
+    rows, copies = np.bincount(base, minlength=count), np.bincount(index, minlength=count)
+    missing = np.flatnonzero((rows > 0) & (copies == 0))
+    first = _first(base, count)
+    problems.add_many(
+        len(missing),
+        lambda i: f"key ({_key(keys, first[missing[i]])}) has no row, but {rows[missing[i]]} rows of the block hold it",
+    )
+    first_stored = _first(index, count)
+    extra = np.flatnonzero((rows == 0) & (copies > 0))
+    problems.add_many(
+        len(extra), lambda i: f"key ({_key(stored, first_stored[extra[i]])}) has a row, but the block does not hold it"
+    )
+    double = np.flatnonzero(copies > 1)
+    problems.add_many(
+        len(double),
+        lambda i: f"key ({_key(stored, first_stored[double[i]])}) has {copies[double[i]]} rows instead of one",
+    )
+
+
+def _compare_cardinalities(
+    problems: Problems, base: Longs, index: Longs, cardinality: pa.ChunkedArray, stored: pa.Table
+) -> None:
+    """Each cardinality must be the number of rows of its key, as counts are answered from cardinalities alone."""
+    rows = np.bincount(base, minlength=int(index.max(initial=-1)) + 1)[index]
+    wrong = np.flatnonzero((cardinality.fill_null(-1).to_numpy() != rows) & (rows > 0))
+    problems.add_many(
+        len(wrong),
+        lambda i: (
+            f"key ({_key(stored, wrong[i])}) has cardinality {cardinality[int(wrong[i])].as_py()}, "
+            f"but {rows[wrong[i]]} rows of the block hold it"
+        ),
+    )
+
+
+def _compare_rows(
+    problems: Problems, definition: Definition, columns: Sequence[pa.Array], base: Longs, index: Longs, stored: pa.Table
+) -> None:
+    """Every row must be in the bitmap of its key and in no other.
+
+    A row in no bitmap is not reported if its key has no stored row, which `_compare_keys` reports. Raise CorruptBitmap
+    for a stored bitmap that does not fit the block.
+    """
+    nbytes = (len(base) + 7) // 8
+    digits = max(1, int(max(base.max(initial=0), index.max(initial=0))).bit_length())
+    rows = np.full(len(index), len(base), np.int64)
+    unions, wrong = [], np.zeros(2 * nbytes, np.uint8)
+    for digit in range(digits):
+        union = np.zeros(2 * nbytes, np.uint8)  # first half: bitmaps with digit 0; second half: with digit 1
+        ENCODINGS[definition.encoding].decode_into(union, columns, (index >> digit & 1) * nbytes, rows)
+        one = (base >> digit & 1).astype(bool)
+        expected = np.concatenate([np.packbits(bits, bitorder="little") for bits in (~one, one)])
+        wrong |= union ^ expected
+        unions.append(union)
+    either = _bits(wrong[:nbytes] | wrong[nbytes:], len(base))
+    found = np.flatnonzero(either & (np.isin(base, index) | _bits(unions[0][:nbytes] | unions[0][nbytes:], len(base))))
+    problems.add_many(len(found), lambda i: f"row {found[i]} {_where(unions, int(found[i]), index, stored)}")
+
+
+def _where(unions: Sequence[Bytes], row: int, index: Longs, stored: pa.Table) -> str:
+    """Say which bitmaps hold a row that is not in the bitmap of its key alone."""
+    nbytes = len(unions[0]) // 2
+    digits = [[bool(union[half + row // 8] >> (row % 8) & 1) for half in (0, nbytes)] for union in unions]
+    if any(zero and one for zero, one in digits):
+        return "is in the bitmaps of several keys"
+    if not any(digits[0]):
+        return "is in no bitmap"
+    number = sum(one << position for position, (_, one) in enumerate(digits))
+    return f"is in the bitmap of another key: ({_key(stored, int(np.flatnonzero(index == number)[0]))})"
+
+
+def _bits(packed: Bytes, rows: int) -> npt.NDArray[np.bool_]:
+    return np.unpackbits(packed, count=rows, bitorder="little").astype(bool)
+
+
+def _first(numbers: Longs, count: int) -> Longs:
+    """Return the position of the first occurrence of each number below `count`; -1 if it does not occur."""
+    first = np.full(count, -1, np.int64)
+    first[numbers[::-1]] = np.arange(len(numbers))[::-1]
+    return first
+
+
+def _key(table: pa.Table, row: int) -> str:
+    return ", ".join(f"{name}={table[name][int(row)].as_py()!r}" for name in table.column_names)

@@ -1,0 +1,246 @@
+"""Entry point of verification: an index is compared with its base table, in a Spark job with one task for each shard.
+
+Base files that have changed since they were indexed are only counted, because queries read them whole. It is a problem
+if the index is wrong about an unchanged file, or if a plain reader of the index table would see rows that do not belong
+there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow.compute as pc
+
+from hive_bitmap.core import stores
+from hive_bitmap.core.index import checksums, manifest
+from hive_bitmap.core.index.definition import Definition, schema_crc, valid_schemas
+from hive_bitmap.core.index.manifest import Freshness, Manifest
+from hive_bitmap.core.index.shard import cardinalities_path
+from hive_bitmap.core.stores import FileStatus
+from hive_bitmap.core.table_info import Table
+from hive_bitmap.errors import CorruptIndex, Unsupported
+from hive_bitmap.spark.building import staging
+from hive_bitmap.spark.building.staged_values import ReadOptions
+from hive_bitmap.spark.metastore import metastore, permission, serde
+from hive_bitmap.spark.metastore.base_files import Source, sources
+from hive_bitmap.spark.metastore.file_listing import format_of, is_visible
+from hive_bitmap.spark.registry import catalog
+from hive_bitmap.spark.registry.catalog import Index
+from hive_bitmap.spark.tasks.distribution import in_tasks
+from hive_bitmap.spark.verifying.audit import ShardAudit, ShardItem, audit_shard
+from hive_bitmap.spark.verifying.base_file_check import KnownFile, recorded_blocks
+from hive_bitmap.spark.verifying.problems import Problems
+from hive_bitmap.spark.verifying.stored_shard import StoredShard
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verification:
+    """The result of comparing one index with its base table.
+
+    `shards`, `files`, `blocks` and `rows` (of the base table) count what was compared. `stale` base files have changed
+    since they were indexed, `unindexed` ones are not in the index, `gone` ones are in the index but do not exist any
+    more. These are no problems, as queries do not rely on the index for them. `problems` describes the first 20 of
+    `problem_count` problems.
+    """
+
+    definition: Definition
+    shards: int
+    files: int
+    blocks: int
+    rows: int
+    stale: int
+    unindexed: int
+    gone: int
+    problems: tuple[str, ...]
+    problem_count: int
+
+    @property
+    def ok(self) -> bool:
+        """Whether the index is right about all base files that have not changed."""
+        return self.problem_count == 0
+
+
+@dataclass(kw_only=True)
+class _Tally:
+    """What the driver finds out about one index before shards are read; `items` are the shards to compare."""
+
+    index: Index
+    items: list[ShardItem] = field(default_factory=list)
+    stale: int = 0
+    unindexed: int = 0
+    gone: int = 0
+    problems: Problems = field(default_factory=Problems)
+
+
+def verify(spark: SparkSession, table: str, names: Sequence[str] = ()) -> list[Verification]:
+    """Compare indexes of a table, all of them or those named, with the table; return one result for each, by name.
+
+    Every block of every unchanged base file is read and compared with all its stored rows. A missing or damaged shard
+    or manifest is reported as a problem in the result. Raise NotFound for an unknown table or index.
+    """
+    manifest.read.cache_clear()  # a cached manifest would hide damage that came after it was read
+    checksums.of_generation.cache_clear()
+    base, indexes = catalog.table_and_indexes(spark, table)
+    chosen = [catalog.named(base, indexes, name) for name in sorted({name.lower() for name in names})] or indexes
+    keys = sorted({name for index in chosen for name in index.definition.column_names if not index.problem})
+    if keys:
+        permission.require_reading(spark, base, keys, "verify")
+    found = sources(spark, base) if chosen else []
+    tallies = [_tally(spark, base, number, index, found) for number, index in enumerate(chosen)]
+    items = [item for tally in tallies for item in tally.items]
+    audits: list[ShardAudit] = []
+    if items:
+        with staging.in_scratch(spark, base, found, [index.definition for index in chosen]) as staged:
+            staged_items = [_staged(item, staged) for item in items]
+            audits = in_tasks(spark, staged_items, audit_shard)
+    return [_result(tally, [a for a in audits if a.index == number]) for number, tally in enumerate(tallies)]
+
+
+def _staged(item: ShardItem, folder: str) -> ShardItem:
+    """Return the work item with the folder of the staged values."""
+    return replace(item, read_options=replace(item.read_options, staging=folder))
+
+
+def _result(tally: _Tally, audits: Sequence[ShardAudit]) -> Verification:
+    problems = tally.problems
+    for audit in audits:
+        problems.add_all(audit.problems)
+    return Verification(
+        definition=tally.index.definition,
+        shards=len(audits),
+        files=sum(audit.files for audit in audits),
+        blocks=sum(audit.blocks for audit in audits),
+        rows=sum(audit.rows for audit in audits),
+        stale=tally.stale + sum(audit.stale for audit in audits),
+        unindexed=tally.unindexed,
+        gone=tally.gone,
+        problems=tuple(problems.messages),
+        problem_count=problems.count,
+    )
+
+
+def _tally(spark: SparkSession, base: Table, number: int, index: Index, now: Sequence[Source]) -> _Tally:
+    """Check the manifests of an index against the base files, and list the shards to compare."""
+    tally = _Tally(index=index)
+    folders = catalog.published_generations(spark, index)
+    found = {source.values: source.files for source in now}
+    try:
+        catalog.require_same_table(base, index)
+    except Unsupported as e:  # queries do not use such an index
+        tally.problems.add(str(e))
+        tally.unindexed = sum(len(files) for files in found.values())
+        return tally
+    zone = metastore.time_zone(spark)
+    schemas = valid_schemas(format_of(base), base.columns, zone, serde.read_properties(base))
+    for values in [*found, *(values for values in folders if values not in found)]:
+        files = found.get(values, ())
+        try:
+            published = manifest.read(folders[values]) if values in folders else None
+        except CorruptIndex as e:
+            tally.problems.add(str(e))
+            published = None
+        if published is None:
+            tally.unindexed += len(files)
+            continue
+        _count(tally, published, files, schemas)
+        _check_manifest(tally.problems, published)
+        listed = {file.path: file for file in files}
+        shards = range(published.shards.num_rows)
+        tally.items += [
+            _item(base, number, index.definition, published, row, listed, zone=zone, schemas=schemas) for row in shards
+        ]
+    return tally
+
+
+def _count(tally: _Tally, published: Manifest, files: Sequence[FileStatus], schemas: Collection[int] | None) -> None:
+    """Add the unindexed, stale and gone files of a partition; `schemas` are as in `Manifest.freshness`."""
+    states = [published.freshness(file, schemas) for file in files]
+    tally.unindexed += states.count(Freshness.UNINDEXED)
+    tally.stale += states.count(Freshness.STALE)
+    tally.gone += published.gone(files)
+
+
+def _check_manifest(problems: Problems, published: Manifest) -> None:
+    """Check that a manifest is consistent, and lists all files that a plain reader of the index table would read."""
+    for what, names in (("file", published.files["path"]), ("shard", published.shards["shard"])):
+        for name, times in Counter(names.to_pylist()).items():
+            if times > 1:
+                problems.add(f"manifest of {published.folder} lists {what} {name} {times} times")
+    for name in sorted({shard for shard in published.shard_of if shard is not None} - set(published.sizes)):
+        problems.add(f"manifest of {published.folder} says that shard {name} covers files, but does not list it")
+    for name in sorted(set(checksums.read(published.folder)) - _summed(published)):
+        problems.add(f"the checksums of {published.folder} are of a file that the manifest does not name: {name}")
+    _check_lines(problems, published)
+    for file in stores.listing(published.folder).files:
+        name = _name(file.path)
+        if is_visible(name) and name not in published.sizes:
+            problems.add(f"{file.path} is not in the manifest, but readers of the index table see its rows")
+
+
+def _check_lines(problems: Problems, published: Manifest) -> None:
+    """Check the manifest's copy as lines of JSON; generations of older builds have none."""
+    sums = checksums.read(published.folder).get(manifest.LINES_NAME)
+    if sums is None:
+        return
+    path = f"{published.folder}/{checksums.FOLDER}/{manifest.LINES_NAME}"
+    try:
+        with stores.open_input(path) as source:
+            checksums.require(source.read_buffer(), sums)
+    except OSError as e:
+        problems.add(f"manifest {path} cannot be read: {e}")
+
+
+def _summed(published: Manifest) -> set[str]:
+    """Return the names of the files that have checksums."""
+    beside = {_name(cardinalities_path(published.shard_path(shard))) for shard in published.sizes}
+    return {manifest.FILES_NAME, manifest.SHARDS_NAME, manifest.LINES_NAME, *published.sizes, *beside}
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _item(
+    base: Table,
+    number: int,
+    definition: Definition,
+    published: Manifest,
+    row: int,
+    listed: dict[str, FileStatus],
+    *,
+    zone: str,
+    schemas: Collection[int] | None,
+) -> ShardItem:
+    """Return the work item for one shard, given its row number in the manifest; `listed` are the base files by path.
+
+    `schemas` are as in `Manifest.freshness`.
+    """
+    crc = schema_crc(base.columns, zone, serde.read_properties(base))
+    shard = published.shards.slice(row, 1).to_pylist()[0]
+    covered = pc.equal(published.files["shard"], shard["shard"]).fill_null(False)
+    files = []
+    for number_of_file in np.flatnonzero(covered.to_numpy(zero_copy_only=False)):
+        known = published.files.slice(number_of_file, 1).to_pylist()[0]
+        fingerprint, now = published.fingerprints[number_of_file], listed.get(known["path"])
+        same_schema = known["schema_crc"] == crc
+        spark_only = frozenset(known["indirect"]) if same_schema else None
+        fresh = now is not None and published.freshness(now, schemas) is Freshness.FRESH
+        files.append(KnownFile(fingerprint, recorded_blocks(known), spark_only, fresh))
+    path, sums = published.shard_path(shard["shard"]), checksums.read(published.folder)
+    stored = StoredShard(
+        definition=definition,
+        path=path,
+        size=shard["size"],
+        rows=shard["rows"],
+        cardinality_size=shard["cardinality_size"],
+        sums=sums.get(shard["shard"]),
+        cardinality_sums=sums.get(_name(cardinalities_path(path))),
+    )
+    return ShardItem(number, stored, tuple(files), ReadOptions(format_of(base), base.columns, zone))

@@ -1,0 +1,72 @@
+"""What is left to Spark because it would be quicker: by prices that make bitmaps dear, over real shards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hive_bitmap.core.answering.count_budget import CountPrices, bytes_to_look_up, over_budget
+from hive_bitmap.core.index import lookup
+from hive_bitmap.core.predicates.nodes import TRUE, And, Compare, Or, Predicate
+from hive_bitmap.core.selecting.candidates import Lookup
+from tests.core.selecting.test_select import unit_of
+
+DEAR_BITMAPS = CountPrices(key_byte=0.0, bitmap_byte=1.0)
+K, RARE, HALF = Compare("k", "=", 1), Compare("s", "=", "nowhere"), Compare("s", "=", "a")
+
+
+@pytest.mark.parametrize(
+    ("keys", "predicate", "fallback_reason"),
+    [
+        ((), K, False),  # cardinalities of one index add up
+        (("k",), TRUE, False),
+        (("k",), K, False),
+        (("k",), HALF, True),  # the bitmaps of all keys
+        (("k", "s"), TRUE, True),
+        ((), And((K, HALF)), True),
+        ((), Or((Compare("k", "=", 9), RARE)), False),  # no key matches: nothing is decoded
+    ],
+)
+def test_only_what_decodes_bitmaps_may_be_dear(
+    tmp_path: Path, keys: tuple[str, ...], predicate: Predicate, fallback_reason: bool
+) -> None:
+    rows = [{"k": n % 3, "s": "ab"[n % 2], "f": 0.0} for n in range(40)]
+    unit = unit_of(tmp_path, [rows], {"k": "gap", "s": "gap"}, {"k": [0], "s": [0]})
+    lookups = [Lookup(partition=0, unit=unit, predicate=predicate, fingerprints=(), spark_only=(), schema_crc=())]
+    assert bool(over_budget(lookups, {}, keys, 2, DEAR_BITMAPS)) == fallback_reason
+    assert over_budget(lookups, {}, keys, 2) is None
+
+
+def test_an_index_of_large_keys_is_dearer_than_a_column(tmp_path: Path) -> None:
+    unit = unit_of(tmp_path, [[{"k": 1, "s": "a", "f": 0.0}]], {"k": "gap"}, {"k": [0]})
+    assert (
+        over_budget(
+            [Lookup(partition=0, unit=unit, predicate=TRUE, fingerprints=(), spark_only=(), schema_crc=())],
+            {},
+            ["k"],
+            2,
+            CountPrices(key_byte=1.0),
+        )
+        is not None
+    )
+
+
+def test_only_row_groups_in_which_keys_may_match_are_looked_up(tmp_path: Path) -> None:
+    rows = [{"k": n % 3, "s": "ab"[n % 2], "f": 0.0} for n in range(40)]
+    unit = unit_of(tmp_path, [rows], {"k": "gap", "s": "gap"}, {"k": [0], "s": [0]})
+    size = {column: sum(size for _, size in unit.parts[column].shards) for column in ("k", "s")}
+
+    def read(predicate: Predicate) -> float:
+        return bytes_to_look_up(
+            [Lookup(partition=0, unit=unit, predicate=predicate, fingerprints=(), spark_only=(), schema_crc=())]
+        )
+
+    assert read(TRUE) == 0  # it tests no key
+    assert read(K) == size["k"]
+    assert read(And((K, HALF))) == size["k"] + size["s"]
+    assert read(Or((Compare("k", "=", 9), RARE))) == 0
+    for path, _ in unit.parts["k"].shards:
+        Path(path.removeprefix("file:")).unlink()
+    lookup.clear_caches()
+    assert read(Or((K, HALF))) == size["s"]  # files of a shard that is gone are read whole

@@ -1,0 +1,264 @@
+"""A plan as text, JSON and HTML: the figures are counted again here, by hand and from the plan's own tables."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Sequence
+from html.parser import HTMLParser
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hive_bitmap.core.explaining import blockmap, explain, explain_html, measures
+from hive_bitmap.core.planning.plan import IndexUse, Plan
+
+FRESH = ("fresh", "", False)
+Blocks = Sequence[tuple[int, int]]  # rows and selected rows of each block
+
+
+def make_plan(files: Sequence[tuple[str, str, tuple[str, str, bool], Blocks]], **changes: Any) -> Plan:
+    "A plan over files of (path, partition, (state, reason, scanned), blocks), blocks of 100 bytes from byte 4 on."
+    table = pa.table(
+        {
+            "path": pa.array([path for path, *_ in files], pa.string()),
+            "partition": pa.array([partition for _, partition, *_ in files], pa.string()),
+            "state": pa.array([state for *_, (state, _, _), _ in files], pa.string()),
+            "reason": pa.array([reason for *_, (_, reason, _), _ in files], pa.string()),
+            "size": pa.array([4 + 100 * len(blocks) for *_, blocks in files], pa.int64()),
+            "scanned": pa.array([scanned for *_, (_, _, scanned), _ in files], pa.bool_()),
+            "blocks": pa.array([len(blocks) for *_, blocks in files], pa.int32()),
+        }
+    )
+    rows = [
+        (number, 4 + 100 * place, 100, *block)
+        for number, (*_, blocks) in enumerate(files)
+        for place, block in enumerate(blocks)
+    ]
+    types = [pa.int32(), pa.int64(), pa.int64(), pa.int64(), pa.int64()]
+    names = ["file", "offset", "length", "rows", "selected"]
+    columns = [pa.array([row[i] for row in rows], t) for i, t in enumerate(types)]
+    plan = Plan(
+        table="db.t",
+        predicate="a = 1",
+        strategy="blocks",
+        reason="few blocks",
+        indexes=(
+            IndexUse(name="i", columns=("a",), encoding="gap", used=True, reason="a = 1"),
+            IndexUse(
+                name="j", columns=("b", "c"), encoding="roaring", used=False, reason="the predicate does not mention b"
+            ),
+        ),
+        files=table,
+        blocks=pa.Table.from_arrays(columns, names=names),
+        blocks_total=len(rows),
+        blocks_selected=sum(row[4] > 0 for row in rows),
+        rows_total=sum(row[3] for row in rows),
+        rows_selected=sum(row[4] for row in rows),
+        bytes_total=100 * len(rows),
+        bytes_selected=100 * sum(row[4] > 0 for row in rows),
+        index_bytes=1_234,
+        costs={"full scan": 2.5, "blocks": 0.125},
+        deleted=0,
+    )
+    return dataclasses.replace(plan, **changes)
+
+
+THREE = make_plan(
+    [
+        ("file:/w/t/k=1/one.parquet", "k=1", FRESH, [(1000, 0), (1000, 1), (1000, 50), (1000, 200), (1000, 1000)]),
+        ("file:/w/t/k=1/two.parquet", "k=1", FRESH, [(10, 0), (10, 0)]),
+        ("file:/w/t/k=2/three.parquet", "k=2", ("stale", "size differs", True), []),
+    ]
+)
+NOT_LOOKED_UP = Plan(
+    table="db.t",
+    predicate="z = 1",
+    strategy="full scan",
+    reason="no index",
+    indexes=(IndexUse(name="c", columns=("a",), encoding=None, used=False, reason="z is not a"),),
+)
+EMPTY = make_plan([], predicate=None, indexes=(), costs={}, rows_total=None, rows_selected=None)
+
+
+def test_text_in_full() -> None:
+    assert explain.to_text(THREE, width=100) == "\n".join(
+        [
+            "table      db.t",
+            "predicate  a = 1",
+            "strategy   blocks: few blocks",
+            "lookup     1.2 kB of the indexes decoded",
+            "estimates  blocks 125 ms · full scan 2.5 s",
+            "",
+            "✓ i  (a) gap         used: a = 1",
+            "✗ j  (b, c) roaring  not used: the predicate does not mention b",
+            "",
+            "         kept  of all  share",
+            " files      2       3   67 %",
+            "blocks      4       7   57 %",
+            " bytes  400 B   700 B   57 %",
+            "  rows  1,251   5,020   25 %",
+            "",
+            "block map: one row per file, one cell per block",
+            "selected rows: · none  ░ <1 %  ▒ <10 %  ▓ <50 %  █ more  ? not known to the index as it is now",
+            "k=1  one.parquet    ··░░▒▒▓▓██  1,251 of 5,000 rows",
+            "k=1  two.parquet    ····        0 of 20 rows",
+            "k=2  three.parquet  ????        read whole: stale, size differs",
+        ]
+    )
+
+
+def test_colour_only_adds_escapes() -> None:
+    coloured = explain.to_text(THREE, width=100, color=True)
+    assert "\x1b[" in coloured
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
+    assert [line.rstrip() for line in plain.splitlines()] == explain.to_text(THREE, width=100).splitlines()
+
+
+def test_a_plan_of_nothing_says_so() -> None:
+    text = explain.to_text(EMPTY, width=80)
+    assert "predicate  none: all rows" in text
+    assert "no index on this table" in text
+    assert re.search(r"rows +- +- +-$", text, re.MULTILINE)
+    assert "block map" not in text
+    assert "</html>" in explain.to_html(EMPTY)
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_no_line_is_wider_than_asked(width: int) -> None:
+    plan = make_plan([(f"file:/w/{'x' * 90}{n}", f"k={'y' * 90}", FRESH, [(10, n % 3)] * 700) for n in range(3)])
+    assert max(len(line) for line in explain.to_text(plan, width=width).splitlines()) <= width
+
+
+def test_text_takes_names_as_they_are() -> None:
+    plan = make_plan([("file:/w/[bold]x[red]", "k=[red]", FRESH, [(10, 1)])], predicate="a = '[b]'", reason="[i]")
+    text = explain.to_text(plan, width=100)
+    assert all(name in text for name in ("[bold]x[red]", "k=[red]", "a = '[b]'", "[i]"))
+
+
+def test_files_left_out_are_counted_and_those_that_are_read_come_first() -> None:
+    files = [(f"file:/w/f{n:03}", "", FRESH, [(10, int(n >= 150))]) for n in range(160)]
+    lines = explain.to_text(make_plan(files), width=80).splitlines()
+    drawn = [line.split()[0] for line in lines if re.match(r"f\d{3} ", line)]
+    assert drawn == [f"f{n:03}" for n in (*range(30), *range(150, 160))]
+    assert lines[-1] == "… and 120 more files, 0 of them with something to read"
+    assert "… and 960 more files, 960 of them" in explain.to_text(make_plan([("f", "", FRESH, [(1, 1)])] * 1000))
+
+
+def test_cells_hold_every_block_once() -> None:
+    generator = np.random.default_rng(7)
+    selected = generator.integers(0, 50, 1003)
+    plan = make_plan([("file:/w/a", "", FRESH, [(50, int(s)) for s in selected])])
+    shuffled = dataclasses.replace(plan, blocks=plan.blocks.take(generator.permutation(1003)))
+    (row,) = blockmap.block_map(shuffled, 10, 100).rows
+    assert len(row.cells) <= 100
+    assert row.cells.blocks.sum() == 1003
+    assert row.cells.length.sum() == 100_300
+    bounds = [*row.cells.first.tolist(), 1003]
+    expected = [selected[a:b].sum() for a, b in pairwise(bounds)]
+    assert row.cells.selected.tolist() == expected
+    assert row.cells.offset.tolist() == [4 + 100 * first for first in bounds[:-1]]
+
+
+def test_unknown_rows_count_as_none() -> None:
+    blocks = THREE.blocks.set_column(4, "selected", pa.nulls(len(THREE.blocks), pa.int64()))
+    assert blockmap.files_kept(dataclasses.replace(THREE, blocks=blocks)).tolist() == [False, False, True]
+
+
+def test_json_is_the_plan() -> None:
+    told = json.loads(json.dumps(explain.to_json(THREE)))
+    assert {name: told[name] for name in ("strategy", "blocks_selected", "files_selected", "rows_selected")} == {
+        "strategy": "blocks",
+        "blocks_selected": 4,
+        "files_selected": 2,
+        "rows_selected": 1251,
+    }
+    assert told["indexes"][1]["columns"] == ["b", "c"]
+    assert sum(block["selected"] for block in told["blocks"]) == 1251
+    assert [file["state"] for file in told["files"]] == ["fresh", "fresh", "stale"]
+    assert set(told) >= {field.name for field in dataclasses.fields(Plan) if field.repr}
+
+
+class Page(HTMLParser):
+    "Collects the tags, attributes and text of a page."
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def tips(self) -> list[str]:
+        return [tip for _, attributes in self.tags if (tip := attributes.get("data-tip"))]
+
+
+def test_html_stands_alone_and_has_a_tooltip_a_block() -> None:
+    page = Page(explain.to_html(THREE))
+    assert page.open == []
+    assert {tag for tag, _ in page.tags} & {"script", "link", "img", "iframe"} == set()
+    assert not [name for _, attributes in page.tags for name in attributes if name in ("src", "href")]
+    assert "url(" not in page.text
+    assert "one.parquet\nblock 3, from byte 204, 100 B\n50 of 1,000 rows (5 %)" in page.tips()
+    assert len(page.tips()) == 7 + 1
+    levels = [attributes["class"] for tag, attributes in page.tags if tag == "i" and "data-tip" in attributes]
+    assert levels == ["h0", "h1", "h6", "h7", "h9", "h0", "h0", "whole"]
+
+
+def test_html_escapes_whatever_comes_from_the_plan() -> None:
+    evil = '<script>alert("x")</script>\'&'
+    path = f"file:/w/{evil.replace('/', '')}"
+    plan = make_plan(
+        [(path, evil, FRESH, [(10, 1)]), (path, evil, ("stale", evil, True), [])],
+        table=evil,
+        predicate=evil,
+        strategy=evil,
+        reason=evil,
+        indexes=(IndexUse(name=evil, columns=(evil,), encoding=evil, used=True, reason=evil),),
+        costs={evil: 1.0},
+    )
+    page = Page(explain.to_html(plan))
+    assert "script" not in {tag for tag, _ in page.tags}
+    assert page.text.count(evil) == 12
+
+
+def test_html_of_many_blocks_shares_cells() -> None:
+    plan = make_plan([(f"file:/w/{n}", "", FRESH, [(10, 1)] * 7_000) for n in range(4)])
+    page = Page(explain.to_html(plan))
+    assert 4 <= len(page.tips()) <= explain_html.MAX_CELLS
+    assert "a cell is up to 2 blocks" in page.text
+    assert "0\nblocks 1 to 2, from byte 4, 200 B\n2 of 20 rows (10 %)" in page.tips()
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "text"), [(None, 5, "-"), (1, None, "-"), (1, 1000, "0.1 %"), (3, 2, "150 %")]
+)
+def test_percent(part: int | None, whole: int | None, text: str) -> None:
+    assert measures.percent(part, whole) == text
+
+
+def test_what_was_not_looked_at_is_not_known() -> None:
+    told = explain.to_json(NOT_LOOKED_UP)
+    figures = [f"{of}_{what}" for of in ("files", "blocks", "rows", "bytes") for what in ("total", "selected")]
+    assert [told[name] for name in figures] == [None] * 8
+    assert told["indexes"][0]["encoding"] is None
+    text = explain.to_text(NOT_LOOKED_UP, width=100)
+    assert "(a) COMPACT  not used: z is not a" in text
+    unknown = re.findall(r"^ *(\w+) +- +- +-$", text, re.MULTILINE)
+    assert unknown == ["files", "blocks", "bytes", "rows"]
+    assert "None" not in explain.to_html(NOT_LOOKED_UP) + text

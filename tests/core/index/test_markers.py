@@ -1,0 +1,36 @@
+"""Who wrote a marker, and whether that process may still be at work."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from hive_bitmap.core.index.markers import GRACE_SECONDS, Author
+
+HOST = socket.gethostname()
+
+
+def test_this_process_is_at_work() -> None:
+    this = Author.this_process()
+    assert this.is_at_work(False) and this.is_at_work(True)
+    old = Author(HOST, os.getpid(), time.time() - GRACE_SECONDS - 1)
+    assert old.is_at_work(False) and not old.is_at_work(True)
+
+
+def test_a_process_of_another_machine_is_taken_to_be_at_work_for_a_day() -> None:
+    assert Author("elsewhere", 1, time.time()).is_at_work(False)
+    assert not Author("elsewhere", 1, time.time() - GRACE_SECONDS - 1).is_at_work(False)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows the state of a process in /proc")
+def test_a_process_that_has_ended_is_not_at_work_even_if_its_parent_has_not_noticed() -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+    assert not Author(HOST, ended.pid, time.time()).is_at_work(False)
+    ended.wait()
+    assert not Author(HOST, ended.pid, time.time()).is_at_work(False)

@@ -1,0 +1,179 @@
+"""Which strategy a plan takes, as a table of cases: files and blocks are given as figures, without Spark or files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hive_bitmap.core.columns import Column
+from hive_bitmap.core.index.definition import Definition
+from hive_bitmap.core.index.fingerprint import Fingerprint
+from hive_bitmap.core.index.manifest import Freshness
+from hive_bitmap.core.planning.planner import EngineSkips, PlanInputs, explain_indexes, make_plan
+from hive_bitmap.core.planning.strategy import Strategy
+from hive_bitmap.core.predicates.nodes import TRUE, And, Compare
+from hive_bitmap.core.selecting.candidates import Lookup, LookupResults, PartitionState, WholeFile
+from hive_bitmap.core.selecting.lookup_units import LookupUnit
+from hive_bitmap.core.selecting.select import LookupResult
+from hive_bitmap.core.stores import FileStatus
+from hive_bitmap.errors import CorruptIndex
+
+BLOCKS, ROWS, BYTES = 8, 1_000_000, 128 << 20  # of a file, of a block
+INPUTS = PlanInputs(
+    table="db.t",
+    predicate="k = 1",
+    format="parquet",
+    cores=2,
+    columns=frozenset({"k", "v"}),
+    schema_crc=7,
+    engine_skips=EngineSkips.BLOCKS,
+)
+PARTITION = PartitionState(name="", values=(), files=(), manifests={})
+
+
+def looked_up(*files: list[int], exact: bool = True, damaged: tuple[int, ...] = (), **lookup: Any) -> LookupResults:
+    """What the index says of files, each given by the number of selected rows of its blocks."""
+    numbers = np.repeat(np.arange(len(files)), [len(blocks) for blocks in files])
+    total = len(numbers)
+    unit = LookupUnit(
+        paths=tuple(f"file:/w/{number}" for number in range(len(files))),
+        file=numbers,
+        offset=np.arange(total) * BYTES,
+        length=np.full(total, BYTES),
+        rows=np.full(total, ROWS),
+        parts={},
+    )
+    fields: dict[str, Any] = {
+        "partition": 0,
+        "unit": unit,
+        "predicate": Compare("k", "=", 1),
+        "fingerprints": tuple(
+            Fingerprint(path=path, size=len(blocks) * BYTES, mtime_ms=0, etag="", tail_crc32=0)
+            for path, blocks in zip(unit.paths, files, strict=True)
+        ),
+        "spark_only": (frozenset[str](),) * len(files),
+        "schema_crc": (7,) * len(files),
+    }
+    result = LookupResult(
+        counts=np.array([count for blocks in files for count in blocks], np.int64),
+        exact=np.full(len(files), exact),
+        damaged={number: CorruptIndex("gone") for number in damaged},
+        index_bytes=5,
+    )
+    return LookupResults(
+        partitions=(PARTITION,), lookups=(Lookup(**(fields | lookup)),), results=(result,), whole_files=(), deleted=3
+    )
+
+
+def with_new_file(work: LookupResults, blocks: int = 8) -> LookupResults:
+    status = FileStatus("file:/w/new", blocks * BYTES, 0, "")
+    return replace(work, whole_files=(WholeFile(0, status, Freshness.UNINDEXED, ""),))
+
+
+FEW = [[5] + [0] * (BLOCKS - 1)] * 4
+ALL = [[ROWS] * BLOCKS] * 4
+HALF_OF_THE_FILES = [[ROWS] * BLOCKS, [0] * BLOCKS] * 4
+
+
+@pytest.mark.parametrize(
+    ("inputs", "work", "strategy"),
+    [
+        (INPUTS, looked_up(*FEW), Strategy.ROWS),
+        (INPUTS, looked_up(*ALL), Strategy.FULL_SCAN),
+        (INPUTS, looked_up(*HALF_OF_THE_FILES), Strategy.FILES),
+        (INPUTS, looked_up(*[[ROWS // 2, 0] * (BLOCKS // 2)] * 4), Strategy.BLOCKS),
+        (INPUTS, with_new_file(looked_up(*FEW), blocks=800), Strategy.FULL_SCAN),  # what is new outweighs the rest
+        (replace(INPUTS, format="orc"), looked_up(*FEW), Strategy.ROWS),
+        (replace(INPUTS, count=True), looked_up(*FEW), Strategy.INDEX_ONLY),
+        (replace(INPUTS, count=True), looked_up(*ALL), Strategy.INDEX_ONLY),
+        (replace(INPUTS, count=True), looked_up(*ALL, exact=False), Strategy.FULL_SCAN),
+        (replace(INPUTS, count=True, engine_reads_only=True), looked_up(*FEW), Strategy.FULL_SCAN),
+        # formats that Spark alone reads, or whose reader can be told nothing
+        (replace(INPUTS, format="textfile", engine_skips=EngineSkips.SPLITS), looked_up(*FEW), Strategy.BLOCKS),
+        (
+            replace(INPUTS, engine_skips=EngineSkips.NOTHING, engine_reads_only=True),
+            looked_up(*FEW),
+            Strategy.FULL_SCAN,
+        ),
+    ],
+)
+def test_the_cheapest_strategy_is_taken(inputs: PlanInputs, work: LookupResults, strategy: Strategy) -> None:
+    plan = make_plan(inputs, (), work)
+    assert plan.strategy is strategy, plan.costs
+    assert strategy is min(plan.costs, key=lambda one: plan.costs[one]) or strategy is Strategy.FULL_SCAN
+
+
+@pytest.mark.parametrize(
+    ("lookup", "why"),
+    [
+        ({"schema_crc": (7, 8, 7, 7)}, "the table's columns changed since the index was built"),
+        ({"spark_only": (frozenset({"v"}),) * 4}, "only Spark reads column 'v' of these files as it should be"),
+        ({"spark_only": (frozenset({"other"}),) * 4}, None),  # a column that is not read
+    ],
+)
+def test_files_that_tasks_of_ours_cannot_read(lookup: dict[str, Any], why: str | None) -> None:
+    plan = make_plan(replace(INPUTS, count=True), (), looked_up(*FEW, exact=False, **lookup))
+    assert (Strategy.INDEX_ONLY not in plan.costs) == (why is not None)
+    assert why is None or why in plan.reason
+    rows = make_plan(INPUTS, (), looked_up(*FEW, **lookup))
+    assert (Strategy.ROWS not in rows.costs) == (why is not None)
+    assert rows.strategy is (Strategy.ROWS if why is None else Strategy.BLOCKS)
+
+
+def test_what_need_not_be_opened_may_be_unreadable() -> None:
+    """A count that is exact opens no file, whatever became of the table's columns."""
+    plan = make_plan(replace(INPUTS, count=True), (), looked_up(*FEW, schema_crc=(8,) * 4))
+    assert (plan.strategy, plan.costs[Strategy.INDEX_ONLY]) == (Strategy.INDEX_ONLY, 0.0)
+
+
+def test_the_figures_of_a_plan() -> None:
+    plan = make_plan(INPUTS, (), looked_up([5, 0, 2], [0, 0, 0]))
+    assert (plan.blocks_selected, plan.blocks_total) == (2, 6)
+    assert (plan.rows_selected, plan.rows_total) == (7, 6 * ROWS)
+    assert (plan.bytes_selected, plan.bytes_total) == (2 * BYTES, 6 * BYTES)
+    assert (plan.index_bytes, plan.deleted) == (5, 3)
+    assert plan.files["scanned"].to_pylist() == [False, False]
+    assert plan.blocks["selected"].to_pylist() == [5, 0, 2, 0, 0, 0]
+
+
+def test_figures_that_are_not_known() -> None:
+    assert make_plan(INPUTS, (), looked_up([5, 0], exact=False)).rows_selected is None  # an upper bound
+    plan = make_plan(INPUTS, (), with_new_file(looked_up([5, 0]), blocks=1))
+    assert (plan.rows_selected, plan.rows_total) == (None, None)
+    assert (plan.blocks_selected, plan.blocks_total) == (2, 3)  # a file that is read whole counts as one block
+
+
+def test_a_damaged_file_is_read_whole() -> None:
+    plan = make_plan(INPUTS, (), looked_up([5, 0], [0, 0], damaged=(1,)))
+    assert plan.files["scanned"].to_pylist() == [False, True]
+    assert (plan.files["state"].to_pylist()[1], plan.files["reason"].to_pylist()[1]) == ("unindexed", "gone")
+
+
+def test_a_sample_is_priced_as_the_table() -> None:
+    work = looked_up(*FEW)
+    one, many = (make_plan(replace(INPUTS, scale=scale), (), work).costs for scale in (1.0, 10.0))
+    assert all(many[strategy] > one[strategy] for strategy in one)
+
+
+def test_each_index_says_why_it_is_used_or_not() -> None:
+    columns = [Column(name, "int") for name in "abc"]
+    a, ab, c, off = (
+        Definition(name=name, database="d", table="t", columns=tuple(columns[place] for place in places))
+        for name, places in [("a", (0,)), ("ab", (0, 1)), ("c", (2,)), ("off", (1,))]
+    )
+    uses = explain_indexes(
+        [(a, ""), (ab, ""), (c, ""), (off, "it is not enabled")],
+        {"a": a},
+        And((Compare("A", "=", 1), Compare("b", "=", 2))),
+    )
+    assert [(use.name, use.used, use.reason) for use in uses] == [
+        ("a", True, "serves a"),
+        ("ab", False, "index a serves the same column"),
+        ("c", False, "the predicate does not test c"),
+        ("off", False, "it is not enabled"),
+    ]
+    [counted, unused] = explain_indexes([(a, ""), (c, "")], {"": a}, TRUE)
+    assert (counted.reason, unused.reason) == ("knows how many rows there are", "the predicate tests no indexed column")

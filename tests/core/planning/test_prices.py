@@ -1,0 +1,79 @@
+"""What a plan expects to decode, of blocks of which many rows are selected, few, or none."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pyarrow as pa
+
+from hive_bitmap.core.planning.plan import BLOCKS_SCHEMA
+from hive_bitmap.core.planning.prices import (
+    ORC_STRIDE,
+    Reads,
+    decoded_bytes,
+    direct_seconds,
+    native_file_seconds,
+    native_seconds,
+    scan_seconds,
+    too_small,
+)
+from hive_bitmap.core.stores.speed import Speed
+
+STRIPE_ROWS, STRIPE_BYTES = 15 * ORC_STRIDE, 3_000_000
+
+
+def decoded(format: str, *selected: int, rows: int = STRIPE_ROWS) -> int:
+    columns = [[0] * len(selected), [0] * len(selected), [STRIPE_BYTES] * len(selected), [rows] * len(selected)]
+    return decoded_bytes(format, pa.table([*columns, list(selected)], schema=BLOCKS_SCHEMA))
+
+
+def test_a_selected_block_of_parquet_is_decoded_whole() -> None:
+    assert decoded("parquet", 0, 1, STRIPE_ROWS) == 2 * STRIPE_BYTES
+
+
+def test_of_a_stripe_with_few_rows_only_what_lies_before_them() -> None:
+    amounts = [decoded("orc", number) for number in range(17)]
+    assert amounts[0] == 0
+    assert all(less < more for less, more in pairwise(amounts))
+    assert amounts[1] < STRIPE_BYTES / 10
+    assert amounts[15] < STRIPE_BYTES / 3
+    assert amounts[16] == decoded("orc", STRIPE_ROWS) == STRIPE_BYTES
+
+
+def test_a_small_stripe_is_decoded_whole() -> None:
+    assert decoded("orc", 1, rows=ORC_STRIDE) == STRIPE_BYTES
+    assert decoded("orc", 1, rows=0) == STRIPE_BYTES
+
+
+def test_stripes_are_added() -> None:
+    assert decoded("orc", 3, 0, STRIPE_ROWS) == decoded("orc", 3) + STRIPE_BYTES
+
+
+def test_what_is_read_at_once_nearby_is_looked_up_where_each_request_waits() -> None:
+    near = {"cores": 2, "native": True, "files": 20}
+    assert too_small("parquet", 1_000_000, **near)  # type: ignore[arg-type]
+    assert not too_small("parquet", 1_000_000, **near, store=Speed(0.03, 1e-8))  # type: ignore[arg-type]
+
+
+def test_a_store_adds_its_requests_and_bytes_to_each_price() -> None:
+    read = Reads(
+        total=50_000_000,
+        whole=0,
+        decoded=5_000_000,
+        needed=30_000_000,
+        rows=17,
+        blocks=5_000_000,
+        ranges=12,
+        files=20,
+        opened=11,
+    )
+    for latency in (0.03, 0.1):
+        far = Speed(latency, 1e-8)
+        prices = [
+            scan_seconds("orc", read.total, 2, read.files, far) - scan_seconds("orc", read.total, 2, read.files),
+            native_file_seconds("orc", read, 1.0, 2, far) - native_file_seconds("orc", read, 1.0, 2),
+            native_seconds("orc", read, 1.0, 2, far) - native_seconds("orc", read, 1.0, 2),
+            direct_seconds("orc", read, 1.0, 2, far) - direct_seconds("orc", read, 1.0, 2),
+        ]
+        assert all(price > latency for price in prices)
+        assert prices == sorted(prices, reverse=True)

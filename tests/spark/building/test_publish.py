@@ -1,0 +1,289 @@
+"""Publishing on the embedded metastore: odd partition values, several indexes of which one fails, readers in flight."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import hive_bitmap
+from hive_bitmap.core.index import markers
+from hive_bitmap.errors import BuildFailed, Unsupported
+from hive_bitmap.spark.building.progress import BuildProgress
+from hive_bitmap.spark.metastore import alter_table, jvm_reader, metastore
+from hive_bitmap.spark.registry import catalog
+from tests.spark.maintaining.life import flat_table, generations, index_table, live, parted_table, require_right, write
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ODD = ["a b", "x/y=z", "50%", "%20", "it's", 'say "hi"', "näß 日", "back\\slash", "a:b", "#?&", None, "x" * 100]
+ODD += ["both ' and \\", "at the end \\", "${env:PATH}", "${spark.app.name}"]
+# Spark then resolves no escapes in a partition spec, and takes the text of constants that are not strings.
+LEGACY = ("spark.sql.parser.escapedStringLiterals", "spark.sql.legacy.keepPartitionSpecAsStringLiteral")
+
+
+@pytest.fixture(params=[(), LEGACY[:1], LEGACY], ids=["", "escaped", "legacy"])
+def parsing(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run a test once for each way in which Spark's parser reads partition values."""
+    for name in request.param:
+        spark.conf.set(name, "true")
+    yield
+    assert all(spark.conf.get(name) == "true" for name in request.param), "the settings are as they were"
+    for name in request.param:
+        spark.conf.unset(name)
+
+
+@pytest.mark.parametrize("through_jvm", [True, False])
+def test_odd_partition_values_are_switched_together(
+    spark: SparkSession,
+    database: str,
+    parsing: None,
+    tmp_path: Path,
+    through_jvm: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In few calls or by SQL, one by one: what the metastore then says is what was asked for."""
+    spark.sql("CREATE TABLE odd (k int) PARTITIONED BY (p string, q int) STORED AS PARQUET")
+    table = metastore.describe(spark, "odd")
+    values = [(value, str(number)) for number, value in enumerate(ODD)]
+    first = {value: f"file:{tmp_path}/q=a b%2F{number}/é{number}" for number, value in enumerate(values)}
+    second = {value: f"{folder}/next #?" for value, folder in first.items()}
+    monkeypatch.setattr(alter_table, "AT_ONCE", 5)
+    monkeypatch.setattr(alter_table.jvm_reader, "available", lambda _: through_jvm)
+    reading = jvm_reader.partitions
+    alter_table.switch(spark, table, {}, first, ())
+    assert {one.values: one.location for one in reading(spark, table)} == first
+    described = spark.sql("SHOW TABLE EXTENDED LIKE 'odd' PARTITION (p='a b', q=0)").collect()[0].information
+    alter_table.switch(spark, table, first, second, values[:2])
+    assert {one.values: one.location for one in reading(spark, table)} == dict(list(second.items())[2:])
+    properties = {value: {"known": f"it's {number}"} for number, value in enumerate(values)}
+    alter_table.switch(spark, table, {}, {values[0]: second[values[0]]}, (), properties)
+    left = [values[0], *values[2:]]
+    moved = {value: first[value] for value in left}
+    alter_table.switch(spark, table, second, moved, (), {values[3]: {"known": "", "more": "1"}})
+    kept = {one.values: dict(one.properties) for one in reading(spark, table)}
+    for value in left:
+        wanted = {**properties[value], **({"known": "", "more": "1"} if value == values[3] else {})}
+        assert {name: kept[value].get(name) for name in wanted} == (wanted if through_jvm else dict.fromkeys(wanted))
+    again = spark.sql("SHOW TABLE EXTENDED LIKE 'odd' PARTITION (p='a b', q=0)").collect()[0].information
+    unlike = [line for line in set(described.splitlines()) ^ set(again.splitlines()) if "InputFormat" in line]
+    assert unlike == [] and "MapredParquetInputFormat" in again
+
+
+def test_an_index_table_of_odd_partitions_is_read_by_all(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    spark.sql("CREATE TABLE odd (k int, id bigint) PARTITIONED BY (p string) STORED AS PARQUET")
+    rows = [(number % 5, number, value) for number, value in enumerate(ODD * 3)]
+    spark.createDataFrame(rows, "k int, id bigint, p string").coalesce(1).write.insertInto("odd")
+    hive_bitmap.build(spark, "odd", ["k"])
+    before = spark.table(index_table(spark, "odd")).groupBy("p").count().collect()
+    hive_bitmap.rebuild(spark, "odd", full=True)
+    assert sorted(spark.table(index_table(spark, "odd")).groupBy("p").count().collect(), key=str) == sorted(
+        before, key=str
+    )
+    assert hive_bitmap.show(spark, "odd")[0].fresh == len(ODD)
+    require_right(spark, "odd")
+
+
+def test_an_external_root_without_a_file_system(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    """It lies in that of the database, as the metastore has it, and tasks find there what was built."""
+    flat = flat_table(spark, tmp_path / "t")
+    external = "spark.hadoop.metastore.warehouse.external.dir"
+    spark.conf.set(external, f"{tmp_path}/external root")
+    try:
+        [report] = hive_bitmap.build(spark, flat, ["k"])
+    finally:
+        spark.conf.unset(external)
+    assert report.definition.root.startswith(f"file:{tmp_path}/external root/")
+    assert (hive_bitmap.show(spark, flat)[0].problem, hive_bitmap.show(spark, flat)[0].fresh) == ("", 2)
+    require_right(spark, flat)
+
+
+def test_an_index_that_is_dropped_meanwhile(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    """Those before it are published, those behind it are not, and the error says so."""
+    flat = flat_table(spark, tmp_path / "t")
+    hive_bitmap.build(spark, flat, ["k", "id"])
+    hive_bitmap.build(spark, flat, [["k", "id"]], name="both")
+    before = {index.definition.name: index.table.location for index in catalog.table_and_indexes(spark, flat)[1]}
+    asked = []
+
+    def drop_one(done: BuildProgress) -> None:
+        if done.files == done.files_total and not asked:
+            asked.append(done)
+            spark.sql(f"DROP TABLE {database}__flat_id__")
+
+    said = r"index id could not be published, .* was dropped while it was built; published before it: k; not .*: both"
+    with pytest.raises(BuildFailed, match=said):
+        hive_bitmap.rebuild(spark, flat, ["k", "id", "both"], full=True, progress=drop_one)
+    after = {index.definition.name: index.table.location for index in catalog.table_and_indexes(spark, flat)[1]}
+    assert after["both"] == before["both"] and after["k"] != before["k"] and set(after) == {"both", "k"}
+    left = {*before.values(), *after.values()}
+    assert set(generations(spark, database)) == left, "what was not published is deleted"
+    require_right(spark, flat)
+
+
+@pytest.mark.parametrize("make", [flat_table, parted_table])
+def test_an_index_that_is_renamed_meanwhile(
+    spark: SparkSession,
+    database: str,
+    tmp_path: Path,
+    make: Callable[[SparkSession, Path], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Right behind the switch, so that what is looked for under the old name is published under another."""
+    table = make(spark, tmp_path / "t")
+    hive_bitmap.build(spark, table, ["k"])
+    switch = alter_table.switch
+
+    def switch_and_rename(*what: Any) -> None:
+        switch(*what)
+        hive_bitmap.rename(spark, table, "k", "other")
+        raise OSError("gone")
+
+    monkeypatch.setattr(alter_table, "switch", switch_and_rename)
+    with pytest.raises(BuildFailed, match="that are switched"):
+        hive_bitmap.rebuild(spark, table, full=True)
+    assert [(one.definition.name, one.unindexed, one.problem) for one in hive_bitmap.show(spark, table)] == [
+        ("other", 0, "")
+    ]
+    require_right(spark, table)
+
+
+def test_a_reader_in_flight_ends_right(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    parted = parted_table(spark, tmp_path / "t", 2)
+    hive_bitmap.build(spark, parted, ["k"])
+    planned = {name: hive_bitmap.scan(spark, parted, "k = 3", strategy=name) for name in ("rows", "files")}
+    rows = sorted(row.id for row in spark.table(parted).where("k = 3").collect())
+    hive_bitmap.rebuild(spark, parted, full=True)
+    assert {name: sorted(row.id for row in frame.collect()) for name, frame in planned.items()} == dict.fromkeys(
+        planned, rows
+    )
+    planned = {name: hive_bitmap.scan(spark, parted, "k = 3", strategy=name) for name in ("rows", "files")}
+    hive_bitmap.drop(spark, parted, "k")
+    assert all(sorted(row.id for row in frame.collect()) == rows for frame in planned.values())
+
+
+def test_the_later_of_two_builds_wins(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    """The other's generation is retired by whichever of the two sees it."""
+    flat = flat_table(spark, tmp_path / "t")
+    hive_bitmap.build(spark, flat, ["k"])
+    inner = []
+
+    def build_another(done: BuildProgress) -> None:
+        if done.files == done.files_total and not inner:
+            inner.append(done)
+            write(tmp_path / "t", files=1, first=2)
+            hive_bitmap.rebuild(spark, flat, full=True)
+            inner.extend(live(spark, flat))
+
+    hive_bitmap.rebuild(spark, flat, full=True, progress=build_another)
+    [won] = live(spark, flat)
+    assert won != inner[1] and [one.unindexed for one in hive_bitmap.show(spark, flat)] == [1]
+    require_right(spark, flat)
+    assert len(hive_bitmap.clean(spark, flat, grace_seconds=0)) == 2 and generations(spark, database) == [won]
+    hive_bitmap.rebuild(spark, flat)
+    assert [one.fresh for one in hive_bitmap.show(spark, flat)] == [3]
+
+
+def test_a_new_encoding_drops_no_table_of_others(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    """Neither one that sounds like its own, nor one that has the name which it needs."""
+    flat = flat_table(spark, tmp_path / "t")
+    [report] = hive_bitmap.build(spark, flat, ["k"], index_table="foo")
+    needed = f"foo{report.definition.id[:8]}next__"
+    for name in ("foonext__", needed):
+        spark.sql(f"CREATE TABLE {name} USING parquet AS SELECT 1 AS a")
+    hive_bitmap.set_properties(spark, flat, "k", {"encoding": "roaring"})
+    with pytest.raises(BuildFailed, match=f"{needed} has the name that index k needs"):
+        hive_bitmap.rebuild(spark, flat)
+    assert [spark.table(name).count() for name in ("foonext__", needed)] == [1, 1]
+    require_right(spark, flat)
+    spark.sql(f"ALTER TABLE {needed} RENAME TO elsewhere")
+    hive_bitmap.rebuild(spark, flat)
+    assert [spark.table(name).count() for name in ("foonext__", "elsewhere")] == [1, 1]
+    require_right(spark, flat)
+
+
+def test_values_that_look_like_variables_are_values(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    spark.sql("CREATE TABLE v (k int) PARTITIONED BY (p string) STORED AS PARQUET")
+    by_frame = spark.createDataFrame([(1, "${env:PATH}"), (2, "${spark.app.name}")], "k int, p string")
+    by_frame.write.insertInto("v")
+    [report] = hive_bitmap.build(spark, "v", ["k"], comment="of ${env:PATH}")
+    index = report.definition.index_table
+    assert sorted(row[0] for row in spark.sql(f"SHOW PARTITIONS {index}").collect()) == sorted(
+        row[0] for row in spark.sql("SHOW PARTITIONS v").collect()
+    )
+    [status] = hive_bitmap.show(spark, "v")
+    assert status.definition.comment == "of ${env:PATH}" and status.unindexed == 0
+
+
+def test_a_column_that_looks_like_a_variable_is_no_key(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    spark.createDataFrame([(1,)], "`${env:PATH}` int").write.saveAsTable("v")
+    with pytest.raises(Unsupported, match="has the value of a variable"):
+        hive_bitmap.build(spark, "v", ["${env:PATH}"])
+
+
+class Killed(BaseException):
+    """Ends a build as SIGKILL would: nothing is tidied up."""
+
+
+@pytest.fixture
+def half_replaced(
+    spark: SparkSession, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[str, list[str]]:
+    """A table whose index was about to get another encoding when its build was killed, and the two index tables."""
+    flat = flat_table(spark, tmp_path / "t")
+    hive_bitmap.build(spark, flat, ["k"])
+    hive_bitmap.set_properties(spark, flat, "k", {"encoding": "roaring"})
+    switch = alter_table.switch
+
+    def switch_and_die(*args: Any) -> None:
+        switch(*args)
+        raise Killed
+
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(alter_table, "switch", switch_and_die)
+        hive_bitmap.rebuild(spark, flat)
+    monkeypatch.setattr(markers.Author, "is_at_work", lambda author, complete: False)  # its process has ended
+    tables = [row.tableName for row in spark.sql("SHOW TABLES").collect() if row.tableName.startswith(f"{database}__")]
+    assert len(tables) == 2
+    return flat, tables
+
+
+def test_a_rebuild_goes_on_after_a_killed_new_encoding(
+    spark: SparkSession, half_replaced: tuple[str, list[str]], database: str
+) -> None:
+    flat, tables = half_replaced
+    require_right(spark, flat)
+    hive_bitmap.set_properties(spark, flat, "k", {"encoding": "gap"})  # as it still is: nothing is to be replaced
+    hive_bitmap.rebuild(spark, flat)
+    assert {row.tableName for row in spark.sql("SHOW TABLES").collect()} == {flat, min(tables, key=len)}
+    require_right(spark, flat)
+    hive_bitmap.clean(spark, flat, grace_seconds=0)
+    assert generations(spark, database) == live(spark, flat)
+
+
+def test_nothing_is_built_through_a_link(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    """The folder of a partition's generations has become a link, to a folder that may be somebody else's."""
+    parted, elsewhere = parted_table(spark, tmp_path / "t", 2), tmp_path / "elsewhere"
+    hive_bitmap.build(spark, parted, ["k"], location=str(tmp_path / "root"))
+    (tmp_path / "root" / "p=1").rename(elsewhere)
+    (tmp_path / "root" / "p=1").symlink_to(elsewhere)
+    before = sorted(elsewhere.rglob("*"))
+    with pytest.raises(BuildFailed, match="p=1 is a link, and nothing is written through one"):
+        hive_bitmap.rebuild(spark, parted, full=True)
+    assert sorted(elsewhere.rglob("*")) == before
+    require_right(spark, parted)
+    (tmp_path / "root" / "p=1").unlink()
+    hive_bitmap.rebuild(spark, parted, full=True)
+    require_right(spark, parted)
+
+
+def test_a_drop_takes_what_a_killed_new_encoding_left(
+    spark: SparkSession, half_replaced: tuple[str, list[str]], database: str
+) -> None:
+    flat, _ = half_replaced
+    hive_bitmap.drop(spark, flat, "k")
+    assert [row.tableName for row in spark.sql("SHOW TABLES").collect()] == [flat.rpartition(".")[2]]
+    assert generations(spark, database) == []

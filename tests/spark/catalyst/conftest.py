@@ -1,0 +1,40 @@
+"""Fixtures: the tables of `warehouse`, created once for each test module, and the questions that Python is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hive_bitmap.spark.catalyst.enabling import Answers
+from tests.asking import under
+from tests.catalyst import warehouse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Return a session whose current database holds the tables."""
+    with (
+        warehouse.made(spark, tmp_path_factory.mktemp("catalyst")),
+        under(spark, {"spark.sql.shuffle.partitions": "1"}),
+    ):
+        yield spark
+
+
+@pytest.fixture
+def questions(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return a list to which each question of the optimizer rule is added, in a test that uses this fixture."""
+    asked: list[Any] = []
+    answer_it = Answers.apply
+
+    def seen(self: Answers, session: Any, request: Any) -> Any:
+        if request.kind() == "plan":
+            asked.append(request)
+        return answer_it(self, session, request)
+
+    monkeypatch.setattr(Answers, "apply", seen)
+    return asked

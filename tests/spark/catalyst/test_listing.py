@@ -1,0 +1,66 @@
+"""The listing of a scan, from its text, and as the folders are now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hive_bitmap.core.selecting.lookup_units import Place
+from hive_bitmap.core.stores import FileStatus
+from hive_bitmap.spark.catalyst.listing import ScanListing, as_now, parse
+
+TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
+FILES = st.lists(st.tuples(st.integers(0, 2**40), st.integers(0, 2**41), TEXT.map("file:/w/".__add__)), max_size=3)
+LISTINGS = st.lists(st.tuples(st.lists(st.none() | TEXT, max_size=2), FILES), max_size=3)
+
+
+def escaped(text: str) -> str:
+    for plain, code in [("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r")]:
+        text = text.replace(plain, code)
+    return text
+
+
+@given(LISTINGS)
+def test_any_values_and_paths_are_read(listed: list[tuple[list[str | None], list[tuple[int, int, str]]]]) -> None:
+    lines = []
+    for values, files in listed:
+        lines.append("\t".join(["P", *("" if value is None else f"={escaped(value)}" for value in values)]))
+        lines += ["\t".join(["F", str(size), str(time), escaped(path)]) for size, time, path in files]
+    found = parse("\n".join(lines))
+    assert found.partitions == tuple(
+        (tuple(values), tuple(FileStatus(path, size, time, "") for size, time, path in files))
+        for values, files in listed
+    )
+
+
+def test_a_file_has_a_number_in_each_of_its_partitions() -> None:
+    shared = FileStatus("file:/w/shared", 10, 0, "")
+    own, empty = FileStatus("file:/w/own", 20, 0, ""), FileStatus("file:/w/empty", 0, 0, "")
+    listing = ScanListing(((("1",), (shared, empty)), (("2",), (own, shared))))
+    assert listing.numbers == {
+        Place(0, shared.path): 0,
+        Place(0, empty.path): 1,
+        Place(1, own.path): 2,
+        Place(1, shared.path): 3,
+    }
+    assert [len(files) for _, files in listing.with_bytes] == [1, 2]
+
+
+def test_files_are_listed_again_as_they_are_now(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(name)
+    old = ScanListing(((("x",), tuple(FileStatus(f"file:{tmp_path}/{name}", 9, 0, "") for name in "ab")),))
+    (tmp_path / "new").write_text("not in the listing")
+    now = as_now(old)
+    assert now is not None
+    [(values, files)] = now.partitions
+    assert values == ("x",) and [(Path(file.path).name, file.size) for file in files] == [("a", 1), ("b", 1)]
+    assert all(file.mtime_ms > 0 for file in files)
+    (tmp_path / "b").unlink()
+    assert as_now(old) is None
+
+
+def test_a_folder_that_is_gone_is_no_listing(tmp_path: Path) -> None:
+    assert as_now(ScanListing((((), (FileStatus(f"file:{tmp_path}/gone/a", 9, 0, ""),)),))) is None

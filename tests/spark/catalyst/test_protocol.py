@@ -1,0 +1,124 @@
+"""What the optimizer rule and Python send to each other, against the golden files that docs/protocol.md shows.
+
+A change of a golden file is a change of the protocol: raise its number on both sides.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import hive_bitmap
+from hive_bitmap.core.planning.plan import IndexUse, Plan
+from hive_bitmap.core.planning.strategy import Strategy
+from hive_bitmap.spark.catalyst.extension_jar import PROTOCOL
+from hive_bitmap.spark.catalyst.outcomes import Counts, Empty, LeaveAlone, Outcome, ReadChoices, ReadRows, Told
+from hive_bitmap.spark.catalyst.reporting import ReadFigures, Report
+from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan
+from tests.asking import answer, frame, indexed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FOLDER = Path(__file__).with_name("protocol")
+DOCS = Path(__file__).parents[3] / "docs" / "protocol.md"
+QUERY = """
+SELECT e.id, u.name FROM events e JOIN users u ON e.k = u.k
+WHERE e.p = '2026-01' AND (e.k IN (3, 5) OR NOT e.s LIKE 'a%') AND length(e.s) > 2 AND u.k < (
+  SELECT max(k) FROM events WHERE s = 'x')
+"""
+FIGURES = ReadFigures(3, 20, 1, 4)
+NARROWED = Report(
+    table="d.events", action="narrowed", detail="90% ..", condition="(k = 3)", strategy="blocks", figures=FIGURES
+)
+NOTHING: Any = None
+USED = IndexUse(name="k", columns=("k",), encoding="gap", used=True, reason="serves k")
+PLAN = Plan(
+    table="d.events",
+    predicate="(k = 3)",
+    strategy=Strategy.BLOCKS,
+    reason="90% ..",
+    indexes=(USED, replace(USED, name="s", used=False)),
+    bytes_total=1000,
+    bytes_selected=100,
+)
+
+
+def golden(name: str) -> Any:
+    return json.loads((FOLDER / name).read_text())
+
+
+@pytest.fixture
+def asked(spark: SparkSession, database: str, questions: list[Any]) -> dict[str, Any]:
+    """The question about QUERY, with fixed words where each run has its own."""
+    spark.sql("CREATE TABLE events (id BIGINT, k INT, s STRING, p STRING) USING parquet PARTITIONED BY (p)")
+    spark.sql("CREATE TABLE users (k INT, name STRING) USING parquet")
+    spark.sql("INSERT INTO events VALUES (1, 3, 'abc', '2026-01')")
+    spark.sql("INSERT INTO users VALUES (3, 'Ada')")
+    for table in ("events", "users"):
+        hive_bitmap.build(spark, table, ["k"])
+    texts: list[str] = []
+    with indexed(spark, "blocks"):
+        answer(frame(spark, QUERY))
+        texts = [question.text() for question in questions]
+    asked: dict[str, Any] = json.loads(max(texts, key=len).replace(database, "d"))
+    asked |= {"session": "<uuid>", "settings": "<version>", "cores": "2"}
+    for scan in asked["scans"]:
+        scan["version"] = "<version>"
+        if "listing_summary" in scan:
+            scan["listing_summary"] = "<bytes> <files> <digest>"
+    return asked
+
+
+def test_the_rule_writes_the_question(asked: dict[str, Any]) -> None:
+    assert asked == golden("question.json")
+
+
+def test_python_reads_the_question() -> None:
+    question = golden("question.json")
+    assert question["protocol"] == PROTOCOL
+    text = json.dumps(question).replace("<bytes> <files> <digest>", "1024 2 5f2a")
+    scans = [Scan.of(number, fields, 2) for number, fields in enumerate(json.loads(text)["scans"])]
+    assert {scan.table for scan in scans} == {"events", "users"}
+    assert {scan.listed for scan in scans} <= {None, ListingSummary(1024, 2, "5f2a")}
+    for scan in scans:
+        assert set(scan.columns) <= {"id", "k", "s", "p", "name"}
+
+
+OUTCOMES: dict[str, tuple[Outcome, dict[str, Any]]] = {
+    "too small": (
+        LeaveAlone(
+            report=Report(table="d.users", action="left alone", reason="too_small", detail="the 700 bytes .."),
+            too_small=True,
+        ),
+        {"indexed_columns": ["k"]},
+    ),
+    "empty": (Empty(report=NARROWED), {}),
+    "blocks": (
+        ReadChoices(report=replace(NARROWED, plan=PLAN), choices="0\t1024\t1764547200000\t77\t\t4\t512"),
+        {"plan": "7f3c-1"},
+    ),
+    "rows": (ReadRows(report=NARROWED, frame=NOTHING, size=2048), {"plan": "7f3c-2"}),
+    "counts": (
+        Counts(report=Report(table="d.events", action="answered"), answer=NOTHING, source="d.events by k"),
+        {"answer": "7f3c-4", "plan": "7f3c-3"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_python_writes_the_reply(name: str) -> None:
+    outcome, known = OUTCOMES[name]
+    place = list(OUTCOMES).index(name)
+    assert Told(outcome=outcome, **known).to_json() == golden("reply.json")["scans"][place]
+
+
+def test_the_page_shows_both() -> None:
+    page = DOCS.read_text()
+    assert f"protocol {PROTOCOL}" in page
+    shown = [json.loads(block.split("```")[0]) for block in page.split("```json\n")[1:]]
+    assert shown == [golden("question.json"), golden("reply.json")]

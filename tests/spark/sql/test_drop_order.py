@@ -1,0 +1,110 @@
+"""DROP TABLE and DROP DATABASE: Spark drops first, and may refuse; only then do the indexes go."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import PySparkException
+
+import hive_bitmap
+from hive_bitmap.core.stores import local_path
+from hive_bitmap.spark.registry import catalog
+from tests.spark.maintaining.life import flat_table, generations, live, require_right
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Run = Callable[["SparkSession", str], "DataFrame"]
+
+
+def in_plain_spark(spark: SparkSession, text: str) -> DataFrame:
+    hive_bitmap.enable(spark)
+    return spark.sql(text)
+
+
+@pytest.fixture(params=[in_plain_spark, hive_bitmap.sql], ids=["plain", "ours"])
+def run(request: pytest.FixtureRequest) -> Run:
+    found: Run = request.param
+    return found
+
+
+def test_indexes_stay_if_spark_refuses(spark: SparkSession, database: str, tmp_path: Path, run: Run) -> None:
+    """It knows no catalog `hive`, as openLooKeng names the session's own, and never drops the database `default`."""
+    flat = flat_table(spark, tmp_path / "t")
+    hive_bitmap.build(spark, flat, ["k"])
+    before = live(spark, flat)
+    if run is in_plain_spark:
+        for text in (f"DROP TABLE hive.{database}.flat", f"DROP DATABASE hive.{database} CASCADE"):
+            with pytest.raises(PySparkException):
+                run(spark, text)
+    spark.catalog.setCurrentDatabase("default")
+    default = flat_table(spark, tmp_path / "d")
+    try:
+        hive_bitmap.build(spark, default, ["k"], location=str(tmp_path / "root"))
+        with pytest.raises(PySparkException):
+            run(spark, "DROP DATABASE default CASCADE")
+        assert hive_bitmap.show(spark, default)[0].problem == ""
+    finally:
+        hive_bitmap.drop_table(spark, default)
+    spark.catalog.setCurrentDatabase(database)
+    assert live(spark, flat) == before and hive_bitmap.show(spark, flat)[0].problem == ""
+    require_right(spark, flat)
+
+
+def test_a_table_goes_with_its_indexes(spark: SparkSession, database: str, tmp_path: Path, run: Run) -> None:
+    flat = flat_table(spark, tmp_path / "t")
+    hive_bitmap.build(spark, flat, ["k", "id"])
+    hive_bitmap.build(spark, flat, [["k", "id"]], index_table="other", location=str(tmp_path / "root"))
+    run(spark, "CREATE VIEW v AS SELECT * FROM flat")
+    run(spark, "DROP VIEW v")
+    run(spark, "DROP TABLE IF EXISTS nope")
+    assert len(hive_bitmap.show(spark, flat)) == 3
+    run(spark, "DROP TABLE flat PURGE")
+    assert (
+        not [table for table in spark.catalog.listTables() if not table.isTemporary]
+        and generations(spark, database) == []
+    )
+    assert not (tmp_path / "root").exists() and len(list((tmp_path / "t").iterdir())) == 2
+
+
+def test_a_database_goes_with_the_files_of_its_indexes(
+    spark: SparkSession, database: str, tmp_path: Path, run: Run
+) -> None:
+    """Its index tables are gone before the files are deleted, which lie where Spark does not look."""
+    name = f"{database}_b"
+    spark.sql(f"CREATE DATABASE {name}")
+    spark.catalog.setCurrentDatabase(name)
+    flat = flat_table(spark, tmp_path / "t")
+    hive_bitmap.build(spark, flat, ["k"], location=str(tmp_path / "root"))
+    (tmp_path / "root" / "note").write_text("mine")
+    spark.catalog.setCurrentDatabase(database)
+    with pytest.raises(PySparkException):
+        run(spark, f"DROP DATABASE {name} RESTRICT")
+    assert hive_bitmap.show(spark, f"{name}.flat")[0].problem == ""
+    run(spark, f"DROP DATABASE {name} CASCADE")
+    assert not spark.catalog.databaseExists(name)
+    assert [path.name for path in (tmp_path / "root").iterdir()] == ["note"]
+
+
+def test_indexes_that_cannot_be_dropped_do_not_fail_the_statement(
+    spark: SparkSession, database: str, tmp_path: Path, run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    flat = flat_table(spark, tmp_path / "t")
+    hive_bitmap.build(spark, flat, ["k"])
+    [index] = catalog.table_and_indexes(spark, flat)[1]
+    root = Path(local_path(index.definition.root))
+    shutil.move(root, tmp_path / "away")
+    root.write_text("a file")
+    with caplog.at_level(logging.WARNING, logger="hive_bitmap"):
+        run(spark, "DROP TABLE flat")
+    assert not spark.catalog.tableExists("flat") and root.read_text() == "a file"
+    assert "index k is dropped, but folder" in caplog.text and "stays" in caplog.text
+    root.unlink()
+    shutil.move(tmp_path / "away", root)
+    reports = hive_bitmap.clean(spark, grace_seconds=0)
+    assert [one.why for one in reports] in ([], [f"index k on {database}.flat was dropped"])

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import pytest
+
+from hive_bitmap.spark.session_cache import TtlCache
+
+
+class Session:
+    """A stand-in for a session, which is compared by identity."""
+
+
+def test_sessions_do_not_share_values() -> None:
+    cache: TtlCache[str, int] = TtlCache()
+    one, other = Session(), Session()
+    cache.put(one, "t", 1)
+    assert cache.get(one, "t", 30) == 1
+    assert cache.get(other, "t", 30) is None
+    assert cache.get(one, "u", 30) is None
+
+
+def test_values_expire(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("hive_bitmap.spark.session_cache.time.monotonic", lambda: now)
+    cache: TtlCache[str, int] = TtlCache()
+    session = Session()
+    cache.put(session, "t", 1)
+    now = 129.9
+    assert cache.get(session, "t", 30) == 1
+    assert cache.get(session, "t", 0) is None
+    now = 130.0
+    assert cache.get(session, "t", 30) is None
+    cache.put(session, "t", 2)
+    assert cache.get(session, "t", 30) == 2
+
+
+def test_the_newest_keys_are_kept() -> None:
+    cache: TtlCache[str, int] = TtlCache(most=2)
+    session = Session()
+    for number, key in enumerate("abac"):
+        cache.put(session, key, number)
+    assert [cache.get(session, key, 30) for key in "abc"] == [2, None, 3]
+
+
+def test_drop_and_clear() -> None:
+    cache: TtlCache[str, int] = TtlCache()
+    session = Session()
+    cache.drop(session, "t")
+    for key in "tu":
+        cache.put(session, key, 1)
+    cache.drop(session, "t")
+    assert [cache.get(session, key, 30) for key in "tu"] == [None, 1]
+    cache.clear()
+    assert cache.get(session, "u", 30) is None
+
+
+def test_the_cache_does_not_keep_sessions_alive() -> None:
+    cache: TtlCache[str, int] = TtlCache()
+    session: Any = Session()
+    cache.put(session, "t", 1)
+    gone = weakref.ref(session)
+    del session
+    gc.collect()
+    assert gone() is None
+
+
+def test_what_was_looked_up_before_the_cache_was_cleared_is_not_kept() -> None:
+    cache: TtlCache[str, int] = TtlCache()
+    session = Session()
+    version = cache.version
+    cache.clear()
+    cache.put(session, "t", 1, version)
+    assert cache.get(session, "t", 30) is None
+    cache.put(session, "t", 2, cache.version)
+    assert cache.get(session, "t", 30) == 2
