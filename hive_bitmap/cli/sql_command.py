@@ -110,11 +110,11 @@ def _run(spark: SparkSession, part: Part, format_: str, limit: int | None) -> st
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
-    from hive_bitmap import sql as run
+    import hive_bitmap
     from hive_bitmap.cli.row_output import print_rows
 
     try:
-        frame = run(spark, part.in_place)
+        frame = hive_bitmap.sql(spark, part.in_place)
         if frame.columns:
             print_rows(format_, _with_unique_names(frame), limit)
         sys.stdout.flush()

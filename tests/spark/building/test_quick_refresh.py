@@ -313,7 +313,7 @@ def test_statements_that_change_no_generation_change_no_record(
 def test_a_properties_edit_is_repaired(spark: SparkSession, database: str, tmp_path: Path) -> None:
     table = parted_table(spark, tmp_path / "t", 2)
     hive_bitmap.build(spark, table, ["k"])
-    spark.sql(f"ALTER TABLE {index_table(spark, table)} SET TBLPROPERTIES ('hive_bitmap.core.columns'='[]')")
+    spark.sql(f"ALTER TABLE {index_table(spark, table)} SET TBLPROPERTIES ('hive_bitmap.columns'='[]')")
     catalog.clear_caches()
     assert hive_bitmap.show(spark, table)[0].problem
     assert looked_at(hive_bitmap.refresh(spark, table)) == [(4, 0, 0)]

@@ -9,7 +9,7 @@ import pytest
 
 from hive_bitmap.spark.catalyst.enabling import Answers
 from tests.asking import under
-from tests.catalyst import warehouse
+from tests.spark.catalyst import warehouse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from hive_bitmap.spark.session import session
 from tests import asking
-from tests.catalyst import star_queries
+from tests.spark.catalyst import star_queries
 
 if TYPE_CHECKING:
     from tests.asking import Answer

@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from hive_bitmap.spark.sql.script import split
 from tests.asking import under
-from tests.catalyst import star, star_views
+from tests.spark.catalyst import star, star_views
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

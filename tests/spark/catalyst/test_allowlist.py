@@ -11,7 +11,7 @@ import pytest
 
 from hive_bitmap.spark.catalyst.explanation import relations_of
 from tests.asking import OFF, frame, indexed, require_alike, under
-from tests.catalyst import allowlist_table
+from tests.spark.catalyst import allowlist_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

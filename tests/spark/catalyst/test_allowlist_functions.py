@@ -17,7 +17,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from tests.asking import OFF, answer, by_spark, frame, indexed, under
-from tests.catalyst import allowlist_table
+from tests.spark.catalyst import allowlist_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,7 +18,7 @@ import hive_bitmap
 from hive_bitmap.core.planning import prices
 from hive_bitmap.spark.catalyst.explanation import relations_of
 from tests.asking import OFF, STRICT, Answer, answer, depends_on_order, difference, under
-from tests.catalyst import plan_tables
+from tests.spark.catalyst import plan_tables
 from tests.spark.catalyst.draws import Draw, shrunk
 from tests.spark.catalyst.random_plans import Drawn, drawn
 

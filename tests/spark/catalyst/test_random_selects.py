@@ -23,9 +23,9 @@ from hive_bitmap.spark.preparing import prepare
 from hive_bitmap.spark.reading import aggregates
 from hive_bitmap.spark.registry import catalog
 from tests.asking import by_index, by_spark, difference, told, under
-from tests.catalyst import random_queries, random_star
 from tests.integration import random_tables as making
 from tests.integration.random_tables import Table
+from tests.spark.catalyst import random_queries, random_star
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,7 +17,7 @@ from hive_bitmap.core.planning.strategy import STRATEGIES
 from hive_bitmap.spark.catalyst.explanation import ANSWERED, NARROWED, relations_of
 from tests import asking
 from tests.asking import Answer, answer, by_spark, difference, indexed
-from tests.catalyst import kept_answers, star_queries
+from tests.spark.catalyst import kept_answers, star_queries
 from tests.spark.catalyst.star_queries import CORPUS, Query
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from tests.asking import (
     under,
     used,
 )
-from tests.catalyst import warehouse
+from tests.spark.catalyst import warehouse
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -24,6 +24,7 @@ from hive_bitmap.errors import AlreadyExists, InvalidProperty, Unsupported
 from hive_bitmap.spark.building import progress
 from hive_bitmap.spark.building.publish import create_statement
 from hive_bitmap.spark.metastore import alter_table, metastore
+from hive_bitmap.spark.metastore.identity import metastore_id
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
 from tests.forging import give
@@ -438,7 +439,7 @@ def test_a_root_without_generations_goes_once_its_creator_is_gone(
 ) -> None:
     home = catalog.default_folder(spark, database)
     definition = Definition(name="i", database=database, table="t", columns=(), root=f"{home}/half", id=roots.new_id())
-    roots.claim(spark, definition)
+    roots.claim(definition, metastore_id(spark))
     assert hive_bitmap.clean(spark, grace_seconds=0) == []
     built_by(definition.root, dead)
     assert [one.path for one in hive_bitmap.clean(spark, grace_seconds=0, dry_run=True)] == [definition.root]

@@ -119,9 +119,9 @@ def test_an_overwritten_index_table(spark: SparkSession, database: str, tmp_path
 @pytest.mark.parametrize(
     "edit",
     [
-        "UNSET TBLPROPERTIES ('hive_bitmap.core.columns')",
-        "SET TBLPROPERTIES ('hive_bitmap.core.columns'='[[\"id\",\"bigint\"]]')",
-        "SET TBLPROPERTIES ('hive_bitmap.core.columns'='nonsense')",
+        "UNSET TBLPROPERTIES ('hive_bitmap.columns')",
+        "SET TBLPROPERTIES ('hive_bitmap.columns'='[[\"id\",\"bigint\"]]')",
+        "SET TBLPROPERTIES ('hive_bitmap.columns'='nonsense')",
         "SET TBLPROPERTIES ('hive_bitmap.encoding'='ewah')",
         "SET TBLPROPERTIES ('hive_bitmap.table'='nowhere')",
         "SET TBLPROPERTIES ('hive_bitmap.type'='COMPACT')",

@@ -212,7 +212,7 @@ def test_a_table_that_points_to_no_store_and_has_no_definition_is_no_index(
 
 def test_of_a_table_that_is_not_believed_no_marker_is_read(spark: SparkSession, database: str, forge: Forge) -> None:
     made = forge()
-    spark.sql(f"ALTER TABLE {made.definition.index_table} SET TBLPROPERTIES ('hive_bitmap.core.columns'='[]')")
+    spark.sql(f"ALTER TABLE {made.definition.index_table} SET TBLPROPERTIES ('hive_bitmap.columns'='[]')")
     catalog.clear_caches()
     assert [one.definition.name for one in hive_bitmap.show(spark, "v")] == ["k"]
     assert [one.definition.name for one in catalog.indexes_of_database(spark, database)] == ["k"]
