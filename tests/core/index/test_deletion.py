@@ -196,7 +196,7 @@ class TestDelete:
     def test_what_a_killed_deletion_leaves_is_still_known_as_ours(
         self, definition: Definition, survivors: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """It is killed as it calls the store for the nth time; the marker goes last, so that the next one can end it."""
+        """It is killed as it calls the store for the nth time. The marker goes last, so another can end it."""
         folder = begin(definition)
         real, calls = local.Local.delete_files, [0]
 
