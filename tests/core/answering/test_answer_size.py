@@ -104,10 +104,17 @@ def test_keys_of_two_shards_are_added_only_if_they_cannot_be_the_same(tmp_path: 
 
 
 def test_a_key_that_the_predicate_tests_has_its_share_of_values(tmp_path: Path) -> None:
-    """Half of the rows have half of the keys, if the key is what is tested; else all keys may be among them."""
-    half = Compare("s", "<", f"{ROWS // 2:08d}")
-    found = looked_up(tmp_path, rows(range(ROWS)), predicate=half)
-    assert ROWS // 2 * (ROW_BYTES + 8) <= estimate(found, "s") <= ROWS // 2 * (ROW_BYTES + 16)
+    """Half of the rows have half of the keys if the key is what is tested; else all keys may be among them."""
+    keys = ROWS // 3
+    thrice = [{**row, "k": number % 2} for number, row in enumerate(rows(range(keys)) * 3)]
+    for folder, predicate, count in (
+        ("key", Compare("s", "<", f"{keys // 2:08d}"), keys // 2),
+        ("other", Compare("k", "=", 1), keys),
+    ):
+        (tmp_path / folder).mkdir()
+        found = looked_up(tmp_path / folder, thrice, predicate=predicate)
+        assert int(found.results[0].counts.sum()) == ROWS // 2
+        assert count * (ROW_BYTES + 8) <= estimate(found, "s") <= count * (ROW_BYTES + 16)
 
 
 def test_an_index_that_is_damaged_refuses_nothing(tmp_path: Path) -> None:

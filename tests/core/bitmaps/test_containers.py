@@ -76,6 +76,14 @@ def test_the_containers_of_many_bitmaps_are_found_at_once(described: list[tuple[
     assert covered == [row & 0xFFFF for n in np.flatnonzero(found.kind == RUNS) for row in rows_in(found, n)]
 
 
+@pytest.mark.parametrize(("count", "kind"), [(1, ARRAY), (4096, ARRAY), (4097, BITS), (32_768, BITS)])
+def test_a_container_without_runs_is_an_array_up_to_4096_rows(count: int, kind: int) -> None:
+    rows = list(range(65_536, 65_536 + 2 * count, 2))
+    found = parsed(BitMap(rows).serialize())
+    assert (found.key.tolist(), found.kind.tolist(), found.cardinality.tolist()) == ([1], [kind], [count])
+    assert rows_of(found, 0) == rows
+
+
 def rows_in(found: Containers, container: int) -> list[int]:
     owner, key = found.owner[container], found.key[container]
     return [row for row in rows_of(found, int(owner)) if row >> 16 == key]

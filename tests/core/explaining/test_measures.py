@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hive_bitmap.core.explaining import measures
@@ -22,6 +22,11 @@ def test_percent(part: int | None, whole: int | None, text: str) -> None:
 
 
 @given(st.integers(0, 10**12), st.integers(1, 10**12))
+@example(9, 10_000)
+@example(10, 10_000)
+@example(9_900, 10_000)
+@example(9_960, 10_000)
+@example(9_999, 10_000)
 def test_a_share_is_0_or_100_only_if_it_is_exactly_that(part: int, whole: int) -> None:
     part = min(part, whole)
     text = measures.percent(part, whole)

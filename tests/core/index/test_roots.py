@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hive_bitmap.core.columns import Column
@@ -182,6 +182,9 @@ def test_a_replacement_has_the_next_table_the_root_and_the_index(new: Definition
 
 
 @given(DEFINITIONS, st.lists(DEFINITIONS, max_size=3))
+@example(DEFINITION, [replace(DEFINITION, index_table=roots.next_table(DEFINITION))])  # a build was killed as it began
+@example(replace(DEFINITION, index_table=roots.next_table(DEFINITION)), [DEFINITION])
+@example(DEFINITION, [replace(DEFINITION, index_table=roots.next_table(DEFINITION), root="file:/s")])
 def test_a_rival_is_another_table_that_claims_to_be_this_index_and_is_no_replacement(
     definition: Definition, others: list[Definition]
 ) -> None:
