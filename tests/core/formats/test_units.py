@@ -92,3 +92,8 @@ def test_a_file_that_is_gone_is_not_found(tmp_path: Path) -> None:
         units.blocks(layout, f"file:{tmp_path}/none")
     with pytest.raises(FileNotFoundError):
         units.row_offsets(layout, f"file:{tmp_path}/none", 0, 1, None)
+
+
+def test_a_negative_number_of_rows_is_damage() -> None:
+    with pytest.raises(Undecodable, match="damaged at byte 7: it has -2 rows there"):
+        list(in_batches(iter([(0, 3), (7, -2), (9, 1)])))
