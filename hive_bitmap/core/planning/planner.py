@@ -225,8 +225,8 @@ def strategy_costs(
 
 def _is_read_by_driver(inputs: PlanInputs, read: Reads) -> bool:
     """Whether this process reads the selected rows faster than tasks do, within the bound."""
-    bytes_of_rows = inputs.share * read.blocks * read.rows / max(read.rows_of_blocks, 1)
-    if read.whole or bytes_of_rows > inputs.driver_read_bytes or read.rows > MOST_DRIVER_ROWS or inputs.count:
+    most, bytes_of_rows = inputs.driver_read_bytes, inputs.share * read.blocks * read.rows / max(read.rows_of_blocks, 1)
+    if inputs.count or read.whole or not most or bytes_of_rows > most or read.rows > MOST_DRIVER_ROWS:
         return False
     format, share, cores, store = inputs.format, inputs.share, inputs.cores, inputs.store
     return driver_seconds(format, read, share, cores, store) < direct_seconds(format, read, share, cores, store)

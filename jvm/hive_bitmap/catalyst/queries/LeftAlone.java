@@ -34,11 +34,11 @@ public final class LeftAlone {
             return new Key(
                     scan.columns.stream().map(Attribute::name).toList(),
                     scan.aggregate == null ? 0 : scan.aggregate.canonicalized().hashCode(),
-                    anyCondition ? ANY_CONDITION : condition(scan).hashCode(), PythonRequest.settingsVersion());
+                    anyCondition ? ANY_CONDITION : textOf(scan).hashCode(), PythonRequest.settingsVersion());
         }
     }
 
-    private static String condition(Scan scan) {
+    private static String textOf(Scan scan) {
         return scan.conjuncts.stream().map(Expressions::sql).collect(Collectors.joining(" AND "));
     }
 
