@@ -27,6 +27,7 @@ from hive_bitmap.core.predicates.nodes import Predicate, Unknown, leaves_of
 from hive_bitmap.core.selecting.candidates import (
     Lookup,
     LookupResults,
+    WholeFile,
     choose_indexes,
     evaluate_here,
     exact_where_known,
@@ -246,12 +247,21 @@ class _Preparation:
             columns=frozenset(column.name.lower() for column in read),
             schema_crc=snapshot.schema_crc,
             count=self.request.count,
-            unreadable=why_unreadable(self.format, read, whole, self.needed, known),
+            unreadable=self._unreadable(read, whole, known),
             engine_skips=engine_skips(self.resolved),
             engine_reads_only=self.settings.engine_reads_only,
             share=self._share(),
             store=snapshot.store,
         )
+
+    def _unreadable(
+        self, read: Sequence[KeyColumn], whole: Sequence[WholeFile], known: Sequence[str]
+    ) -> dict[str, str]:
+        """Why tasks of ours cannot read some of the files. What is not known of a lake table's counts, Spark counts."""
+        lake = self.resolved.base.lake
+        if lake is None:
+            return why_unreadable(self.format, read, whole, self.needed, known)
+        return {} if self.request.count else {"": f"the rows of a {lake.kind} table are read by its own reader"}
 
     def _counted(self) -> list[list[str]]:
         """The sets of keys by which rows are counted, if counting has to be quicker than Spark."""

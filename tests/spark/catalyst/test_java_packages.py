@@ -12,7 +12,8 @@ JAVA = Path(__file__).parents[3] / "jvm"
 ROOT = "hive_bitmap.catalyst"
 # A package may import those before it.
 ORDER = [
-    f"{ROOT}.{name}" for name in ("spark", "reading", "observing", "python", "queries", "statements", "following")
+    f"{ROOT}.{name}"
+    for name in ("spark", "reading", "lake", "observing", "python", "queries", "statements", "following")
 ] + [ROOT]
 MOST_CLASSES = 20
 CLASSES = sorted(path for path in JAVA.rglob("*.java") if path.name != "package-info.java")

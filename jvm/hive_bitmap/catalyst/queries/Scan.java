@@ -1,5 +1,6 @@
 package hive_bitmap.catalyst.queries;
 
+import hive_bitmap.catalyst.lake.DeltaFiles;
 import hive_bitmap.catalyst.observing.Application;
 import hive_bitmap.catalyst.observing.Observation;
 import hive_bitmap.catalyst.python.IndexedColumns;
@@ -106,7 +107,17 @@ public final class Scan {
                 && isOfSessionCatalog(relation.catalogTable().get())
                 && !relation.isStreaming()
                 && relation.relation() instanceof HadoopFsRelation files
-                && isListing(files.location());
+                && (isListing(files.location()) || DeltaFiles.arePrepared(files));
+    }
+
+    /** Whether a plan that is not optimized yet {@link #isIndexable}, or is a Delta table that will be. */
+    static boolean mayBeIndexable(LogicalPlan plan) {
+        return isIndexable(plan)
+                || plan instanceof LogicalRelation relation
+                && relation.catalogTable().isDefined()
+                && isOfSessionCatalog(relation.catalogTable().get())
+                && relation.relation() instanceof HadoopFsRelation files
+                && DeltaFiles.willBePrepared(files);
     }
 
     /** Whether the files are those that a listing shows. A stream's output is what its log names, whatever lies beside. */
@@ -194,13 +205,26 @@ public final class Scan {
 
     /** Returns the files that Spark would read for this scan, listed once; null if Spark does not tell them. */
     Listing listing() {
-        if (listing == null && files() != null) listing = Listing.of(files().location(), partitionFilters());
+        if (listing == null && files() != null) {
+            listing = isOfDelta()
+                    ? DeltaFiles.listing(files().location()) : Listing.of(files().location(), partitionFilters());
+        }
         return listing;
+    }
+
+    /** Whether the files are those that Delta has prepared for the query. */
+    boolean isOfDelta() {
+        return files() != null && DeltaFiles.isPrepared(files().location());
+    }
+
+    /** Returns the table as Python is told of it: with what its log says of it, if it has one. */
+    CatalogTable described() {
+        return isOfDelta() ? DeltaFiles.described(table, files().location()) : table;
     }
 
     /** Whether Spark has listed the files already, so that {@link #listing} costs nothing. */
     boolean isListedBySpark() {
-        return files() != null && files().location() instanceof InMemoryFileIndex;
+        return files() != null && (files().location() instanceof InMemoryFileIndex || isOfDelta());
     }
 
     /** Whether {@link #listing} has listed partitions that Spark had not listed before. */
