@@ -32,8 +32,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.jars": ",".join(str(path) for path in sorted(jars.resolve("lake").glob("*.jar"))),
         "spark.sql.extensions": ",".join(EXTENSIONS),
         SESSION_CATALOG: DELTA_CATALOG,
-        "spark.sql.shuffle.partitions": "2",
-        "spark.databricks.delta.snapshotPartitions": "2",  # of the log, 50 by default
+        "spark.sql.shuffle.partitions": "1",
+        "spark.databricks.delta.snapshotPartitions": "1",  # of the log, 50 by default
+        "parquet.block.size": str(1 << 16),  # Delta takes no options of a writer
         "spark.hadoop.iceberg.engine.hive.lock-enabled": "false",  # an embedded metastore has no locks
         "spark.sql.ui.explainMode": "simple",
         "spark.hadoop.hive.warehouse.subdir.inherit.perms": "false",
