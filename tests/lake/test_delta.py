@@ -86,3 +86,92 @@ def test_deleted_rows_stay_deleted(spark: SparkSession, database: str, propertie
         asking.require_alike(spark, query, "index only")
     assert asking.used(spark, COUNTS[1], "index only") == [("t", "answered")]
     assert [one.ok for one in hive_bitmap.verify(spark, "t")] == [True]
+
+
+def test_the_life_of_a_table(spark: SparkSession, database: str) -> None:
+    """Statements that write and remove files; a rebuild reads the new ones only, and old versions gain as well."""
+    make(spark, files=2, **DVS)
+    assert status(spark) == (2, 0, 0)
+    append(spark, first=2)
+    assert status(spark) == (2, 1, 0)
+    asking.require_alike(spark, COUNTS[1], "index only")
+    with asking.indexed(spark):
+        (report,) = hive_bitmap.rebuild(spark, "t")
+    assert (report.files_read, report.base_files, report.changed) == (1, 3, 0)
+    assert [one.base_files for one in hive_bitmap.rebuild(spark, "t")] == [3]
+
+    spark.sql("OPTIMIZE t")
+    assert status(spark) == (0, 1, 3)
+    for query in ("SELECT count(*) FROM t VERSION AS OF 2 WHERE k = 7", "SELECT s FROM t VERSION AS OF 3 WHERE k = 7"):
+        way = "index only" if "count" in query else "files"
+        asking.require_alike(spark, query, way)
+        assert asking.used(spark, query, way), query
+    asking.require_alike(spark, COUNTS[0], "index only")
+    hive_bitmap.rebuild(spark, "t")
+    assert status(spark) == (1, 0, 0)
+
+    spark.sql("CREATE OR REPLACE TABLE t USING delta AS SELECT id, CAST(id AS INT) AS k FROM range(0, 100, 1, 1)")
+    assert status(spark) == (0, 1, 1)
+    asking.require_alike(spark, "SELECT * FROM t WHERE k = 7", "blocks")
+    with asking.indexed(spark):
+        spark.sql("DROP INDEX ik ON t")
+        assert hive_bitmap.show(spark, "t") == []
+        spark.sql("CREATE INDEX ik ON TABLE t (k) AS 'BITMAP'")
+        spark.sql("DROP TABLE t")
+    assert spark.sql("SHOW TABLES").collect() == []
+
+
+def test_columns_that_are_renamed_dropped_and_added(spark: SparkSession, database: str) -> None:
+    """An index is of a column, whatever is called so later; a version of before has it back."""
+    make(spark, files=1, **MAPPED)
+    before = spark.sql("DESCRIBE HISTORY t").count() - 1
+    spark.sql("ALTER TABLE t RENAME COLUMN s TO z")
+    asking.require_alike(spark, "SELECT z FROM t WHERE k = 7", "blocks")
+    spark.sql("ALTER TABLE t RENAME COLUMN k TO j")
+    assert "is gone" in hive_bitmap.show(spark, "t")[0].problem
+    spark.sql("ALTER TABLE t ADD COLUMN k INT")
+    assert "is another column of that name" in hive_bitmap.show(spark, "t")[0].problem
+    spark.sql("INSERT INTO t SELECT 1, 7, 'z', 'p0', 7")
+    for query in ("SELECT * FROM t WHERE k = 7", f"SELECT id FROM t VERSION AS OF {before} WHERE k = 7"):
+        asking.require_alike(spark, query, "blocks")
+    assert asking.used(spark, f"SELECT id FROM t VERSION AS OF {before} WHERE k = 7", "blocks") == [("t", "narrowed")]
+    with asking.indexed(spark):
+        spark.sql("DROP INDEX ik ON t")
+        spark.sql("CREATE INDEX ik ON TABLE t (k) AS 'BITMAP'")
+    for query in ("SELECT * FROM t WHERE k = 7", f"SELECT id FROM t VERSION AS OF {before} WHERE k = 7"):
+        asking.require_alike(spark, query, "blocks")
+    asking.require_alike(spark, "SELECT k, count(*) FROM t WHERE k IS NULL OR k < 9 GROUP BY k", "index only")
+    assert asking.used(spark, "SELECT * FROM t WHERE k = 7", "files") == [("t", "narrowed")]
+
+
+def test_a_column_found_by_id_and_one_of_a_wider_type(spark: SparkSession, database: str) -> None:
+    make(spark, files=1, **{"columnMapping.mode": "id", "enableTypeWidening": "true"})
+    require_narrowed(spark)
+    spark.sql("ALTER TABLE t ALTER COLUMN k TYPE BIGINT")
+    assert "is bigint" in hive_bitmap.show(spark, "t")[0].problem
+    with asking.indexed(spark):
+        spark.sql("DROP INDEX ik ON t")
+        spark.sql("CREATE INDEX ik ON TABLE t (k) AS 'BITMAP'")
+    append(spark, first=1)
+    hive_bitmap.rebuild(spark, "t")
+    assert status(spark) == (2, 0, 0)
+    require_narrowed(spark)
+    asking.require_alike(spark, COUNTS[1], "index only")
+
+
+def test_names_of_partitions_that_are_escaped(spark: SparkSession, database: str) -> None:
+    """The log has paths as URIs, of folders whose names are escaped already."""
+    values = ["a b", "ü+%", "x=1/2", "100%25", "c:d"]
+    spark.sql("CREATE TABLE t (id BIGINT, k INT, p STRING) USING delta PARTITIONED BY (p)")
+    for value in values:
+        spark.sql(f"INSERT INTO t SELECT id, CAST(id % 50 AS INT), '{value}' FROM range(0, 500, 1, 1)")
+    with asking.indexed(spark):
+        spark.sql("CREATE INDEX ik ON TABLE t (k) AS 'BITMAP'")
+    assert status(spark) == (len(values), 0, 0)
+    for query in (
+        "SELECT * FROM t WHERE k = 7",
+        "SELECT * FROM t WHERE k = 77",
+        "SELECT k FROM t WHERE p = 'a b' AND k = 3",
+    ):
+        asking.require_alike(spark, query, "blocks", "files")
+    assert asking.used(spark, "SELECT * FROM t WHERE k = 77", "files") == [("t", "narrowed")]

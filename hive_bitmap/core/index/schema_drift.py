@@ -14,6 +14,8 @@ from hive_bitmap.errors import InvalidPredicate
 
 def problem(base: Table, table: Table, definition: Definition) -> str:
     """Return why an index, whose index table is `table`, no longer fits its base table; empty if it fits."""
+    if base.lake and base.lake.problem:
+        return f"table {base.full_name} is {base.lake.kind}, and {base.lake.problem}"
     if definition.source != (base.lake.kind if base.lake else ""):
         kind = f"is {base.lake.kind} now" if base.lake else f"is not {definition.source} any more"
         return f"table {base.full_name} {kind}: drop index {definition.name} and create it anew"

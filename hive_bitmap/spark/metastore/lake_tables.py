@@ -6,7 +6,7 @@ What is known is an allowlist. A table with a feature that is not on it has no i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -93,12 +93,14 @@ def _mapped(column: Column, metadata: Mapping[str, Any], mapping: str) -> Column
     return replace(named, field_id=id) if mapping == "id" else named
 
 
-def _problem(facts: Facts, mapped: Iterable[Column | None]) -> str:
+def _problem(facts: Facts, mapped: Collection[Column | None]) -> str:
     unknown = sorted(set(facts.features) - KNOWN_FEATURES)
     if unknown:
         return f"has the table feature {unknown[0]}, which is not known"
     if facts.mapping not in ("none", "name", "id"):
         return f"maps its columns by {facts.mapping}, which is not known"
+    if not mapped:
+        return "its log has no columns"
     if None in mapped:
         return "does not say what its columns are called in files"
     return ""
