@@ -13,6 +13,7 @@ from hive_bitmap.core.stores.paths import is_local
 
 TAIL_BYTES = 65_536
 IMMUTABLE = "immutable"  # in place of a tag: the file is never written again under its path, as Delta's
+WITH_DELETES = "with deletes"  # the same where rows are counted, if some of the file are deleted: no index has this tag
 BEGUN = ".begun"  # after eight hex digits: ends the name of a file that `replace_file` has begun to write
 
 

@@ -10,13 +10,12 @@ from functools import cached_property
 from hive_bitmap.core import stores
 from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.selecting.lookup_units import Place
-from hive_bitmap.core.stores import IMMUTABLE, FileStatus
+from hive_bitmap.core.stores import IMMUTABLE, WITH_DELETES, FileStatus
 from hive_bitmap.core.table_info import Values
 
 _ESCAPED = re.compile(r"\\(.)")
 _CHARACTERS = {"t": "\t", "n": "\n", "r": "\r"}
 _OF_LOG = "log"  # the last field of a file that a log lists, unless rows of it are deleted
-DELETED = "some of its rows are deleted"  # the tag of such a file where rows are counted: no index has a file with it
 Partition = tuple[Values, tuple[FileStatus, ...]]
 
 
@@ -44,7 +43,10 @@ class ScanListing:
         if not self.with_deletes:
             return self.with_bytes
         return tuple(
-            (values, tuple(replace(file, etag=DELETED) if file.path in self.with_deletes else file for file in files))
+            (
+                values,
+                tuple(replace(file, etag=WITH_DELETES) if file.path in self.with_deletes else file for file in files),
+            )
             for values, files in self.with_bytes
         )
 

@@ -225,6 +225,8 @@ class _Preparation:
         evaluate = _evaluation(self.spark, matching_keys, resolved.cores, self._counted(), waits)
         found = look_up_files(snapshot.partitions, snapshot.predicates, self.chosen, evaluate)
         results = replace(exact_where_known(found, self.keys), matching_keys=matching_keys)
+        if base.lake is not None:  # files that are not listed may be those that Delta's own statistics exclude
+            results = replace(results, deleted=0)
         read = tuple(key_columns([c for c in self.needed if c in base.columns], base.columns, snapshot.zone))
         known = [c.name for c in self.needed if c not in base.columns and c.name in snapshot.values.column_names]
         constants = snapshot.values.select(known)
