@@ -48,7 +48,8 @@ class History:
         """Create the table, of any kind, and its indexes."""
         mapping = self.draw.choice(["none", "name", "name", "id"])
         vectors = self.draw.choice(["true", "true", "false"])
-        properties = f"'delta.enableDeletionVectors'='{vectors}', 'delta.columnMapping.mode'='{mapping}'"
+        more = self.draw.choice(["", "", ", 'delta.enableRowTracking'='true'", ", 'delta.enableChangeDataFeed'='true'"])
+        properties = f"'delta.enableDeletionVectors'='{vectors}', 'delta.columnMapping.mode'='{mapping}'{more}"
         by = self.draw.choice(["", "", "PARTITIONED BY (p)"])
         columns = ", ".join(f"{name} {TYPES[name]}" for name in ("id", "k", "s", "d", "p"))
         self._run(f"CREATE TABLE {TABLE} ({columns}) USING delta {by} TBLPROPERTIES ({properties})")
@@ -149,6 +150,10 @@ class History:
                 "SELECT DISTINCT {key} FROM {source} WHERE {where}",
                 "SELECT a.id, b.{key} FROM {source} a JOIN {source} b ON a.id = b.id WHERE a.{where} AND a.id < 500",
                 "SELECT count(*) FROM {source} WHERE id < (SELECT avg(id) FROM {source} WHERE {where})",
+                "SELECT {key}, count(*) FROM {source} WHERE {key} IN (SELECT {key} FROM {source} WHERE {where}) GROUP BY 1",
+                "SELECT 1 FROM {source} WHERE {where} LIMIT 1",
+                "SELECT count(*) FROM (SELECT * FROM {source} WHERE {where} LIMIT 7)",
+                "SELECT {key}, sum(id), avg(id) FROM {source} WHERE {where} GROUP BY {key} ORDER BY 1 NULLS FIRST LIMIT 3",
             ]
         )
         simple = self.leaf(columns)

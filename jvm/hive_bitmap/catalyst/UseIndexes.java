@@ -73,6 +73,7 @@ public final class UseIndexes extends Rule<LogicalPlan> {
             leaveAlone(scans, "not_tested", scan -> scan.asksNothing() && ChosenStrategy.mustPay(scan));
             leaveAlone(scans, "unsupported", Scan::asksForFiles);
             leaveAlone(scans, "not_tested", scan -> !Reports.areWanted() && !scan.mayUseIndexes());
+            leaveAlone(scans, "unsupported", Scan::isOfUnknownDelta);
             leaveAlone(scans, "too_small", scan -> !Reports.areWanted() && TooSmall.contains(scan));
             if (asksForFiles(plan)) leaveAlone(scans, "unsupported", scan -> true);
             if (scans.isEmpty()) return plan;

@@ -21,12 +21,7 @@ def facts(**changed: Any) -> dict[str, Any]:
     same = {**names, "delta.columnMapping.physicalName": "p"}
     fields = [
         {"name": "k", "type": "integer", "nullable": True, "metadata": names},
-        {
-            "name": "p",
-            "type": "string",
-            "nullable": True,
-            "metadata": {**names, "delta.columnMapping.physicalName": "p"},
-        },
+        {"name": "p", "type": "string", "nullable": True, "metadata": same},
     ]
     schema = json.dumps({"type": "struct", "fields": fields})
     return {"schema": schema, "partitioned_by": ["p"], "mapping": "none", "features": [], **changed}

@@ -9,6 +9,7 @@ import hive_bitmap.catalyst.spark.Scala;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -80,9 +81,15 @@ public final class DeltaFiles {
         return Listing.ofLog(location, files, withDeletes);
     }
 
+    /** Returns the files, each once, as Delta too reads them. */
     private static List<Object> added(FileIndex location) {
         scala.collection.Seq<Object> files = Reflected.get(Reflected.get(location, "preparedScan"), "files");
-        return Scala.list(files);
+        Map<String, Object> found = new LinkedHashMap<>();
+        for (Object added : Scala.list(files)) {
+            Object before = found.putIfAbsent(Reflected.get(added, "path"), added);
+            if (before != null && !before.equals(added)) throw new Reflected.Unknown("a file is there twice", null);
+        }
+        return new ArrayList<>(found.values());
     }
 
     /** Returns the prepared files of these numbers only, as Delta itself has it of a list of files. */

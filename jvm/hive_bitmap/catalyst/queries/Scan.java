@@ -31,6 +31,8 @@ import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.internal.SQLConf;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * A table that a query reads: the relation, the conjuncts of the filter right above it and conjuncts that were inferred, and
@@ -39,6 +41,8 @@ import org.apache.spark.sql.internal.SQLConf;
 public final class Scan {
     /** Spark's {@code CatalogManager} has this name too, but is a class in Spark 4.0 and an interface in later ones. */
     public static final String SESSION_CATALOG = "spark_catalog";
+
+    private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
 
     final LogicalPlan relation;
     public final CatalogTable table;
@@ -56,6 +60,7 @@ public final class Scan {
     public Existence existence;
     Observation observation = Observation.NONE;
     private Listing listing;
+    private CatalogTable described;
 
     private Scan(
             LogicalPlan relation, List<Expression> conjuncts, AttributeSet required, Aggregate aggregate, List<Project> projections) {
@@ -219,7 +224,19 @@ public final class Scan {
 
     /** Returns the table as Python is told of it: with what its log says of it, if it has one. */
     CatalogTable described() {
-        return isOfDelta() ? DeltaFiles.described(table, files().location()) : table;
+        if (described == null) described = isOfDelta() ? DeltaFiles.described(table, files().location()) : table;
+        return described;
+    }
+
+    /** Whether the files are prepared by a Delta that is not as it is known. */
+    public boolean isOfUnknownDelta() {
+        if (!isOfDelta()) return false;
+        try {
+            return listing() == null || described() == null;
+        } catch (RuntimeException | LinkageError e) {
+            LOG.info("a table of Delta is left to Spark: {}", e.toString());
+            return true;
+        }
     }
 
     /** Whether Spark has listed the files already, so that {@link #listing} costs nothing. */
