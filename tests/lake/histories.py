@@ -34,6 +34,28 @@ SETTINGS: Sequence[Mapping[str, str]] = (
 )
 
 
+ROWS = (
+    "SELECT * FROM {source} WHERE {where}",
+    "SELECT * FROM {source} WHERE {where}",
+    "SELECT {key} FROM {source} WHERE {leaf} AND {where}",
+    "SELECT a.id, b.{key} FROM {source} a JOIN {source} b ON a.id = b.id WHERE a.{leaf} AND a.id < 500",
+    "SELECT id FROM {source} WHERE id IN (SELECT id FROM {source} WHERE {where}) AND {leaf}",
+)
+AGGREGATIONS = (
+    "SELECT count(*) FROM {source} WHERE {leaf}",
+    "SELECT count(*) FROM {source} WHERE {where}",
+    "SELECT {key}, count(*) FROM {source} WHERE {where} GROUP BY {key}",
+    "SELECT {key}, count(*) FROM {source} GROUP BY {key}",
+    "SELECT {key}, count(*), min({key}) FROM {source} WHERE {leaf} GROUP BY {key}",
+    "SELECT count(DISTINCT {key}), min({key}), max({key}), count({key}) FROM {source} WHERE {leaf}",
+    "SELECT DISTINCT {key} FROM {source} WHERE {where}",
+    "SELECT count(*) FROM {source} WHERE id < (SELECT avg(id) FROM {source} WHERE {where})",
+    "SELECT 1 FROM {source} WHERE {where} LIMIT 1",
+    "SELECT count(*) FROM (SELECT * FROM {source} WHERE {where} LIMIT 7)",
+    "SELECT {key}, sum(id), avg(id) FROM {source} WHERE {where} GROUP BY {key}",
+)
+
+
 @dataclass
 class History:
     """A table with its life so far; `told` are the statements, to say how a failure came about."""
@@ -61,14 +83,14 @@ class History:
         """Do something to the table, or to an index."""
         steps: list[tuple[int, Callable[[], None]]] = [
             (4, self.insert),
-            (4, self.delete),
+            (6, self.delete),
             (3, self.update),
             (3, self.merge),
             (2, lambda: self._run(f"OPTIMIZE {TABLE}")),
             (2, self.restore),
             (1, lambda: self._run(f"INSERT OVERWRITE {TABLE} SELECT * FROM {TABLE} WHERE id % 3 <> 0")),
             (3, self.columns),
-            (5, lambda: self._run(f"ALTER INDEX {self.draw.choice(['ik', 'sd'])} ON {TABLE} REBUILD")),
+            (6, lambda: self._run(f"ALTER INDEX {self.draw.choice(['ik', 'sd'])} ON {TABLE} REBUILD")),
             (1, self.make_anew),
         ]
         weights = [weight for weight, _ in steps]
@@ -128,41 +150,25 @@ class History:
         rows = self.spark.sql(f"DESCRIBE HISTORY {TABLE}").select("version").collect()
         return sorted(version for (version,) in rows)
 
-    def questions(self, count: int) -> Iterator[str]:
-        """Queries of the table now, and of versions of it."""
-        for _ in range(count):
-            versions = self.versions()
-            version = self.draw.choice([None, None, *versions])
-            source = TABLE if version is None else f"{TABLE} VERSION AS OF {version}"
-            columns = self.spark.sql(f"SELECT * FROM {source}").columns
-            yield self._question(source, columns)
+    def questions(self) -> Iterator[tuple[str, Sequence[str]]]:
+        """A query for rows and one for an aggregation, of the table or a version of it, and ways to ask them."""
+        yield self._question(ROWS), self.draw.choice([("", "blocks"), ("blocks", "files"), ("files", "rows")])
+        yield self._question(AGGREGATIONS), ("index only", self.draw.choice(["", "blocks", "files"]))
 
-    def _question(self, source: str, columns: Sequence[str]) -> str:
-        where = self.condition(columns)
+    def _question(self, kinds: Sequence[str]) -> str:
+        version = self.draw.choice([None, None, *self.versions()])
+        source = TABLE if version is None else f"{TABLE} VERSION AS OF {version}"
+        columns = self.spark.sql(f"SELECT * FROM {source}").columns
         key = self.draw.choice([name for name in columns if name != "id"] or ["id"])
-        chosen = self.draw.choice(
-            [
-                "SELECT * FROM {source} WHERE {where}",
-                "SELECT * FROM {source} WHERE {where}",
-                "SELECT count(*) FROM {source} WHERE {where}",
-                "SELECT {key}, count(*) FROM {source} WHERE {where} GROUP BY {key}",
-                "SELECT count(DISTINCT {key}), min({key}), max({key}), count({key}) FROM {source} WHERE {where}",
-                "SELECT DISTINCT {key} FROM {source} WHERE {where}",
-                "SELECT a.id, b.{key} FROM {source} a JOIN {source} b ON a.id = b.id WHERE a.{where} AND a.id < 500",
-                "SELECT count(*) FROM {source} WHERE id < (SELECT avg(id) FROM {source} WHERE {where})",
-                "SELECT {key}, count(*) FROM {source} WHERE {key} IN (SELECT {key} FROM {source} WHERE {where}) GROUP BY 1",
-                "SELECT 1 FROM {source} WHERE {where} LIMIT 1",
-                "SELECT count(*) FROM (SELECT * FROM {source} WHERE {where} LIMIT 7)",
-                "SELECT {key}, sum(id), avg(id) FROM {source} WHERE {where} GROUP BY {key} ORDER BY 1 NULLS FIRST LIMIT 3",
-            ]
+        return self.draw.choice(kinds).format(
+            source=source, where=self.condition(columns), leaf=self.leaf(columns), key=key
         )
-        simple = self.leaf(columns)
-        return chosen.format(source=source, where=simple if " JOIN " in chosen else where, key=key)
 
     def condition(self, columns: Sequence[str], *, few: bool = False) -> str:
-        """A condition on some of these columns; with `few` one that few rows satisfy."""
+        """A condition on some of these columns; with `few` one that some of many rows satisfy."""
         if few:
-            return f"id % {self.draw.choice([37, 101, 997])} = 1 AND {self.leaf(columns)}"
+            every = f"id % {self.draw.choice([3, 7, 37])} = 1"
+            return self.draw.choice([every, f"{every} AND {self.leaf(columns)}"])
         leaves = [self.leaf(columns) for _ in range(self.draw.choice([1, 1, 2, 3]))]
         text = leaves[0]
         for leaf in leaves[1:]:

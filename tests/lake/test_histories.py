@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.lake, pytest.mark.random]
-STEPS, QUESTIONS = 9, 2
-WAYS = ("", "blocks", "files", "index only", "rows")
+STEPS = 9
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -34,16 +33,16 @@ def test_answers_after_a_random_history_are_plain_sparks(
     done: Counter[str] = Counter()
     for _ in range(STEPS):
         history.step()
-        for query in history.questions(QUESTIONS):
+        for query, ways in history.questions():
             with asking.under(spark, history.draw.choice(histories.SETTINGS)):
-                done.update(_asked(history, query))
+                done.update(_asked(history, query, ways))
     assert done["narrowed"] or done["answered"], "no index did anything"
     tell_of_campaign(f"a history of Delta (seed {seed}): {len(history.told)} statements, {dict(done)}")
 
 
-def _asked(history: History, query: str) -> list[str]:
-    """Ask in two ways; what was done by the first of them."""
-    spark, ways = history.spark, history.draw.sample(WAYS, 2)
+def _asked(history: History, query: str, ways: Sequence[str]) -> list[str]:
+    """Ask in these ways; what was done by the first of them."""
+    spark = history.spark
     wanted = asking.by_spark(spark, query)
     for way in ways:
         wrong = asking.difference(asking.by_index(spark, query, way), wanted)
