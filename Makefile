@@ -18,7 +18,7 @@ export PYSPARK_DRIVER_PYTHON = $(PYSPARK_PYTHON)
 unexport SPARK_HOME SPARK_CONF_DIR SPARK_REMOTE HADOOP_CONF_DIR HIVE_CONF_DIR PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL = help
-.PHONY: help install demo test check bench bench-hive bench-functions bench-stores hive servers soak stores jar compat answers format test-docker docs dist clean
+.PHONY: help install demo test check bench bench-hive bench-functions bench-stores hive servers soak stores lake jar compat answers format test-docker docs dist clean
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | awk -F@ '{ printf "%-23s %s\n", $$1, $$2 }'
@@ -49,7 +49,7 @@ demo: $(INSTALLED) ## index a year of flights from New York, 12 times, and ask a
 	@$(WITH_JAVA) $(BIN)/python -m demo
 
 test: $(INSTALLED) ## run the tests that need no servers; T="tests/planning -k name" runs some of all; COVERAGE=1
-	@$(WITH_JAVA) $(BIN)/python -m pytest $(if $(COVERAGE),--cov=hive_bitmap --cov-report=term:skip-covered) $(or $(T),$(WORKERS) -m "not servers and not hive and not stores")
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(if $(COVERAGE),--cov=hive_bitmap --cov-report=term:skip-covered) $(or $(T),$(WORKERS) -m "not servers and not hive and not stores and not lake")
 
 check: $(INSTALLED) ## lint, check the format, and check the types
 	@$(BIN)/ruff check .
@@ -75,11 +75,14 @@ hive: $(INSTALLED) ## run the tests with real Hive servers; their reader's split
 compat: $(INSTALLED) ## install the wheel beside each PySpark from 4.0 on, and run all entry points; VERSIONS="4.0 lowest"
 	@$(WITH_JAVA) $(BIN)/python -m compat $(if $(PYTHON),--python $(PYTHON)) $(VERSIONS)
 
+lake: $(INSTALLED) ## run the tests of Delta and Iceberg tables in an environment with PySpark 4.1; T="tests/lake -k name", LONG=10 SEED=100 for more
+	@$(WITH_JAVA) $(BIN)/python -m compat.lake $(or $(T),tests/lake) $(if $(LONG),--long $(LONG)) $(if $(SEED),--seed $(SEED))
+
 servers: $(INSTALLED) ## run the tests with real servers, and Spark in other processes: Hive, metastores, Thrift, Connect, a cluster
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) -m "servers or hive" tests
 
 soak: $(INSTALLED) ## run random queries, tables and edits for as long as you like: LONG=50 SEED=1000 EXCEPT=tests/sparksql
-	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) -m "random and not stores" --long $(or $(LONG),10) --seed $(or $(SEED),0) $(EXCEPT:%=--ignore=%) tests
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) -m "random and not stores and not lake" --long $(or $(LONG),10) --seed $(or $(SEED),0) $(EXCEPT:%=--ignore=%) tests
 
 answers: $(INSTALLED) ## ask plain Spark the queries of tests/spark/catalyst/corpus, and keep digests of its answers
 	@$(WITH_JAVA) $(BIN)/python -m tests.spark.catalyst.kept_answers

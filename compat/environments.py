@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from configparser import ConfigParser
 from dataclasses import dataclass
 from email.parser import HeaderParser
 from pathlib import Path
@@ -28,6 +29,7 @@ from tests.servers import jars
 RELEASES = ("4.0", "4.1", "4.2", "4.3")
 LOWEST = "lowest"  # every package that the wheel declares in the oldest version that it declares
 EXTRAS = ("connect", "hive")
+TESTED_EXTRAS = ("connect", "hive", "test")  # of a checkout, for its own tests
 
 
 class Unavailable(Exception):
@@ -88,15 +90,50 @@ def environment(name: str, wheel: Path, python: str) -> Iterator[Environment]:
         pyspark = next(pin.partition("==")[2] for pin in pins if pin.startswith("pyspark=="))
     else:
         pyspark = newest_patch(name, cache)
-        pins = [f"pyspark=={pyspark}", *(f"{need.name}{_extras(need)}{need.specifier}" for need in needed)]
-    home = cache / f"compat-{pyspark}-{_digest([_version(python), *sorted(pins)])}"
-    with open(f"{home}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        pins = _pins(pyspark, needed)
+    with _locked(cache / f"compat-{pyspark}-{_digest([_version(python), *sorted(pins)])}") as home:
         if not (home / "complete").exists():
             _make(home, pins, python)
         inside = home / "bin" / "python"
         _pip(inside, ["--force-reinstall", "--no-deps", str(wheel)])
         yield Environment(name, pyspark, inside)
+
+
+def checkout_environment(release: str, python: str) -> Environment:
+    """The environment with this release of PySpark and all that this checkout and its tests declare, made if it is
+    not there. It has no hive_bitmap in it, and several runs may use it at once. Raises Unavailable.
+    """
+    cache = jars.cache()
+    pyspark = newest_patch(release, cache)
+    pins = _pins(pyspark, declared(Path("setup.cfg").read_text(), TESTED_EXTRAS))
+    with _locked(cache / f"tests-{pyspark}-{_digest([_version(python), *sorted(pins)])}") as home:
+        if not (home / "complete").exists():
+            _make(home, pins, python)
+        return Environment(release, pyspark, home / "bin" / "python")
+
+
+def declared(setup_cfg: str, extras: Sequence[str]) -> list[Requirement]:
+    """What a setup.cfg declares, with these extras.
+
+    >>> text = "[options]\\ninstall_requires =\\n  numpy>=2\\n[options.extras_require]\\ntest =\\n  pytest\\n"
+    >>> declared(text, ["test"])
+    [<Requirement('numpy>=2')>, <Requirement('pytest')>]
+    """
+    config = ConfigParser(interpolation=None)
+    config.read_string(setup_cfg)
+    lists = [config["options"]["install_requires"], *(config["options.extras_require"][extra] for extra in extras)]
+    return [Requirement(line) for text in lists for line in text.split("\n") if line.strip()]
+
+
+def _pins(pyspark: str, needed: Sequence[Requirement]) -> list[str]:
+    return [f"pyspark=={pyspark}", *(f"{need.name}{_extras(need)}{need.specifier}" for need in needed)]
+
+
+@contextlib.contextmanager
+def _locked(home: Path) -> Iterator[Path]:
+    with open(f"{home}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield home
 
 
 def newest_patch(release: str, cache: Path) -> str:
@@ -106,7 +143,7 @@ def newest_patch(release: str, cache: Path) -> str:
     command = [sys.executable, "-m", "pip", "index", "versions", "pyspark"]
     told = subprocess.run(command, capture_output=True, text=True, check=False)
     text = told.stdout.partition("Available versions:")[2].partition("\n")[0]
-    known = re.findall(r"[\d.]+", text) or [path.name.split("-")[1] for path in cache.glob("compat-*-*.lock")]
+    known = re.findall(r"[\d.]+", text) or [path.name.split("-")[1] for path in cache.glob("[ct]*-*-*.lock")]
     patches = [version for version in known if version.startswith(f"{release}.")]
     if not patches:
         raise Unavailable(f"no PySpark {release} can be had: {told.stderr.strip()[-300:]}")

@@ -12,12 +12,15 @@ from hive_bitmap.errors import NotFound
 class Column:
     """A column of a table. `type` is Spark's simple string: `int`, `decimal(10,2)`, `string collate UTF8_LCASE`.
 
-    `default` says that Spark reads a default value from files that lack the column (ADD COLUMN .. DEFAULT).
+    `default` says that Spark reads a default value from files that lack the column (ADD COLUMN .. DEFAULT). `file_name`
+    is the name that the column has in files, empty if that is `name`; with a `field_id` it is found by that instead.
     """
 
     name: str
     type: str
     default: bool = False
+    file_name: str = ""
+    field_id: int | None = None
 
 
 def find(columns: Iterable[Column], name: str, where: str) -> Column:

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.predicates.tokens import Token, tokenize
+from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.errors import InvalidPredicate, NotFound, Unsupported
 
 Values = tuple[str | None, ...]  # values of the partition columns; () for an unpartitioned table
@@ -20,12 +21,26 @@ NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 VARIABLE = "${"  # Spark and Hive replace what begins so in SQL by a setting, property or environment variable
 
 
+@dataclass(frozen=True)
+class Lake:
+    """What makes a table one whose log tells which files are its rows: the `kind` of its format, `delta`.
+
+    `partitioned_by` are the columns whose values the log has, and not the files. `problem` says why such a table has no
+    indexes; empty if it may have some.
+    """
+
+    kind: str
+    partitioned_by: tuple[str, ...] = ()
+    problem: str = ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Table:
     """A table or view. Paths are Hadoop path strings; `kind` is MANAGED, EXTERNAL, VIEW or TEMPORARY.
 
     `declared` is the schema as JSON, including comments. `by_folders` says that Spark finds the partitions by listing
-    folders instead of in the metastore. `owner` is the metastore's; empty if it knows none.
+    folders instead of in the metastore. `owner` is the metastore's; empty if it knows none. The columns of a `lake`
+    table are those of its log, and all of them are `columns`.
     """
 
     database: str
@@ -42,6 +57,7 @@ class Table:
     declared: str = ""
     by_folders: bool = False
     owner: str = ""
+    lake: Lake | None = None
 
     @property
     def full_name(self) -> str:
@@ -62,7 +78,8 @@ class Table:
 class Partition:
     """A partition: its values in the order of the partition columns (None is NULL), its folder, and how it is read.
 
-    `properties` are those of the partition followed by those of its SerDe.
+    `properties` are those of the partition followed by those of its SerDe. `files` are those that the log of a lake
+    table lists; None if they are those of the folder.
     """
 
     values: tuple[str | None, ...]
@@ -70,6 +87,7 @@ class Partition:
     input_format: str = ""
     serde: str = ""
     properties: tuple[tuple[str, str], ...] = ()
+    files: tuple[FileStatus, ...] | None = None
 
 
 def quote(name: str) -> str:

@@ -42,6 +42,7 @@ _TYPE = re.compile(r"(?P<base>[a-z_]+)(?:\((?P<first>\d+)(?:,\s*(?P<second>\d+))
 class KeyColumn:
     """A column of the table: its name and Spark type (simple string).
 
+    `file_name` is its name in Parquet files, empty if that is `name`; with a `field_id` it is found by that id instead.
     Two attributes are needed for ORC files only. `time_zone` is the default time zone of the engine's JVM, in which
     Spark interprets the local timestamps of ORC; if it is "", such columns are left to Spark. `position` is the
     column's 0-based position among the table's columns other than partition columns, by which it is found in files
@@ -52,6 +53,8 @@ class KeyColumn:
     type: str
     time_zone: str = ""
     position: int | None = None
+    file_name: str = ""
+    field_id: int | None = None
 
     @property
     def base(self) -> str:

@@ -1,6 +1,6 @@
 """An open Parquet file, and the lookup of its columns by the rules of Spark: by name, ignoring case.
 
-A column that is missing in the file is NULL.
+Of a table that maps its columns by id, by the id that the file has for each. A column that is missing is NULL.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from hive_bitmap.core import stores
 from hive_bitmap.core.formats.key_values import KeyColumn, decoding
 from hive_bitmap.core.formats.parquet_types import Conversion, conversion_for
 from hive_bitmap.errors import Undecodable
+
+FIELD_ID = b"PARQUET:field_id"  # the key under which Arrow keeps a column's id
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +47,14 @@ class ParquetHandle:
         schema = self.metadata.schema
         columns = ((schema.column(ordinal), ordinal) for ordinal in range(len(schema)))
         return {leaf.name: at for leaf, at in columns if leaf.path == leaf.name and not leaf.max_repetition_level}
+
+    @cached_property
+    def field_ids(self) -> dict[str, int | None]:
+        """The ids of the top-level columns by name; None for one that has no id."""
+        with decoding("footer"):
+            schema = self.metadata.schema.to_arrow_schema()
+        ids = ((field.name, (field.metadata or {}).get(FIELD_ID)) for field in schema)
+        return {name: None if id is None else int(id) for name, id in ids}
 
     def is_delta(self, name: str, blocks: Iterable[int]) -> bool:
         """Return whether a column has DELTA-encoded pages in these row groups; Arrow makes no dictionary of them."""
@@ -80,7 +90,7 @@ def open_file(path: str) -> ParquetHandle:
 
 def find(handle: ParquetHandle, column: KeyColumn) -> tuple[str, Conversion] | None:
     """Return the column's name in the file and how to read it, None if the file lacks the column; raise Undecodable."""
-    names = handle.fields.get(column.name.lower(), [])
+    names = _names(handle, column)
     if not names:
         return None
     if len(names) > 1:
@@ -89,3 +99,12 @@ def find(handle: ParquetHandle, column: KeyColumn) -> tuple[str, Conversion] | N
         raise Undecodable(f"column {column.name!r} is nested in the file")
     leaf = handle.metadata.schema.column(handle.leaves[names[0]])
     return names[0], conversion_for(leaf, column, handle.metadata.metadata)
+
+
+def _names(handle: ParquetHandle, column: KeyColumn) -> list[str]:
+    """Return the top-level columns of the file that may be this one; raise Undecodable if an id would not tell."""
+    if column.field_id is None:
+        return handle.fields.get((column.file_name or column.name).lower(), [])
+    if None in handle.field_ids.values() or len(handle.field_ids) < len(handle.names):
+        raise Undecodable(f"column {column.name!r} has an id in the table, and columns of the file have none")
+    return [name for name, id in handle.field_ids.items() if id == column.field_id]

@@ -20,7 +20,7 @@ from hive_bitmap.core.durations import seconds_of
 from hive_bitmap.core.table_info import VARIABLE, Table, in_spark, index_table_name, quote
 from hive_bitmap.errors import AlreadyExists, InvalidProperty, Unsupported, nearest, suggestion
 
-VERSION = "1"
+VERSIONS = {"": "1", "delta": "2"}  # by source: readers of earlier versions leave indexes of other sources alone
 PREFIX = "hive_bitmap."
 POINTER = PREFIX + "index_tables"  # property of a base table: comma-separated index tables that IN TABLE named
 TYPES = ("BITMAP", "COMPACT")
@@ -59,7 +59,8 @@ class Definition:
     is not `enabled` is kept up to date but not used. `next_encoding`, if not empty, is the encoding that the next
     rebuild changes to. One with `auto_refresh` is refreshed after writes by the applications that see them, each of
     them at most once in `refresh_interval`, a length of time. `properties` are user-defined names and values; they are
-    stored and shown, and have no effect.
+    stored and shown, and have no effect. `source` is what tells the files of the base table: `delta`, its log; empty,
+    its folders.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Definition:
     refresh_interval: str = REFRESH_INTERVAL
     properties: tuple[tuple[str, str], ...] = ()
     id: str = ""
+    source: str = ""
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -168,9 +170,11 @@ def define(
     ordered = tuple(column for column in table.columns if column in chosen)
     for column in ordered:
         _check_key(column, home)
+    _require_of_lake(table, ordered, where=where, index_table=index_table)
     kind = one_of("type", type.upper(), TYPES)
     index = check_name(name or default_name([column.name for column in ordered]))
-    require_followable(index, kind, auto_refresh)
+    source = table.lake.kind if table.lake else ""
+    require_followable(index, kind, source, auto_refresh)
     return Definition(
         name=index,
         database=table.database,
@@ -185,7 +189,26 @@ def define(
         auto_refresh=auto_refresh,
         refresh_interval=checked_interval(refresh_interval),
         properties=_user_properties(properties or {}),
+        source=source,
     )
+
+
+def _require_of_lake(table: Table, columns: Sequence[Column], *, where: str, index_table: str | None) -> None:
+    """Raise Unsupported for what an index on a lake table cannot be."""
+    if table.lake is None:
+        return
+    home = f"{table.lake.kind} table {table.full_name}"
+    for column in columns:
+        if column.name in table.lake.partitioned_by:
+            raise Unsupported(f"column {column.name!r} partitions {home}: its files are pruned without an index")
+        if _base_type(column) == "char":
+            raise Unsupported(
+                f"column {column.name!r} of {home} is {column.type}, which cannot be a key there: use string"
+            )
+    if where:
+        raise Unsupported(f"an index on {home} covers all of its files: WHERE is not supported there")
+    if index_table:
+        raise Unsupported(f"the index table of {home} has its default name: IN TABLE is not supported there")
 
 
 def own_property(key: str) -> str | None:
@@ -200,8 +223,12 @@ def own_property(key: str) -> str | None:
     return None
 
 
-def require_followable(name: str, type: str, auto_refresh: bool) -> None:
-    """Raise InvalidProperty if an index of this type cannot have this `auto_refresh`."""
+def require_followable(name: str, type: str, source: str, auto_refresh: bool) -> None:
+    """Raise InvalidProperty if an index of this type, on a table of this source, cannot have this `auto_refresh`."""
+    if auto_refresh and source:
+        raise InvalidProperty(
+            f"index {name} is on a {source} table, where it is refreshed by REBUILD: no auto_refresh yet"
+        )
     if auto_refresh and type == "COMPACT":
         raise InvalidProperty(
             f"index {name} is COMPACT: its readers expect it to change at a rebuild only; auto_refresh is for BITMAP"
@@ -246,7 +273,7 @@ def require_distinct(definitions: Sequence[Definition]) -> None:
 
 def to_properties(definition: Definition) -> dict[str, str]:
     """Return the TBLPROPERTIES that store a definition."""
-    columns = [[column.name, column.type] for column in definition.columns]
+    columns = [_column_fields(column) for column in definition.columns]
     optional = {PREFIX + "next_encoding": definition.next_encoding} if definition.next_encoding else {}
     if definition.id:
         optional[PREFIX + "id"] = definition.id
@@ -254,10 +281,12 @@ def to_properties(definition: Definition) -> dict[str, str]:
         optional[PREFIX + "auto_refresh"] = "true"
     if definition.refresh_interval != REFRESH_INTERVAL:
         optional[PREFIX + "refresh_interval"] = definition.refresh_interval
+    if definition.source:
+        optional[PREFIX + "source"] = definition.source
     if definition.properties:
         optional[PREFIX + "properties"] = json.dumps(definition.properties, ensure_ascii=True)
     properties = {
-        PREFIX + "version": VERSION,
+        PREFIX + "version": VERSIONS[definition.source],
         PREFIX + "index": definition.name,
         PREFIX + "table": definition.full_table,
         PREFIX + "columns": json.dumps(columns, ensure_ascii=True),
@@ -296,7 +325,8 @@ def from_properties(properties: Mapping[str, str]) -> Definition | None:
     """Return the definition in these TBLPROPERTIES; None if there is none, its version is unknown, or it was edited."""
     stored = {key[len(PREFIX) :]: value for key, value in properties.items() if key.startswith(PREFIX)}
     try:
-        if stored["version"] != VERSION or stored["type"] not in TYPES:
+        source = stored.get("source", "")
+        if stored["version"] != VERSIONS.get(source) or stored["type"] not in TYPES:
             return None
         database, _, base = stored["table"].partition(".")
         definition = Definition(
@@ -316,6 +346,7 @@ def from_properties(properties: Mapping[str, str]) -> Definition | None:
             refresh_interval=checked_interval(stored.get("refresh_interval", REFRESH_INTERVAL)),
             properties=tuple((key, value) for key, value in json.loads(stored.get("properties", "[]"))),
             id=stored.get("id", ""),
+            source=source,
         )
     except (KeyError, ValueError, TypeError, RecursionError, InvalidProperty):
         return None
@@ -324,11 +355,22 @@ def from_properties(properties: Mapping[str, str]) -> Definition | None:
 
 
 def _columns(text: str) -> tuple[Column, ...]:
-    """Read a JSON array of names and types; raise ValueError or TypeError, or RecursionError if it is nested deeply."""
-    columns = tuple(Column(name, type) for name, type in json.loads(text))
-    if not all(isinstance(part, str) for column in columns for part in (column.name, column.type)):
+    """Read a JSON array of columns; raise ValueError or TypeError, or RecursionError if it is nested deeply."""
+    columns = tuple(_column(*fields) for fields in json.loads(text))
+    if not all(isinstance(part, str) for column in columns for part in (column.name, column.type, column.file_name)):
         raise ValueError(f"{text} does not consist of names and types")
     return columns
+
+
+def _column(name: str, type: str, file_name: str = "", field_id: int | None = None) -> Column:
+    return Column(name, type, file_name=file_name, field_id=None if field_id is None else int(field_id))
+
+
+def _column_fields(column: Column) -> list[str | int]:
+    """Return name and type of a column, and what it is called in files where that is not its name."""
+    if column.field_id is not None:
+        return [column.name, column.type, column.file_name, column.field_id]
+    return [column.name, column.type, *filter(None, [column.file_name])]
 
 
 def stored_columns(definition: Definition) -> list[Column]:

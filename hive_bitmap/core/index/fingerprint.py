@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.stores import FileStatus
+from hive_bitmap.core.stores import IMMUTABLE, FileStatus
 from hive_bitmap.errors import Undecodable
 
 FINE_RESOLUTION = 0.05  # seconds; a local kernel's timestamps advance with its ticks, at most 10 ms apart
@@ -22,7 +22,11 @@ COARSE_RESOLUTION = 2.0  # seconds; for FAT, HFS+, NFS, and stores whose times a
 
 @dataclass(frozen=True, kw_only=True)
 class Fingerprint:
-    """One base file as it was indexed. `etag` is empty if the store has none; `mtime_ms` is milliseconds since 1970."""
+    """One base file as it was indexed. `etag` is empty if the store has none; `mtime_ms` is milliseconds since 1970.
+
+    A file whose etag is IMMUTABLE is told by its path, and the size and time that the log of its table has of it. It
+    has no CRC, and is not looked at again.
+    """
 
     path: str
     size: int
@@ -43,7 +47,7 @@ class Fingerprint:
     @property
     def tagged(self) -> bool:
         """Whether reads can demand this etag, so that the file need not be checked before and after reading."""
-        return bool(self.etag) and stores.has_tags(self.path)
+        return bool(self.etag) and self.etag != IMMUTABLE and stores.has_tags(self.path)
 
     def matches(self, status: FileStatus) -> bool:
         """Return whether a listing shows the same file; size and time decide if the listing has no etags.
@@ -55,6 +59,8 @@ class Fingerprint:
 
     def confirmed(self) -> bool:
         """Return whether the file is still this one. Without an etag its tail is read and compared."""
+        if self.etag == IMMUTABLE:
+            return True
         try:
             if self.etag:
                 return self.matches(stores.status(self.path))
@@ -62,6 +68,11 @@ class Fingerprint:
             return self.matches(status) and crc == self.tail_crc32
         except FileNotFoundError:
             return False
+
+
+def immutable(listed: FileStatus) -> Fingerprint:
+    """Return the fingerprint of a file that is never written again, as the log of its table lists it."""
+    return Fingerprint(path=listed.path, size=listed.size, mtime_ms=listed.mtime_ms, etag=listed.etag, tail_crc32=0)
 
 
 def take(path: str) -> Fingerprint:

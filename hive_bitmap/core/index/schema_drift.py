@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import generation
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.partition_conditions import parse
@@ -13,9 +14,14 @@ from hive_bitmap.errors import InvalidPredicate
 
 def problem(base: Table, table: Table, definition: Definition) -> str:
     """Return why an index, whose index table is `table`, no longer fits its base table; empty if it fits."""
+    if base.lake and base.lake.problem:
+        return f"table {base.full_name} is {base.lake.kind}, and {base.lake.problem}"
+    if definition.source != (base.lake.kind if base.lake else ""):
+        kind = f"is {base.lake.kind} now" if base.lake else f"is not {definition.source} any more"
+        return f"table {base.full_name} {kind}: drop index {definition.name} and create it anew"
     for column in definition.columns:
         if column not in base.columns:
-            state = next((f"is {c.type}" for c in base.columns if c.name.lower() == column.name.lower()), "is gone")
+            state = next((_state(c, column) for c in base.columns if c.name.lower() == column.name.lower()), "is gone")
             return (
                 f"index {definition.name} is on {column.name} {column.type}, but in table {base.full_name} it {state}"
                 ": drop the index and create it anew"
@@ -25,6 +31,11 @@ def problem(base: Table, table: Table, definition: Definition) -> str:
         by = ", ".join(name for name, _ in now) or "nothing"
         return f"table {base.full_name} is partitioned by {by} now: drop the index and create it anew"
     return _problem_of_where(base, definition)
+
+
+def _state(now: Column, indexed: Column) -> str:
+    """Say what a column is now that has the name of an indexed one, but is not that column."""
+    return f"is {now.type}" if now.type != indexed.type else "is another column of that name"
 
 
 def _problem_of_where(base: Table, definition: Definition) -> str:

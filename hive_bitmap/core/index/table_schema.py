@@ -48,4 +48,7 @@ def shard_name(folder: str) -> str:
 def key_columns(columns: Iterable[Column], schema: Sequence[Column], time_zone: str) -> list[KeyColumn]:
     """Return columns of a base table, whose data columns are `schema`, as `Format` needs them to read its files."""
     positions = {column.name: position for position, column in enumerate(schema)}
-    return [KeyColumn(column.name, column.type, time_zone, positions[column.name]) for column in columns]
+    return [
+        KeyColumn(column.name, column.type, time_zone, positions[column.name], column.file_name, column.field_id)
+        for column in columns
+    ]

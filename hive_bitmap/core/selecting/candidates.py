@@ -33,7 +33,7 @@ from hive_bitmap.core.predicates.nodes import (
 from hive_bitmap.core.selecting.key_matches import MatchingKeys, key_matches
 from hive_bitmap.core.selecting.lookup_units import IndexPart, Longs, LookupUnit
 from hive_bitmap.core.selecting.select import LookupResult, count
-from hive_bitmap.core.stores import FileStatus, is_local
+from hive_bitmap.core.stores import WITH_DELETES, FileStatus, is_local
 
 REMOTE_READS = 16  # concurrent lookups in shards that are read over a network
 
@@ -250,6 +250,8 @@ def _why_whole(file: FileStatus, manifests: Mapping[str, Manifest]) -> tuple[Fre
         if row is not None:
             freshness = manifest.freshness(file, None)
             stale = freshness is Freshness.STALE
+            if file.etag == WITH_DELETES:
+                return freshness, "some of its rows are deleted"
             return freshness, "changed since it was indexed" if stale else manifest.files["reason"][row].as_py()
     return Freshness.UNINDEXED, "new since the last build" if manifests else "no index covers its partition"
 

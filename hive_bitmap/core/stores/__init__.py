@@ -27,11 +27,13 @@ from hive_bitmap.core.stores.options import Options, current
 from hive_bitmap.core.stores.paths import absolute, canonical, is_local, local_path, normal, parent, parts, with_parents
 from hive_bitmap.core.stores.ranged import Ranged
 from hive_bitmap.core.stores.speed import LOCAL, Speed
-from hive_bitmap.core.stores.store import BEGUN, TAIL_BYTES, FileStatus, Listing, Store
+from hive_bitmap.core.stores.store import BEGUN, IMMUTABLE, TAIL_BYTES, WITH_DELETES, FileStatus, Listing, Store
 from hive_bitmap.errors import StoreError, Unsupported
 
 __all__ = [
     "BEGUN",
+    "IMMUTABLE",
+    "WITH_DELETES",
     "Access",
     "FileStatus",
     "Listing",

@@ -12,6 +12,8 @@ from hive_bitmap.core.stores.access import Access
 from hive_bitmap.core.stores.paths import is_local
 
 TAIL_BYTES = 65_536
+IMMUTABLE = "immutable"  # in place of a tag: the file is never written again under its path, as Delta's
+WITH_DELETES = "with deletes"  # the same where rows are counted, if some of the file are deleted: no index has this tag
 BEGUN = ".begun"  # after eight hex digits: ends the name of a file that `replace_file` has begun to write
 
 
@@ -19,7 +21,8 @@ BEGUN = ".begun"  # after eight hex digits: ends the name of a file that `replac
 class FileStatus:
     """The status of a file: size in bytes and modification time in ms since 1970, the same that Hadoop reads.
 
-    `etag` distinguishes contents of the same size and time; it is "" if the store has no entity tags.
+    `etag` distinguishes contents of the same size and time; it is "" if the store has no entity tags, and IMMUTABLE if
+    the log of a table lists the file, and not its folder.
     """
 
     path: str
@@ -30,7 +33,9 @@ class FileStatus:
     @property
     def changed_ms(self) -> int:
         """The time of the last change in ms since 1970; for local files the ctime, which programs cannot set back."""
-        return int(self.etag.rpartition("-")[2]) // 1_000_000 if is_local(self.path) else self.mtime_ms
+        if self.etag == IMMUTABLE or not is_local(self.path):
+            return self.mtime_ms
+        return int(self.etag.rpartition("-")[2]) // 1_000_000
 
 
 @dataclass(frozen=True)

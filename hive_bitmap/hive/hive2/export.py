@@ -100,6 +100,8 @@ def _require_readable(base: Table, index: Index) -> None:
     definition = index.definition
     if index.problem:
         raise Unsupported(index.problem)
+    if base.lake is not None:
+        raise Unsupported(f"table {base.full_name} is {base.lake.kind}, of which Hive 2 reads other files than Spark")
     if (format := format_of(base)) not in FORMATS:
         raise Unsupported(f"table {base.full_name} is stored as {format}: of such tables Hive's own indexes are right")
     if definition.where:

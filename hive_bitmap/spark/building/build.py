@@ -108,10 +108,11 @@ def build(
             "an index that is built later, WITH DEFERRED REBUILD, cannot follow its table from the start: set its "
             "auto_refresh to true after its first rebuild"
         )
-    follows = _follows_by_default(spark, type, deferred) if auto_refresh is None else auto_refresh
     base, indexes = catalog.table_and_indexes(spark, table)
     format_of(base)
     require_no_stream(base)
+    may_follow = base.lake is None and not deferred
+    follows = _follows_by_default(spark, type, may_follow) if auto_refresh is None else auto_refresh
     definitions = []
     for item in columns:
         definition = define(
@@ -144,10 +145,10 @@ def build(
     return _run(spark, planned, True, progress, started)
 
 
-def _follows_by_default(spark: SparkSession, type: str, deferred: bool) -> bool:
+def _follows_by_default(spark: SparkSession, type: str, may_follow: bool) -> bool:
     """Return the `auto_refresh` of a new index for which none is given: Hive's own setting, where that is possible."""
     said = spark.conf.get(AUTO_UPDATE, None) or "false"
-    return not deferred and type.upper() != "COMPACT" and flag(AUTO_UPDATE, said)
+    return may_follow and type.upper() != "COMPACT" and flag(AUTO_UPDATE, said)
 
 
 def rebuild(

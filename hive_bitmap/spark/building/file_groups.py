@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hive_bitmap.core.index.definition import schema_crc
-from hive_bitmap.core.stores import FileStatus
+from hive_bitmap.core.stores import IMMUTABLE, FileStatus
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.spark.building.build_job import Job
 from hive_bitmap.spark.building.group_indexing import Group
@@ -100,6 +100,7 @@ def _group(template: Group, together: Sequence[Change], files: Sequence[FileStat
         bytes=sum(file.size for file in files),
         definitions=tuple(change.definition for change in together),
         folders=tuple(change.folder for change in together),
+        immutable={file.path: file for file in files if file.etag == IMMUTABLE},
     )
 
 

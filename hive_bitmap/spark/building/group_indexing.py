@@ -6,8 +6,8 @@ left unindexed with the reason; the rest of the group is indexed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -27,6 +27,7 @@ from hive_bitmap.core.index.manifest import FILES
 from hive_bitmap.core.index.shard import Written
 from hive_bitmap.core.index.table_schema import built_schema, shard_name
 from hive_bitmap.core.parallel import THREADS, map_parallel, prefetched
+from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.errors import FileChanged, Undecodable
 from hive_bitmap.spark.building.staged_values import ReadOptions
 
@@ -43,7 +44,8 @@ class Group:
     """Work item of a task: base files of one partition, which one shard of each index will cover.
 
     `bytes` is the total size of the files as listed. `folders` holds the new generation of each of `definitions`.
-    `schema_crc` is the checksum of the base table's schema, which the manifest records for each file.
+    `schema_crc` is the checksum of the base table's schema, which the manifest records for each file. `immutable` are
+    those of the files, by path, that are never written again: how the log of the table lists them.
     """
 
     partition: int
@@ -53,6 +55,7 @@ class Group:
     schema_crc: int
     definitions: tuple[Definition, ...]
     folders: tuple[str, ...]
+    immutable: Mapping[str, FileStatus] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +123,8 @@ def _files_at_once(group: Group) -> int:
 def _index_file(group: Group, path: str) -> IndexedFile | None:
     """Index one file for all indexes of the group; None if the file is gone."""
     try:
+        if path in group.immutable:
+            return _index_blocks(group, fingerprint.immutable(group.immutable[path]))
         before = fingerprint.take(path)
         if before.tagged:  # then every read demands the etag, and fails if the file was replaced
             with stores.pinned(before.status):

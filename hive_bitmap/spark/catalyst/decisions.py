@@ -147,6 +147,13 @@ class _Case:
             native=self.scan.native,
         )
 
+    @cached_property
+    def counted_table(self) -> ResolvedTable:
+        """The same for counting rows: without the files of which rows are deleted that the index still has."""
+        if self.listing is None or not self.listing.with_deletes:
+            return self.resolved
+        return replace(self.resolved, partitions=self.listing.countable)
+
     def unanswered(self, why: str, code: Reason | None = None) -> Unanswered:
         log.info("%s is not answered by its indexes: %s", self.table.base.full_name, why)
         return Unanswered(why, code)
@@ -158,7 +165,7 @@ class _Case:
         """
         request = self._count_request()
         try:
-            prepared = self.ask.prepare(request, self.resolved, None)
+            prepared = self.ask.prepare(request, self.counted_table, None)
         except HiveBitmapError as e:
             return self.unanswered(str(e)), None
         plan = prepared.plan
@@ -208,6 +215,8 @@ class _Case:
             left = self._report(LEFT_ALONE, replace(plan, reason=reason), code)
             return LeaveAlone(report=left, lasting=self._lasting(plan, code))
         if self.listing is None or not self.resolved.narrows or not plan.strategy.is_by_reader:
+            if self.table.base.lake is not None:
+                return LeaveAlone(report=self._report(LEFT_ALONE, plan, Reason.UNSUPPORTED))
             return self._read_rows(request, prepared)
         whole_files = plan.strategy is Strategy.FILES
         chosen = file_choices(prepared.reading.results, self.listing.numbers, whole_files=whole_files)

@@ -90,7 +90,7 @@ class Answer:
             predicate=self.condition.predicate,
             evaluate=partial(satisfying_keys, spark, counting, 0, self.condition),
             cores=self.cores,
-            partitions=None if listing is None else listing.with_bytes,
+            partitions=None if listing is None else listing.countable,
             native=listing is not None,
         )
         return known_counts(spark, self.request, prepare(spark, self.request, resolved))

@@ -106,7 +106,7 @@ def _enabled(definition: Definition, value: str) -> Definition:
 
 def _auto_refresh(definition: Definition, value: str) -> Definition:
     wanted = flag("auto_refresh", value)
-    require_followable(definition.name, definition.type, wanted)
+    require_followable(definition.name, definition.type, definition.source, wanted)
     return replace(definition, auto_refresh=wanted)
 
 

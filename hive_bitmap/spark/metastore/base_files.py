@@ -13,7 +13,7 @@ from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Partition, Table, Values
 from hive_bitmap.errors import NotFound, Unsupported
-from hive_bitmap.spark.metastore import metastore, serde
+from hive_bitmap.spark.metastore import delta_log, metastore, serde
 from hive_bitmap.spark.metastore.file_listing import files_of
 
 if TYPE_CHECKING:
@@ -37,10 +37,12 @@ def sources(spark: SparkSession, base: Table) -> list[Source]:
 
 
 def partitions(spark: SparkSession, base: Table) -> list[Partition]:
-    """Return all partitions; an unpartitioned table is one partition with the values ().
+    """Return all partitions; an unpartitioned table, or one of a lake, is one partition with the values ().
 
     Raises Unsupported for a partition that is read by other properties than its table.
     """
+    if base.lake is not None:
+        return [Partition(values=(), location=base.location, files=delta_log.live_files(spark, base))]
     found = (
         metastore.partitions(spark, base) if base.partition_columns else [Partition(values=(), location=base.location)]
     )
@@ -55,7 +57,8 @@ def list_files(base: Table, found: Sequence[Partition]) -> list[Source]:
 
 def list_partition(base: Table, one: Partition) -> Source:
     """Return the base files of a partition, by one listing; raise Unsupported as `list_files`."""
-    return Source(one.values, one.location, tuple(files_of(base, one.location)))
+    files = one.files if one.files is not None else tuple(files_of(base, one.location))
+    return Source(one.values, one.location, files)
 
 
 def require_one_listing(source: Source) -> None:
@@ -72,7 +75,9 @@ def require_one_listing(source: Source) -> None:
 
 
 def changed(base: Table, found: Sequence[Source]) -> int:
-    """Return how many base files were added, changed or deleted since they were listed."""
+    """Return how many base files were added, changed or deleted since they were listed; 0 for a lake table."""
+    if base.lake is not None:
+        return 0
     now = map_parallel(lambda source: replace(source, files=tuple(files_of(base, source.folder))), found)
     differ = (set(one.files) ^ set(other.files) for one, other in zip(found, now, strict=True))
     return sum(len({file.path for file in files}) for files in differ)

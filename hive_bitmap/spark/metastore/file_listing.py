@@ -67,6 +67,10 @@ def format_of(table: Table) -> str:
     if table.kind not in ("MANAGED", "EXTERNAL"):
         kind = "temporary view" if table.kind == "TEMPORARY" else table.kind.lower()
         raise Unsupported(f"{table.full_name} is a {kind}: only tables of files are indexed")
+    if table.lake is not None:
+        if table.lake.problem:
+            raise Unsupported(f"table {table.full_name} is {table.lake.kind}, and {table.lake.problem}")
+        return "parquet"
     properties = {key.lower(): value.lower() for key, value in table.properties.items()}
     for kind, (key, value) in FOREIGN.items():
         if properties.get(key) == value or table.provider.lower() == kind:

@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 
 from hive_bitmap.core.table_info import NULL_PARTITION, Partition, Table, Values, hadoop_path
 from hive_bitmap.errors import NotFound, ServerError
+from hive_bitmap.spark.metastore import lake_tables
 from hive_bitmap.spark.metastore.reader import is_unknown_kind
 from hive_bitmap.spark.metastore.spark_schema import columns_of
 
@@ -270,7 +271,7 @@ def _table(info: dict[str, Any]) -> Table:
     partition_names = [name.lower() for name in info["partitionColumnNames"]]
     columns = columns_of(info["schema"])
     by_name = {column.name.lower(): column for column in columns}
-    return Table(
+    table = Table(
         database=info["identifier"]["database"],
         name=info["identifier"]["table"],
         kind=info["tableType"]["name"],
@@ -286,3 +287,4 @@ def _table(info: dict[str, Any]) -> Table:
         by_folders=info["provider"] != "hive" and bool(partition_names) and not info["tracksPartitionsInCatalog"],
         owner=info["owner"] or "",
     )
+    return lake_tables.described(table)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hive_bitmap.core.table_info import SESSION_CATALOG, Partition, Table, in_spark, index_table_name, name_parts
 from hive_bitmap.errors import NotFound, Unsupported
-from hive_bitmap.spark.metastore import jvm_reader, session_stores
+from hive_bitmap.spark.metastore import delta_log, jvm_reader, session_stores
 from hive_bitmap.spark.metastore.reader import Reader
 from hive_bitmap.spark.metastore.sql_reader import SqlReader
 
@@ -105,7 +105,7 @@ def describe_with(spark: SparkSession, name: str, others: Callable[[str, str], l
         raise NotFound.of("database", database, database_names(spark)) from e
     for position, candidate in enumerate(found):
         if candidate.name == table:
-            return candidate, found[:position] + found[position + 1 :]
+            return delta_log.described(spark, candidate), found[:position] + found[position + 1 :]
     if not database_exists(spark, database):
         raise NotFound.of("database", database, database_names(spark))
     indexes = index_table_name(database, "*", "*")

@@ -29,6 +29,7 @@ from hive_bitmap.core.predicates.nodes import Predicate, Unknown, leaves_of
 from hive_bitmap.core.selecting.candidates import (
     Lookup,
     LookupResults,
+    WholeFile,
     choose_indexes,
     evaluate_here,
     exact_where_known,
@@ -229,6 +230,8 @@ class _Preparation:
         evaluate = _evaluation(self.spark, matching_keys, resolved.cores, self._counted(), waits)
         found = look_up_files(snapshot.partitions, snapshot.predicates, self.chosen, evaluate)
         results = replace(exact_where_known(found, self.keys), matching_keys=matching_keys)
+        if base.lake is not None:  # files that are not listed may be those that Delta's own statistics exclude
+            results = replace(results, deleted=0)
         read = tuple(key_columns([c for c in self.needed if c in base.columns], base.columns, snapshot.zone))
         known = [c.name for c in self.needed if c not in base.columns and c.name in snapshot.values.column_names]
         constants = snapshot.values.select(known)
@@ -251,7 +254,7 @@ class _Preparation:
             columns=frozenset(column.name.lower() for column in read),
             schema_crc=snapshot.schema_crc,
             count=self.request.count,
-            unreadable=why_unreadable(self.format, read, whole, self.needed, known),
+            unreadable=self._unreadable(read, whole, known),
             engine_skips=engine_skips(self.resolved),
             engine_reads_only=self.settings.engine_reads_only,
             share=self._share(),
@@ -262,6 +265,15 @@ class _Preparation:
     def _is_read_here(self) -> bool:
         """Whether this process can read rows and hand them to Spark, by format and types."""
         return self.format not in LAYOUTS and all(_PLAIN_TYPE.fullmatch(column.type) for column in self.needed)
+
+    def _unreadable(
+        self, read: Sequence[KeyColumn], whole: Sequence[WholeFile], known: Sequence[str]
+    ) -> dict[str, str]:
+        """Why tasks of ours cannot read some of the files. What is not known of a lake table's counts, Spark counts."""
+        lake = self.resolved.base.lake
+        if lake is None:
+            return why_unreadable(self.format, read, whole, self.needed, known)
+        return {} if self.request.count else {"": f"the rows of a {lake.kind} table are read by its own reader"}
 
     def _counted(self) -> list[list[str]]:
         """The sets of keys by which rows are counted, if counting has to be quicker than Spark."""

@@ -13,6 +13,7 @@ from hive_bitmap.core.index.definition import schema_crc, valid_schemas
 from hive_bitmap.core.predicates.nodes import Predicate
 from hive_bitmap.core.selecting.candidates import PartitionState
 from hive_bitmap.core.stores.speed import LOCAL, Speed
+from hive_bitmap.errors import Unsupported
 from hive_bitmap.spark.metastore import base_files, file_listing, metastore, serde
 from hive_bitmap.spark.preparing import table_state
 from hive_bitmap.spark.preparing.request import ResolvedTable
@@ -76,6 +77,8 @@ def take(spark: SparkSession, resolved: ResolvedTable, indexes: Sequence[Index])
     crc = schema_crc(base.columns, zone, reading)
     known = valid_schemas(format, base.columns, zone, reading)
     predicate, evaluate = resolved.predicate, resolved.evaluate
+    if resolved.partitions is None and base.lake is not None:
+        raise Unsupported(f"Spark does not tell which files of {base.lake.kind} table {base.full_name} it reads")
     if resolved.partitions is None:
         found = base_files.partitions(spark, base)
         kept, left, typed = table_state.partitions_left(base, [one.values for one in found], predicate, evaluate)

@@ -45,6 +45,8 @@ def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: 
             f"offsets are not to be had: {BY_SERVER}, but tells no offsets; ask in a session of Spark's own"
         )
     base = metastore.describe(spark, table)
+    if base.lake is not None:
+        raise Unsupported(f"table {base.full_name} is {base.lake.kind}, which no reader of result files knows")
     permission.require_reading(spark, base, (), "the list of blocks")
     planned = plan(spark, table, predicate)
     format = file_listing.format_of(base)

@@ -18,7 +18,7 @@ from hive_bitmap.core.index import generation, listing_digest, schema_drift
 from hive_bitmap.core.index.definition import (
     POINTER,
     PREFIX,
-    VERSION,
+    VERSIONS,
     Definition,
     from_table,
     has_properties,
@@ -366,7 +366,7 @@ def trusted_definitions(indexes: Iterable[Index]) -> list[Definition]:
 
 def _is_damaged(table: Table) -> bool:
     """Return whether a table has properties of an index table, but no definition."""
-    known = table.properties.get(PREFIX + "version", VERSION) == VERSION
+    known = table.properties.get(PREFIX + "version", VERSIONS[""]) in VERSIONS.values()
     return known and has_properties(table) and from_table(table) is None
 
 

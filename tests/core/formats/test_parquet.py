@@ -301,3 +301,23 @@ def test_rows_of_columns_that_are_views(tmp_path: Path, view: pa.DataType, spark
     found = pa.Table.from_batches(parquet_rows.read_rows(handle.path, columns, [(0, wanted)]))
     assert found["c"].cast(pa.string()).to_pylist() == values.take(pa.array(wanted)).to_pylist()
     assert parquet.key_columns(handle, 0, columns)["c"].cast(pa.string()).to_pylist() == values.to_pylist()
+
+
+def test_a_column_is_found_by_its_name_in_files_or_by_its_id(tmp_path: Path) -> None:
+    """Of a table that maps columns: the name in the table says nothing, and an id beats any name."""
+    fields = [pa.field(name, pa.int32(), metadata={"PARQUET:field_id": str(id)}) for name, id in (("a", 1), ("b", 2))]
+    path = str(tmp_path / "with_ids.parquet")
+    pq.write_table(pa.table([[1], [2]], schema=pa.schema(fields)), path)
+    handle = parquet.open_file(path)
+    wanted = {
+        KeyColumn("b", "int", file_name="a"): [1],
+        KeyColumn("b", "int", file_name="x"): [None],
+        KeyColumn("b", "int", file_name="b", field_id=1): [1],
+        KeyColumn("b", "int", file_name="b", field_id=9): [None],
+    }
+    for column, values in wanted.items():
+        assert parquet.key_columns(handle, 0, [column])["b"].to_pylist() == values, column
+    without = str(tmp_path / "without.parquet")
+    pq.write_table(pa.table({"b": [1]}), without)
+    with pytest.raises(Undecodable, match="columns of the file have none"):
+        parquet.key_columns(parquet.open_file(without), 0, [KeyColumn("b", "int", field_id=1)])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hive_bitmap.core.selecting.lookup_units import Place
-from hive_bitmap.core.stores import FileStatus
+from hive_bitmap.core.stores import IMMUTABLE, WITH_DELETES, FileStatus
 from hive_bitmap.spark.catalyst.listing import ScanListing, as_now, parse
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
@@ -64,3 +64,12 @@ def test_files_are_listed_again_as_they_are_now(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_gone_is_no_listing(tmp_path: Path) -> None:
     assert as_now(ScanListing((((), (FileStatus(f"file:{tmp_path}/gone/a", 9, 0, ""),)),))) is None
+
+
+def test_files_of_a_log_are_as_they_were_and_those_with_deletes_are_not_counted() -> None:
+    found = parse("P\nF\t10\t99\tfile:/w/a\tlog\nF\t20\t98\tfile:/w/b\tdeletes")
+    first, second = FileStatus("file:/w/a", 10, 99, IMMUTABLE), FileStatus("file:/w/b", 20, 98, IMMUTABLE)
+    assert found.with_bytes == (((), (first, second)),)
+    assert found.countable == (((), (first, FileStatus("file:/w/b", 20, 98, WITH_DELETES))),)
+    assert as_now(found) is found
+    assert parse("P\nF\t10\t99\tfile:/w/a\tlog").countable == (((), (first,)),)

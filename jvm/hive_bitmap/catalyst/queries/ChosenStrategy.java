@@ -42,10 +42,10 @@ public record ChosenStrategy(String strategy, boolean mustPay) {
             LogicalPlan child = copied(alias.child());
             return child == null ? null : new SubqueryAlias(alias.identifier(), child);
         }
-        if (table instanceof Project padded && Scan.isIndexable(padded.child())) { // columns of type CHAR are padded when they are read
+        if (table instanceof Project padded && Scan.mayBeIndexable(padded.child())) { // columns of type CHAR are padded when they are read
             return new Project(padded.projectList(), copied(padded.child()));
         }
-        if (!Scan.isIndexable(table)) return null;
+        if (!Scan.mayBeIndexable(table)) return null;
         return table instanceof LogicalRelation relation && !mustPay ? CurrentFiles.relisted(relation) : table.clone();
     }
 

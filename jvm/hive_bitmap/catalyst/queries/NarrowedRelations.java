@@ -1,5 +1,7 @@
 package hive_bitmap.catalyst.queries;
 
+import hive_bitmap.catalyst.lake.DeltaFiles;
+import hive_bitmap.catalyst.lake.PlanDelta;
 import hive_bitmap.catalyst.reading.FileChoice;
 import hive_bitmap.catalyst.reading.FileRelations;
 import hive_bitmap.catalyst.reading.Narrowing;
@@ -12,7 +14,6 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import org.apache.spark.sql.catalyst.catalog.CatalogStatistics;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.datasources.FileFormat;
@@ -29,6 +30,7 @@ public final class NarrowedRelations {
     /** Whether Spark reads a scan by its own Parquet or ORC reader, which can be restricted to byte ranges. */
     static boolean reads(Scan scan) {
         if (scan.files() == null) return false;
+        if (scan.isOfDelta()) return true;
         Class<?> format = scan.files().fileFormat().getClass();
         return format == ParquetFileFormat.class || format == OrcFileFormat.class;
     }
@@ -36,6 +38,9 @@ public final class NarrowedRelations {
     /** Returns the relation, with the same expression ids, restricted to the {@link #choices} of files and blocks. */
     static LogicalRelation narrowed(Scan scan, String choices, Narrowing narrowing) {
         HadoopFsRelation files = scan.files();
+        if (scan.isOfDelta()) {
+            return PlanDelta.narrowed((LogicalRelation) scan.relation, scan.listing(), choices(choices), narrowing);
+        }
         FileFormat format = files.fileFormat() instanceof ParquetFileFormat ? new SelectedParquet(narrowing) : new SelectedOrc(narrowing);
         SelectedFiles selected = new SelectedFiles(scan.listing(), choices(choices));
         HadoopFsRelation narrowed = new HadoopFsRelation(
@@ -44,9 +49,10 @@ public final class NarrowedRelations {
         return withFiles(scan, narrowed);
     }
 
-    /** Copies the relation of a scan with other files, and with table statistics of their size. */
+    /** Copies the relation of a scan with other files, and with their size in its statistics, if it has any: Spark prefers these. */
     private static LogicalRelation withFiles(Scan scan, HadoopFsRelation narrowed) {
-        CatalogTable table = withSize(scan.table, narrowed.location().sizeInBytes());
+        long bytes = narrowed.location().sizeInBytes();
+        CatalogTable table = scan.table.stats().isEmpty() ? scan.table : FileRelations.sized(scan.table, bytes);
         return FileRelations.copied((LogicalRelation) scan.relation, narrowed, Option.apply(table));
     }
 
@@ -70,6 +76,7 @@ public final class NarrowedRelations {
     /** Returns the relation restricted to the files of these numbers in the scan's listing, which are read whole. */
     static LogicalRelation restrictedTo(Scan scan, Set<Integer> numbers) {
         HadoopFsRelation files = scan.files();
+        if (scan.isOfDelta()) return withFiles(scan, FileRelations.over(files, DeltaFiles.only(files.location(), numbers)));
         return withFiles(scan, new HadoopFsRelation(
                 new SelectedFiles(scan.listing(), numbers), files.partitionSchema(), files.dataSchema(), Option.empty(),
                 files.fileFormat(), files.options(), files.sparkSession()));
@@ -92,23 +99,5 @@ public final class NarrowedRelations {
                             Long.parseLong(fields[1]), Long.parseLong(fields[2]), fields[4], Long.parseLong(fields[3]), ranges));
         }
         return found;
-    }
-
-    /** Returns the table with another size in its statistics, if it has any: Spark prefers them to the files' size. */
-    private static CatalogTable withSize(CatalogTable table, long bytes) {
-        if (table.stats().isEmpty()) return table;
-        CatalogStatistics known = table.stats().get();
-        CatalogStatistics changed = new CatalogStatistics(
-                scala.math.BigInt.apply(Math.max(bytes, 1)), Option.empty(), known.colStats());
-        List<Object> arguments = new ArrayList<>();
-        for (int at = 0; at < table.productArity(); at++) {
-            boolean isStatistics = table.productElementName(at).equals("stats");
-            arguments.add(isStatistics ? Option.apply(changed) : table.productElement(at));
-        }
-        try { // by reflection, since each version of Spark has added parameters to the constructor
-            return (CatalogTable) CatalogTable.class.getConstructors()[0].newInstance(arguments.toArray());
-        } catch (ReflectiveOperationException e) {
-            throw new IllegalStateException("a table cannot be copied in this version of Spark", e);
-        }
     }
 }

@@ -154,7 +154,7 @@ public final class Question extends PythonRequest {
         for (Scan scan : scans) {
             ObjectNode one = all.addObject();
             one.put("database", scan.table.database()).put("table", scan.table.identifier().table());
-            one.put("version", TABLES.of(scan.table));
+            one.put("version", TABLES.of(scan.described()));
             one.put("condition", String.join(" AND ", scan.conjuncts.stream().map(Expressions::sql).toList()));
             scan.leaves.clear();
             one.set("tree", new Conditions(scan.all(), scan.leaves).tree(scan.conjuncts));
@@ -195,7 +195,7 @@ public final class Question extends PythonRequest {
 
     /** Returns the table of a scan. */
     public CatalogTable table(int scan) {
-        return scans.get(scan).table;
+        return scans.get(scan).described();
     }
 
     /** Returns bytes, number and fingerprint of a scan's files, separated by blanks; null if Spark does not tell them. */

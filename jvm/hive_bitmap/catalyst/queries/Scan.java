@@ -1,5 +1,6 @@
 package hive_bitmap.catalyst.queries;
 
+import hive_bitmap.catalyst.lake.DeltaFiles;
 import hive_bitmap.catalyst.observing.Application;
 import hive_bitmap.catalyst.observing.Observation;
 import hive_bitmap.catalyst.python.IndexedColumns;
@@ -30,6 +31,8 @@ import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.internal.SQLConf;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * A table that a query reads: the relation, the conjuncts of the filter right above it and conjuncts that were inferred, and
@@ -38,6 +41,8 @@ import org.apache.spark.sql.internal.SQLConf;
 public final class Scan {
     /** Spark's {@code CatalogManager} has this name too, but is a class in Spark 4.0 and an interface in later ones. */
     public static final String SESSION_CATALOG = "spark_catalog";
+
+    private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
 
     final LogicalPlan relation;
     public final CatalogTable table;
@@ -55,6 +60,7 @@ public final class Scan {
     public Existence existence;
     Observation observation = Observation.NONE;
     private Listing listing;
+    private CatalogTable described;
 
     private Scan(
             LogicalPlan relation, List<Expression> conjuncts, AttributeSet required, Aggregate aggregate, List<Project> projections) {
@@ -106,7 +112,17 @@ public final class Scan {
                 && isOfSessionCatalog(relation.catalogTable().get())
                 && !relation.isStreaming()
                 && relation.relation() instanceof HadoopFsRelation files
-                && isListing(files.location());
+                && (isListing(files.location()) || DeltaFiles.arePrepared(files));
+    }
+
+    /** Whether a plan that is not optimized yet {@link #isIndexable}, or is a Delta table that will be. */
+    static boolean mayBeIndexable(LogicalPlan plan) {
+        return isIndexable(plan)
+                || plan instanceof LogicalRelation relation
+                && relation.catalogTable().isDefined()
+                && isOfSessionCatalog(relation.catalogTable().get())
+                && relation.relation() instanceof HadoopFsRelation files
+                && DeltaFiles.willBePrepared(files);
     }
 
     /** Whether the files are those that a listing shows. A stream's output is what its log names, whatever lies beside. */
@@ -194,13 +210,38 @@ public final class Scan {
 
     /** Returns the files that Spark would read for this scan, listed once; null if Spark does not tell them. */
     Listing listing() {
-        if (listing == null && files() != null) listing = Listing.of(files().location(), partitionFilters());
+        if (listing == null && files() != null) {
+            listing = isOfDelta()
+                    ? DeltaFiles.listing(files().location()) : Listing.of(files().location(), partitionFilters());
+        }
         return listing;
+    }
+
+    /** Whether the files are those that Delta has prepared for the query. */
+    boolean isOfDelta() {
+        return files() != null && DeltaFiles.isPrepared(files().location());
+    }
+
+    /** Returns the table as Python is told of it: with what its log says of it, if it has one. */
+    CatalogTable described() {
+        if (described == null) described = isOfDelta() ? DeltaFiles.described(table, files().location()) : table;
+        return described;
+    }
+
+    /** Whether the files are prepared by a Delta that is not as it is known. */
+    public boolean isOfUnknownDelta() {
+        if (!isOfDelta()) return false;
+        try {
+            return listing() == null || described() == null;
+        } catch (RuntimeException | LinkageError e) {
+            LOG.info("a table of Delta is left to Spark: {}", e.toString());
+            return true;
+        }
     }
 
     /** Whether Spark has listed the files already, so that {@link #listing} costs nothing. */
     boolean isListedBySpark() {
-        return files() != null && files().location() instanceof InMemoryFileIndex;
+        return files() != null && (files().location() instanceof InMemoryFileIndex || isOfDelta());
     }
 
     /** Whether {@link #listing} has listed partitions that Spark had not listed before. */

@@ -14,13 +14,20 @@ import java.util.Arrays;
  */
 public record FileChoice(long size, long modified, String tag, long tailCrc32, long[] ranges) implements Serializable {
     /** The key of a choice in the constant metadata of a file. */
-    static final String KEY = "hive_bitmap.choice";
+    public static final String KEY = "hive_bitmap.choice";
 
-    boolean readsNothing() {
+    /** The tag of a file that is never written again under its path, so that there is nothing to check. */
+    private static final String IMMUTABLE = "immutable";
+
+    boolean isImmutable() {
+        return tag.equals(IMMUTABLE);
+    }
+
+    public boolean readsNothing() {
         return ranges.length == 0;
     }
 
-    long bytes() {
+    public long bytes() {
         long sum = 0;
         for (int at = 0; at < ranges.length; at += 2) sum += ranges[at + 1] - ranges[at];
         return sum;

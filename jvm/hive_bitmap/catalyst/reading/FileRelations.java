@@ -1,5 +1,11 @@
 package hive_bitmap.catalyst.reading;
 
+import hive_bitmap.catalyst.spark.Scala;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.catalog.CatalogColumnStat;
+import org.apache.spark.sql.catalyst.catalog.CatalogStatistics;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
@@ -9,6 +15,28 @@ import scala.Option;
 /** Copies of relations of files, over other files. */
 public final class FileRelations {
     private FileRelations() {}
+
+    /** Returns a table with another value in the field of its description with this name. */
+    public static CatalogTable copied(CatalogTable table, String field, Object value) {
+        List<Object> arguments = new ArrayList<>();
+        for (int at = 0; at < table.productArity(); at++) {
+            arguments.add(table.productElementName(at).equals(field) ? value : table.productElement(at));
+        }
+        try { // by reflection, since each version of Spark has added parameters to the constructor
+            return (CatalogTable) CatalogTable.class.getConstructors()[0].newInstance(arguments.toArray());
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalStateException("a table cannot be copied in this version of Spark", e);
+        }
+    }
+
+    /** Returns a table with this size as its only statistics, besides those of columns that it has. */
+    public static CatalogTable sized(CatalogTable table, long bytes) {
+        scala.collection.immutable.Map<String, CatalogColumnStat> columns =
+                table.stats().isEmpty() ? Scala.map(Map.of()) : table.stats().get().colStats();
+        CatalogStatistics changed =
+                new CatalogStatistics(scala.math.BigInt.apply(Math.max(bytes, 1)), Option.empty(), columns);
+        return copied(table, "stats", Option.apply(changed));
+    }
 
     /** Returns the relation over the files of this index. */
     public static HadoopFsRelation over(HadoopFsRelation files, FileIndex index) {

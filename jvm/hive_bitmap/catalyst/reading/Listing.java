@@ -9,6 +9,7 @@ import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -35,12 +36,16 @@ public final class Listing {
     public final List<FileStatusWithMetadata> files = new ArrayList<>();
     private final List<Integer> firstFiles = new ArrayList<>();
     private final List<Expression> partitionFilters;
+    /** The paths of files of which rows are deleted; null unless the log of the table lists its files. */
+    private final Set<Path> withDeletes;
     private String fingerprint;
 
-    private Listing(FileIndex index, List<Expression> partitionFilters) {
+    private Listing(
+            FileIndex index, List<Expression> partitionFilters, List<PartitionDirectory> known, Set<Path> withDeletes) {
         this.index = index;
         this.partitionFilters = partitionFilters;
-        this.partitions = listed();
+        this.withDeletes = withDeletes;
+        this.partitions = known == null ? listed() : known;
         for (PartitionDirectory partition : partitions) {
             firstFiles.add(files.size());
             files.addAll(Scala.list(partition.files()));
@@ -52,7 +57,15 @@ public final class Listing {
         FileIndex index = location;
         if (location instanceof CatalogFileIndex catalog) index = catalog.filterPartitions(Scala.seq(partitionFilters));
         else if (!(location instanceof InMemoryFileIndex)) return null;
-        return new Listing(index, partitionFilters);
+        return new Listing(index, partitionFilters, null, null);
+    }
+
+    /** Returns the listing of files that the log of a table lists, as one partition; from some of them rows are deleted. */
+    public static Listing ofLog(FileIndex location, List<FileStatus> files, Set<Path> withDeletes) {
+        List<FileStatusWithMetadata> listed = new ArrayList<>();
+        for (FileStatus file : files) listed.add(new FileStatusWithMetadata(file, Scala.map(Map.of())));
+        PartitionDirectory all = new PartitionDirectory(InternalRow.empty(), Scala.seq(listed));
+        return new Listing(location, List.of(), List.of(all), withDeletes);
     }
 
     private List<PartitionDirectory> listed() {
@@ -61,6 +74,7 @@ public final class Listing {
 
     /** Whether Spark would read other files now, as after a write to the table in this session. It lists nothing anew. */
     public boolean isOutdated() {
+        if (withDeletes != null) return false; // the files of a plan are those of one version of the log
         List<FileStatusWithMetadata> now = new ArrayList<>();
         for (PartitionDirectory partition : listed()) now.addAll(Scala.list(partition.files()));
         if (now.size() != files.size()) return true;
@@ -111,7 +125,8 @@ public final class Listing {
     /**
      * Returns the listing as text of tab-separated fields. Each partition is a line {@code P} with a field for each value
      * ({@code =text}, or nothing for NULL), followed by a line for each of its files: {@code F}, size in bytes, milliseconds
-     * since 1970, path. Tabs, line feeds, carriage returns and backslashes are escaped by a backslash.
+     * since 1970, path, and for a file that the log of its table lists {@code log}, or {@code deletes} if rows of it are
+     * deleted. Tabs, line feeds, carriage returns and backslashes are escaped by a backslash.
      */
     public String text() {
         StringBuilder text = new StringBuilder();
@@ -126,7 +141,9 @@ public final class Listing {
             for (FileStatusWithMetadata file : Scala.list(partition.files())) {
                 FileStatus status = file.fileStatus();
                 text.append("F\t").append(status.getLen()).append('\t').append(status.getModificationTime()).append('\t');
-                text.append(escaped(status.getPath().toString())).append('\n');
+                text.append(escaped(status.getPath().toString()));
+                if (withDeletes != null) text.append(withDeletes.contains(status.getPath()) ? "\tdeletes" : "\tlog");
+                text.append('\n');
             }
         }
         return text.toString();
@@ -134,7 +151,7 @@ public final class Listing {
 
     /** Returns, for each partition column, the expression by which Spark casts its value to a string. */
     private List<Expression> partitionTexts() {
-        StructType schema = index.partitionSchema();
+        StructType schema = withDeletes == null ? index.partitionSchema() : new StructType();
         String zone = SQLConf.get().sessionLocalTimeZone();
         List<Expression> found = new ArrayList<>();
         for (int at = 0; at < schema.length(); at++) {

@@ -22,13 +22,19 @@ import scala.runtime.AbstractFunction1;
  * Reads, in a task, the selected ranges of each split of a file by Spark's own reader, which reads the row groups whose
  * middle, or the stripes whose first byte, lies in the range. A file that changed since it was indexed is read whole.
  */
-final class SelectedReader extends AbstractFunction1<PartitionedFile, Iterator<InternalRow>> implements Serializable {
+public final class SelectedReader extends AbstractFunction1<PartitionedFile, Iterator<InternalRow>> implements Serializable {
     private final Function1<PartitionedFile, Iterator<InternalRow>> reader;
     private final Broadcast<SerializableConfiguration> conf;
 
     SelectedReader(Function1<PartitionedFile, Iterator<InternalRow>> reader, Broadcast<SerializableConfiguration> conf) {
         this.reader = reader;
         this.conf = conf;
+    }
+
+    /** Returns {@code reader} restricted to the ranges that a split has for its file. */
+    public static Function1<PartitionedFile, Iterator<InternalRow>> over(
+            Function1<PartitionedFile, Iterator<InternalRow>> reader, SparkSession session, Configuration conf) {
+        return new SelectedReader(reader, broadcast(session, conf));
     }
 
     static Broadcast<SerializableConfiguration> broadcast(SparkSession session, Configuration conf) {
@@ -41,6 +47,7 @@ final class SelectedReader extends AbstractFunction1<PartitionedFile, Iterator<I
         Option<Object> found = ((scala.collection.Map<String, Object>) split.otherConstantMetadataColumnValues()).get(FileChoice.KEY);
         if (found.isEmpty()) return reader.apply(split);
         FileChoice choice = (FileChoice) found.get();
+        if (choice.isImmutable()) return rowsOf(new Ranges(split, choice));
         try {
             FileStatus now = BaseFile.status(split.toPath(), choice, conf.value().value());
             if (!BaseFile.isUnchanged(now, choice, conf.value().value())) return reader.apply(whole(split, choice, now));
@@ -116,7 +123,7 @@ final class SelectedReader extends AbstractFunction1<PartitionedFile, Iterator<I
 
         /** Fails the query if the file changed while it was read, since its rows may come from both versions. */
         private void requireUnchanged() {
-            if (!opened) return;
+            if (!opened || choice.isImmutable()) return;
             opened = false;
             try {
                 if (BaseFile.isUnchanged(BaseFile.status(split.toPath(), conf.value().value()), choice, conf.value().value())) return;

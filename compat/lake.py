@@ -1,0 +1,34 @@
+"""`make lake`: the tests of Delta and Iceberg tables, in an environment with a Spark for which both are released.
+
+Neither runs on the newest PySpark, so these tests have an environment of their own, made and kept as those of
+`make compat`. It holds what the tests need, but no hive_bitmap: the one of this checkout is tested.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from compat.environments import Unavailable, checkout_environment
+
+RELEASE = "4.1"
+CHECKOUT = Path(__file__).parents[1]
+
+
+def main() -> int:
+    """Run pytest with these arguments, by default all tests of the lane; the exit status is pytest's."""
+    chosen = sys.argv[1:] or ["tests/lake"]
+    try:
+        python = str(checkout_environment(RELEASE, sys.executable).python)
+    except Unavailable as e:
+        print(e, file=sys.stderr)
+        return 1
+    spark = {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python, "PYTHONPATH": str(CHECKOUT)}
+    command = [python, "-m", "pytest", "-m", "lake", *chosen]
+    return subprocess.run(command, cwd=CHECKOUT, env={**os.environ, **spark}, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""Read the log of a Delta table, through the Delta of the session: its columns, and the files that are its rows.
+
+No class of Delta is named here. The relation that Spark makes of a table has its log, which is asked by public methods
+that Delta 4.0 to 4.4 have; whatever else it has is a table that cannot be indexed. Classic sessions only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from hive_bitmap.core.stores import IMMUTABLE, FileStatus
+from hive_bitmap.core.table_info import Table, hadoop_path
+from hive_bitmap.errors import Unsupported
+from hive_bitmap.spark.metastore import jvm_reader, lake_tables
+from hive_bitmap.spark.metastore.lake_tables import Facts
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+INDEX_OF_LOG = "TahoeLogFileIndex"  # Delta's class of the files of a relation that was not planned yet
+MOST_FILES = 1_000_000  # live files of a table that is indexed; the driver needs some 500 bytes for each of them
+
+
+def described(spark: SparkSession, table: Table) -> Table:
+    """Return a Delta table with the columns of its log now; any other table as it is."""
+    if table.provider.lower() != lake_tables.DELTA or not jvm_reader.available(spark):
+        return table
+    try:
+        snapshot = _snapshot(spark, table)
+        metadata, protocol = snapshot.metadata(), snapshot.protocol()
+        configuration = jvm_reader.to_python(spark, metadata.configuration())
+        features = protocol.readerFeatures()
+        facts = Facts(
+            schema=str(metadata.schemaString()),
+            partitioned_by=tuple(jvm_reader.to_python(spark, metadata.partitionColumns())),
+            mapping=configuration.get("delta.columnMapping.mode", "none"),
+            features=tuple(jvm_reader.to_python(spark, features.get())) if features.isDefined() else (),
+        )
+        return lake_tables.by_facts(table, facts)
+    except Exception as e:  # noqa: BLE001 - of Spark, of Delta, of another version of it, or of the log's own
+        return lake_tables.unreadable(table, f"its log cannot be read: {_sentence(e)}")
+
+
+def live_files(spark: SparkSession, table: Table) -> tuple[FileStatus, ...]:
+    """Return the files that are the rows of a Delta table now, sorted by path. Raises Unsupported for too many."""
+    from pyspark.sql import DataFrame
+
+    snapshot = _snapshot(spark, table)
+    root = hadoop_path(str(snapshot.dataPath().toString()))
+    files = DataFrame(snapshot.allFiles().toDF(), spark).select("path", "size", "modificationTime")
+    found = files.limit(MOST_FILES + 1).toArrow()
+    if found.num_rows > MOST_FILES:
+        raise Unsupported(f"table {table.full_name} has more than {MOST_FILES:,} files: OPTIMIZE it first")
+    paths, sizes, times = (column.to_pylist() for column in found.columns)
+    listed = zip(paths, sizes, times, strict=True)
+    return tuple(sorted((_file(root, *one) for one in listed), key=lambda file: file.path))
+
+
+def _file(root: str, path: str, size: int, modified: int) -> FileStatus:
+    """Return a file of the log, where its path is a URI, relative to the table unless it has a scheme."""
+    decoded = unquote(path)
+    absolute = ":" in path.partition("/")[0] or path.startswith("/")
+    return FileStatus(hadoop_path(path) if absolute else f"{root}/{decoded}", size, modified, IMMUTABLE)
+
+
+def _snapshot(spark: SparkSession, table: Table) -> Any:
+    """Return the snapshot of its log that a query of the session would read now. Raises Unsupported."""
+    leaf: Any = spark.table(table.spark_name)._jdf.queryExecution().analyzed().collectLeaves().head()
+    if leaf.getClass().getSimpleName() != "LogicalRelation":
+        raise Unsupported(f"Spark reads it by {leaf.getClass().getSimpleName()}")
+    location = leaf.relation().location()
+    if location.getClass().getSimpleName() != INDEX_OF_LOG:
+        raise Unsupported(f"Spark reads it by {location.getClass().getSimpleName()}")
+    return location.getSnapshot()
+
+
+def _sentence(error: Exception) -> str:
+    cause = getattr(error, "java_exception", None)
+    return (str(error) if cause is None else str(cause.toString())).partition("\n")[0]

@@ -1,0 +1,130 @@
+package hive_bitmap.catalyst.lake;
+
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import hive_bitmap.catalyst.reading.FileRelations;
+import hive_bitmap.catalyst.reading.Listing;
+import hive_bitmap.catalyst.spark.Scala;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import scala.Option;
+
+/**
+ * The files of a scan of a Delta table, as Delta has prepared them for a query: those of one version of the log, without what its
+ * own statistics exclude. Anything else of Delta (reads of a stream, of changes, or before it has prepared them) is left alone.
+ */
+public final class DeltaFiles {
+    private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
+    private static final String PACKAGE = "org.apache.spark.sql.delta.";
+    private static final String PREPARED = PACKAGE + "stats.PreparedDeltaFileIndex";
+    private static final String OF_LOG = PACKAGE + "files.TahoeLogFileIndex";
+    private static final String OF_ADDED = PACKAGE + "files.TahoeBatchFileIndex";
+    private static final String FORMAT = PACKAGE + "DeltaParquetFileFormat";
+    private static final String TRANSACTION = PACKAGE + "OptimisticTransaction";
+    /** The property of a table's description that has the facts of its log (hive_bitmap/spark/metastore/lake_tables.py). */
+    private static final String FACTS = "hive_bitmap.facts_of_log";
+
+    private DeltaFiles() {}
+
+    /** Whether files are those that Delta has prepared, read by its own format, and no statement of Delta's own is running. */
+    public static boolean arePrepared(HadoopFsRelation files) {
+        return isPrepared(files.location()) && isOfDelta(files) && !isInTransaction(files.location());
+    }
+
+    /** Whether files are those of a log, of which Delta will prepare some when the query is optimized. */
+    public static boolean willBePrepared(HadoopFsRelation files) {
+        return files.location().getClass().getName().equals(OF_LOG) && isOfDelta(files);
+    }
+
+    public static boolean isPrepared(FileIndex location) {
+        return location.getClass().getName().equals(PREPARED);
+    }
+
+    private static boolean isOfDelta(HadoopFsRelation files) {
+        return files.fileFormat().getClass().getName().equals(FORMAT);
+    }
+
+    /** Whether this thread is in a statement that writes: what it reads is Delta's, which takes down what was read. */
+    private static boolean isInTransaction(FileIndex location) {
+        try {
+            return Reflected.<Option<?>>get(Reflected.module(TRANSACTION, location), "getActive").isDefined();
+        } catch (RuntimeException | LinkageError e) {
+            LOG.info("this version of Delta is not known: {}", e.getMessage());
+            return true;
+        }
+    }
+
+    /** Returns the prepared files, each as the log lists it, with the paths of those that have a deletion vector. */
+    public static Listing listing(FileIndex location) {
+        List<FileStatus> files = new ArrayList<>();
+        Set<Path> withDeletes = new HashSet<>();
+        for (Object added : added(location)) {
+            String name = Reflected.get(added, "path");
+            Path path = Reflected.get(location, "absolutePath", name);
+            long size = Reflected.<Long>get(added, "size");
+            files.add(new FileStatus(size, false, 0, 1, Reflected.<Long>get(added, "modificationTime"), path));
+            if (Reflected.get(added, "deletionVector") != null) withDeletes.add(path);
+        }
+        return Listing.ofLog(location, files, withDeletes);
+    }
+
+    /** Returns the files, each once, as Delta too reads them. */
+    private static List<Object> added(FileIndex location) {
+        scala.collection.Seq<Object> files = Reflected.get(Reflected.get(location, "preparedScan"), "files");
+        Map<String, Object> found = new LinkedHashMap<>();
+        for (Object added : Scala.list(files)) {
+            Object before = found.putIfAbsent(Reflected.get(added, "path"), added);
+            if (before != null && !before.equals(added)) throw new Reflected.Unknown("a file is there twice", null);
+        }
+        return new ArrayList<>(found.values());
+    }
+
+    /** Returns the prepared files of these numbers only, as Delta itself has it of a list of files. */
+    public static FileIndex only(FileIndex location, Set<Integer> numbers) {
+        List<Object> all = added(location);
+        List<Object> chosen = numbers.stream().sorted().map(all::get).toList();
+        Object snapshot = Reflected.get(Reflected.get(location, "preparedScan"), "scannedSnapshot");
+        return (FileIndex) Reflected.make(
+                Reflected.type(OF_ADDED, location), Reflected.get(location, "spark"), "hive_bitmap", Scala.seq(chosen),
+                Reflected.get(location, "deltaLog"), Reflected.get(location, "path"), snapshot, false);
+    }
+
+    /** Returns the description of a table with the facts that the version of the log that is read has of it. */
+    public static CatalogTable described(CatalogTable table, FileIndex location) {
+        Map<String, String> properties = new HashMap<>(Scala.javaMap(table.properties()));
+        properties.put(FACTS, facts(location));
+        return FileRelations.copied(table, "properties", Scala.map(properties));
+    }
+
+    private static String facts(FileIndex location) {
+        Object metadata = Reflected.get(location, "metadata");
+        scala.collection.Map<String, String> configuration = Reflected.get(metadata, "configuration");
+        ObjectNode facts = JsonNodeFactory.instance.objectNode();
+        facts.put("schema", Reflected.<String>get(metadata, "schemaString"));
+        ArrayNode columns = facts.putArray("partitioned_by");
+        for (String column : Scala.list(Reflected.<scala.collection.Seq<String>>get(metadata, "partitionColumns"))) columns.add(column);
+        facts.put("mapping", Scala.javaMap(configuration).getOrDefault("delta.columnMapping.mode", "none"));
+        ArrayNode features = facts.putArray("features");
+        Option<scala.collection.Iterable<String>> known = Reflected.get(Reflected.get(location, "protocol"), "readerFeatures");
+        if (known.isDefined()) {
+            scala.collection.Iterator<String> all = known.get().iterator();
+            List<String> names = new ArrayList<>();
+            while (all.hasNext()) names.add(all.next());
+            names.stream().sorted().forEach(features::add);
+        }
+        return facts.toString();
+    }
+}

@@ -1,0 +1,70 @@
+package hive_bitmap.catalyst.lake;
+
+import hive_bitmap.catalyst.reading.FileChoice;
+import hive_bitmap.catalyst.reading.FileRelations;
+import hive_bitmap.catalyst.reading.Listing;
+import hive_bitmap.catalyst.reading.Narrowing;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.UUID;
+import java.util.WeakHashMap;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import scala.Option;
+
+/**
+ * What is to be read of a Delta table, under a mark in the options of its relation. The relation keeps Delta's own files and
+ * format, because Delta looks at them when it plans the scan: only then it adds what leaves out deleted rows. Whoever loses the
+ * mark reads more, and never other rows.
+ *
+ * @param choices the ranges to read of files, by path; a file without is read whole
+ */
+record NarrowedDelta(Map<Path, FileChoice> choices, Narrowing narrowing) {
+    private static final String MARK = "hive_bitmap.narrowed";
+    /** By the very string that is the option: an entry stays as long as a plan with it. */
+    private static final Map<String, NarrowedDelta> MARKED = Collections.synchronizedMap(new WeakHashMap<>());
+
+    /**
+     * Returns the relation, marked with the {@code choices} by the numbers of files in a listing. Its statistics have the bytes that
+     * are to be read.
+     */
+    static LogicalRelation marked(
+            LogicalRelation relation, Listing listing, Map<Integer, FileChoice> choices, Narrowing narrowing) {
+        HadoopFsRelation files = (HadoopFsRelation) relation.relation();
+        Map<Path, FileChoice> byPath = new HashMap<>();
+        long bytes = 0;
+        for (int number = 0; number < listing.files.size(); number++) {
+            FileChoice choice = choices.get(number);
+            if (choice != null) byPath.put(listing.files.get(number).getPath(), choice);
+            bytes += choice == null ? listing.files.get(number).getLen() : choice.bytes();
+        }
+        String mark = UUID.randomUUID().toString();
+        MARKED.put(mark, new NarrowedDelta(byPath, narrowing));
+        Option<CatalogTable> table = Option.apply(FileRelations.sized(relation.catalogTable().get(), bytes));
+        return FileRelations.copied(relation, withOptions(files, files.options().updated(MARK, mark)), table);
+    }
+
+    /** Returns a marked relation without its mark. */
+    static LogicalRelation unmarked(LogicalRelation relation) {
+        HadoopFsRelation files = (HadoopFsRelation) relation.relation();
+        HadoopFsRelation plain = withOptions(files, (scala.collection.immutable.Map<String, String>) files.options().removed(MARK));
+        return FileRelations.copied(relation, plain, relation.catalogTable());
+    }
+
+    private static HadoopFsRelation withOptions(HadoopFsRelation files, scala.collection.immutable.Map<String, String> options) {
+        return new HadoopFsRelation(
+                files.location(), files.partitionSchema(), files.dataSchema(), files.bucketSpec(), files.fileFormat(), options,
+                files.sparkSession());
+    }
+
+    /** Returns the mark of a relation; null if it has none. */
+    static NarrowedDelta of(LogicalPlan plan) {
+        if (!(plan instanceof LogicalRelation relation) || !(relation.relation() instanceof HadoopFsRelation files)) return null;
+        Option<String> mark = ((scala.collection.Map<String, String>) files.options()).get(MARK);
+        return mark.isEmpty() ? null : MARKED.get(mark.get());
+    }
+}

@@ -1,0 +1,103 @@
+package hive_bitmap.catalyst.lake;
+
+import java.lang.reflect.Constructor;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+
+/** Calls to public methods and constructors of classes that are not there when this is compiled. */
+final class Reflected {
+    private static final Map<String, Method> METHODS = new ConcurrentHashMap<>();
+
+    private Reflected() {}
+
+    /** Something is not as expected in the version of a library that is there. */
+    static final class Unknown extends RuntimeException {
+        Unknown(String message, Throwable cause) {
+            super(message, cause);
+        }
+    }
+
+    /** Returns what a public method without parameters of this name returns. */
+    @SuppressWarnings("unchecked")
+    static <T> T get(Object object, String name) {
+        try {
+            return (T) METHODS.computeIfAbsent(key(object.getClass(), name), key -> method(object.getClass(), name)).invoke(object);
+        } catch (IllegalAccessException e) {
+            throw new Unknown(name + " cannot be called", e);
+        } catch (InvocationTargetException e) {
+            throw failed(name, e);
+        }
+    }
+
+    /** Returns what a public method with one parameter returns, which takes a string. */
+    @SuppressWarnings("unchecked")
+    static <T> T get(Object object, String name, String argument) {
+        try {
+            return (T) object.getClass().getMethod(name, String.class).invoke(object, argument);
+        } catch (NoSuchMethodException | IllegalAccessException e) {
+            throw new Unknown(object.getClass().getName() + " has no method " + name, e);
+        } catch (InvocationTargetException e) {
+            throw failed(name, e);
+        }
+    }
+
+    /** Returns the class of this name, of the library that has {@code neighbour} as well. */
+    static Class<?> type(String name, Object neighbour) {
+        try {
+            return Class.forName(name, true, neighbour.getClass().getClassLoader());
+        } catch (ClassNotFoundException | LinkageError e) {
+            throw new Unknown("there is no class " + name, e);
+        }
+    }
+
+    /** Returns the only instance of a Scala object. */
+    static Object module(String name, Object neighbour) {
+        try {
+            return type(name + "$", neighbour).getField("MODULE$").get(null);
+        } catch (ReflectiveOperationException e) {
+            throw new Unknown("there is no object " + name, e);
+        }
+    }
+
+    /** Makes an object by the only public constructor that takes these arguments. */
+    static Object make(Class<?> type, Object... arguments) {
+        for (Constructor<?> constructor : type.getConstructors()) {
+            if (!takes(constructor.getParameterTypes(), arguments)) continue;
+            try {
+                return constructor.newInstance(arguments);
+            } catch (InvocationTargetException e) {
+                throw failed(type.getName(), e);
+            } catch (ReflectiveOperationException e) {
+                throw new Unknown("no " + type.getName() + " can be made", e);
+            }
+        }
+        throw new Unknown(type.getName() + " has no constructor for " + arguments.length + " arguments of these types", null);
+    }
+
+    private static boolean takes(Class<?>[] types, Object[] arguments) {
+        if (types.length != arguments.length) return false;
+        for (int at = 0; at < types.length; at++) {
+            boolean flag = types[at] == boolean.class && arguments[at] instanceof Boolean;
+            if (!flag && !types[at].isInstance(arguments[at])) return false;
+        }
+        return true;
+    }
+
+    private static RuntimeException failed(String name, InvocationTargetException e) {
+        return e.getCause() instanceof RuntimeException cause ? cause : new Unknown(name + " failed", e.getCause());
+    }
+
+    private static String key(Class<?> type, String name) {
+        return type.getName() + "@" + System.identityHashCode(type.getClassLoader()) + "." + name;
+    }
+
+    private static Method method(Class<?> type, String name) {
+        try {
+            return type.getMethod(name);
+        } catch (NoSuchMethodException e) {
+            throw new Unknown(type.getName() + " has no method " + name, e);
+        }
+    }
+}

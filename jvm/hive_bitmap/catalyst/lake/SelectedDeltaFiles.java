@@ -1,0 +1,96 @@
+package hive_bitmap.catalyst.lake;
+
+import hive_bitmap.catalyst.reading.FileChoice;
+import hive_bitmap.catalyst.spark.Scala;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory;
+import org.apache.spark.sql.types.StructType;
+import scala.Option;
+import scala.collection.immutable.Seq;
+
+/**
+ * The files that Delta lists for a scan, each with the ranges to read beside what Delta says of it (its deletion vector), without
+ * those of which nothing is to be read. A file is told by its path, which no other file ever has. It stands in physical plans only.
+ */
+final class SelectedDeltaFiles implements FileIndex {
+    private final FileIndex all;
+    private final Map<Path, FileChoice> choices;
+    private final boolean splits;
+
+    /** With {@code splits} parts of a file may be read; otherwise it is read whole or not at all. */
+    SelectedDeltaFiles(FileIndex all, Map<Path, FileChoice> choices, boolean splits) {
+        this.all = all;
+        this.choices = choices;
+        this.splits = splits;
+    }
+
+    @Override
+    public Seq<PartitionDirectory> listFiles(Seq<Expression> partitionFilters, Seq<Expression> dataFilters) {
+        List<PartitionDirectory> found = new ArrayList<>();
+        for (PartitionDirectory partition : Scala.list(all.listFiles(partitionFilters, dataFilters))) {
+            List<FileStatusWithMetadata> files = new ArrayList<>();
+            for (FileStatusWithMetadata file : Scala.list(partition.files())) {
+                FileChoice choice = choices.get(file.getPath());
+                if (choice != null && choice.readsNothing()) continue;
+                boolean whole = choice == null || !splits;
+                files.add(whole ? file
+                        : new FileStatusWithMetadata(file.fileStatus(), file.metadata().updated(FileChoice.KEY, choice)));
+            }
+            if (!files.isEmpty()) found.add(new PartitionDirectory(partition.values(), Scala.seq(files)));
+        }
+        return Scala.seq(found);
+    }
+
+    @Override
+    public Seq<Path> rootPaths() {
+        return all.rootPaths();
+    }
+
+    @Override
+    public String[] inputFiles() {
+        return all.inputFiles();
+    }
+
+    @Override
+    public void refresh() {
+        all.refresh();
+    }
+
+    @Override
+    public long sizeInBytes() {
+        return all.sizeInBytes();
+    }
+
+    @Override
+    public StructType partitionSchema() {
+        return all.partitionSchema();
+    }
+
+    @Override
+    public Option<Object> metadataOpsTimeNs() {
+        return all.metadataOpsTimeNs();
+    }
+
+    /** Two scans that read the same ranges of the same files are equal, so that Spark can reuse their exchanges. */
+    @Override
+    public boolean equals(Object other) {
+        return other instanceof SelectedDeltaFiles files
+                && all.equals(files.all) && choices.equals(files.choices) && splits == files.splits;
+    }
+
+    @Override
+    public int hashCode() {
+        return choices.hashCode();
+    }
+
+    @Override
+    public String toString() {
+        return "SelectedDeltaFiles(" + choices.size() + " known)";
+    }
+}

@@ -1,0 +1,80 @@
+"""One Spark with the real extensions of Delta and Iceberg, as `make lake` runs it, and a session for each of them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+
+import hive_bitmap
+from hive_bitmap.spark.session import session
+from tests.servers import jars
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EXTENSIONS = (
+    "io.delta.sql.DeltaSparkSessionExtension",
+    "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+)
+DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+ICEBERG_CATALOG = "org.apache.iceberg.spark.SparkSessionCatalog"
+SESSION_CATALOG = "spark.sql.catalog.spark_catalog"
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session whose own catalog is Delta's. Without the jars these tests fail: nothing else tests what they do."""
+    conf = {
+        "spark.jars": ",".join(str(path) for path in sorted(jars.resolve("lake").glob("*.jar"))),
+        "spark.sql.extensions": ",".join(EXTENSIONS),
+        SESSION_CATALOG: DELTA_CATALOG,
+        "spark.sql.shuffle.partitions": "1",
+        "spark.databricks.delta.snapshotPartitions": "1",  # of the log, 50 by default
+        "parquet.block.size": str(1 << 16),  # Delta takes no options of a writer
+        "spark.hadoop.iceberg.engine.hive.lock-enabled": "false",  # an embedded metastore has no locks
+        "spark.sql.ui.explainMode": "simple",
+        "spark.hadoop.hive.warehouse.subdir.inherit.perms": "false",
+    }
+    running = session(tmp_path_factory.mktemp("warehouse"), app_name="hive_bitmap lake", master="local[2]", conf=conf)
+    hive_bitmap.disable(running)
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def iceberg(spark: SparkSession) -> SparkSession:
+    """Another session of the same Spark, whose own catalog is Iceberg's."""
+    found = spark.newSession()
+    found.conf.set(SESSION_CATALOG, ICEBERG_CATALOG)
+    found.conf.set(f"{SESSION_CATALOG}.type", "hive")
+    return found
+
+
+@pytest.fixture
+def database(spark: SparkSession) -> Iterator[str]:
+    """The name of a new database, current in the session while the test runs."""
+    with new_database(spark) as name:
+        yield name
+
+
+@pytest.fixture(scope="module")
+def shared_database(spark: SparkSession) -> Iterator[str]:
+    """The same for the tests of a module."""
+    with new_database(spark) as name:
+        yield name
+
+
+@contextlib.contextmanager
+def new_database(spark: SparkSession) -> Iterator[str]:
+    name = f"l_{uuid4().hex[:12]}"
+    before = spark.catalog.currentDatabase()
+    spark.sql(f"CREATE DATABASE {name}")
+    spark.catalog.setCurrentDatabase(name)
+    try:
+        yield name
+    finally:
+        spark.catalog.setCurrentDatabase(before)

@@ -1,0 +1,177 @@
+"""Indexes of Delta tables: statements, what queries gain, and what is left to Delta."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import hive_bitmap
+from tests import asking
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.lake
+COLUMNS = "id BIGINT, k INT, s STRING, p STRING"
+ROWS = ("id", "CAST(id % 500 AS INT) AS k", "md5(CAST(id AS STRING)) AS s", "CONCAT('p', id % 2) AS p")
+SELECTS = (
+    "SELECT * FROM t WHERE k = 7",
+    "SELECT id, s FROM t WHERE k IN (7, 8) AND id > 100",
+    "SELECT s FROM t WHERE k = 123456",
+    "SELECT s FROM t WHERE k = 7 AND p = 'p1'",
+    "SELECT p FROM t WHERE k IS NULL OR k = 499",
+)
+COUNTS = (
+    "SELECT count(*) FROM t WHERE k = 7",
+    "SELECT k, count(*), min(k) FROM t WHERE k < 9 GROUP BY k",
+    "SELECT count(DISTINCT k), max(k) FROM t WHERE k <> 3",
+)
+
+
+def make(spark: SparkSession, *, files: int = 4, by: str = "", **properties: str) -> None:
+    """Table t of some files with an index on k."""
+    said = ", ".join(f"'delta.{name}'='{value}'" for name, value in properties.items())
+    spark.sql(
+        f"CREATE TABLE t ({COLUMNS}) USING delta {f'PARTITIONED BY ({by})' if by else ''}"
+        f"{f' TBLPROPERTIES ({said})' if said else ''}"
+    )
+    append(spark, files=files)
+    with asking.indexed(spark):
+        spark.sql("CREATE INDEX ik ON TABLE t (k) AS 'BITMAP'")
+
+
+def append(spark: SparkSession, *, first: int = 0, files: int = 1) -> None:
+    for file in range(first, first + files):
+        rows = spark.range(file * 10_000, file * 10_000 + 10_000, 1, 1).selectExpr(*ROWS)
+        rows.write.insertInto("t")
+
+
+def require_narrowed(spark: SparkSession) -> None:
+    for query in SELECTS:
+        asking.require_alike(spark, query, "blocks", "files")
+    assert asking.used(spark, SELECTS[0], "blocks") == asking.used(spark, SELECTS[1], "files") == [("t", "narrowed")]
+
+
+def status(spark: SparkSession) -> tuple[int, int, int]:
+    """Fresh, unindexed and gone files of the index."""
+    (found,) = hive_bitmap.show(spark, "t")
+    assert not found.problem
+    return found.fresh, found.unindexed + found.stale, found.gone
+
+
+@pytest.mark.parametrize("by", ["", "p"])
+def test_files_and_blocks_are_left_out(spark: SparkSession, database: str, by: str) -> None:
+    make(spark, by=by)
+    require_narrowed(spark)
+    assert [one.ok for one in hive_bitmap.verify(spark, "t")] == [True]
+
+
+DVS = {"enableDeletionVectors": "true"}
+MAPPED = {"columnMapping.mode": "name", "minReaderVersion": "2", "minWriterVersion": "5"}
+
+
+@pytest.mark.parametrize("properties", [{}, DVS, DVS | MAPPED], ids=["plain", "vectors", "vectors and names"])
+def test_deleted_rows_stay_deleted(spark: SparkSession, database: str, properties: dict[str, str]) -> None:
+    """Of a file with a deletion vector rows are left out by Delta's reader, and Spark counts the others."""
+    make(spark, files=2, **properties)
+    spark.sql("DELETE FROM t WHERE id IN (7, 507, 10007) OR id BETWEEN 2000 AND 2100")
+    spark.sql("UPDATE t SET k = 7 WHERE id = 8")
+    require_narrowed(spark)
+    with asking.indexed(spark):
+        spark.sql("ALTER INDEX ik ON t REBUILD")
+    assert status(spark)[1:] == (0, 0)
+    require_narrowed(spark)
+    for query in COUNTS:
+        asking.require_alike(spark, query, "index only")
+    assert asking.used(spark, COUNTS[1], "index only") == [("t", "answered")]
+    assert [one.ok for one in hive_bitmap.verify(spark, "t")] == [True]
+
+
+def test_the_life_of_a_table(spark: SparkSession, database: str) -> None:
+    """Statements that write and remove files; a rebuild reads the new ones only, and old versions gain as well."""
+    make(spark, files=2, **DVS)
+    assert status(spark) == (2, 0, 0)
+    append(spark, first=2)
+    assert status(spark) == (2, 1, 0)
+    asking.require_alike(spark, COUNTS[1], "index only")
+    with asking.indexed(spark):
+        (report,) = hive_bitmap.rebuild(spark, "t")
+    assert (report.files_read, report.base_files, report.changed) == (1, 3, 0)
+    assert [one.base_files for one in hive_bitmap.rebuild(spark, "t")] == [3]
+
+    spark.sql("OPTIMIZE t")
+    assert status(spark) == (0, 1, 3)
+    for query in ("SELECT count(*) FROM t VERSION AS OF 2 WHERE k = 7", "SELECT s FROM t VERSION AS OF 3 WHERE k = 7"):
+        way = "index only" if "count" in query else "files"
+        asking.require_alike(spark, query, way)
+        assert asking.used(spark, query, way), query
+    asking.require_alike(spark, COUNTS[0], "index only")
+    hive_bitmap.rebuild(spark, "t")
+    assert status(spark) == (1, 0, 0)
+
+    spark.sql("CREATE OR REPLACE TABLE t USING delta AS SELECT id, CAST(id AS INT) AS k FROM range(0, 100, 1, 1)")
+    assert status(spark) == (0, 1, 1)
+    asking.require_alike(spark, "SELECT * FROM t WHERE k = 7", "blocks")
+    with asking.indexed(spark):
+        spark.sql("DROP INDEX ik ON t")
+        assert hive_bitmap.show(spark, "t") == []
+        spark.sql("CREATE INDEX ik ON TABLE t (k) AS 'BITMAP'")
+        spark.sql("DROP TABLE t")
+    assert spark.sql("SHOW TABLES").collect() == []
+
+
+def test_columns_that_are_renamed_dropped_and_added(spark: SparkSession, database: str) -> None:
+    """An index is of a column, whatever is called so later; a version of before has it back."""
+    make(spark, files=1, **MAPPED)
+    before = spark.sql("DESCRIBE HISTORY t").count() - 1
+    spark.sql("ALTER TABLE t RENAME COLUMN s TO z")
+    asking.require_alike(spark, "SELECT z FROM t WHERE k = 7", "blocks")
+    spark.sql("ALTER TABLE t RENAME COLUMN k TO j")
+    assert "is gone" in hive_bitmap.show(spark, "t")[0].problem
+    spark.sql("ALTER TABLE t ADD COLUMN k INT")
+    assert "is another column of that name" in hive_bitmap.show(spark, "t")[0].problem
+    spark.sql("INSERT INTO t SELECT 1, 7, 'z', 'p0', 7")
+    for query in ("SELECT * FROM t WHERE k = 7", f"SELECT id FROM t VERSION AS OF {before} WHERE k = 7"):
+        asking.require_alike(spark, query, "blocks")
+    assert asking.used(spark, f"SELECT id FROM t VERSION AS OF {before} WHERE k = 7", "blocks") == [("t", "narrowed")]
+    with asking.indexed(spark):
+        spark.sql("DROP INDEX ik ON t")
+        spark.sql("CREATE INDEX ik ON TABLE t (k) AS 'BITMAP'")
+    for query in ("SELECT * FROM t WHERE k = 7", f"SELECT id FROM t VERSION AS OF {before} WHERE k = 7"):
+        asking.require_alike(spark, query, "blocks")
+    asking.require_alike(spark, "SELECT k, count(*) FROM t WHERE k IS NULL OR k < 9 GROUP BY k", "index only")
+    assert asking.used(spark, "SELECT * FROM t WHERE k = 7", "files") == [("t", "narrowed")]
+
+
+def test_a_column_found_by_id_and_one_of_a_wider_type(spark: SparkSession, database: str) -> None:
+    make(spark, files=1, **{"columnMapping.mode": "id", "enableTypeWidening": "true"})
+    require_narrowed(spark)
+    spark.sql("ALTER TABLE t ALTER COLUMN k TYPE BIGINT")
+    assert "is bigint" in hive_bitmap.show(spark, "t")[0].problem
+    with asking.indexed(spark):
+        spark.sql("DROP INDEX ik ON t")
+        spark.sql("CREATE INDEX ik ON TABLE t (k) AS 'BITMAP'")
+    append(spark, first=1)
+    hive_bitmap.rebuild(spark, "t")
+    assert status(spark) == (2, 0, 0)
+    require_narrowed(spark)
+    asking.require_alike(spark, COUNTS[1], "index only")
+
+
+def test_names_of_partitions_that_are_escaped(spark: SparkSession, database: str) -> None:
+    """The log has paths as URIs, of folders whose names are escaped already."""
+    values = ["a b", "ü+%", "x=1/2", "100%25", "c:d"]
+    spark.sql("CREATE TABLE t (id BIGINT, k INT, p STRING) USING delta PARTITIONED BY (p)")
+    for value in values:
+        spark.sql(f"INSERT INTO t SELECT id, CAST(id % 50 AS INT), '{value}' FROM range(0, 500, 1, 1)")
+    with asking.indexed(spark):
+        spark.sql("CREATE INDEX ik ON TABLE t (k) AS 'BITMAP'")
+    assert status(spark) == (len(values), 0, 0)
+    for query in (
+        "SELECT * FROM t WHERE k = 7",
+        "SELECT * FROM t WHERE k = 77",
+        "SELECT k FROM t WHERE p = 'a b' AND k = 3",
+    ):
+        asking.require_alike(spark, query, "blocks", "files")
+    assert asking.used(spark, "SELECT * FROM t WHERE k = 77", "files") == [("t", "narrowed")]

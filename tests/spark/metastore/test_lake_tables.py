@@ -1,0 +1,77 @@
+"""What the log of a Delta table says, as a table."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from hive_bitmap.core.columns import Column
+from hive_bitmap.core.table_info import Lake, Table
+from hive_bitmap.errors import Unsupported
+from hive_bitmap.spark.metastore import lake_tables
+from hive_bitmap.spark.metastore.file_listing import format_of
+
+TABLE = Table(database="d", name="t", kind="MANAGED", provider="delta", location="file:/w/t")
+
+
+def facts(**changed: Any) -> dict[str, Any]:
+    names = {"delta.columnMapping.id": 4, "delta.columnMapping.physicalName": "col-4"}
+    same = {**names, "delta.columnMapping.physicalName": "p"}
+    fields = [
+        {"name": "k", "type": "integer", "nullable": True, "metadata": names},
+        {"name": "p", "type": "string", "nullable": True, "metadata": same},
+    ]
+    schema = json.dumps({"type": "struct", "fields": fields})
+    return {"schema": schema, "partitioned_by": ["p"], "mapping": "none", "features": [], **changed}
+
+
+def described(**changed: Any) -> Table:
+    properties = {"a": "b", lake_tables.FACTS: json.dumps(facts(**changed))}
+    return lake_tables.described(Table(**{**vars(TABLE), "properties": properties}))
+
+
+@pytest.mark.parametrize(
+    ("mapping", "columns"),
+    [
+        ("none", (Column("k", "int"), Column("p", "string"))),
+        ("name", (Column("k", "int", file_name="col-4"), Column("p", "string"))),
+        ("id", (Column("k", "int", file_name="col-4", field_id=4), Column("p", "string", field_id=4))),
+    ],
+)
+def test_columns_are_named_as_in_files(mapping: str, columns: tuple[Column, ...]) -> None:
+    table = described(mapping=mapping)
+    assert (table.columns, table.partition_columns, table.properties) == (columns, (), {"a": "b"})
+    assert table.lake == Lake("delta", ("p",))
+    assert format_of(table) == "parquet"
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"features": ["deletionVectors", "variantType"]}, "has the table feature variantType, which is not known"),
+        ({"mapping": "colour"}, "maps its columns by colour"),
+        ({"schema": json.dumps({"type": "struct", "fields": []})}, "has no columns"),
+        (
+            {
+                "schema": json.dumps(
+                    {"type": "struct", "fields": [{"name": "k", "type": "long", "nullable": True, "metadata": {}}]}
+                ),
+                "mapping": "name",
+            },
+            "does not say what its columns are called in files",
+        ),
+    ],
+)
+def test_what_is_not_known_is_refused(changed: dict[str, Any], why: str) -> None:
+    with pytest.raises(Unsupported, match=why):
+        format_of(described(**changed))
+
+
+def test_without_facts_a_delta_table_is_refused_and_others_are_as_they_are() -> None:
+    assert lake_tables.described(TABLE) == TABLE
+    with pytest.raises(Unsupported, match="is delta: its files are not its rows"):
+        format_of(TABLE)
+    plain = Table(**{**vars(TABLE), "provider": "parquet", "properties": {lake_tables.FACTS: json.dumps(facts())}})
+    assert lake_tables.described(plain) == plain
