@@ -333,7 +333,7 @@ def from_properties(properties: Mapping[str, str]) -> Definition | None:
             name=stored["index"],
             database=database,
             table=base,
-            columns=_columns(stored["columns"]),
+            columns=_columns(stored["columns"], source),
             type=stored["type"],
             encoding=one_of("encoding", stored["encoding"], tuple(ENCODINGS)),
             compression=stored.get("compression", "zstd"),
@@ -354,9 +354,14 @@ def from_properties(properties: Mapping[str, str]) -> Definition | None:
     return definition if stored.get("crc32", crc32) == crc32 else None
 
 
-def _columns(text: str) -> tuple[Column, ...]:
-    """Read a JSON array of columns; raise ValueError or TypeError, or RecursionError if it is nested deeply."""
+def _columns(text: str, source: str) -> tuple[Column, ...]:
+    """Read a JSON array of columns; raise ValueError or TypeError, or RecursionError if it is nested deeply.
+
+    Only of a table with a log, its `source`, columns have other names in the files.
+    """
     columns = tuple(_column(*fields) for fields in json.loads(text))
+    if not source and any(column.file_name or column.field_id is not None for column in columns):
+        raise ValueError(f"{text} has more than names and types")
     if not all(isinstance(part, str) for column in columns for part in (column.name, column.type, column.file_name)):
         raise ValueError(f"{text} does not consist of names and types")
     return columns
