@@ -19,7 +19,7 @@ def peaks(before: Mapping[str, int] | None = None) -> Mapping[str, int]:
     found earlier, counts too.
     """
     found = dict(before or {})
-    for process in _family() if _PROCESSES.joinpath("self/status").is_file() else ():
+    for process in family() if _PROCESSES.joinpath("self/status").is_file() else ():
         with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
             size = int(_said(process, "VmHWM").removesuffix("kB")) << 10
             kind = DRIVER if process == os.getpid() else JVM if _said(process, "Name") == "java" else WORKER
@@ -27,8 +27,8 @@ def peaks(before: Mapping[str, int] | None = None) -> Mapping[str, int]:
     return found
 
 
-def _family() -> Iterator[int]:
-    """This process and its descendants."""
+def family() -> Iterator[int]:
+    """Yield this process and its descendants."""
     parents = {}
     for entry in _PROCESSES.iterdir():
         with suppress(FileNotFoundError, ProcessLookupError):
