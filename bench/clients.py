@@ -29,7 +29,7 @@ from rich.table import Table
 from bench import data, tables
 from bench.memory import family
 from hive_bitmap.spark.catalyst.extension_jar import EXTENSION, JAR
-from tests.servers import thriftserver
+from tests.servers import process, thriftserver
 from tests.servers.hiveserver import HiveServer
 
 FOLDER = Path("bench-warehouse") / "clients"
@@ -78,7 +78,7 @@ def main(rows: str, clients: str, seconds: float) -> None:
     """Ask both servers the same mixes of queries, by more and more clients."""
     console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
     shutil.rmtree(FOLDER, ignore_errors=True)
-    (FOLDER / "log").mkdir(parents=True)
+    (FOLDER / "events").mkdir(parents=True)
     with Console(stderr=True).status("making the data") as status:
         made = data.prepare(FOLDER.parent / "data", int(float(rows)), lambda done: status.update(f"the data: {done}"))
         levels: list[Level] = []
@@ -101,12 +101,24 @@ def main(rows: str, clients: str, seconds: float) -> None:
 
 @contextlib.contextmanager
 def _served(folder: Path, name: str) -> Iterator[HiveServer]:
-    conf = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file:{folder}/log", "spark.driver.memory": "4g"}
-    conf |= {"spark.eventLog.rolling.enabled": "false", "spark.sql.session.timeZone": "UTC"}
+    conf = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": f"file:{folder}/events",
+        "spark.driver.memory": "4g",
+    }
+    conf |= {"spark.eventLog.compress": "false", "spark.eventLog.rolling.enabled": "false"}
+    conf |= {"spark.sql.session.timeZone": "UTC", "spark.driver.memory": "4g"}
     if name == OURS:
         conf |= {"spark.jars": str(JAR), "spark.sql.extensions": EXTENSION, "spark.hive_bitmap.python": sys.executable}
-    with thriftserver.serving(folder, conf=conf) as server:
+    with thriftserver.serving(folder, conf=conf, ask=_greet) as server:
         yield server
+
+
+def _greet(server: HiveServer) -> None:
+    """Raise an error until the server answers."""
+    process.connect(server.port)  # without the log of a client that fails
+    with contextlib.closing(server.connect()) as connection, contextlib.closing(connection.cursor()) as cursor:
+        cursor.execute("SHOW DATABASES")
 
 
 def _prepare(server: HiveServer, folder: Path) -> None:
@@ -162,35 +174,34 @@ def _query(kind: str, rng: random.Random) -> str:
 
 def _of_server() -> Iterator[int]:
     """The processes of the server: its JVM, and what that has started."""
-    clients = {os.getpid()}
-    for process in family():
+    for number in family():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            command = Path(f"/proc/{process}/cmdline").read_bytes()
-            if process not in clients and b"multiprocessing" not in command:
-                yield process
+            command = Path(f"/proc/{number}/cmdline").read_bytes()
+            if number != os.getpid() and b"multiprocessing" not in command:
+                yield number
 
 
 def _cpu() -> float:
     """CPU seconds of the server's processes so far, with those of processes of theirs that have ended."""
     ticks = 0
-    for process in _of_server():
+    for number in _of_server():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+            fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
             ticks += sum(map(int, fields[11:15]))
     return ticks / TICK
 
 
 def _memory() -> int:
     pages = 0
-    for process in _of_server():
+    for number in _of_server():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            pages += int(Path(f"/proc/{process}/statm").read_text().split()[1])
+            pages += int(Path(f"/proc/{number}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def _tasks() -> int:
     """Tasks that have ended, of all servers so far."""
-    return sum(path.read_bytes().count(TASK_ENDED) for path in (FOLDER / "log").iterdir())
+    return sum(path.read_bytes().count(TASK_ENDED) for path in (FOLDER / "events").iterdir())
 
 
 def _table(levels: Sequence[Level], rows: str) -> Table:

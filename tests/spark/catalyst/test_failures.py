@@ -14,7 +14,7 @@ import hive_bitmap
 from hive_bitmap.spark.catalyst import decisions, index_answers, outcomes, serving
 from hive_bitmap.spark.catalyst.arrow_batches import batches
 from hive_bitmap.spark.registry import catalog
-from tests.asking import answer, by_spark, difference, frame, indexed
+from tests.asking import BY_TASKS, answer, by_spark, difference, frame, indexed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,7 +27,8 @@ STEPS = [  # a query, its strategy, and the function that is made to raise while
     (NARROWING, "blocks", serving, "parse"),
     (NARROWING, "blocks", serving, "prepare"),
     (NARROWING, "blocks", decisions, "file_choices"),
-    (NARROWING, "rows", serving, "superset_rows"),
+    (NARROWING, "rows", decisions, "fetch_of"),
+    (NARROWING, BY_TASKS, serving, "superset_rows"),
     (NARROWING, "files", decisions, "read_figures"),
     (NARROWING, "blocks", outcomes, "label"),
     (COUNTING, "index only", serving, "prepare"),

@@ -87,7 +87,7 @@ def test_views_are_narrowed(made: SparkSession, text: str, narrowed: int) -> Non
 )
 def test_counts_over_views_come_from_the_index_alone(made: SparkSession, text: str, answered: int) -> None:
     found = used(made, text, "index only")
-    assert found == [("t", "answered")] * answered
+    assert [one for one in found if one[1] == "answered"] == [("t", "answered")] * answered
     require_alike(made, text, "index only", ordered="ORDER BY" in text)
 
 
