@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 # A failure inside is an error and not Spark's own plan, and a machine at work is not "late".
 STRICT = {"hive_bitmap.enabled": "true", "hive_bitmap.strict": "true", "hive_bitmap.planning_seconds": "60"}
 OFF = {"hive_bitmap.enabled": "false"}
-FORCED = ("rows", "blocks", "files", "index only")
+BY_TASKS = "rows by tasks"  # no strategy: `rows`, however few, by tasks in place of the process that planned
+FORCED = ("rows", BY_TASKS, "blocks", "files", "index only")
 every_way = False  # with --long
 Query = str | Callable[["SparkSession"], "DataFrame"]
 
@@ -53,6 +54,8 @@ def under(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[SparkSes
 @contextlib.contextmanager
 def indexed(spark: SparkSession, strategy: str = "", **more: str) -> Iterator[SparkSession]:
     """The session with the rule on, in strict mode; `more` are settings of ours without their prefix."""
+    if strategy == BY_TASKS:
+        strategy, more = "rows", {"driver_read_bytes": "0", **more}
     said = {f"hive_bitmap.{name}": value for name, value in {"strategy": strategy, **more}.items()}
     hive_bitmap.enable(spark)
     try:

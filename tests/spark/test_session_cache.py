@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hive_bitmap.spark.session_cache import TtlCache
+from hive_bitmap.spark.session_cache import TtlCache, clear
 
 
 class Session:
@@ -53,7 +53,7 @@ def test_drop_and_clear() -> None:
         cache.put(session, key, 1)
     cache.drop(session, "t")
     assert [cache.get(session, key, 30) for key in "tu"] == [None, 1]
-    cache.clear()
+    clear(cache)
     assert cache.get(session, "u", 30) is None
 
 
@@ -71,8 +71,22 @@ def test_what_was_looked_up_before_the_cache_was_cleared_is_not_kept() -> None:
     cache: TtlCache[str, int] = TtlCache()
     session = Session()
     version = cache.version
-    cache.clear()
+    clear(cache)
     cache.put(session, "t", 1, version)
     assert cache.get(session, "t", 30) is None
     cache.put(session, "t", 2, cache.version)
     assert cache.get(session, "t", 30) == 2
+
+
+def test_all_caches_are_cleared_in_one_place() -> None:
+    caches: list[TtlCache[str, int]] = [TtlCache(), TtlCache()]
+    session = Session()
+    for number, cache in enumerate(caches):
+        cache.put(session, "t", number)
+    assert [cache.get(session, "t", 30) for cache in caches] == [0, 1]
+    clear(caches[0])
+    assert [cache.get(session, "t", 30) for cache in caches] == [None, 1]
+    versions = [cache.version for cache in caches]
+    clear()
+    assert [cache.get(session, "t", 30) for cache in caches] == [None, None]
+    assert [cache.version for cache in caches] == [version + 1 for version in versions]

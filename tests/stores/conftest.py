@@ -14,6 +14,7 @@ import hive_bitmap
 from hive_bitmap.core.index import lookup, manifest
 from hive_bitmap.core.stores import memory_cache, options
 from hive_bitmap.core.stores.options import Options
+from hive_bitmap.spark import session_cache
 from hive_bitmap.spark.metastore import session_stores
 from hive_bitmap.spark.session import session
 from tests.servers.fixtures import started
@@ -131,6 +132,6 @@ def reached(settings: Mapping[str, str]) -> Iterator[None]:
 @pytest.fixture
 def fresh_settings(spark: SparkSession) -> Iterator[None]:
     """Settings that a test makes in the session are seen at once, and are gone after it."""
-    session_stores._options.clear()
+    session_cache.clear(session_stores._options)
     yield
-    session_stores._options.clear()
+    session_cache.clear(session_stores._options)

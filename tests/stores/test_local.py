@@ -132,22 +132,6 @@ def test_small_files_are_replaced_whole_and_read_without_following_links(tmp_pat
     assert sorted(os.listdir(tmp_path)) == ["large", "pipe", "victim"]
 
 
-def test_spellings_of_one_folder_have_one_canonical_path(tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to(tmp_path)
-    spelled = [f"{tmp_path}/x", f"file:{tmp_path}//x/", f"file://{tmp_path}/./y/../x", f"FILE:{tmp_path}/link/x"]
-    assert {stores.canonical(path) for path in spelled} == {f"file:{os.path.realpath(tmp_path)}/x"}
-    with pytest.raises(Unsupported, match="names a host"):
-        stores.normal("file://elsewhere/x")
-
-
-@pytest.mark.parametrize(
-    ("path", "local"), [("file:/w/a b", "/w/a b"), ("file:///w", "/w"), ("/w/x:y", "/w/x:y"), ("FILE:/w?a#b", "/w?a#b")]
-)
-def test_local_path(path: str, local: str) -> None:
-    assert stores.is_local(path)
-    assert stores.local_path(path) == local
-
-
 def test_other_schemes_are_refused_by_name(tmp_path: Path) -> None:
     assert not stores.is_local("hdfs://nn:8020/x")
     with pytest.raises(Unsupported, match="'ftp'"):

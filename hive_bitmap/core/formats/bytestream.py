@@ -46,7 +46,7 @@ class ByteStream:
 
     def read(self, count: int) -> bytes:
         """Read `count` bytes."""
-        if self.place + count > len(self.window):
+        if count < 0 or self.place + count > len(self.window):
             self._fill(count)
         found = self.window[self.place : self.place + count]
         self.place += count

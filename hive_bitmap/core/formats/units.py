@@ -82,7 +82,10 @@ def row_offsets(layout: Layout, path: str, offset: int, length: int, rows: Longs
 
 
 def in_batches(found: Iterator[tuple[int, int]], size: int = 4096) -> Iterator[Units]:
-    """Collect units, given as pairs of offset and number of rows, in arrays of `size` units."""
+    """Collect units, given as pairs of offset and number of rows, in arrays of `size` units.
+
+    Raise Undecodable for a negative number of rows, which only a damaged file has.
+    """
     waiting: list[tuple[int, int]] = []
     for unit in found:
         waiting.append(unit)
@@ -94,4 +97,6 @@ def in_batches(found: Iterator[tuple[int, int]], size: int = 4096) -> Iterator[U
 
 def _units(pairs: list[tuple[int, int]]) -> Units:
     offset, rows = np.array(pairs, np.int64).reshape(-1, 2).T
+    if (rows < 0).any():
+        raise Undecodable(f"the file is damaged at byte {offset[rows < 0][0]}: it has {rows[rows < 0][0]} rows there")
     return Units(offset, rows)

@@ -108,14 +108,18 @@ def share(path: str, size: int, key: pa.Field, wanted: Callable[[KeyStats], bool
 
 
 def key_range(path: str, size: int, key: str) -> tuple[Any, Any]:
-    """Return the smallest and the largest value of a key column of a shard, None if not known. Raise CorruptIndex."""
+    """Return the smallest and the largest value of a key column of a shard; None if not known, or if all are NULL.
+
+    Raise CorruptIndex.
+    """
     with _reading(path):
-        found = _statistics(path, size, key)
-        lows, highs = (
-            [value for value in values if value is not None]
-            for values in zip(*((s.low, s.high) for s in found), strict=True)
-        )
-        return (min(lows), max(highs)) if lows and highs else (None, None)
+        metadata = _metadata(path, size)
+        number = metadata.schema.names.index(key)
+        columns = [metadata.row_group(group).column(number) for group in range(metadata.num_row_groups)]
+        found = [_stats(column) for column in columns if not _is_null(column)]
+        if not found or any(stats.low is None for stats in found):  # Parquet keeps none of long texts
+            return None, None
+        return min(stats.low for stats in found), max(stats.high for stats in found)
 
 
 def bitmaps(path: str, size: int, group: int, encoding: str) -> CachedBitmaps:
@@ -295,3 +299,9 @@ def _stats(column: Any) -> KeyStats:
         return KeyStats(None, None, True)
     low, high = (stats.min, stats.max) if stats.has_min_max else (None, None)
     return KeyStats(low, high, stats.null_count > 0)
+
+
+def _is_null(column: Any) -> bool:
+    """Return whether all values of a column in a row group are NULL, by its statistics."""
+    stats = column.statistics if column.is_stats_set else None
+    return stats is not None and stats.has_null_count and stats.null_count == column.num_values

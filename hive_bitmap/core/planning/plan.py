@@ -58,7 +58,7 @@ class Plan:
     `rows_selected` if only an upper bound is known. A file that is read whole counts as one block. `bytes_total` and
     `bytes_selected` are bytes of base files, `index_bytes` bytes of the bitmaps that were decoded. `costs` has the
     estimated seconds of each possible strategy. `deleted` is the number of files that are in the index and no longer in
-    the table.
+    the table. `in_driver` says that for the strategy `rows` the process that planned reads them, and no task.
     """
 
     table: str
@@ -77,6 +77,7 @@ class Plan:
     index_bytes: int = 0
     costs: Mapping[Strategy, float] = field(default_factory=dict)
     deleted: int | None = None
+    in_driver: bool = False
     code: Reason | None = None
     candidates: LookupResults | None = field(default=None, repr=False, compare=False)
 

@@ -20,6 +20,7 @@ from hive_bitmap.core.planning.prices import (
     CLEARLY_CHEAPER,
     Reads,
     direct_seconds,
+    driver_seconds,
     engine_seconds,
     native_file_seconds,
     native_seconds,
@@ -32,6 +33,8 @@ from hive_bitmap.core.predicates.nodes import Predicate, columns_of
 from hive_bitmap.core.selecting.candidates import Lookup, LookupResults
 from hive_bitmap.core.selecting.select import LookupResult
 from hive_bitmap.core.stores.speed import LOCAL, Speed
+
+MOST_DRIVER_ROWS = 50_000  # of the rows that the process reads which planned a query
 
 
 class EngineSkips(Enum):
@@ -66,6 +69,7 @@ class PlanInputs:
     share: float = 1.0
     store: Speed = LOCAL
     scale: float = 1.0
+    driver_read_bytes: int = 0  # at most so many bytes of rows may be read by this process itself
 
 
 def full_scan(
@@ -130,7 +134,8 @@ def make_plan(inputs: PlanInputs, uses: tuple[IndexUse, ...], work: LookupResult
         "deleted": work.deleted,
     }
     engine_only = _why_engine_only(inputs, work)
-    costs, impossible = strategy_costs(inputs, read.times(inputs.scale), exact=exact, engine_only=engine_only)
+    all_reads = read.times(inputs.scale)
+    costs, impossible = strategy_costs(inputs, all_reads, exact=exact, engine_only=engine_only)
     strategy, reason = _choose(inputs, costs, impossible, figures, read.rows, int(rows.sum()))
     return Plan(
         table=inputs.table,
@@ -141,6 +146,7 @@ def make_plan(inputs: PlanInputs, uses: tuple[IndexUse, ...], work: LookupResult
         files=files,
         blocks=blocks,
         costs=costs,
+        in_driver=_is_read_by_driver(inputs, all_reads),
         candidates=work,
         **figures,
     )
@@ -207,13 +213,23 @@ def strategy_costs(
         costs[Strategy.BLOCKS] = engine_seconds(format, read, share, cores, store)
         return costs, impossible
     if engine_only is None:
-        costs[Strategy.ROWS] = direct_price
+        in_driver = _is_read_by_driver(inputs, read)
+        costs[Strategy.ROWS] = driver_seconds(format, read, share, cores, store) if in_driver else direct_price
     if inputs.engine_skips is EngineSkips.BLOCKS:
         costs[Strategy.BLOCKS] = native_seconds(format, read, share, cores, store)
         costs[Strategy.FILES] = native_file_seconds(format, read, share, cores, store)
     elif engine_only is not None:
         impossible[Strategy.ROWS] = engine_only
     return costs, impossible
+
+
+def _is_read_by_driver(inputs: PlanInputs, read: Reads) -> bool:
+    """Whether this process reads the selected rows faster than tasks do, within the bound."""
+    most, bytes_of_rows = inputs.driver_read_bytes, inputs.share * read.blocks * read.rows / max(read.rows_of_blocks, 1)
+    if inputs.count or read.whole or not most or bytes_of_rows > most or read.rows > MOST_DRIVER_ROWS:
+        return False
+    format, share, cores, store = inputs.format, inputs.share, inputs.cores, inputs.store
+    return driver_seconds(format, read, share, cores, store) < direct_seconds(format, read, share, cores, store)
 
 
 def _why_engine_only(inputs: PlanInputs, work: LookupResults) -> str | None:

@@ -19,6 +19,8 @@ SPARK_BYTE = {"parquet": 5.5e-9, "orc": 1.2e-8}
 NATIVE_LOOKUP = 0.02  # to find the blocks in planning
 NATIVE_RANGE = 2.0e-3  # to open a file for one range of it
 DIRECT_START, DIRECT_ROW = 0.18, 2.0e-6
+DRIVER_THREADS = 2  # that the process reads with which planned a query
+DRIVER_START = 0.04  # of reading in the process that planned, which takes no job but to hand on the rows
 DIRECT_BYTE = {"parquet": 2.0e-9, "orc": 5.0e-9}
 CLEARLY_CHEAPER = 0.9  # a strategy that costs more than this share of a full scan is not taken
 WIDTHS = {"boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "float": 4, "date": 4}  # bytes of a value
@@ -43,6 +45,7 @@ class Reads:
     decoded: int  # files that are read whole, and the decoded part of the selected blocks
     needed: int  # files, or splits, with a selected block, and files that are read whole
     rows: int  # the number of selected rows
+    rows_of_blocks: int  # the number of all rows of the selected blocks
     blocks: int  # selected blocks
     ranges: int  # the number of runs of adjacent selected blocks
     files: int = 0  # the number of all files
@@ -64,6 +67,7 @@ def reads(format: str, files: pa.Table, blocks: pa.Table, *, splits: bool) -> Re
         decoded=decoded_bytes(format, blocks) + whole,
         needed=int(needed(sizes, scanned, blocks.filter(pa.array(selected > 0)))),
         rows=int(selected.sum()),
+        rows_of_blocks=int(blocks["rows"].to_numpy()[selected > 0].sum()),
         blocks=int(blocks["length"].to_numpy()[selected > 0].sum()),
         ranges=_ranges(blocks["file"].to_numpy(), selected > 0),
         files=files.num_rows,
@@ -123,12 +127,26 @@ def native_file_seconds(format: str, read: Reads, share: float, cores: int, stor
 
 def direct_seconds(format: str, read: Reads, share: float, cores: int, store: Speed = LOCAL) -> float:
     """Seconds that tasks of ours take to read the selected rows, and a share of the bytes."""
+    waits = _direct_waits(read, cores, store) + store.request
+    return DIRECT_START + waits + direct_work(format, read, share, store) / cores
+
+
+def driver_seconds(format: str, read: Reads, share: float, cores: int, store: Speed = LOCAL) -> float:
+    """Seconds that the process which planned takes to do what `direct_seconds` is the price of, without a job."""
+    threads = min(cores, DRIVER_THREADS)
+    return DRIVER_START + _direct_waits(read, threads, store) + direct_work(format, read, share, store) / threads
+
+
+def direct_work(format: str, read: Reads, share: float, store: Speed) -> float:
+    """Seconds of one core for the selected rows and a share of the bytes, without the waits for a store."""
     spark_byte = _spark_byte(format)
     by_byte = read.decoded * DIRECT_BYTE.get(format, spark_byte) + read.whole * spark_byte
     by_byte += (read.blocks + read.whole) * store.byte
-    rounds = -(-read.opened // (cores * DIRECT_AT_ONCE))
-    waits = (1 + rounds * DIRECT_REQUESTS) * store.request
-    return DIRECT_START + waits + (share * by_byte + read.rows * DIRECT_ROW) / cores
+    return share * by_byte + read.rows * DIRECT_ROW
+
+
+def _direct_waits(read: Reads, cores: int, store: Speed) -> float:
+    return -(-read.opened // (cores * DIRECT_AT_ONCE)) * DIRECT_REQUESTS * store.request
 
 
 def _spark_seconds(format: str, bytes_read: float, cores: int, store: Speed) -> float:

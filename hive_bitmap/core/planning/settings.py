@@ -12,6 +12,7 @@ from hive_bitmap.errors import InvalidProperty
 PREFIX = "hive_bitmap."
 STRATEGY = f"{PREFIX}strategy"
 ANSWER_BYTES = 16 << 20
+DRIVER_READ_BYTES = 8 << 20
 RPC_SHARE = 2  # all rows of an answer are sent to a task in at most a half of the largest message of Spark
 RPC_MEGABYTES = 128  # of a message by default
 _UNITS = {"": 0, "b": 0, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30}
@@ -24,8 +25,9 @@ class Settings:
     With `engine_reads_only`, only Spark reads base files and nothing is answered from the index alone, so that the row
     filters and masks of a policy engine stay in force. `strategy` is taken wherever it is possible. With `strict`, an
     error of ours in a query is raised instead of leaving the query to Spark. An answer from the index alone takes at
-    most `answer_bytes` of the driver's memory for its keys. Without `auto_refresh`, neither writes nor queries of the
-    session have indexes refreshed.
+    most `answer_bytes` of the driver's memory for its keys. Selected rows of about `driver_read_bytes` at most are read
+    by the process that planned the query, without a job of Spark; 0 switches that off. Without `auto_refresh`, neither
+    writes nor queries of the session have indexes refreshed.
     """
 
     enabled: bool = True
@@ -34,6 +36,7 @@ class Settings:
     strategy: Strategy | None = None
     strict: bool = False
     answer_bytes: int = ANSWER_BYTES
+    driver_read_bytes: int = DRIVER_READ_BYTES
 
 
 def read(conf: Mapping[str, str]) -> Settings:
@@ -48,7 +51,8 @@ def read(conf: Mapping[str, str]) -> Settings:
         engine_reads_only=_flag(conf, "engine_reads_only", False),
         strategy=_strategy(conf.get(STRATEGY)),
         strict=_flag(conf, "strict", False),
-        answer_bytes=_answer_bytes(conf),
+        answer_bytes=_bytes_sent(conf, "answer_bytes", ANSWER_BYTES),
+        driver_read_bytes=_bytes_sent(conf, "driver_read_bytes", DRIVER_READ_BYTES),
     )
 
 
@@ -59,12 +63,12 @@ def _flag(conf: Mapping[str, str], name: str, default: bool) -> bool:
     return said == "true"
 
 
-def _answer_bytes(conf: Mapping[str, str]) -> int:
-    """Return the setting, in Spark's notation of bytes, but no more than Spark sends to a task in one message."""
-    said = conf.get(PREFIX + "answer_bytes", str(ANSWER_BYTES)).strip().lower()
+def _bytes_sent(conf: Mapping[str, str], name: str, default: int) -> int:
+    """Return a setting in Spark's notation of bytes, but no more than Spark sends to a task in one message."""
+    said = conf.get(PREFIX + name, str(default)).strip().lower()
     found = re.fullmatch(r"(\d{1,18})\s*([kmg]?b?)", said)
     if found is None:
-        raise InvalidProperty(f"{PREFIX}answer_bytes is {said!r}; it takes bytes, such as 16777216 or 16m")
+        raise InvalidProperty(f"{PREFIX}{name} is {said!r}; it takes bytes, such as {default} or {default >> 20}m")
     message = conf.get("spark.rpc.message.maxSize", "").strip()
     megabytes = int(message) if message.isdigit() else RPC_MEGABYTES
     return min(int(found[1]) << _UNITS[found[2]], (megabytes << 20) // RPC_SHARE)

@@ -26,9 +26,19 @@ from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import HiveBitmapError, Unsupported
 from hive_bitmap.spark.catalyst import weights
 from hive_bitmap.spark.catalyst.conditions import Condition, condition
+from hive_bitmap.spark.catalyst.driver_reads import fetch_of
 from hive_bitmap.spark.catalyst.index_answers import Answer, is_countable_together
 from hive_bitmap.spark.catalyst.listing import ScanListing
-from hive_bitmap.spark.catalyst.outcomes import Counts, Empty, LeaveAlone, Outcome, ReadChoices, ReadRows
+from hive_bitmap.spark.catalyst.outcomes import (
+    Counts,
+    Empty,
+    FetchRows,
+    Lasting,
+    LeaveAlone,
+    Outcome,
+    ReadChoices,
+    ReadRows,
+)
 from hive_bitmap.spark.catalyst.ranges import file_choices
 from hive_bitmap.spark.catalyst.reporting import ANSWERED, LEFT_ALONE, NARROWED, NOTHING_READ, Report, read_figures
 from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan, why_too_small, worthwhile_runtime_filters
@@ -202,7 +212,8 @@ class _Case:
         if prepared.reading is None or not plan.strategy.reads_selected:
             code = plan.code or (Reason.NOT_FRESH if _is_nothing_fresh(plan) else Reason.NOT_SELECTIVE)
             code, reason = self._why_left(unanswered, code, plan.reason)
-            return LeaveAlone(report=self._report(LEFT_ALONE, replace(plan, reason=reason), code))
+            left = self._report(LEFT_ALONE, replace(plan, reason=reason), code)
+            return LeaveAlone(report=left, lasting=self._lasting(plan, code))
         if self.listing is None or not self.resolved.narrows or not plan.strategy.is_by_reader:
             if self.table.base.lake is not None:
                 return LeaveAlone(report=self._report(LEFT_ALONE, plan, Reason.UNSUPPORTED))
@@ -215,6 +226,12 @@ class _Case:
     def _is_by_cost(self) -> bool:
         return self.scan.must_pay and self.table.settings.strategy is None
 
+    def _lasting(self, plan: Plan, code: Reason) -> Lasting:
+        """How long the scan would be left alone: not for long, where files are unindexed that may be indexed soon."""
+        is_known = not plan.looked_up or not any(plan.files["scanned"].to_pylist())
+        lasts = code is Reason.NOT_SELECTIVE and is_known and self._is_by_cost and not self.scan.runtime_filters
+        return Lasting.FOR_CONDITION if lasts else Lasting.NO
+
     def _why_left(self, unanswered: Unanswered, code: Reason, reason: str) -> tuple[Reason, str]:
         """Why a scan is left alone: why its aggregation is not answered, if that was what was asked for."""
         if not unanswered.reason or (unanswered.code != Reason.TOO_LARGE and code != Reason.NOT_TESTED):
@@ -224,14 +241,17 @@ class _Case:
 
     def _read_rows(self, request: Request, prepared: Prepared) -> Outcome:
         plan = prepared.plan
+        share = (plan.rows_selected or 0) / max(plan.rows_total or 0, 1)
+        size = int((plan.bytes_total or 0) * share) or plan.bytes_selected or 0
+        fetch = fetch_of(prepared, request.columns, self.table.settings.driver_read_bytes)
+        if fetch is not None:
+            return FetchRows(report=self._report(NARROWED, plan), fetch=fetch, size=size)
         try:
             frame = self.ask.frame(request, prepared)
         except Unsupported as e:
             return LeaveAlone(report=self._report(LEFT_ALONE, replace(plan, reason=str(e)), Reason.UNSUPPORTED))
         if frame is None:
             return LeaveAlone(report=self._report(LEFT_ALONE, plan, Reason.NOT_SELECTIVE))
-        share = (plan.rows_selected or 0) / max(plan.rows_total or 0, 1)
-        size = int((plan.bytes_total or 0) * share) or plan.bytes_selected or 0
         return ReadRows(report=self._report(NARROWED, plan), frame=frame, size=size)
 
     def _report(self, action: str, plan: Plan, reason: Reason | None = None) -> Report:
@@ -242,7 +262,7 @@ class _Case:
 
 
 def _too_small(scan: Scan, why: str) -> LeaveAlone:
-    return LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.TOO_SMALL, why), too_small=True)
+    return LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.TOO_SMALL, why), lasting=Lasting.FOR_TABLE)
 
 
 def _condition(scan: Scan, table: IndexedTable, listed: ListingSummary | None, ask: Ask) -> Condition:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from hive_bitmap.spark.catalyst.reporting import Report, bytes_saved, label
@@ -11,15 +12,24 @@ from hive_bitmap.spark.catalyst.reporting import Report, bytes_saved, label
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from hive_bitmap.spark.catalyst.driver_reads import Fetch
     from hive_bitmap.spark.catalyst.index_answers import Answer
+
+
+class Lasting(str, Enum):
+    """For how long a scan would be left alone again, as long as files and settings stay."""
+
+    NO = ""
+    FOR_CONDITION = "condition"  # while indexes stay, too; the JVM asks again after half a minute
+    FOR_TABLE = "table"  # for ever, and under any condition
 
 
 @dataclass(frozen=True, kw_only=True)
 class LeaveAlone:
-    """Spark scans the table. With `too_small` that is so as long as the table's files and the settings stay."""
+    """Spark scans the table; `lasting` is for how long, so that the JVM need not ask."""
 
     report: Report
-    too_small: bool = False
+    lasting: Lasting = Lasting.NO
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +57,15 @@ class ReadRows:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FetchRows:
+    """This process reads the selected rows, of roughly `size` bytes, when the plan is executed."""
+
+    report: Report
+    fetch: Fetch
+    size: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Counts:
     """The index answers the aggregation over the scan; `source` names the table and the indexes that do."""
 
@@ -55,39 +74,44 @@ class Counts:
     source: str
 
 
-Outcome = LeaveAlone | Empty | ReadChoices | ReadRows | Counts
+Outcome = LeaveAlone | Empty | ReadChoices | ReadRows | FetchRows | Counts
 
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
     """The outcome for a scan as the JVM is told of it, and the key columns of all indexes of the table.
 
-    The columns are None if the JVM knows them. `plan` and `answer` are the ids under which Python keeps those values.
+    The columns are None if the JVM knows them. `plan`, `answer` and `fetch` are the ids under which Python keeps those
+    values.
     """
 
     outcome: Outcome
     indexed_columns: Sequence[str] | None = None
     plan: str | None = None
     answer: str | None = None
+    fetch: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object. The DataFrame of rows is no part of it: the JVM has that already."""
         outcome = self.outcome
         kept = _without_none(plan=self.plan, answer=self.answer if outcome.report.asked else None)
         fields = {**_fields(outcome), "report": {**outcome.report.to_json(), **kept}}
-        return fields | _savings(outcome) | _without_none(indexed_columns=self.indexed_columns, answer=self.answer)
+        told = _without_none(indexed_columns=self.indexed_columns, answer=self.answer, fetch=self.fetch)
+        return fields | _savings(outcome) | told
 
 
 def _fields(outcome: Outcome) -> dict[str, Any]:
     match outcome:
         case LeaveAlone():
-            return {"outcome": "leave alone", "too_small": outcome.too_small}
+            return {"outcome": "leave alone", "lasting": outcome.lasting.value}
         case Empty():
             return {"outcome": "empty"}
         case ReadChoices():
             return {"outcome": "read choices", "choices": outcome.choices, "label": label(outcome.report)}
         case ReadRows():
             return {"outcome": "read rows", "bytes": outcome.size, "label": label(outcome.report)}
+        case FetchRows():
+            return {"outcome": "fetch rows", "bytes": outcome.size, "label": label(outcome.report)}
         case Counts():
             return {"outcome": "counts", "label": outcome.source}
 

@@ -18,14 +18,15 @@ from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.reasons import Reason
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import HiveBitmapError, StoreError
-from hive_bitmap.spark.catalyst import weights
+from hive_bitmap.spark.catalyst import driver_reads, weights
 from hive_bitmap.spark.catalyst.arrow_batches import batches, satisfying_keys
 from hive_bitmap.spark.catalyst.decisions import Ask, IndexedTable, decide
+from hive_bitmap.spark.catalyst.driver_reads import Fetch
 from hive_bitmap.spark.catalyst.extension_jar import PROTOCOL, protocol_mismatch
 from hive_bitmap.spark.catalyst.index_answers import Answer
 from hive_bitmap.spark.catalyst.jvm_bridge import bridge
 from hive_bitmap.spark.catalyst.listing import ScanListing, parse
-from hive_bitmap.spark.catalyst.outcomes import Counts, LeaveAlone, Outcome, ReadRows, Told
+from hive_bitmap.spark.catalyst.outcomes import Counts, FetchRows, LeaveAlone, Outcome, ReadRows, Told
 from hive_bitmap.spark.catalyst.reporting import LEFT_ALONE, Report
 from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan
 from hive_bitmap.spark.following.refresher import Refresher
@@ -57,6 +58,7 @@ class Serving:
         self._listings: Cache[str, ScanListing] = Cache("listings", weights.of_listing)
         self._settings: Cache[tuple[str, str], Mapping[str, str]] = Cache("settings", weights.of_settings)
         self.answers: Cache[str, Answer] = Cache("answers", weights.of_answer)
+        self._fetches: Cache[str, Fetch] = Cache("fetches", weights.of_fetch)
         self._process, self._numbers = uuid4().hex, count()
         self._mismatch_logged = False
         self.refresher = Refresher(bridge)
@@ -119,7 +121,8 @@ class Serving:
             question.rows(scan.number, outcome.frame._jdf)
         plan = None if outcome.report.plan is None else self._keep_plan(outcome.report.plan, scan)
         answer = self._keep(self.answers, outcome.answer) if isinstance(outcome, Counts) else None
-        return Told(outcome=outcome, indexed_columns=columns, plan=plan, answer=answer)
+        fetch = self._keep(self._fetches, outcome.fetch) if isinstance(outcome, FetchRows) else None
+        return Told(outcome=outcome, indexed_columns=columns, plan=plan, answer=answer, fetch=fetch)
 
     def _followed(self, spark: SparkSession, table: IndexedTable, outcome: Outcome) -> Outcome:
         """Have files indexed that a decision found unindexed, if an index follows the table; the report says so."""
@@ -172,6 +175,16 @@ class Serving:
             for schema, batch in batches(table):
                 counting.add(number, schema, batch)
         return json.dumps(unknown)
+
+    def fetched(self, spark: SparkSession, fetching: Any) -> str | None:
+        """Send the rows of a fetch to the JVM, by `fetching.add` for each batch; None if Spark has to read them."""
+        fetch = self._fetches.get(json.loads(fetching.text())["fetch"])
+        found = None if fetch is None else driver_reads.rows(spark, fetch)
+        if found is None:
+            return None
+        for schema, batch in batches(found):
+            fetching.add(schema, batch)
+        return ""
 
     def _keep_plan(self, plan: Plan, scan: Scan) -> str:
         """Keep a plan for `explain`, and for a function that asks also what its lookups found."""

@@ -9,6 +9,7 @@ from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.table_info import Table
 
 if TYPE_CHECKING:
+    from hive_bitmap.spark.catalyst.driver_reads import Fetch
     from hive_bitmap.spark.catalyst.index_answers import Answer
     from hive_bitmap.spark.catalyst.listing import ScanListing
 
@@ -48,6 +49,11 @@ def of_answer(answer: Answer) -> int:
     """Return the bytes of an answer; its listing is an entry of its own, and so is its table."""
     prepared = 0 if answer.prepared is None else PREPARED_SHARE * of_plan(answer.prepared.plan)
     return ANSWER_BYTES + CONDITION_SHARE * len(answer.request.predicate or "") + prepared
+
+
+def of_fetch(fetch: Fetch) -> int:
+    """Return the bytes of what is to be read."""
+    return fetch.weight
 
 
 def of_plan(plan: Plan) -> int:

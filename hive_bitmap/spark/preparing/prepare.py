@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -12,6 +13,7 @@ import pyarrow as pa
 from hive_bitmap.core.answering.answer_size import TooLarge, require_small
 from hive_bitmap.core.answering.count_budget import bytes_to_look_up, index_bytes, over_budget
 from hive_bitmap.core.columns import Column, find
+from hive_bitmap.core.formats import LAYOUTS
 from hive_bitmap.core.formats.key_values import KeyColumn
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.table_schema import key_columns
@@ -53,6 +55,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DRIVER_INDEX_BYTES = 256 << 20  # more bytes of index than this are looked up in tasks
+_PLAIN_TYPE = re.compile(
+    r"boolean|tinyint|smallint|int|bigint|float|double|string|binary|date|timestamp|timestamp_ntz|decimal\(\d+,\d+\)"
+)
 DRIVER_STATISTICS_BYTES = 4 << 30  # of more bytes of index than this, the driver does not even read the statistics
 
 
@@ -254,6 +259,7 @@ class _Preparation:
             engine_reads_only=self.settings.engine_reads_only,
             share=self._share(),
             store=snapshot.store,
+            driver_read_bytes=self.settings.driver_read_bytes if self._is_read_here() else 0,
         )
 
     def _unreadable(
@@ -264,6 +270,12 @@ class _Preparation:
         if lake is None:
             return why_unreadable(self.format, read, whole, self.needed, known)
         return {} if self.request.count else {"": f"the rows of a {lake.kind} table are read by its own reader"}
+
+    def _is_read_here(self) -> bool:
+        """Whether this process can read rows and hand them to Spark, by format and types; not those of a lake table."""
+        if self.resolved.base.lake is not None:
+            return False
+        return self.format not in LAYOUTS and all(_PLAIN_TYPE.fullmatch(column.type) for column in self.needed)
 
     def _counted(self) -> list[list[str]]:
         """The sets of keys by which rows are counted, if counting has to be quicker than Spark."""

@@ -41,7 +41,7 @@ def superset_rows(spark: SparkSession, request: Request, prepared: Prepared) -> 
         return None  # the splits are chosen here, so conditions of the query on partitions would not prune them
     if reading.format in LAYOUTS:
         return _engine_splits(spark, request, reading, _columns(spark.table(request.table), request))
-    frame = task_rows(spark, request, reading, tasks_of(spark, reading))
+    frame = task_rows(spark, request, reading, tasks_of(reading, parallelism(spark)))
     return _columns(spark.table(request.table).where("FALSE") if frame is None else frame, request)
 
 
@@ -91,10 +91,10 @@ def _columns(frame: DataFrame, request: Request) -> DataFrame:
     return frame.select(*map(quote, request.columns))
 
 
-def tasks_of(spark: SparkSession, reading: Reading) -> list[ReadTask]:
-    """Return tasks for all lookups, split up so that each core has one, and for the files that are read whole."""
+def tasks_of(reading: Reading, at_once: int) -> list[ReadTask]:
+    """Return tasks for all lookups, split up so that there are `at_once`, and for the files that are read whole."""
     results = reading.results
-    pieces = -(-parallelism(spark) // max(len(results.lookups), 1))
+    pieces = -(-at_once // max(len(results.lookups), 1))
     tasks = [
         task(reading, restrict(lookup, files.tolist()), ())
         for lookup in results.lookups

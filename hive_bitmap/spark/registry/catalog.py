@@ -26,6 +26,7 @@ from hive_bitmap.core.index.definition import (
 )
 from hive_bitmap.core.table_info import Partition, Table, Values, hadoop_path, index_table_name
 from hive_bitmap.errors import AlreadyExists, InvalidProperty, NotFound, StoreError, Unsupported
+from hive_bitmap.spark import session_cache
 from hive_bitmap.spark.metastore import alter_table, metastore, session_stores
 from hive_bitmap.spark.registry import trust
 from hive_bitmap.spark.session_cache import TtlCache
@@ -310,8 +311,7 @@ def clear_caches() -> None:
     """Empty the caches of index tables and their locations, which are about to change, and call the listeners."""
     for listener in tuple(_listeners):
         listener()
-    for cache in (_index_tables, _generations):
-        cache.clear()
+    session_cache.clear(_index_tables, _generations)
 
 
 def generation_parent(base: Table, definition: Definition, values: Values) -> str:

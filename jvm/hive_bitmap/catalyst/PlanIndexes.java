@@ -1,5 +1,7 @@
 package hive_bitmap.catalyst;
 
+import hive_bitmap.catalyst.fetching.DriverScan;
+import hive_bitmap.catalyst.fetching.DriverScanExec;
 import hive_bitmap.catalyst.observing.Application;
 import hive_bitmap.catalyst.queries.IndexAnswer;
 import hive_bitmap.catalyst.queries.IndexAnswerExec;
@@ -55,6 +57,7 @@ public final class PlanIndexes extends SparkStrategy {
         if (plan instanceof IndexScan scan) {
             return Scala.seq(List.of(new NarrowedScanExec(planLater(scan.rows()), scan.narrowing())));
         }
+        if (plan instanceof DriverScan scan) return Scala.seq(List.of(new DriverScanExec(scan, scan.output())));
         if (plan instanceof IndexAnswer answer) return Scala.seq(List.of(new IndexAnswerExec(answer, answer.output())));
         if (plan instanceof KeyCounts counts) return Scala.seq(List.of(new KeyCountsExec(counts.output(), counts.rows())));
         LogicalRelation relation = relationBelow(plan);

@@ -12,10 +12,10 @@ import hive_bitmap.catalyst.queries.ChosenStrategy;
 import hive_bitmap.catalyst.queries.Existence;
 import hive_bitmap.catalyst.queries.Inference;
 import hive_bitmap.catalyst.queries.Joins;
+import hive_bitmap.catalyst.queries.LeftAlone;
 import hive_bitmap.catalyst.queries.Question;
 import hive_bitmap.catalyst.queries.Repeated;
 import hive_bitmap.catalyst.queries.Scan;
-import hive_bitmap.catalyst.queries.TooSmall;
 import hive_bitmap.catalyst.spark.Conditions;
 import hive_bitmap.catalyst.spark.Scala;
 import hive_bitmap.catalyst.spark.SideQuery;
@@ -74,16 +74,16 @@ public final class UseIndexes extends Rule<LogicalPlan> {
             leaveAlone(scans, "unsupported", Scan::asksForFiles);
             leaveAlone(scans, "not_tested", scan -> !Reports.areWanted() && !scan.mayUseIndexes());
             leaveAlone(scans, "unsupported", Scan::isOfUnknownDelta);
-            leaveAlone(scans, "too_small", scan -> !Reports.areWanted() && TooSmall.contains(scan));
             if (asksForFiles(plan)) leaveAlone(scans, "unsupported", scan -> true);
-            if (scans.isEmpty()) return plan;
+            Question question = new Question(session, scans);
+            if (!Reports.areWanted()) leaveAloneAgain(scans, question);
+            if (scans.isEmpty()) return question.replaced(plan);
             if (absent) {
                 Helper.want(session);
                 Reports.away();
                 leaveAlone(scans, "away", scan -> true);
                 return plan;
             }
-            Question question = new Question(session, scans);
             question.ask(settings);
             return question.replaced(plan);
         } catch (Exception | LinkageError e) {
@@ -107,6 +107,17 @@ public final class UseIndexes extends Rule<LogicalPlan> {
         scans.removeIf(scan -> {
             if (!isLeft.test(scan)) return false;
             scan.leaveAlone(reason);
+            return true;
+        });
+    }
+
+    /** Removes the scans that Python has left to Spark before, for a reason that still holds. */
+    private static void leaveAloneAgain(List<Scan> scans, Question question) {
+        scans.removeIf(scan -> {
+            String reason = ChosenStrategy.mustPay(scan) ? LeftAlone.reason(scan) : null;
+            if (reason == null) return false;
+            scan.leaveAlone(reason);
+            question.leaveAlone(scan);
             return true;
         });
     }

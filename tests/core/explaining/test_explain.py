@@ -7,14 +7,12 @@ import json
 import re
 from collections.abc import Sequence
 from html.parser import HTMLParser
-from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
-from hive_bitmap.core.explaining import blockmap, explain, explain_html, measures
+from hive_bitmap.core.explaining import explain, explain_html
 from hive_bitmap.core.planning.plan import IndexUse, Plan
 
 FRESH = ("fresh", "", False)
@@ -149,26 +147,6 @@ def test_files_left_out_are_counted_and_those_that_are_read_come_first() -> None
     assert "… and 960 more files, 960 of them" in explain.to_text(make_plan([("f", "", FRESH, [(1, 1)])] * 1000))
 
 
-def test_cells_hold_every_block_once() -> None:
-    generator = np.random.default_rng(7)
-    selected = generator.integers(0, 50, 1003)
-    plan = make_plan([("file:/w/a", "", FRESH, [(50, int(s)) for s in selected])])
-    shuffled = dataclasses.replace(plan, blocks=plan.blocks.take(generator.permutation(1003)))
-    (row,) = blockmap.block_map(shuffled, 10, 100).rows
-    assert len(row.cells) <= 100
-    assert row.cells.blocks.sum() == 1003
-    assert row.cells.length.sum() == 100_300
-    bounds = [*row.cells.first.tolist(), 1003]
-    expected = [selected[a:b].sum() for a, b in pairwise(bounds)]
-    assert row.cells.selected.tolist() == expected
-    assert row.cells.offset.tolist() == [4 + 100 * first for first in bounds[:-1]]
-
-
-def test_unknown_rows_count_as_none() -> None:
-    blocks = THREE.blocks.set_column(4, "selected", pa.nulls(len(THREE.blocks), pa.int64()))
-    assert blockmap.files_kept(dataclasses.replace(THREE, blocks=blocks)).tolist() == [False, False, True]
-
-
 def test_json_is_the_plan() -> None:
     told = json.loads(json.dumps(explain.to_json(THREE)))
     assert {name: told[name] for name in ("strategy", "blocks_selected", "files_selected", "rows_selected")} == {
@@ -243,13 +221,6 @@ def test_html_of_many_blocks_shares_cells() -> None:
     assert 4 <= len(page.tips()) <= explain_html.MAX_CELLS
     assert "a cell is up to 2 blocks" in page.text
     assert "0\nblocks 1 to 2, from byte 4, 200 B\n2 of 20 rows (10 %)" in page.tips()
-
-
-@pytest.mark.parametrize(
-    ("part", "whole", "text"), [(None, 5, "-"), (1, None, "-"), (1, 1000, "0.1 %"), (3, 2, "150 %")]
-)
-def test_percent(part: int | None, whole: int | None, text: str) -> None:
-    assert measures.percent(part, whole) == text
 
 
 def test_what_was_not_looked_at_is_not_known() -> None:

@@ -81,7 +81,9 @@ def test_compressed_text_that_is_none(tmp_path: Path, name: str, codec: str) -> 
 
 
 @pytest.mark.parametrize("format", ["avro", "rcfile", "sequencefile"])
-@pytest.mark.parametrize("data", [b"", b"PAR1", b"Obj\x01", b"RCF\x01\x01\x05abc", b"SEQ\x06\x02ab\x01c\x00"])
+@pytest.mark.parametrize(
+    "data", [b"", b"PAR1", b"Obj\x01", b"Obj\x01\x02\0\x05", b"RCF\x01\x01\x05abc", b"SEQ\x06\x02ab\x01c\x00"]
+)
 def test_what_is_no_such_file(tmp_path: Path, format: str, data: bytes) -> None:
     (tmp_path / "f").write_bytes(data)
     with pytest.raises(Undecodable):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import time
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -90,6 +92,38 @@ def test_a_file_from_the_future_is_left_out(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(fingerprint.time, "time", lambda now=time.time: now() - 10)
     with pytest.raises(Undecodable, match="ahead of this machine's clock"):
         fingerprint.take(f"file:{path}")
+
+
+@pytest.mark.parametrize(
+    ("tag", "age", "waits"),
+    [
+        ("1-1700000000123000000", 0.0, 0.05),  # the store has tags, and tells fractions of a second
+        ("1-1700000000123000000", 0.06, 0.0),
+        ("1-1700000000000000000", 0.0, 2.0),  # its times are whole seconds
+        ("1-1700000000000000000", 1.5, 0.5),
+        ("1-1700000000000000000", 2.1, 0.0),
+        ("1-1700000000123000000", -1.9, 1.95),  # changed by a clock that is a little ahead
+    ],
+)
+def test_a_file_is_left_to_rest_until_a_change_must_show(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tag: str, age: float, waits: float
+) -> None:
+    """The clock stands `age` seconds after the last change, and sleeping moves it; the file changes meanwhile."""
+    path = tmp_path / "f"
+    path.write_bytes(OLD)
+    changed = int(tag.rpartition("-")[2]) / 10**9
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        path.write_bytes(NEW)
+
+    tagged = local._status
+    monkeypatch.setattr(local, "_status", lambda path, found: replace(tagged(path, found), etag=tag))
+    monkeypatch.setattr(fingerprint, "time", SimpleNamespace(time=lambda: changed + age, sleep=sleep))
+    taken = fingerprint.take(f"file:{path}")
+    assert sum(slept) == pytest.approx(waits, abs=1e-6)
+    assert taken.tail_crc32 == zlib.crc32(NEW if slept else OLD)  # what is fingerprinted is what is there then
 
 
 def test_a_fingerprint_without_the_tag_of_its_store_matches_no_file(tmp_path: Path) -> None:

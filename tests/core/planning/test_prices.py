@@ -12,6 +12,7 @@ from hive_bitmap.core.planning.prices import (
     Reads,
     decoded_bytes,
     direct_seconds,
+    driver_seconds,
     native_file_seconds,
     native_seconds,
     scan_seconds,
@@ -62,6 +63,7 @@ def test_a_store_adds_its_requests_and_bytes_to_each_price() -> None:
         decoded=5_000_000,
         needed=30_000_000,
         rows=17,
+        rows_of_blocks=200_000,
         blocks=5_000_000,
         ranges=12,
         files=20,
@@ -75,5 +77,6 @@ def test_a_store_adds_its_requests_and_bytes_to_each_price() -> None:
             native_seconds("orc", read, 1.0, 2, far) - native_seconds("orc", read, 1.0, 2),
             direct_seconds("orc", read, 1.0, 2, far) - direct_seconds("orc", read, 1.0, 2),
         ]
+        assert driver_seconds("orc", read, 1.0, 2, far) - driver_seconds("orc", read, 1.0, 2) > latency
         assert all(price > latency for price in prices)
         assert prices == sorted(prices, reverse=True)

@@ -20,7 +20,7 @@ from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import NotFound, Unsupported
 from hive_bitmap.spark.catalyst.decisions import Ask, IndexedTable, decide
 from hive_bitmap.spark.catalyst.listing import ScanListing
-from hive_bitmap.spark.catalyst.outcomes import Counts, Empty, LeaveAlone, Outcome, ReadChoices, ReadRows
+from hive_bitmap.spark.catalyst.outcomes import Counts, Empty, Lasting, LeaveAlone, Outcome, ReadChoices, ReadRows
 from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan
 from hive_bitmap.spark.preparing.prepare import Prepared, Reading
 from hive_bitmap.spark.preparing.request import Request
@@ -177,10 +177,10 @@ def test_what_no_plan_is_made_for() -> None:
 def test_a_small_scan_is_left_alone_unless_its_aggregation_may_be_answered() -> None:
     small = replace(SCAN, listed=ListingSummary(1000, 1, "digest"))
     outcome = World().decide(small)
-    assert isinstance(outcome, LeaveAlone) and outcome.too_small and told(outcome)[1] == "too_small"
+    assert isinstance(outcome, LeaveAlone) and outcome.lasting == Lasting.FOR_TABLE and told(outcome)[1] == "too_small"
     world = World({True: plan(Strategy.FULL_SCAN)})
     outcome = world.decide(replace(small, key_sets=(("k",),)))
-    assert isinstance(outcome, LeaveAlone) and outcome.too_small and len(world.requests) == 1
+    assert isinstance(outcome, LeaveAlone) and outcome.lasting == Lasting.FOR_TABLE and len(world.requests) == 1
     assert isinstance(World({True: plan(Strategy.INDEX_ONLY)}).decide(replace(small, key_sets=(("k",),))), Counts)
 
 

@@ -16,7 +16,17 @@ import hive_bitmap
 from hive_bitmap.core.planning.plan import IndexUse, Plan
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.spark.catalyst.extension_jar import PROTOCOL
-from hive_bitmap.spark.catalyst.outcomes import Counts, Empty, LeaveAlone, Outcome, ReadChoices, ReadRows, Told
+from hive_bitmap.spark.catalyst.outcomes import (
+    Counts,
+    Empty,
+    FetchRows,
+    Lasting,
+    LeaveAlone,
+    Outcome,
+    ReadChoices,
+    ReadRows,
+    Told,
+)
 from hive_bitmap.spark.catalyst.reporting import ReadFigures, Report
 from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan
 from tests.asking import answer, frame, indexed
@@ -93,7 +103,7 @@ OUTCOMES: dict[str, tuple[Outcome, dict[str, Any]]] = {
     "too small": (
         LeaveAlone(
             report=Report(table="d.users", action="left alone", reason="too_small", detail="the 700 bytes .."),
-            too_small=True,
+            lasting=Lasting.FOR_TABLE,
         ),
         {"indexed_columns": ["k"]},
     ),
@@ -103,6 +113,7 @@ OUTCOMES: dict[str, tuple[Outcome, dict[str, Any]]] = {
         {"plan": "7f3c-1"},
     ),
     "rows": (ReadRows(report=NARROWED, frame=NOTHING, size=2048), {"plan": "7f3c-2"}),
+    "fetch": (FetchRows(report=NARROWED, fetch=NOTHING, size=2048), {"plan": "7f3c-5", "fetch": "7f3c-6"}),
     "counts": (
         Counts(report=Report(table="d.events", action="answered"), answer=NOTHING, source="d.events by k"),
         {"answer": "7f3c-4", "plan": "7f3c-3"},

@@ -39,7 +39,7 @@ public final class PythonCalls {
     }
 
     /** The threads of one application: Hive keeps an embedded metastore for each thread, also when Spark opens another. */
-    private record Threads(ExecutorService planning, ExecutorService statements) {
+    private record Threads(ExecutorService planning, ExecutorService unlimited) {
         Threads() {
             this(new ThreadPoolExecutor(0, MAX_CALLS, 60, TimeUnit.SECONDS, new SynchronousQueue<>(), PythonCalls::thread),
                     Executors.newCachedThreadPool(PythonCalls::thread));
@@ -47,7 +47,7 @@ public final class PythonCalls {
 
         void end() {
             planning.shutdown();
-            statements.shutdown();
+            unlimited.shutdown();
         }
     }
 
@@ -156,7 +156,12 @@ public final class PythonCalls {
 
     /** Calls Python for an index statement. Statements may take long, so they have threads of their own, without a limit. */
     public static Future<Object> callStatement(SparkSession session, Object request) {
-        return call(session, request, threads.statements, properties(session));
+        return call(session, request, threads.unlimited, properties(session));
+    }
+
+    /** Calls Python for rows of a query. There are no more such calls than queries are running. */
+    public static Future<Object> fetch(SparkSession session, PythonRequest request) {
+        return call(session, request, threads.unlimited, properties(session));
     }
 
     private static Properties properties(SparkSession session) {

@@ -43,8 +43,9 @@ record Outcome(JsonNode fields) {
         return names;
     }
 
-    boolean isTooSmall() {
-        return fields.path("too_small").asBoolean();
+    /** Returns for what else Python would leave the scan alone: "table", whatever its condition, "condition", or nothing. */
+    String lasting() {
+        return fields.path("lasting").asText();
     }
 
     /** Returns the code of the reason why the scan is left alone. */

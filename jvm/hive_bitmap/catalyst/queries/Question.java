@@ -3,6 +3,7 @@ package hive_bitmap.catalyst.queries;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import hive_bitmap.catalyst.fetching.DriverScan;
 import hive_bitmap.catalyst.observing.Observation;
 import hive_bitmap.catalyst.python.IndexedColumns;
 import hive_bitmap.catalyst.python.LatePlans;
@@ -31,8 +32,10 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.classic.Dataset;
 
 /**
@@ -120,9 +123,19 @@ public final class Question extends PythonRequest {
         for (int scan = 0; scan < outcomes.size(); scan++) {
             List<String> columns = outcomes.get(scan).indexedColumns();
             if (columns != null) IndexedColumns.add(scans.get(scan).table.identifier(), columns, indexes);
-            if (outcomes.get(scan).isTooSmall()) TooSmall.add(scans.get(scan));
+            remember(scans.get(scan), outcomes.get(scan));
         }
         if (closed && !cut) LatePlans.ended(shape());
+    }
+
+    private void remember(Scan scan, Outcome outcome) {
+        String lasting = outcome.lasting();
+        if (!lasting.isEmpty()) LeftAlone.add(scan, outcome.reason(), lasting.equals("table"), indexes);
+    }
+
+    /** Takes a scan that is left alone without a question; partitions that were listed to know that are not listed again. */
+    public void leaveAlone(Scan scan) {
+        if (scan.isListed()) replacements.put(scan.relation, NarrowedRelations.listed(scan));
     }
 
     private List<Shape> shape() {
@@ -224,12 +237,14 @@ public final class Question extends PythonRequest {
 
     private void apply(Scan scan, Outcome outcome, LogicalPlan rows) {
         switch (outcome.kind()) {
-            case "leave alone" -> { // partitions that were listed for the question are not listed again
-                if (scan.isListed()) replacements.put(scan.relation, NarrowedRelations.listed(scan));
-            }
+            case "leave alone" -> leaveAlone(scan);
             case "empty" -> put(scan, new LocalRelation(scan.relation.output(), Scala.seq(List.of()), false, scala.Option.empty()));
             case "read choices" -> put(scan, NarrowedRelations.narrowed(scan, outcome.text("choices"), outcome.narrowing()));
             case "read rows" -> put(scan, IndexScan.of(scan, rows, outcome.bytes(), outcome.narrowing()));
+            case "fetch rows" -> {
+                LogicalPlan fetched = DriverScan.of(original(scan), outcome.text("fetch"));
+                put(scan, IndexScan.of(scan, fetched, outcome.bytes(), outcome.narrowing()));
+            }
             case "counts" -> {
                 LogicalPlan answer = IndexAnswer.of(scan, outcome.text("answer"), outcome.text("label"));
                 if (scan.existence == null) replace(scan, scan.aggregate, answer);
@@ -237,6 +252,13 @@ public final class Question extends PythonRequest {
             }
             default -> throw new IllegalStateException("not an outcome: " + outcome.kind());
         }
+    }
+
+    /** Returns the columns of a scan, and the rows that satisfy its conditions, as Spark itself reads them. */
+    private static LogicalPlan original(Scan scan) {
+        LogicalPlan relation = scan.isListed() ? NarrowedRelations.listed(scan) : scan.relation;
+        LogicalPlan rows = Conditions.filtered(relation, scan.conjuncts);
+        return new Project(Scala.seq(List.<NamedExpression>copyOf(scan.columns)), rows);
     }
 
     private static void observe(Observation scan, Outcome outcome) {

@@ -24,6 +24,8 @@ import org.apache.spark.sql.catalyst.expressions.Or;
 import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 import org.apache.spark.sql.catalyst.expressions.PythonUDF;
 import org.apache.spark.sql.catalyst.expressions.StartsWith;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.types.BooleanType;
 import org.apache.spark.sql.types.ByteType;
 import org.apache.spark.sql.types.DataType;
@@ -79,6 +81,20 @@ public final class Conditions {
             }
         }
         return found;
+    }
+
+    /**
+     * Returns rows that satisfy the first of these conditions: those before one that refers to more than the rows, since a later
+     * one may fail for rows that it excludes.
+     */
+    public static LogicalPlan filtered(LogicalPlan rows, List<Expression> conjuncts) {
+        List<Attribute> columns = Scala.list(rows.output());
+        Expression condition = null;
+        for (Expression one : conjuncts) {
+            if (!isOver(one, columns)) break;
+            condition = condition == null ? one : new And(condition, one);
+        }
+        return condition == null ? rows : new Filter(condition, rows);
     }
 
     /** Whether an expression is deterministic, refers to at least one of these columns, and to nothing else. */

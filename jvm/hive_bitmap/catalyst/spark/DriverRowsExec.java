@@ -58,7 +58,9 @@ public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
         return rows.stream().map(row -> (InternalRow) projection.apply(row).copy()).toArray(InternalRow[]::new);
     }
 
-    private static RDD<InternalRow> inOnePartition(RDD<InternalRow> rows) {
+    /** Executes the plan {@link #instead}, in one partition. */
+    protected RDD<InternalRow> executeInstead() {
+        RDD<InternalRow> rows = SideQuery.within(() -> instead(true).execute());
         return rows.getNumPartitions() == 1 ? rows : rows.coalesce(1, false, Option.empty(), null);
     }
 
@@ -71,7 +73,7 @@ public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
     @Override
     public RDD<InternalRow> doExecute() {
         InternalRow[] all = unsafeRows();
-        if (all == null) return SideQuery.within(() -> inOnePartition(instead(true).execute()));
+        if (all == null) return executeInstead();
         ClassTag<InternalRow> tag = scala.reflect.ClassTag$.MODULE$.apply(InternalRow.class);
         return sparkContext().parallelize(Scala.seq(Arrays.asList(all)), 1, tag);
     }

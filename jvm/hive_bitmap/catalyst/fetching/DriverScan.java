@@ -1,0 +1,72 @@
+package hive_bitmap.catalyst.fetching;
+
+import hive_bitmap.catalyst.python.Failures;
+import hive_bitmap.catalyst.python.Settings;
+import hive_bitmap.catalyst.spark.Leaf;
+import hive_bitmap.catalyst.spark.Scala;
+import hive_bitmap.catalyst.spark.SideQuery;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Statistics;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.DataType;
+import scala.collection.immutable.Seq;
+
+/** The few rows of a scan that an index selects: Python reads them when the plan is executed, or else Spark does. */
+public final class DriverScan extends Leaf {
+    /** Reading may take so many times what planning may: a Python process that hangs must not hold up the query for ever. */
+    private static final double TIMES_PLANNING = 60;
+    private final LogicalPlan original;
+    private final String fetch;
+
+    private DriverScan(Seq<Attribute> output, LogicalPlan original, String fetch) {
+        super(output);
+        this.original = original;
+        this.fetch = fetch;
+    }
+
+    /** {@code original} has the columns of the scan, and at least its rows; under {@code fetch} Python keeps what it reads. */
+    public static DriverScan of(LogicalPlan original, String fetch) {
+        List<Attribute> output = new ArrayList<>();
+        for (Attribute column : Scala.list(original.output())) output.add((Attribute) column.newInstance().withNullability(true));
+        return new DriverScan(Scala.seq(output), original, fetch);
+    }
+
+    /** Returns the rows; null if Spark has to read them. */
+    List<InternalRow> rows(SparkSession session) {
+        Settings settings = Settings.of(SQLConf.get());
+        double seconds = settings.strict() ? Double.POSITIVE_INFINITY : TIMES_PLANNING * settings.planningSeconds();
+        List<DataType> types = Scala.list(output()).stream().map(Attribute::dataType).toList();
+        try {
+            return new Fetching(session, fetch).ask(types, seconds);
+        } catch (Exception | LinkageError e) {
+            Failures.goOn(e);
+            return null;
+        }
+    }
+
+    /** Returns the physical plan by which Spark reads the rows. */
+    SparkPlan original(SparkSession session) {
+        return SideQuery.plan(session, original);
+    }
+
+    @Override
+    public Statistics computeStats() {
+        return original.stats();
+    }
+
+    @Override
+    protected Leaf copy() {
+        return new DriverScan(output(), original, fetch);
+    }
+
+    @Override
+    protected Object[] identity() {
+        return new Object[] {original, fetch};
+    }
+}

@@ -1,0 +1,72 @@
+package hive_bitmap.catalyst.fetching;
+
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import hive_bitmap.catalyst.python.PythonCalls;
+import hive_bitmap.catalyst.python.PythonRequest;
+import hive_bitmap.catalyst.spark.ArrowRows;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.types.DataType;
+
+/** The request to Python for the rows of a scan, when a {@link DriverScan} is executed. */
+final class Fetching extends PythonRequest {
+    private final String fetch;
+    private ArrowRows rows;
+
+    /** {@code fetch} is the id under which Python keeps what it has to read. */
+    Fetching(SparkSession session, String fetch) {
+        super(session);
+        this.fetch = fetch;
+    }
+
+    @Override
+    public String kind() {
+        return "fetch";
+    }
+
+    /** Returns the id of the fetch, the session and the version of its settings, as JSON. */
+    @Override
+    public String text() {
+        return JsonNodeFactory.instance.objectNode()
+                .put("fetch", fetch).put("session", sessionName()).put("settings", settingsVersion()).toString();
+    }
+
+    @Override
+    protected Expression expression(int scan, int number) {
+        throw new IllegalStateException("a fetch has no expressions");
+    }
+
+    /** Takes a batch of rows; there is at least one batch. */
+    public void add(String schema, byte[] batch) {
+        if (rows == null) rows = new ArrowRows(schema);
+        rows.add(batch);
+    }
+
+    /**
+     * Returns the rows, in columns of these types; null if Python does not read them, as they are too many now, or a file is gone.
+     * Throws IllegalStateException if it fails, or has not read them in so many seconds.
+     */
+    List<InternalRow> ask(List<DataType> types, double seconds) {
+        Future<Object> asked = PythonCalls.fetch(session, this);
+        try {
+            if (asked.get((long) (seconds * 1e9), TimeUnit.NANOSECONDS) == null) return null;
+        } catch (InterruptedException e) {
+            asked.cancel(true);
+            Thread.currentThread().interrupt();
+            throw new IllegalStateException("interrupted", e);
+        } catch (TimeoutException e) {
+            throw new IllegalStateException("Python has not read the rows in " + seconds + " s", e);
+        } catch (ExecutionException e) {
+            throw new IllegalStateException(e.getCause());
+        }
+        if (!rows.types().equals(types)) throw new IllegalStateException("Python's rows are " + rows.types() + ", not " + types);
+        return new ArrayList<>(rows.rows);
+    }
+}

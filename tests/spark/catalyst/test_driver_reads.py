@@ -1,0 +1,132 @@
+"""Few rows that the process reads which planned a query: they are Spark's, whatever happens to the files meanwhile."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import hive_bitmap
+from hive_bitmap.spark.catalyst import driver_reads
+from tests.asking import BY_TASKS, answer, by_index, by_spark, difference, frame, indexed, require_alike
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TYPES = {
+    "b": "id % 2 = 0",
+    "t": "CAST(id % 100 AS tinyint)",
+    "s": "CAST(id % 100 AS smallint)",
+    "i": "CAST(id AS int)",
+    "f": "CAST(id AS float) / 3",
+    "d": "id / 7",
+    "n": "CAST(id * 1.01 AS decimal(20, 2))",
+    "x": "CAST(concat('x', id % 9) AS binary)",
+    "day": "date_add(DATE '2026-01-01', CAST(id AS int))",
+    "at": "timestamp_seconds(1700000000 + id * 1000)",
+    "local": "CAST(timestamp_seconds(1700000000 + id * 1000) AS timestamp_ntz)",
+    "note": "IF(id % 5 = 0, NULL, concat('note ', id))",
+}
+QUERY = "SELECT * FROM t WHERE k = 3"
+
+
+@pytest.fixture(params=["parquet", "orc"])
+def table(spark: SparkSession, database: str, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A table of two partitions and all plain types, and its folder."""
+    columns = ", ".join(f"{sql} AS {name}" for name, sql in TYPES.items())
+    rows = spark.sql(f"SELECT CAST(id % 7 AS int) AS k, {columns}, id % 2 AS p FROM range(0, 400, 1, 2)")
+    rows.write.format(request.param).option("path", str(tmp_path / "t")).partitionBy("p").saveAsTable("t")
+    hive_bitmap.build(spark, "t", ["k"])
+    return tmp_path / "t"
+
+
+def plan_of(found: DataFrame) -> str:
+    return str(found._jdf.queryExecution().executedPlan())
+
+
+def is_read_here(spark: SparkSession, query: str, **more: str) -> bool:
+    with indexed(spark, "rows", **more):
+        return "DriverScan" in plan_of(frame(spark, query))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        QUERY,
+        "SELECT note, p, at FROM t WHERE k IN (1, 5) AND i % 3 = 0 ORDER BY i LIMIT 7",
+        "SELECT p, count(*), max(note) FROM t WHERE k = 2 GROUP BY p",
+        "SELECT a.i, b.note FROM t a JOIN t b ON a.i = b.i WHERE a.k = 1 AND b.k = 1",
+        "SELECT count(*) FROM (SELECT i FROM t WHERE k = 4 UNION ALL SELECT i FROM t WHERE k = 4)",
+        "SELECT k, day, local FROM t WHERE k = 3 AND p = 1",
+    ],
+)
+def test_the_rows_are_those_of_spark(spark: SparkSession, table: Path, query: str) -> None:
+    assert is_read_here(spark, query)
+    require_alike(spark, query, "rows", BY_TASKS)
+
+
+def test_no_job_of_ours_runs(spark: SparkSession, table: Path) -> None:
+    """The rows come in one partition, and no Python worker is asked."""
+    with indexed(spark, "rows"):
+        found = frame(spark, QUERY)
+        assert "MapInArrow" not in plan_of(found) and found.rdd.getNumPartitions() == 1
+
+
+def test_the_setting_switches_it_off(spark: SparkSession, table: Path) -> None:
+    assert not is_read_here(spark, QUERY, driver_read_bytes="0")
+    assert not is_read_here(spark, QUERY, engine_reads_only="true")
+
+
+@pytest.mark.parametrize("type", ["array<int>", "struct<a: int>", "char(3)", "varchar(9)"])
+def test_columns_of_other_types_are_read_by_others(spark: SparkSession, database: str, type: str) -> None:
+    spark.sql(f"CREATE TABLE t (k int, v {type}) STORED AS PARQUET")
+    spark.sql("INSERT INTO t SELECT CAST(id % 7 AS int), NULL FROM range(0, 40, 1, 1)")
+    hive_bitmap.build(spark, "t", ["k"])
+    assert not is_read_here(spark, QUERY) and is_read_here(spark, "SELECT k FROM t WHERE k = 3")
+    require_alike(spark, QUERY, "rows")
+
+
+def test_what_is_replaced_after_planning_is_read_as_it_is_then(spark: SparkSession, table: Path) -> None:
+    """A file with other rows in the place of one that the plan knew."""
+    with indexed(spark, "rows"):
+        planned = frame(spark, QUERY)
+        assert "DriverScan" in plan_of(planned)
+        [first, other] = sorted(path for path in table.rglob("*") if path.suffix in (".parquet", ".orc"))[:2]
+        shutil.copy(other, first)
+        (first.parent / f".{first.name}.crc").unlink()  # Hadoop's checksum of the file that was there
+        found = answer(planned)
+    spark.catalog.refreshTable("t")
+    assert not difference(found, by_spark(spark, QUERY))
+
+
+@pytest.mark.parametrize("trouble", ["too many", "error", "forgotten"])
+def test_spark_reads_what_is_not_read_here(
+    spark: SparkSession, table: Path, trouble: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = by_spark(spark, QUERY)
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("as a library may")
+
+    with indexed(spark, "rows", strict="false"):
+        planned = frame(spark, QUERY)
+        assert "DriverScan" in plan_of(planned)
+        if trouble == "too many":
+            monkeypatch.setattr(driver_reads, "_batches", lambda task, most: _real_batches(task, 10))
+        elif trouble == "error":
+            monkeypatch.setattr(driver_reads, "rows", fails)
+        else:
+            monkeypatch.setattr(driver_reads, "rows", lambda *_: None)
+        assert not difference(answer(planned), wanted)
+
+
+_real_batches = driver_reads._batches
+
+
+def test_a_guard_stays_before_what_it_guards(spark: SparkSession, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The conditions with which Spark reads instead are those before the first that it cannot test there."""
+    monkeypatch.setattr(driver_reads, "rows", lambda *_: None)
+    guarded = "SELECT i FROM t WHERE k = 3 AND (i > 3 OR (SELECT max(i) FROM t) < 0) AND 10 / (i - 3) > 0"
+    assert not difference(by_index(spark, guarded, "rows"), by_spark(spark, guarded))

@@ -1,0 +1,91 @@
+"""Scans that are left to Spark again without a question: as long as files, indexes, settings and condition stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import hive_bitmap
+from hive_bitmap.spark.catalyst.serving import Serving
+from tests.asking import answer, frame, indexed, require_alike
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HALF = "SELECT note FROM t WHERE k = 1"
+ROWS = "SELECT CAST(id % 2 AS int) AS k, sha2(string(id), 512) AS note, id % 3 AS p FROM range(0, {}, 1, 2)"
+
+
+@pytest.fixture
+def questions(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The questions that were asked of Python."""
+    asked: list[str] = []
+    real = Serving.answer
+
+    def noted(self: Serving, spark: SparkSession, question: Any) -> str | None:
+        asked.append(question.text())
+        return real(self, spark, question)
+
+    monkeypatch.setattr(Serving, "answer", noted)
+    yield asked
+
+
+@pytest.fixture(params=["flat", "partitioned"])
+def table(spark: SparkSession, database: str, request: pytest.FixtureRequest) -> str:
+    """A table that is large enough to be looked up, of which a condition selects half."""
+    by = "PARTITIONED BY (p)" if request.param == "partitioned" else ""
+    spark.sql(f"CREATE TABLE t USING parquet {by} AS {ROWS.format(250_000)}")
+    hive_bitmap.build(spark, "t", ["k"])
+    return "t"
+
+
+def asks(spark: SparkSession, questions: list[str], query: str = HALF) -> bool:
+    """Whether Python is asked about a query, whose answer is Spark's."""
+    before = len(questions)
+    frame(spark, query)._jdf.queryExecution().optimizedPlan()
+    return len(questions) > before
+
+
+def test_a_condition_that_selects_too_much_is_asked_about_once(
+    spark: SparkSession, table: str, questions: list[str]
+) -> None:
+    with indexed(spark):
+        assert [asks(spark, questions) for _ in range(3)] == [True, False, False]
+        assert asks(spark, questions, HALF.replace("= 1", "= 0")), "another condition"
+        assert asks(spark, questions, HALF.replace("note", "note, p")), "other columns"
+        assert asks(spark, questions, "SELECT count(*) FROM t WHERE k = 1"), "an aggregation"
+        assert not asks(spark, questions)
+        answer(frame(spark, HALF))
+    require_alike(spark, HALF)
+
+
+@pytest.mark.parametrize("change", ["a file", "the index", "a setting"])
+def test_it_is_asked_again_after_a_change(spark: SparkSession, table: str, questions: list[str], change: str) -> None:
+    with indexed(spark):
+        assert [asks(spark, questions) for _ in range(2)] == [True, False]
+        if change == "a file":
+            spark.sql(f"INSERT INTO t {ROWS.format(10)}")
+        elif change == "the index":
+            hive_bitmap.rebuild(spark, "t", full=True)
+        else:
+            spark.conf.set("hive_bitmap.answer_bytes", "1m")
+        assert asks(spark, questions)
+        spark.conf.unset("hive_bitmap.answer_bytes")
+    require_alike(spark, HALF)
+
+
+def test_a_scan_with_files_that_may_be_indexed_soon_is_asked_about_each_time(
+    spark: SparkSession, table: str, questions: list[str]
+) -> None:
+    spark.sql(f"INSERT INTO t {ROWS.format(10)}")
+    with indexed(spark):
+        assert [asks(spark, questions) for _ in range(2)] == [True, True]
+
+
+def test_explain_tells_what_python_says_now(spark: SparkSession, table: str, questions: list[str]) -> None:
+    with indexed(spark):
+        assert [asks(spark, questions) for _ in range(2)] == [True, False]
+        [relation] = hive_bitmap.explain(frame(spark, HALF)).relations
+        assert (relation.reason, relation.action) == ("not_selective", "left alone")
