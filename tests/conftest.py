@@ -43,6 +43,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption("--seed", type=int, default=0, metavar="S", help="the first seed of random queries")
     parser.addoption("--s3", choices=("moto", "versitygw"), default="moto", help="the server of S3 for tests/stores")
+    parser.addoption(
+        "--delta", default="", metavar="V", help="the version of Delta for tests/lake, if not the listed one"
+    )
     parser.addoption("--docker", action="store_true", help="use the servers of docker/compose.yaml")
 
 

@@ -26,15 +26,16 @@ SESSION_CATALOG = "spark.sql.catalog.spark_catalog"
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[SparkSession]:
     """A session whose own catalog is Delta's. Without the jars these tests fail: nothing else tests what they do."""
+    folder = jars.resolve("lake", _coordinates(pytestconfig.getoption("--delta")))
     conf = {
-        "spark.jars": ",".join(str(path) for path in sorted(jars.resolve("lake").glob("*.jar"))),
+        "spark.jars": ",".join(str(path) for path in sorted(folder.glob("*.jar"))),
         "spark.sql.extensions": ",".join(EXTENSIONS),
         SESSION_CATALOG: DELTA_CATALOG,
         "spark.sql.shuffle.partitions": "1",
         "spark.databricks.delta.snapshotPartitions": "1",  # of the log, 50 by default
-        "parquet.block.size": str(1 << 16),  # Delta takes no options of a writer
+        "parquet.block.size": str(1 << 14),  # Delta takes no options of a writer
         "spark.hadoop.iceberg.engine.hive.lock-enabled": "false",  # an embedded metastore has no locks
         "spark.sql.ui.explainMode": "simple",
         "spark.hadoop.hive.warehouse.subdir.inherit.perms": "false",
@@ -43,6 +44,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     hive_bitmap.disable(running)
     yield running
     running.stop()
+
+
+def _coordinates(delta: str) -> list[str]:
+    """The jars, with those of Delta in this version; as listed if it is empty."""
+    return [
+        f"{one.rpartition(':')[0]}:{delta}" if delta and one.startswith("io.delta:") else one
+        for one in jars.listed("lake")
+    ]
 
 
 @pytest.fixture(scope="session")

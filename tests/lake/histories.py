@@ -19,8 +19,8 @@ TABLE = "h"
 TYPES = {"id": "BIGINT", "k": "INT", "s": "STRING", "d": "DATE", "p": "STRING", "n": "INT"}
 VALUES = {
     "id": "id",
-    "k": "IF(id % 11 = 0, NULL, CAST((id * {seed}) % 40 AS INT))",
-    "s": "IF(id % 13 = 0, NULL, CONCAT('s', (id * {seed}) % 7))",
+    "k": "IF(id % 11 = 0, NULL, CAST({of_id} % 40 AS INT))",
+    "s": "IF(id % 13 = 0, NULL, CONCAT('s', {of_id} % 7))",
     "d": "DATE_ADD(DATE '2020-01-01', CAST(id % 30 AS INT))",
     "p": "CONCAT('p', id % 2)",
     "n": "CAST(id % 5 AS INT)",
@@ -202,7 +202,8 @@ class History:
         return list(self.spark.table(TABLE).columns)
 
     def _value(self, name: str) -> str:
-        return VALUES[name].format(seed=self.draw.choice([1, 3, 7]))
+        """A value of a column, in all blocks of a file or in a few that lie together."""
+        return VALUES[name].format(of_id=self.draw.choice(["id", "(id * 3)", "(id DIV 50)", "(id DIV 300)"]))
 
     def _run(self, statement: str) -> None:
         from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]

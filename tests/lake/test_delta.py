@@ -14,11 +14,17 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.lake
 COLUMNS = "id BIGINT, k INT, s STRING, p STRING"
-ROWS = ("id", "CAST(id % 500 AS INT) AS k", "md5(CAST(id AS STRING)) AS s", "CONCAT('p', id % 2) AS p")
+ROWS = (
+    "id",
+    "CAST(IF(id % 10000 < 5000, id % 500, id DIV 10) AS INT) AS k",
+    "md5(CAST(id AS STRING)) AS s",
+    "CONCAT('p', id % 2) AS p",
+)
 SELECTS = (
     "SELECT * FROM t WHERE k = 7",
     "SELECT id, s FROM t WHERE k IN (7, 8) AND id > 100",
     "SELECT s FROM t WHERE k = 123456",
+    "SELECT s FROM t WHERE k = 777 OR k = 1555",
     "SELECT s FROM t WHERE k = 7 AND p = 'p1'",
     "SELECT p FROM t WHERE k IS NULL OR k = 499",
 )
@@ -65,6 +71,24 @@ def test_files_and_blocks_are_left_out(spark: SparkSession, database: str, by: s
     make(spark, by=by)
     require_narrowed(spark)
     assert [one.ok for one in hive_bitmap.verify(spark, "t")] == [True]
+
+
+def test_delta_plans_the_scan_and_parts_of_its_files_are_left_out(spark: SparkSession, database: str) -> None:
+    """A FileIndex of ours in the logical plan would bring deleted rows back."""
+    make(spark, files=2, enableDeletionVectors="true")
+    spark.sql("DELETE FROM t WHERE id = 7")
+    plan = hive_bitmap.plan(spark, "t", "k = 777")
+    assert plan.blocks_selected == 1 < plan.files.num_rows < (plan.blocks_total or 0)
+    with asking.indexed(spark, "blocks"):
+        frame = spark.sql("SELECT id FROM t WHERE k = 7")
+        execution = frame._jdf.queryExecution()
+        logical = execution.optimizedPlan().collectLeaves().head().relation().location()
+        assert logical.getClass().getSimpleName() == "PreparedDeltaFileIndex"
+        physical = execution.executedPlan().toString()
+        assert "__delta_internal_is_row_deleted" in physical
+        assert "NarrowedScan blocks by the bitmap index" in physical and "SelectedDeltaFiles" in physical
+        assert len(frame.collect()) == 19
+    asking.require_alike(spark, "SELECT count(*) FROM t WHERE k = 7", "index only")
 
 
 DVS = {"enableDeletionVectors": "true"}

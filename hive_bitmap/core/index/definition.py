@@ -20,7 +20,8 @@ from hive_bitmap.core.durations import seconds_of
 from hive_bitmap.core.table_info import VARIABLE, Table, in_spark, index_table_name, quote
 from hive_bitmap.errors import AlreadyExists, InvalidProperty, Unsupported, nearest, suggestion
 
-VERSIONS = {"": "1", "delta": "2"}  # by source: readers of earlier versions leave indexes of other sources alone
+VERSION = "1"
+VERSIONS = {"": VERSION, "delta": "2"}  # by source: readers of earlier versions leave indexes of other sources alone
 PREFIX = "hive_bitmap."
 POINTER = PREFIX + "index_tables"  # property of a base table: comma-separated index tables that IN TABLE named
 TYPES = ("BITMAP", "COMPACT")

@@ -27,7 +27,7 @@ def described(spark: SparkSession, table: Table) -> Table:
     if table.provider.lower() != lake_tables.DELTA or not jvm_reader.available(spark):
         return table
     try:
-        snapshot = _snapshot(spark, table)
+        snapshot = _files_of_log(spark, table).getSnapshot()
         metadata, protocol = snapshot.metadata(), snapshot.protocol()
         configuration = jvm_reader.to_python(spark, metadata.configuration())
         features = protocol.readerFeatures()
@@ -43,13 +43,16 @@ def described(spark: SparkSession, table: Table) -> Table:
 
 
 def live_files(spark: SparkSession, table: Table) -> tuple[FileStatus, ...]:
-    """Return the files that are the rows of a Delta table now, sorted by path. Raises Unsupported for too many."""
+    """Return the files that are the rows of a Delta table now, sorted by path. Raises Unsupported."""
     from pyspark.sql import DataFrame
 
-    snapshot = _snapshot(spark, table)
-    root = hadoop_path(str(snapshot.dataPath().toString()))
-    files = DataFrame(snapshot.allFiles().toDF(), spark).select("path", "size", "modificationTime")
-    found = files.limit(MOST_FILES + 1).toArrow()
+    try:
+        location = _files_of_log(spark, table)
+        root = hadoop_path(str(location.path().toString()))
+        files = DataFrame(location.getSnapshot().allFiles().toDF(), spark).select("path", "size", "modificationTime")
+        found = files.limit(MOST_FILES + 1).toArrow()
+    except Exception as e:  # as above
+        raise Unsupported(f"the log of table {table.full_name} cannot be read: {_sentence(e)}") from e
     if found.num_rows > MOST_FILES:
         raise Unsupported(f"table {table.full_name} has more than {MOST_FILES:,} files: OPTIMIZE it first")
     paths, sizes, times = (column.to_pylist() for column in found.columns)
@@ -64,15 +67,15 @@ def _file(root: str, path: str, size: int, modified: int) -> FileStatus:
     return FileStatus(hadoop_path(path) if absolute else f"{root}/{decoded}", size, modified, IMMUTABLE)
 
 
-def _snapshot(spark: SparkSession, table: Table) -> Any:
-    """Return the snapshot of its log that a query of the session would read now. Raises Unsupported."""
+def _files_of_log(spark: SparkSession, table: Table) -> Any:
+    """Return Delta's index of the files of a table, as a query of the session would have it now. Raises Unsupported."""
     leaf: Any = spark.table(table.spark_name)._jdf.queryExecution().analyzed().collectLeaves().head()
     if leaf.getClass().getSimpleName() != "LogicalRelation":
         raise Unsupported(f"Spark reads it by {leaf.getClass().getSimpleName()}")
     location = leaf.relation().location()
     if location.getClass().getSimpleName() != INDEX_OF_LOG:
         raise Unsupported(f"Spark reads it by {location.getClass().getSimpleName()}")
-    return location.getSnapshot()
+    return location
 
 
 def _sentence(error: Exception) -> str:

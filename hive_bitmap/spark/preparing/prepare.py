@@ -262,10 +262,6 @@ class _Preparation:
             driver_read_bytes=self.settings.driver_read_bytes if self._is_read_here() else 0,
         )
 
-    def _is_read_here(self) -> bool:
-        """Whether this process can read rows and hand them to Spark, by format and types."""
-        return self.format not in LAYOUTS and all(_PLAIN_TYPE.fullmatch(column.type) for column in self.needed)
-
     def _unreadable(
         self, read: Sequence[KeyColumn], whole: Sequence[WholeFile], known: Sequence[str]
     ) -> dict[str, str]:
@@ -274,6 +270,12 @@ class _Preparation:
         if lake is None:
             return why_unreadable(self.format, read, whole, self.needed, known)
         return {} if self.request.count else {"": f"the rows of a {lake.kind} table are read by its own reader"}
+
+    def _is_read_here(self) -> bool:
+        """Whether this process can read rows and hand them to Spark, by format and types; not those of a lake table."""
+        if self.resolved.base.lake is not None:
+            return False
+        return self.format not in LAYOUTS and all(_PLAIN_TYPE.fullmatch(column.type) for column in self.needed)
 
     def _counted(self) -> list[list[str]]:
         """The sets of keys by which rows are counted, if counting has to be quicker than Spark."""
