@@ -21,6 +21,7 @@ from pyspark.errors import PySparkException
 import hive_bitmap
 from hive_bitmap.errors import BuildFailed, HiveBitmapError, MissingPackage
 from hive_bitmap.spark import packages
+from tests.asking import under
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -186,7 +187,7 @@ def test_rows_from_an_executor_that_lacks_a_package(
         while_building.setattr(spark.sparkContext, "pythonExec", sys.executable)
         hive_bitmap.build(spark, "t", ["k"])
     problem = r"an executor on \S+: hive_bitmap needs duckdb>=1.2, and duckdb is not installed"
-    with pytest.raises(PySparkException, match=problem):
+    with under(spark, {"hive_bitmap.driver_read_bytes": "0"}), pytest.raises(PySparkException, match=problem):
         hive_bitmap.scan(spark, "t", "k = 3", strategy="rows").collect()
     assert hive_bitmap.scan(spark, "t", "k = 3").collect() == spark.table("t").where("k = 3").collect()
 
@@ -197,5 +198,6 @@ def test_executors_need_no_pandas(
     executors_run(spark, python_without(tmp_path, "pandas", "rich", "click"), monkeypatch)
     [report] = hive_bitmap.build(spark, "t", ["k"])
     assert report.base_rows == 1000
-    found = hive_bitmap.scan(spark, "t", "k = 3", strategy="rows").collect()
+    with under(spark, {"hive_bitmap.driver_read_bytes": "0"}):
+        found = hive_bitmap.scan(spark, "t", "k = 3", strategy="rows").collect()
     assert found == spark.table("t").where("k = 3").collect()

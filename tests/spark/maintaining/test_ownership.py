@@ -17,7 +17,7 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.core.index import deletion, generation, markers, roots
-from hive_bitmap.core.index.definition import PREFIX, VERSION, Definition, from_properties, to_properties
+from hive_bitmap.core.index.definition import PREFIX, VERSIONS, Definition, from_properties, to_properties
 from hive_bitmap.core.index.generation import State
 from hive_bitmap.core.stores import local_path
 from hive_bitmap.errors import AlreadyExists, InvalidProperty, Unsupported
@@ -467,7 +467,14 @@ def test_a_folder_of_no_date_is_no_generation(tmp_path: Path, name: str) -> None
 
 @pytest.mark.parametrize("columns", ['[[1, "int"]]', "[" * 1200, "[1]", '{"a": 1}', "null"], ids=range(5))
 def test_forged_columns_are_no_definition(columns: str) -> None:
-    known = {"version": VERSION, "type": "BITMAP", "table": "d.t", "index": "i", "columns": columns, "encoding": "gap"}
+    known = {
+        "version": VERSIONS[""],
+        "type": "BITMAP",
+        "table": "d.t",
+        "index": "i",
+        "columns": columns,
+        "encoding": "gap",
+    }
     assert from_properties({f"{PREFIX}{key}": value for key, value in (known | {"root": "file:/r"}).items()}) is None
 
 
