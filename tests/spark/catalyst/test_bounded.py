@@ -190,7 +190,7 @@ def test_a_regular_expression_that_may_take_long_is_asked_of_rows_only(crowd: Sp
     """Spark asks it of the rows that the other conditions leave; keys may be any."""
     query = f"SELECT count(*) FROM crowd WHERE j = 3 AND t RLIKE '{pattern}'"
     require_alike(crowd, query, "index only", "blocks")
-    assert told(crowd, query, "index only") == [("crowd", "left alone")]
+    assert ("crowd", "answered") not in told(crowd, query, "index only")
     assert told(crowd, "SELECT count(*) FROM crowd WHERE j = 3 AND t RLIKE '^key 0+1'", "index only") == [
         ("crowd", "answered")
     ]

@@ -67,9 +67,9 @@ def test_only_the_sample_is_looked_up(table: SparkSession, monkeypatch: pytest.M
 
     monkeypatch.setattr(lookup, "find", seen)
     with indexed(table):
-        hive_bitmap.explain("SELECT id FROM t WHERE half = 0", table)
+        table.sql("SELECT id FROM t WHERE half = 0")._jdf.queryExecution().optimizedPlan()
     sampled = len(read)
     read.clear()
     with indexed(table, "rows"):
-        hive_bitmap.explain("SELECT id FROM t WHERE half = 0", table)
+        table.sql("SELECT id FROM t WHERE half = 0")._jdf.queryExecution().optimizedPlan()
     assert 0 < sampled * 3 == len(read)
