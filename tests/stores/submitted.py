@@ -22,6 +22,7 @@ def main(table: str, allocation: str) -> None:
         while executors_of(spark) and time.monotonic() < started + IDLE:
             time.sleep(0.2)
         tell("idle", executors_of(spark))
+    spark.conf.set("hive_bitmap.driver_read_bytes", "0")  # executors are to read them
     fetched = hive_bitmap.scan(spark, table, "k = 7", strategy="rows")
     tell("rows", len(fetched.collect()))
     [report] = hive_bitmap.rebuild(spark, table, full=True)

@@ -52,8 +52,8 @@ def used(spark: SparkSession) -> Iterator[None]:
     forget()
     hive_bitmap.enable(spark)
     yield
-    spark.conf.unset("hive_bitmap.strategy")
-    spark.conf.unset("hive_bitmap.enabled")
+    for name in ("strategy", "enabled", "driver_read_bytes"):
+        spark.conf.unset(f"hive_bitmap.{name}")
 
 
 def alone(spark: SparkSession, query: str) -> list[str]:
@@ -116,6 +116,7 @@ def test_an_aggregation_is_answered_with_a_listing_and_its_requests_are_told(
 @pytest.mark.parametrize("shared_home", ["s3"], indirect=True)
 def test_what_tasks_ask_is_told_with_the_rest(spark: SparkSession, same_table: None, s3: S3) -> None:
     spark.conf.set("hive_bitmap.strategy", "rows")
+    spark.conf.set("hive_bitmap.driver_read_bytes", "0")
     s3.proxy.seen.clear()
     explained = hive_bitmap.explain(FETCH, spark, analyze=True)
     assert explained.rows == 1000
