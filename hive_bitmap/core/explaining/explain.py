@@ -66,6 +66,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "index_bytes": plan.index_bytes,
         "costs": dict(plan.costs),
         "deleted": plan.deleted,
+        "in_driver": plan.in_driver,
         "files": plan.files.to_pylist(),
         "blocks": plan.blocks.to_pylist(),
     }
