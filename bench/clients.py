@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import data, tables
-from bench.memory import family
+from bench.memory import cpu_seconds, family
 from hive_bitmap.spark.catalyst.extension_jar import EXTENSION, JAR
 from tests.servers import process, thriftserver
 from tests.servers.hiveserver import HiveServer
@@ -35,7 +35,6 @@ from tests.servers.hiveserver import HiveServer
 FOLDER = Path("bench-warehouse") / "clients"
 WIDTH = 150
 SPARK, OURS = "Spark alone", "with the extension"
-TICK = os.sysconf("SC_CLK_TCK")
 START_SECONDS = 3.0  # that the clients of a level get to connect
 MEGABYTE = 1 << 20
 TASK_ENDED = b'{"Event":"SparkListenerTaskEnd"'
@@ -136,14 +135,14 @@ def _level(server: HiveServer, name: str, mix: str, shares: Mapping[str, int], c
     with ProcessPoolExecutor(clients, get_context("spawn")) as pool:
         work = [pool.submit(ask, server, dict(shares), seed, begin, seconds) for seed in range(clients)]
         time.sleep(max(0.0, begin - time.time()))
-        cpu, tasks = _cpu(), _tasks()
+        cpu, tasks = cpu_seconds(_of_server()), _tasks()
         asked = [one for client in work for one in client.result()]
         return Level(
             server=name,
             mix=mix,
             clients=clients,
             seconds=time.time() - begin,
-            cpu=_cpu() - cpu,
+            cpu=cpu_seconds(_of_server()) - cpu,
             tasks=_tasks() - tasks,
             memory=_memory(),
             asked=asked,
@@ -179,16 +178,6 @@ def _of_server() -> Iterator[int]:
             command = Path(f"/proc/{number}/cmdline").read_bytes()
             if number != os.getpid() and b"multiprocessing" not in command:
                 yield number
-
-
-def _cpu() -> float:
-    """CPU seconds of the server's processes so far, with those of processes of theirs that have ended."""
-    ticks = 0
-    for number in _of_server():
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
-            ticks += sum(map(int, fields[11:15]))
-    return ticks / TICK
 
 
 def _memory() -> int:

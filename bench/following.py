@@ -6,7 +6,6 @@ one that is rebuilt after each. CPU seconds are those of the driver's JVM and it
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
 from pathlib import Path
@@ -18,12 +17,12 @@ from rich.console import Console
 from rich.table import Table
 
 import hive_bitmap
+from bench.memory import cpu_seconds, family
 from hive_bitmap.spark.session import session
 
 WAYS = ("no index", "auto_refresh=false", "auto_refresh=true", "then REBUILD")
 FIRST_ROWS = 1_000_000  # of each table before the INSERTs
 BURST, BURST_SECONDS = 100, 60.0
-TICK = os.sysconf("SC_CLK_TCK")
 
 
 @click.command()
@@ -76,13 +75,13 @@ def _timed(spark: SparkSession, way: str, rows: int) -> tuple[float, float, floa
     """Return the seconds of an INSERT, the seconds until its index knows it, and the CPU seconds of both."""
     hive_bitmap.refreshed(spark)
     time.sleep(1.0)  # the interval, so that a refresh is due at once
-    cpu, started = _cpu_seconds(spark), time.monotonic()
+    cpu, started = cpu_seconds(family()), time.monotonic()
     _insert(spark, _name(way), rows)
     inserted = time.monotonic() - started
     if way == "then REBUILD":
         hive_bitmap.rebuild(spark, _name(way))
     hive_bitmap.refreshed(spark)
-    return inserted, time.monotonic() - started, _cpu_seconds(spark) - cpu
+    return inserted, time.monotonic() - started, cpu_seconds(family()) - cpu
 
 
 def _burst(spark: SparkSession) -> Table:
@@ -113,27 +112,6 @@ def _burst(spark: SparkSession) -> Table:
     figures = (BURST, f"{took:.0f}", f"{median(times):.3f}", during, len(built) - during, most, left)
     table.add_row(*map(str, figures))
     return table
-
-
-def _cpu_seconds(spark: SparkSession) -> float:
-    """The CPU seconds so far of this process, the JVM, and the Python processes below it, ended ones included."""
-    parents: dict[int, int] = {}
-    spent: dict[int, float] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            parents[int(entry.name)] = int(fields[1])
-            spent[int(entry.name)] = sum(map(int, fields[11:15])) / TICK
-
-    def is_ours(process: int) -> bool:
-        while process in parents and process != os.getpid():
-            process = parents[process]
-        return process == os.getpid()
-
-    return sum(seconds for process, seconds in spent.items() if is_ours(process))
 
 
 if __name__ == "__main__":

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 import pytest
 
@@ -61,29 +59,3 @@ def iceberg(spark: SparkSession) -> SparkSession:
     found.conf.set(SESSION_CATALOG, ICEBERG_CATALOG)
     found.conf.set(f"{SESSION_CATALOG}.type", "hive")
     return found
-
-
-@pytest.fixture
-def database(spark: SparkSession) -> Iterator[str]:
-    """The name of a new database, current in the session while the test runs."""
-    with new_database(spark) as name:
-        yield name
-
-
-@pytest.fixture(scope="module")
-def shared_database(spark: SparkSession) -> Iterator[str]:
-    """The same for the tests of a module."""
-    with new_database(spark) as name:
-        yield name
-
-
-@contextlib.contextmanager
-def new_database(spark: SparkSession) -> Iterator[str]:
-    name = f"l_{uuid4().hex[:12]}"
-    before = spark.catalog.currentDatabase()
-    spark.sql(f"CREATE DATABASE {name}")
-    spark.catalog.setCurrentDatabase(name)
-    try:
-        yield name
-    finally:
-        spark.catalog.setCurrentDatabase(before)

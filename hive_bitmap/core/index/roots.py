@@ -8,7 +8,7 @@ table and root in the markers of their generations tell them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from uuid import uuid4
 
@@ -74,11 +74,11 @@ def owner(root: str) -> Owner | None:
     return Owner(**{name: str(value) for name, value in named.items()}, author=Author.of(content, MARKER))
 
 
-def claim(definition: Definition, metastore: str) -> None:
+def claim(definition: Definition, metastore: Callable[[], str]) -> None:
     """Mark the root of an index as its own, unless it is already. Raise Unsupported if it is another index's.
 
-    `metastore` tells the metastore of the index. A marker that cannot be read stays, and keeps anything in the root
-    from being deleted.
+    `metastore` returns what tells the metastore of the index. A marker that cannot be read stays, and keeps anything in
+    the root from being deleted.
     """
     stores.make_folder(definition.root)
     try:
@@ -87,7 +87,7 @@ def claim(definition: Definition, metastore: str) -> None:
         return
     if known is None and definition.id:
         named = {"id": definition.id, "index": definition.name}
-        home = {"database": definition.database, "table": definition.table, "metastore": metastore}
+        home = {"database": definition.database, "table": definition.table, "metastore": metastore()}
         markers.write(definition.root, MARKER, {**named, **home, **asdict(Author.this_process())})
     if problem := refusal(definition):
         raise Unsupported(f"{problem}: drop index {definition.name}, and create it anew")

@@ -135,7 +135,8 @@ def make_plan(inputs: PlanInputs, uses: tuple[IndexUse, ...], work: LookupResult
     }
     engine_only = _why_engine_only(inputs, work)
     all_reads = read.times(inputs.scale)
-    costs, impossible = strategy_costs(inputs, all_reads, exact=exact, engine_only=engine_only)
+    in_driver = _is_read_by_driver(inputs, all_reads)
+    costs, impossible = strategy_costs(inputs, all_reads, exact=exact, engine_only=engine_only, in_driver=in_driver)
     strategy, reason = _choose(inputs, costs, impossible, figures, read.rows, int(rows.sum()))
     return Plan(
         table=inputs.table,
@@ -146,7 +147,7 @@ def make_plan(inputs: PlanInputs, uses: tuple[IndexUse, ...], work: LookupResult
         files=files,
         blocks=blocks,
         costs=costs,
-        in_driver=_is_read_by_driver(inputs, all_reads),
+        in_driver=in_driver,
         candidates=work,
         **figures,
     )
@@ -193,11 +194,12 @@ def _read_by_index(files: pa.Table) -> int:
 
 
 def strategy_costs(
-    inputs: PlanInputs, read: Reads, *, exact: bool, engine_only: str | None = None
+    inputs: PlanInputs, read: Reads, *, exact: bool, engine_only: str | None = None, in_driver: bool = False
 ) -> tuple[dict[Strategy, float], dict[Strategy, str]]:
     """Return the price in seconds of each possible strategy, and the reason why others are impossible.
 
-    `exact` says that the index knows which rows are selected, `engine_only` why only Spark can read the files.
+    `exact` says that the index knows which rows are selected, `engine_only` why only Spark can read the files,
+    `in_driver` that this process reads selected rows, and no task.
     """
     format, share, cores, store = inputs.format, inputs.share, inputs.cores, inputs.store
     costs = {Strategy.FULL_SCAN: scan_seconds(format, share * read.total, cores, read.files, store)}
@@ -213,7 +215,6 @@ def strategy_costs(
         costs[Strategy.BLOCKS] = engine_seconds(format, read, share, cores, store)
         return costs, impossible
     if engine_only is None:
-        in_driver = _is_read_by_driver(inputs, read)
         costs[Strategy.ROWS] = driver_seconds(format, read, share, cores, store) if in_driver else direct_price
     if inputs.engine_skips is EngineSkips.BLOCKS:
         costs[Strategy.BLOCKS] = native_seconds(format, read, share, cores, store)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -218,7 +219,7 @@ def _run(
     base, needed = planned.base, [change for change in planned.changes if not change.refresh.up_to_date]
     try:
         for scope in planned.scopes:
-            roots.claim(scope.definition, metastore_id(spark))
+            roots.claim(scope.definition, partial(metastore_id, spark))
         partition_change.start(needed)
         with staging.for_build(spark, base, needed) as staged, ThreadPoolExecutor(1) as pool:
             # Spark caches file listings: a full scan in this session must not miss files that the index covers.

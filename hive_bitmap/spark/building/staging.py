@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from itertools import chain, groupby, pairwise
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -70,7 +71,7 @@ def in_scratch(
     folder = f"{first.root}/{generation.new_name()}"
     try:
         try:
-            roots.claim(first, metastore_id(spark))
+            roots.claim(first, partial(metastore_id, spark))
             [access] = generation.accesses([(base.location, first.root)])
             generation.start(folder, access, first)
         except OSError as e:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from hive_bitmap.core.answering.answer_size import TooLarge
 from hive_bitmap.core.formats.key_values import arrow_type
 from hive_bitmap.core.parallel import map_parallel
+from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.prices import DRIVER_THREADS
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.errors import HiveBitmapError
@@ -24,22 +25,17 @@ from hive_bitmap.spark.reading.superset import tasks_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PLAN_BYTES, TIMES_PLAN = 4096, 4  # what keeping a fetch takes, in terms of the tables of its plan
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fetch:
-    """What is read when the plan is executed: the rows that `tasks` select, in `columns`, each at most `most` bytes.
+    """What is read when the plan is executed: the rows that `tasks` select, in `columns`, each at most `most` bytes."""
 
-    `weight` is about how many bytes of memory it takes to keep this.
-    """
-
-    table: str
+    plan: Plan
     columns: tuple[str, ...]
     tasks: tuple[ReadTask, ...]
     most: int
-    weight: int
 
 
 def fetch_of(prepared: Prepared, columns: Sequence[str], most: int) -> Fetch | None:
@@ -48,8 +44,7 @@ def fetch_of(prepared: Prepared, columns: Sequence[str], most: int) -> Fetch | N
     if reading is None or plan.strategy is not Strategy.ROWS or not plan.in_driver or not reading.results.lookups:
         return None
     tasks = tuple(tasks_of(reading, min(reading.resolved.cores, DRIVER_THREADS)))
-    weight = PLAN_BYTES + TIMES_PLAN * int(plan.files.nbytes + plan.blocks.nbytes)
-    return Fetch(table=plan.table, columns=tuple(columns), tasks=tasks, most=most, weight=weight)
+    return Fetch(plan=plan, columns=tuple(columns), tasks=tasks, most=most)
 
 
 def rows(spark: SparkSession, fetch: Fetch) -> pa.Table | None:
@@ -61,7 +56,7 @@ def rows(spark: SparkSession, fetch: Fetch) -> pa.Table | None:
     try:
         read = map_parallel(partial(_batches, most=fetch.most), fetch.tasks, DRIVER_THREADS)
     except HiveBitmapError as e:
-        log.info("Spark reads the rows of table %s: %s", fetch.table, e)
+        log.info("Spark reads the rows of table %s: %s", fetch.plan.table, e)
         return None
     batches = [batch for some in read for batch in some]
     found = pa.Table.from_batches(batches) if batches else _no_rows(fetch.tasks[0])

@@ -53,7 +53,7 @@ def of_answer(answer: Answer) -> int:
 
 def of_fetch(fetch: Fetch) -> int:
     """Return the bytes of what is to be read."""
-    return fetch.weight
+    return PREPARED_SHARE * of_plan(fetch.plan)
 
 
 def of_plan(plan: Plan) -> int:

@@ -44,7 +44,7 @@ class Facts:
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Facts:
-        """Return the facts in a JSON object of the JVM (`DeltaLogFacts.java`)."""
+        """Return the facts in a JSON object of the JVM (`DeltaFiles.java`)."""
         return cls(
             schema=fields["schema"],
             partitioned_by=tuple(fields["partitioned_by"]),

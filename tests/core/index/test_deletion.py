@@ -61,7 +61,7 @@ THEIRS = (
 def definition(tmp_path: Path) -> Definition:
     """An index whose root is marked as its own."""
     found = replace(DEFINITION, root=f"file:{tmp_path}/root")
-    roots.claim(found, "m")
+    roots.claim(found, lambda: "m")
     return found
 
 
@@ -170,7 +170,7 @@ class TestDelete:
 
     def test_nothing_goes_in_a_root_of_another_index(self, tmp_path: Path) -> None:
         first = replace(DEFINITION, root=f"file:{tmp_path}/root")
-        roots.claim(first, "m")
+        roots.claim(first, lambda: "m")
         second = replace(first, id="2" * 32)
         folders = [begin(second), begin(second, f"p=1/{OLD}")]
         before = content(tmp_path)

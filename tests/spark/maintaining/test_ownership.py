@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -439,7 +440,7 @@ def test_a_root_without_generations_goes_once_its_creator_is_gone(
 ) -> None:
     home = catalog.default_folder(spark, database)
     definition = Definition(name="i", database=database, table="t", columns=(), root=f"{home}/half", id=roots.new_id())
-    roots.claim(definition, metastore_id(spark))
+    roots.claim(definition, partial(metastore_id, spark))
     assert hive_bitmap.clean(spark, grace_seconds=0) == []
     built_by(definition.root, dead)
     assert [one.path for one in hive_bitmap.clean(spark, grace_seconds=0, dry_run=True)] == [definition.root]

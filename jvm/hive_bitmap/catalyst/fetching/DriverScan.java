@@ -1,7 +1,6 @@
 package hive_bitmap.catalyst.fetching;
 
 import hive_bitmap.catalyst.python.Failures;
-import hive_bitmap.catalyst.python.Settings;
 import hive_bitmap.catalyst.spark.Leaf;
 import hive_bitmap.catalyst.spark.Scala;
 import hive_bitmap.catalyst.spark.SideQuery;
@@ -13,14 +12,11 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Statistics;
 import org.apache.spark.sql.execution.SparkPlan;
-import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataType;
 import scala.collection.immutable.Seq;
 
 /** The few rows of a scan that an index selects: Python reads them when the plan is executed, or else Spark does. */
 public final class DriverScan extends Leaf {
-    /** Reading may take so many times what planning may: a Python process that hangs must not hold up the query for ever. */
-    private static final double TIMES_PLANNING = 60;
     private final LogicalPlan original;
     private final String fetch;
 
@@ -39,11 +35,9 @@ public final class DriverScan extends Leaf {
 
     /** Returns the rows; null if Spark has to read them. */
     List<InternalRow> rows(SparkSession session) {
-        Settings settings = Settings.of(SQLConf.get());
-        double seconds = settings.strict() ? Double.POSITIVE_INFINITY : TIMES_PLANNING * settings.planningSeconds();
         List<DataType> types = Scala.list(output()).stream().map(Attribute::dataType).toList();
         try {
-            return new Fetching(session, fetch).ask(types, seconds);
+            return new Fetching(session, fetch).ask(types);
         } catch (Exception | LinkageError e) {
             Failures.goOn(e);
             return null;

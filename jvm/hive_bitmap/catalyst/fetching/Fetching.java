@@ -3,16 +3,14 @@ package hive_bitmap.catalyst.fetching;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import hive_bitmap.catalyst.python.PythonCalls;
 import hive_bitmap.catalyst.python.PythonRequest;
+import hive_bitmap.catalyst.python.Settings;
 import hive_bitmap.catalyst.spark.ArrowRows;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.ExecutionException;
-import java.util.concurrent.Future;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataType;
 
 /** The request to Python for the rows of a scan, when a {@link DriverScan} is executed. */
@@ -51,21 +49,11 @@ final class Fetching extends PythonRequest {
 
     /**
      * Returns the rows, in columns of these types; null if Python does not read them, as they are too many now, or a file is gone.
-     * Throws IllegalStateException if it fails, or has not read them in so many seconds.
+     * Throws IllegalStateException if it fails, or has not read them in time.
      */
-    List<InternalRow> ask(List<DataType> types, double seconds) {
-        Future<Object> asked = PythonCalls.fetch(session, this);
-        try {
-            if (asked.get((long) (seconds * 1e9), TimeUnit.NANOSECONDS) == null) return null;
-        } catch (InterruptedException e) {
-            asked.cancel(true);
-            Thread.currentThread().interrupt();
-            throw new IllegalStateException("interrupted", e);
-        } catch (TimeoutException e) {
-            throw new IllegalStateException("Python has not read the rows in " + seconds + " s", e);
-        } catch (ExecutionException e) {
-            throw new IllegalStateException(e.getCause());
-        }
+    List<InternalRow> ask(List<DataType> types) {
+        double seconds = Settings.of(SQLConf.get()).executionSeconds(false);
+        if (PythonCalls.result(PythonCalls.fetch(session, this), seconds, "read the rows") == null) return null;
         if (!rows.types().equals(types)) throw new IllegalStateException("Python's rows are " + rows.types() + ", not " + types);
         return new ArrayList<>(rows.rows);
     }

@@ -1,6 +1,7 @@
 package hive_bitmap.catalyst.lake;
 
 import hive_bitmap.catalyst.reading.FileChoice;
+import hive_bitmap.catalyst.reading.FilesOf;
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.ArrayList;
 import java.util.List;
@@ -10,22 +11,19 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
-import org.apache.spark.sql.types.StructType;
-import scala.Option;
 import scala.collection.immutable.Seq;
 
 /**
  * The files that Delta lists for a scan, each with the ranges to read beside what Delta says of it (its deletion vector), without
  * those of which nothing is to be read. A file is told by its path, which no other file ever has. It stands in physical plans only.
  */
-final class SelectedDeltaFiles implements FileIndex {
-    private final FileIndex all;
+final class SelectedDeltaFiles extends FilesOf {
     private final Map<Path, FileChoice> choices;
     private final boolean splits;
 
     /** With {@code splits} parts of a file may be read; otherwise it is read whole or not at all. */
     SelectedDeltaFiles(FileIndex all, Map<Path, FileChoice> choices, boolean splits) {
-        this.all = all;
+        super(all);
         this.choices = choices;
         this.splits = splits;
     }
@@ -48,33 +46,8 @@ final class SelectedDeltaFiles implements FileIndex {
     }
 
     @Override
-    public Seq<Path> rootPaths() {
-        return all.rootPaths();
-    }
-
-    @Override
-    public String[] inputFiles() {
-        return all.inputFiles();
-    }
-
-    @Override
-    public void refresh() {
-        all.refresh();
-    }
-
-    @Override
     public long sizeInBytes() {
         return all.sizeInBytes();
-    }
-
-    @Override
-    public StructType partitionSchema() {
-        return all.partitionSchema();
-    }
-
-    @Override
-    public Option<Object> metadataOpsTimeNs() {
-        return all.metadataOpsTimeNs();
     }
 
     /** Two scans that read the same ranges of the same files are equal, so that Spark can reuse their exchanges. */

@@ -11,7 +11,7 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
  *     they are not counted
  */
 record ColumnTest(String column, Kind kind, int values) {
-    /** The words are those of hive_bitmap/advising/observed.py. */
+    /** The words are those of hive_bitmap/spark/advising/observed.py. */
     enum Kind {
         EQUALITY, IN, NULL, RANGE, OTHER;
 

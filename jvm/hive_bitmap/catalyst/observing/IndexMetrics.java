@@ -44,7 +44,7 @@ final class IndexMetrics implements Source {
         bytesSaved.inc(bytes);
     }
 
-    /** Counts a scan that was left alone; the reason is a code of hive_bitmap/planning/reasons.py. */
+    /** Counts a scan that was left alone; the reason is a code of hive_bitmap/core/planning/reasons.py. */
     void leftAlone(String reason) {
         registry.counter("scans.leftAlone." + reason).inc();
     }

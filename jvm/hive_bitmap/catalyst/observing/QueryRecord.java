@@ -17,7 +17,7 @@ import java.util.TreeMap;
  * How often queries of each shape were planned, what Spark would have read for them, and how often each index was used; bounded in
  * bytes, for which the shapes and indexes that were seen least recently are forgotten.
  *
- * <p>Its form as text is lines of JSON, of two kinds, which hive_bitmap/advising/observed.py reads:
+ * <p>Its form as text is lines of JSON, of two kinds, which hive_bitmap/spark/advising/observed.py reads:
  *
  * <pre>
  * {"database", "table", "tests": [[column, kind, values]..], "key_sets": [[column..]..],

@@ -6,12 +6,14 @@ import java.io.UncheckedIOException;
 import java.security.PrivilegedExceptionAction;
 import java.util.Properties;
 import java.util.UUID;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.function.BiFunction;
 import org.apache.commons.lang3.SerializationUtils;
 import org.apache.hadoop.security.UserGroupInformation;
@@ -162,6 +164,24 @@ public final class PythonCalls {
     /** Calls Python for rows of a query. There are no more such calls than queries are running. */
     public static Future<Object> fetch(SparkSession session, PythonRequest request) {
         return call(session, request, threads.unlimited, properties(session));
+    }
+
+    /**
+     * Returns what a call returns. Throws IllegalStateException if Python fails, or has not {@code done} its work in so many
+     * seconds.
+     */
+    public static Object result(Future<Object> call, double seconds, String done) {
+        try {
+            return call.get((long) (seconds * 1e9), TimeUnit.NANOSECONDS);
+        } catch (InterruptedException e) {
+            call.cancel(true);
+            Thread.currentThread().interrupt();
+            throw new IllegalStateException("interrupted", e);
+        } catch (TimeoutException e) {
+            throw new IllegalStateException("Python has not " + done + " in " + seconds + " s", e);
+        } catch (ExecutionException e) {
+            throw new IllegalStateException(e.getCause());
+        }
     }
 
     private static Properties properties(SparkSession session) {

@@ -22,7 +22,7 @@ import scala.Option;
 /** A request to Python about a query, with the methods that Python calls to answer it. */
 public abstract class PythonRequest {
     /**
-     * The version of what this jar and Python send to each other, the same as in hive_bitmap/catalyst/extension_jar.py.
+     * The version of what this jar and Python send to each other, the same as in hive_bitmap/spark/catalyst/extension_jar.py.
      * Raise both with each change that the other side does not understand. In a {@code Question} of any version, Python looks
      * for {@code protocol} and for the {@code database} and {@code table} of each of {@code scans}, and replies "leave alone".
      */

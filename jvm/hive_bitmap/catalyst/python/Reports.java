@@ -9,7 +9,7 @@ import org.slf4j.LoggerFactory;
 /** Collects the decision on each scan, a JSON object, if this thread is explaining a query. */
 public final class Reports {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
-    private static final String LEFT_ALONE = "left alone"; // as in hive_bitmap/catalyst/reporting.py
+    private static final String LEFT_ALONE = "left alone"; // as in hive_bitmap/spark/catalyst/reporting.py
     private static final ThreadLocal<List<String>> WANTED = new ThreadLocal<>();
     private static final ThreadLocal<Boolean> REPEATED = ThreadLocal.withInitial(() -> false);
 

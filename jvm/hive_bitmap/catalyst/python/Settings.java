@@ -17,6 +17,7 @@ public record Settings(boolean enabled, boolean strict, double planningSeconds, 
     private static final String ANSWER_BYTES = "hive_bitmap.answer_bytes";
     private static final String MESSAGE_MEGABYTES = "spark.rpc.message.maxSize";
     private static final int RESULT_SHARE = 4;
+    private static final double TIMES_PLANNING = 60;
 
     public static Settings of(SQLConf conf) {
         return new Settings(
@@ -30,12 +31,20 @@ public record Settings(boolean enabled, boolean strict, double planningSeconds, 
         return flag(conf, ENABLED, true) && flag(conf, AUTO_REFRESH, true);
     }
 
+    /**
+     * The seconds that Python may take for what a query needs when it is executed: many times what planning may, since a process
+     * that hangs must not hold up the query for ever. For ever if the session is strict, or the caller chose to wait.
+     */
+    public double executionSeconds(boolean waits) {
+        return strict || waits ? Double.POSITIVE_INFINITY : TIMES_PLANNING * planningSeconds;
+    }
+
     /** The bytes that the result of an answer may take: its rows may be wider than its keys. */
     public long resultBytes() {
         return RESULT_SHARE * answerBytes;
     }
 
-    /** As in hive_bitmap/planning/settings.py: no more than Spark sends to a task, with its result, in one message. */
+    /** As in hive_bitmap/core/planning/settings.py: no more than Spark sends to a task, with its result, in one message. */
     private static long answerBytes(SQLConf conf) {
         long message = JavaUtils.byteStringAsMb(conf.getConfString(MESSAGE_MEGABYTES, "128") + "m") << 20;
         try {

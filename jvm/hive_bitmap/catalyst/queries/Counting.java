@@ -11,10 +11,6 @@ import hive_bitmap.catalyst.spark.AnswerSize;
 import hive_bitmap.catalyst.spark.ArrowRows;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.ExecutionException;
-import java.util.concurrent.Future;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.internal.SQLConf;
@@ -22,8 +18,6 @@ import org.apache.spark.sql.internal.SQLConf;
 /** The request to Python, when an {@link IndexAnswer} is executed, for the counts of the keys of each part. */
 public final class Counting extends PythonRequest {
     private static final ObjectMapper JSON = new ObjectMapper();
-    /** Counting may take so many times what planning may: a Python process that hangs must not hold up the query for ever. */
-    private static final double TIMES_PLANNING = 60;
     private final Scan scan;
     private final String answer;
     final List<ArrowRows> parts = new ArrayList<>();
@@ -59,29 +53,16 @@ public final class Counting extends PythonRequest {
      * the caller chose to wait.
      */
     List<Integer> ask() {
-        double seconds = mostSeconds();
-        Future<Object> asked = PythonCalls.call(session, this);
+        double seconds = Settings.of(SQLConf.get()).executionSeconds(!ChosenStrategy.mustPay(scan));
         try {
-            String numbers = (String) asked.get((long) (seconds * 1e9), TimeUnit.NANOSECONDS);
+            String numbers = (String) PythonCalls.result(PythonCalls.call(session, this), seconds, "counted");
             return numbers == null ? null : JSON.readValue(numbers, new TypeReference<List<Integer>>() {});
-        } catch (InterruptedException e) {
-            asked.cancel(true);
-            Thread.currentThread().interrupt();
-            throw new IllegalStateException("interrupted", e);
-        } catch (TimeoutException e) {
-            throw new IllegalStateException("Python has not counted in " + seconds + " s", e);
-        } catch (ExecutionException e) {
-            size.addBytes(0); // Python tells as text that it is too large
-            throw new IllegalStateException(e.getCause());
+        } catch (IllegalStateException e) {
+            if (!Thread.currentThread().isInterrupted()) size.addBytes(0); // Python tells as text that it is too large
+            throw e;
         } catch (JsonProcessingException e) {
             throw new IllegalStateException("Python did not answer with numbers of files", e);
         }
-    }
-
-    private double mostSeconds() {
-        Settings settings = Settings.of(SQLConf.get());
-        boolean waits = settings.strict() || !ChosenStrategy.mustPay(scan);
-        return waits ? Double.POSITIVE_INFINITY : TIMES_PLANNING * settings.planningSeconds();
     }
 
     /** Takes a batch of keys and weights of a part; the first batch of each part comes in the order of the parts. */

@@ -30,11 +30,15 @@ public final class LeftAlone {
 
     /** All that the decision depends on, by name or as a hash; two scans of one hash are left alone, which is never wrong. */
     private record Key(List<String> columns, int aggregate, int condition, String settings) {
-        static Key of(Scan scan, boolean anyCondition) {
+        static Key underAnyCondition(Scan scan) {
             return new Key(
                     scan.columns.stream().map(Attribute::name).toList(),
-                    scan.aggregate == null ? 0 : scan.aggregate.canonicalized().hashCode(),
-                    anyCondition ? ANY_CONDITION : textOf(scan).hashCode(), PythonRequest.settingsVersion());
+                    scan.aggregate == null ? 0 : scan.aggregate.canonicalized().hashCode(), ANY_CONDITION,
+                    PythonRequest.settingsVersion());
+        }
+
+        Key underThatOf(Scan scan) {
+            return new Key(columns, aggregate, textOf(scan).hashCode(), settings);
         }
     }
 
@@ -56,12 +60,13 @@ public final class LeftAlone {
     public static String reason(Scan scan) {
         Map<Key, Known> known = TABLES.get(scan.table.qualifiedName());
         if (known == null) return null;
-        String reason = scan.isListedBySpark() ? reason(scan, known, true) : null;
-        return reason != null || !scan.runtimeFilters.isEmpty() ? reason : reason(scan, known, false);
+        Key any = Key.underAnyCondition(scan);
+        String reason = scan.isListedBySpark() ? reason(scan, known.get(any), true) : null;
+        if (reason != null || !scan.runtimeFilters.isEmpty()) return reason;
+        return reason(scan, known.get(any.underThatOf(scan)), false);
     }
 
-    private static String reason(Scan scan, Map<Key, Known> known, boolean anyCondition) {
-        Known found = known.get(Key.of(scan, anyCondition));
+    private static String reason(Scan scan, Known found, boolean anyCondition) {
         if (found == null || !found.holds(anyCondition)) return null;
         Listing listing = scan.listing();
         return listing != null && listing.fingerprint().equals(found.listing) ? found.reason : null;
@@ -79,6 +84,8 @@ public final class LeftAlone {
         Map<Key, Known> known = TABLES.computeIfAbsent(scan.table.qualifiedName(), name -> new ConcurrentHashMap<>());
         if (known.size() >= MAX_SCANS_OF_TABLE) known.clear();
         String listing = scan.listing().fingerprint();
-        known.put(Key.of(scan, anyCondition), new Known(reason, listing, System.nanoTime() + TTL_NANOSECONDS, indexes));
+        Key any = Key.underAnyCondition(scan);
+        Known now = new Known(reason, listing, System.nanoTime() + TTL_NANOSECONDS, indexes);
+        known.put(anyCondition ? any : any.underThatOf(scan), now);
     }
 }

@@ -83,7 +83,7 @@ public final class NarrowedRelations {
     }
 
     /**
-     * Reads the choices that hive_bitmap/catalyst/ranges.py writes; keys are the files' numbers in the scan's listing. A line
+     * Reads the choices that hive_bitmap/spark/catalyst/ranges.py writes; keys are the files' numbers in the scan's listing. A line
      * has number, size, modification time, CRC-32 of the tail, tag, begin and end of each range, separated by tabs.
      */
     static Map<Integer, FileChoice> choices(String text) {

@@ -7,7 +7,7 @@ import hive_bitmap.catalyst.reading.Narrowing;
 import java.util.ArrayList;
 import java.util.List;
 
-/** What Python has decided on a scan: a JSON object that hive_bitmap/catalyst/outcomes.py writes. */
+/** What Python has decided on a scan: a JSON object that hive_bitmap/spark/catalyst/outcomes.py writes. */
 record Outcome(JsonNode fields) {
     private static final ObjectMapper JSON = new ObjectMapper();
 

@@ -144,7 +144,7 @@ public final class Question extends PythonRequest {
 
     /**
      * Returns the protocol, the session, the version of its settings, how many tasks run at once, and an object for each scan, as
-     * JSON; for the scans' fields see {@code Scan} in hive_bitmap/catalyst/scans.py.
+     * JSON; for the scans' fields see {@code Scan} in hive_bitmap/spark/catalyst/scans.py.
      */
     @Override
     public String text() {

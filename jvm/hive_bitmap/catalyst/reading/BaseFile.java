@@ -12,7 +12,7 @@ import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 
-/** Checks whether a base file is still the one that was indexed, by the rules of hive_bitmap/index/fingerprint.py. */
+/** Checks whether a base file is still the one that was indexed, by the rules of hive_bitmap/core/index/fingerprint.py. */
 final class BaseFile {
     private static final int TAIL_BYTES = 65_536;
 

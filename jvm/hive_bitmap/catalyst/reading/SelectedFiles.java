@@ -9,11 +9,8 @@ import java.util.Set;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
-import org.apache.spark.sql.types.StructType;
-import scala.Option;
 import scala.collection.immutable.Seq;
 
 /**
@@ -21,9 +18,8 @@ import scala.collection.immutable.Seq;
  * a length of one byte: its task checks that it is still the file that was indexed, and reads it whole if it is not. Files
  * are told by their numbers, since the same file may belong to two partitions.
  */
-public final class SelectedFiles implements FileIndex {
+public final class SelectedFiles extends FilesOf {
     private final Listing listing;
-    private final FileIndex all;
     private final Map<Integer, FileChoice> choices;
     private final Set<Integer> only;
     private final long bytes;
@@ -39,8 +35,8 @@ public final class SelectedFiles implements FileIndex {
     }
 
     private SelectedFiles(Listing listing, Map<Integer, FileChoice> choices, Set<Integer> only) {
+        super(listing.index);
         this.listing = listing;
-        this.all = listing.index;
         this.choices = choices;
         this.only = only;
         long sum = 0;
@@ -86,33 +82,8 @@ public final class SelectedFiles implements FileIndex {
     }
 
     @Override
-    public Seq<Path> rootPaths() {
-        return all.rootPaths();
-    }
-
-    @Override
-    public String[] inputFiles() {
-        return all.inputFiles();
-    }
-
-    @Override
-    public void refresh() {
-        all.refresh();
-    }
-
-    @Override
     public long sizeInBytes() {
         return bytes;
-    }
-
-    @Override
-    public StructType partitionSchema() {
-        return all.partitionSchema();
-    }
-
-    @Override
-    public Option<Object> metadataOpsTimeNs() {
-        return all.metadataOpsTimeNs();
     }
 
     /** Two scans that read the same ranges of the same files are equal, so that Spark can reuse their exchanges. */

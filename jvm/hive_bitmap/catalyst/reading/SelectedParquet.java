@@ -24,9 +24,8 @@ public final class SelectedParquet extends ParquetFileFormat {
     public Function1<PartitionedFile, Iterator<InternalRow>> buildReaderWithPartitionValues(
             SparkSession session, StructType data, StructType partition, StructType required, Seq<Filter> filters,
             Map<String, String> options, Configuration conf) {
-        return new SelectedReader(
-                super.buildReaderWithPartitionValues(session, data, partition, required, filters, options, conf),
-                SelectedReader.broadcast(session, conf));
+        return SelectedReader.over(
+                super.buildReaderWithPartitionValues(session, data, partition, required, filters, options, conf), session, conf);
     }
 
     public Narrowing narrowing() {

@@ -26,7 +26,7 @@ public final class SelectedReader extends AbstractFunction1<PartitionedFile, Ite
     private final Function1<PartitionedFile, Iterator<InternalRow>> reader;
     private final Broadcast<SerializableConfiguration> conf;
 
-    SelectedReader(Function1<PartitionedFile, Iterator<InternalRow>> reader, Broadcast<SerializableConfiguration> conf) {
+    private SelectedReader(Function1<PartitionedFile, Iterator<InternalRow>> reader, Broadcast<SerializableConfiguration> conf) {
         this.reader = reader;
         this.conf = conf;
     }
@@ -37,7 +37,7 @@ public final class SelectedReader extends AbstractFunction1<PartitionedFile, Ite
         return new SelectedReader(reader, broadcast(session, conf));
     }
 
-    static Broadcast<SerializableConfiguration> broadcast(SparkSession session, Configuration conf) {
+    private static Broadcast<SerializableConfiguration> broadcast(SparkSession session, Configuration conf) {
         ClassTag<SerializableConfiguration> tag = scala.reflect.ClassTag$.MODULE$.apply(SerializableConfiguration.class);
         return session.sparkContext().broadcast(new SerializableConfiguration(conf), tag);
     }

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 
 /**
  * The bytes that rows of an answer may take in the driver, and in the task to which they are sent. The keys that Python sends
- * are bounded in the same measure; see hive_bitmap/answering/answer_size.py.
+ * are bounded in the same measure; see hive_bitmap/core/answering/answer_size.py.
  */
 public final class AnswerSize {
     private static final int ROW_BYTES = 128; // of the objects that hold a row; as in answer_size.py

@@ -39,7 +39,7 @@ import org.apache.spark.sql.types.StringType$;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * Converts a Catalyst condition to JSON, which hive_bitmap/catalyst/conditions.py converts to a predicate.
+ * Converts a Catalyst condition to JSON, which hive_bitmap/spark/catalyst/conditions.py converts to a predicate.
  *
  * <pre>
  * ["and", tree..]  ["or", tree..]  ["not", tree]  ["constant", true | false | null]

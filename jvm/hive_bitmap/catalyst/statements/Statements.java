@@ -33,7 +33,7 @@ import scala.collection.immutable.Seq;
 public final class Statements implements ParserInterface {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
     private static final int MAX_WORDS = 3;
-    /** Marks a DROP that Python executes itself; the same as in hive_bitmap/metastore/metastore.py. */
+    /** Marks a DROP that Python executes itself; the same as in hive_bitmap/spark/metastore/metastore.py. */
     private static final String OURS = "/* hive_bitmap */";
     private final SparkSession session;
     private final ParserInterface spark;
