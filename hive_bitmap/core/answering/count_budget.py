@@ -7,9 +7,10 @@ seconds, measured on one core of a small machine; only their ratios matter.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from hive_bitmap.core.answering.extremes import are_enough
 from hive_bitmap.core.index import lookup as shards
 from hive_bitmap.core.planning.prices import CLEARLY_CHEAPER
 from hive_bitmap.core.predicates.nodes import Constant, Or, Predicate, Unknown, columns_of, leaves_of
@@ -28,6 +29,7 @@ class CountPrices:
     spark_value: float = 5.0e-8  # for Spark to read, compare and group a value
     key_byte: float = 4.0e-9  # to read a stored byte of keys
     bitmap_byte: float = 2.5e-8  # to decode a stored byte of bitmaps
+    shard: float = 5.0e-4  # to read the statistics of a shard
 
 
 COUNT_PRICES = CountPrices()
@@ -40,11 +42,19 @@ def over_budget(
     cores: int,
     prices: CountPrices = COUNT_PRICES,
     waits: float = 0.0,
+    extremes: Collection[str] = (),
 ) -> str | None:
     """Why Spark counts the rows of these lookups more quickly than the index; None if it does not.
 
     `keys` are the grouping columns, in lower case; `waits` is how many seconds Spark waits for the store of the files.
+    Of `extremes`, columns in lower case, only the smallest and the largest key are wanted.
     """
+    if are_enough(lookups, keys, extremes):
+        rows = sum(int(lookup.unit.rows.sum()) for lookup in lookups)
+        opened = sum(len(lookup.unit.parts[keys[0]].shards) for lookup in lookups)
+        if opened * prices.shard <= budget_seconds(rows, 1, cores, prices, waits):
+            return None
+        return f"Spark reads the column in less time than the statistics of {opened:,} shards are read"
     work = []
     for lookup in lookups:
         nodes = _by_column(lookup.predicate)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hive_bitmap.core.answering.answer_size import TooLarge, nbytes
 from hive_bitmap.core.bitmaps import selection
@@ -117,6 +118,22 @@ def tally(
     for some in _by_overlap(selected, parts, groups[-1]):
         counts.add(some)
     return counts.total()
+
+
+def keys_of_group(
+    unit: LookupUnit, key: str, predicate: Predicate, matching_keys: MatchingKeys, shard: tuple[str, int], group: int
+) -> pa.Array:
+    """Return the distinct values of a key (in lower case) in those rows of a row group for which the predicate is TRUE.
+
+    The shard (path and size in bytes) is of the index of the key, which must have all columns of the predicate. Raises
+    CorruptIndex.
+    """
+    blocks = BlockNumbers(unit, unit.known(unit.parts[key]))
+    names = list(dict.fromkeys((key, *(column.lower() for column in columns_of(predicate)))))
+    values, entries = lookup.entries_of_group(*shard, [unit.parts[name].key for name in names], group)
+    _, kept = blocks.find(entries.buckets, entries.offsets)
+    true = _true(predicate, dict(zip(names, values, strict=True)), matching_keys)[kept]
+    return pc.unique(_values(values[0], kept[true]))
 
 
 def is_countable(unit: LookupUnit, keys: Sequence[str]) -> bool:

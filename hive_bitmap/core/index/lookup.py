@@ -94,10 +94,24 @@ def all_entries(
     """
     with _reading(path):
         groups = [group for group, stats in enumerate(_statistics(path, size, keys[0].name)) if wanted(stats)]
-        for columns in zip(*(_row_groups(path, size, groups, key, False) for key in keys), strict=True):
-            group, rows = columns[0]
-            values = [_array(table[key.name]) for key, (_, table) in zip(keys, columns, strict=True)]
-            yield values, _entries(group, rows, np.arange(rows.num_rows), False)
+        yield from _all_entries(path, size, keys, groups)
+
+
+def entries_of_group(
+    path: str, size: int, keys: Sequence[pa.Field], group: int
+) -> tuple[list[pa.DictionaryArray], Entries]:
+    """Return what `all_entries` yields for one row group. Raise CorruptIndex."""
+    with _reading(path):
+        return next(_all_entries(path, size, keys, [group]))
+
+
+def _all_entries(
+    path: str, size: int, keys: Sequence[pa.Field], groups: Sequence[int]
+) -> Iterator[tuple[list[pa.DictionaryArray], Entries]]:
+    for columns in zip(*(_row_groups(path, size, groups, key, False) for key in keys), strict=True):
+        group, rows = columns[0]
+        values = [_array(table[key.name]) for key, (_, table) in zip(keys, columns, strict=True)]
+        yield values, _entries(group, rows, np.arange(rows.num_rows), False)
 
 
 def share(path: str, size: int, key: pa.Field, wanted: Callable[[KeyStats], bool]) -> float:
@@ -105,6 +119,21 @@ def share(path: str, size: int, key: pa.Field, wanted: Callable[[KeyStats], bool
     with _reading(path):
         groups = [wanted(stats) for stats in _statistics(path, size, key.name)]
         return sum(groups) / max(len(groups), 1)
+
+
+def statistics(path: str, size: int, key: str) -> tuple[KeyStats, ...]:
+    """Return the statistics of one key column in each row group of a shard. Raise CorruptIndex."""
+    with _reading(path):
+        return _statistics(path, size, key)
+
+
+def is_sorted_by(path: str, size: int, key: str) -> bool:
+    """Return whether a key column is the first one of a shard, by which its rows are sorted, NULL last.
+
+    Raise CorruptIndex.
+    """
+    with _reading(path):
+        return bool(_metadata(path, size).schema.names[0] == key)
 
 
 def key_range(path: str, size: int, key: str) -> tuple[Any, Any]:

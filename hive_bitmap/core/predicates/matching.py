@@ -70,8 +70,8 @@ def interval(leaf: Predicate) -> Interval:
             return Interval(value, value, points=(value,))
         case Compare(_, op, value):
             return Interval(low=value if op[0] == ">" else None, high=value if op in ("<", "<=") else None)
-        case In(_, values, False):
-            points = tuple(sorted(values))
+        case In(negated=False):
+            points = leaf.sorted_values
             return Interval(points[0], points[-1], points=points)
         case Prefix(_, prefix, False):
             return Interval(prefix, _after(prefix))

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
+from functools import cached_property
 
 Value = bool | int | str | Decimal | date  # a value of the column's type; a Decimal has the column's scale
 
@@ -76,6 +77,11 @@ class In:
     column: str
     values: tuple[Value, ...]
     negated: bool = False
+
+    @cached_property
+    def sorted_values(self) -> tuple[Value, ...]:
+        """The values in ascending order: each row group of a shard is compared with them."""
+        return tuple(sorted(self.values))
 
 
 @dataclass(frozen=True)

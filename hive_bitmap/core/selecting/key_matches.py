@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from functools import reduce
 
@@ -58,6 +59,7 @@ def may_hold(node: Predicate, stats: KeyStats) -> bool:
     if stats.low is None or (bounds.nulls and stats.nulls):
         return True
     if bounds.points is not None:
-        return any(stats.low <= point <= stats.high for point in bounds.points)
+        first = bisect_left(bounds.points, stats.low)
+        return first < len(bounds.points) and bounds.points[first] <= stats.high
     low_enough = bounds.low is None or bounds.low <= stats.high
     return low_enough and (bounds.high is None or bounds.high >= stats.low)

@@ -14,6 +14,7 @@ from weakref import ref
 
 import pyarrow as pa
 
+from hive_bitmap.core.answering.extremes import has_order
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.memory_budget import BUDGET
 from hive_bitmap.core.planning import settings
@@ -186,7 +187,9 @@ class _Case:
         key_sets, text = self.scan.key_sets, self.scan.condition or None
         keys = tuple(dict.fromkeys(key for keys in key_sets for key in keys))
         name, columns = self.table.base.full_name, self.scan.columns
-        rows = Request(table=name, predicate=text, columns=columns, grouping_sets=key_sets)
+        ordered = frozenset(column.name.lower() for column in self.table.base.columns if has_order(column))
+        extremes = self.scan.extremes & ordered
+        rows = Request(table=name, predicate=text, columns=columns, grouping_sets=key_sets, extremes=extremes)
         return rows.counted(keys)
 
     def _counts(self, request: Request, prepared: Prepared) -> Counts:

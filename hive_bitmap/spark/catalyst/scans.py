@@ -43,7 +43,7 @@ class Scan:
     `condition` is SQL text for people, `tree` the same condition as the JSON that `conditions.condition` takes.
     `columns` are those that the query needs of the table. `key_sets` are the sets of columns by which rows have to be
     counted to answer the aggregation above the scan, empty if there is none, or counts do not answer it, for the reason
-    `unanswered`.
+    `unanswered`. `extremes` are those columns, in lower case, that are such a set of which MIN and MAX are enough.
     `indexed_known` says whether the JVM already knows which columns of the table are indexed, `native` whether Spark's
     reader can be told to read certain blocks only.
     `runtime_filters` are the columns that the keys of a small join side could filter, an item for each such filter.
@@ -63,6 +63,7 @@ class Scan:
     indexed_known: bool
     native: bool
     key_sets: tuple[tuple[str, ...], ...]
+    extremes: frozenset[str]
     unanswered: str | None
     runtime_filters: tuple[str, ...]
     listed: ListingSummary | None
@@ -86,6 +87,7 @@ class Scan:
             indexed_known=fields["indexed_known"],
             native=fields["native"],
             key_sets=tuple(tuple(keys) for keys in aggregate.get("key_sets", ())),
+            extremes=frozenset(name.lower() for name in aggregate.get("extremes", ())),
             unanswered=aggregate.get("why"),
             runtime_filters=tuple(fields["runtime_filters"]),
             listed=None if summary is None else ListingSummary.of(summary),

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from hive_bitmap.core.answering.answer_size import TooLarge, require_small
 from hive_bitmap.core.answering.count_budget import bytes_to_look_up, index_bytes, over_budget
+from hive_bitmap.core.answering.extremes import are_enough
 from hive_bitmap.core.columns import Column, find
 from hive_bitmap.core.formats import LAYOUTS
 from hive_bitmap.core.formats.key_values import KeyColumn
@@ -205,7 +206,9 @@ class _Preparation:
                 why_not = f"in {len(sample.partitions)} of {len(snapshot.partitions)} partitions {told.reason}"
                 return self._full_scan(why_not, Reason.NOT_SELECTIVE, uses, snapshot)
         reading, inputs = self._look_up(snapshot)
-        require_small(reading.results, self._key_sets(), self.settings.answer_bytes)
+        lookups, extremes = reading.results.lookups, self.request.extremes
+        counted = [keys for keys in self._key_sets() if not are_enough(lookups, keys, extremes)]
+        require_small(reading.results, counted, self.settings.answer_bytes)
         return Prepared(make_plan(inputs, uses, reading.results), reading, snapshot)
 
     def _full_scan(
@@ -227,7 +230,14 @@ class _Preparation:
         resolved, base = self.resolved, self.resolved.base
         matching_keys = evaluate_leaves(resolved.evaluate, resolved.predicate, self.chosen, snapshot.partitions)
         waits = waiting_seconds(snapshot.files, resolved.cores, snapshot.store)
-        evaluate = _evaluation(self.spark, matching_keys, resolved.cores, self._counted(), waits)
+        slower = partial(
+            over_budget,
+            matching_keys=matching_keys,
+            cores=resolved.cores,
+            waits=waits,
+            extremes=self.request.extremes,
+        )
+        evaluate = _evaluation(self.spark, matching_keys, self._counted(), slower)
         found = look_up_files(snapshot.partitions, snapshot.predicates, self.chosen, evaluate)
         results = replace(exact_where_known(found, self.keys), matching_keys=matching_keys)
         if base.lake is not None:  # files that are not listed may be those that Delta's own statistics exclude
@@ -327,7 +337,10 @@ def _needed(resolved: ResolvedTable, request: Request) -> list[Column]:
 
 
 def _evaluation(
-    spark: SparkSession, matching_keys: MatchingKeys, cores: int, counted: Sequence[Sequence[str]], waits: float
+    spark: SparkSession,
+    matching_keys: MatchingKeys,
+    counted: Sequence[Sequence[str]],
+    why_slower: Callable[..., str | None],
 ) -> Callable[[Sequence[Lookup]], list[LookupResult]]:
     """Return the function that looks up: in this process if little of the index has to be read, else in tasks.
 
@@ -336,7 +349,7 @@ def _evaluation(
 
     def evaluate(lookups: Sequence[Lookup]) -> list[LookupResult]:
         for keys in counted:
-            if slower := over_budget(lookups, matching_keys, keys, cores, waits=waits):
+            if slower := why_slower(lookups, keys=keys):
                 raise Unsupported(slower)
         total = index_bytes(lookups)
         if total <= DRIVER_INDEX_BYTES or (

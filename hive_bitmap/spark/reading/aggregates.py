@@ -19,6 +19,7 @@ import pyarrow as pa
 from hive_bitmap.core import stores
 from hive_bitmap.core.answering.answer_size import TooLarge, nbytes, remember_too_large
 from hive_bitmap.core.answering.count_budget import index_bytes
+from hive_bitmap.core.answering.extremes import are_enough, extremes
 from hive_bitmap.core.answering.tally import COUNT, Counts, merge_counts, require_small, tally
 from hive_bitmap.core.columns import find
 from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type
@@ -151,19 +152,27 @@ def _known_counts(spark: SparkSession, request: Request, plan: Plan, reading: Re
     schema = _schema(reading, request.keys)
     if schema is None:
         return None
-    lookups: list[Lookup] = []
+    lookups, rows_known = list[Lookup](), 0
     counts, uncounted = Counts(schema.empty_table(), limit), list[Lookup]()
     data = _data_keys(reading, request.keys)
     for lookup, found in reading.results.pairs():
         confirmed, needed = _confirmed(lookup), needs_file(found, lookup)
         known = found.exact & confirmed
         uncounted += _restricted(lookup, ~known & (needed | ~confirmed))
+        rows = int(found.counts[known[lookup.unit.file]].sum())
         if data:
             lookups += _restricted(lookup, known & needed)
-        else:
-            rows = int(found.counts[known[lookup.unit.file]].sum())
-            if rows:
-                counts.add(_complete(pa.table({COUNT: [rows]}), reading, lookup, schema))
+            rows_known += rows
+        elif rows:
+            counts.add(_complete(pa.table({COUNT: [rows]}), reading, lookup, schema))
+    if lookups and are_enough(lookups, data, request.extremes):
+        try:
+            found_keys = extremes(lookups, data[0], reading.results.matching_keys, rows_known)
+        except CorruptIndex as e:
+            unreadable.log_whole(log, "an index", e)
+            return None
+        counts.add(_complete(found_keys, reading, lookups[0], schema))
+        return _Counted(counts.total(), uncounted)
     of_lookup = partial(_tally, matching_keys=reading.results.matching_keys, keys=data, limit=limit)
     tallied = _tally_all(spark, lookups, of_lookup, data)
     for lookup, counted in zip(lookups, tallied, strict=True):

@@ -1,6 +1,7 @@
 package hive_bitmap.catalyst.queries;
 
 import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import hive_bitmap.catalyst.python.Settings;
 import hive_bitmap.catalyst.spark.Allowlist;
@@ -47,7 +48,8 @@ public final class Aggregates {
 
     /**
      * Writes the aggregation of a scan to the question: {@code key_sets}, the sets of columns whose keys have to be counted;
-     * or {@code why} keys and weights are not enough.
+     * {@code extremes}, the columns that are such a set of which only the smallest and the largest key have to be known; or
+     * {@code why} keys and weights are not enough.
      */
     static void describe(Scan scan, ObjectNode to) {
         try {
@@ -57,6 +59,11 @@ public final class Aggregates {
                 ArrayNode columns = keySets.addArray();
                 for (Attribute key : part.keys) columns.add(key.name());
             }
+            ArrayNode extremes = JsonNodeFactory.instance.arrayNode();
+            for (Part part : weighted.parts) {
+                if (weighted.grouping.isEmpty() && part.needsExtremes()) extremes.add(part.keys.get(0).name());
+            }
+            if (!extremes.isEmpty()) to.set("extremes", extremes);
         } catch (NotFromKeys e) {
             to.put("why", e.getMessage());
         }
@@ -80,7 +87,12 @@ public final class Aggregates {
     }
 
     /** Aggregates that are computed from the same keys, and the columns of these keys. */
-    private record Part(List<Attribute> keys, List<AggregateExpression> aggregates) {}
+    private record Part(List<Attribute> keys, List<AggregateExpression> aggregates) {
+        /** Whether the smallest key, the largest and the number of rows are enough, if nothing is grouped. */
+        boolean needsExtremes() {
+            return keys.size() == 1 && aggregates.stream().allMatch(one -> KeyAggregates.needsExtremes(one, keys.get(0)));
+        }
+    }
 
     /** An aggregation over a scan, with aliases of the projections in between replaced by the scan's own columns. */
     static final class Weighted {

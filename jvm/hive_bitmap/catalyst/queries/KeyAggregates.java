@@ -68,6 +68,17 @@ final class KeyAggregates {
         return function == Count.class || isSum(one.aggregateFunction()) && hasExactProduct(argument(one));
     }
 
+    /** Whether an aggregate is MIN or MAX of this key itself, or the number of all rows. */
+    static boolean needsExtremes(AggregateExpression one, Attribute key) {
+        AggregateFunction function = one.aggregateFunction();
+        if (one.filter().isDefined() || one.isDistinct()) return false;
+        if (function.getClass() == Count.class) {
+            return Scala.list(function.children()).stream().allMatch(each -> each instanceof Literal literal && literal.value() != null);
+        }
+        return argument(one) instanceof Attribute column && column.exprId().equals(key.exprId())
+                && (function.getClass() == Min.class || function.getClass() == Max.class);
+    }
+
     private static String needsRows(AggregateFunction function) {
         List<String> types = Scala.list(function.children()).stream().map(child -> child.dataType().sql()).toList();
         return function.prettyName() + " of " + String.join(", ", types) + " needs the rows";

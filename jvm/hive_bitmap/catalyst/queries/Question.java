@@ -155,7 +155,7 @@ public final class Question extends PythonRequest {
             ObjectNode one = all.addObject();
             one.put("database", scan.table.database()).put("table", scan.table.identifier().table());
             one.put("version", TABLES.of(scan.described()));
-            one.put("condition", String.join(" AND ", scan.conjuncts.stream().map(Expressions::sql).toList()));
+            one.put("condition", String.join(" AND ", scan.conjuncts.stream().map(Expressions::shown).toList()));
             scan.leaves.clear();
             one.set("tree", new Conditions(scan.all(), scan.leaves).tree(scan.conjuncts));
             ArrayNode columns = one.putArray("columns");

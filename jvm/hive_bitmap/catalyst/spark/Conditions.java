@@ -55,6 +55,10 @@ import org.apache.spark.unsafe.types.UTF8String;
 public final class Conditions {
     private static final JsonNodeFactory JSON = JsonNodeFactory.instance;
     private static final int MAX_DEPTH = 200;
+
+    /** Values that a condition may list: with more, to look them all up takes longer than to read a table of moderate size. */
+    public static final int MAX_VALUES = 20_000;
+
     private static final int YEAR_1 = -719162;
     private static final int YEAR_9999_END = 2932896;
 
@@ -122,6 +126,7 @@ public final class Conditions {
     /** Pushes NOT down to the leaves, so that an expression that Spark evaluates includes it. */
     private ArrayNode tree(Expression condition, boolean negated, int depth) {
         if (depth > MAX_DEPTH) return unknown(condition, "nested too deep");
+        if (values(condition) > MAX_VALUES) return unknown(condition, "it lists more than " + MAX_VALUES + " values");
         if (condition instanceof Not not) return tree(not.child(), !negated, depth + 1);
         if (condition instanceof And || condition instanceof Or) {
             ArrayNode found = node(condition instanceof And == negated ? "or" : "and");
@@ -195,6 +200,12 @@ public final class Conditions {
         return hasNull ? node("or").add(found).add(node("constant").addNull()) : found;
     }
 
+    /** Returns how many values an IN lists; 0 for another expression. */
+    private static int values(Expression condition) {
+        if (condition instanceof In in) return Scala.size(in.list());
+        return condition instanceof InSet in ? Scala.size(in.hset()) : 0;
+    }
+
     private ArrayNode prefix(StartsWith test) {
         String name = column(test.left());
         if (name == null || !(test.right() instanceof Literal literal) || !sameType(test.left(), literal)) return null;
@@ -211,6 +222,9 @@ public final class Conditions {
 
     /** Returns a leaf that Spark evaluates over the distinct keys of its only column; "unknown" if it cannot. */
     private ArrayNode expression(Expression condition) {
+        if (condition.exists(Scala.predicate(one -> values(one) > MAX_VALUES))) {
+            return unknown(condition, "it lists more than " + MAX_VALUES + " values");
+        }
         String refusal = Allowlist.refusal(condition);
         if (refusal != null) return unknown(condition, refusal);
         List<Attribute> used = Scala.list(condition.references().toSeq());
@@ -265,7 +279,7 @@ public final class Conditions {
     }
 
     private static ArrayNode unknown(Expression condition, String reason) {
-        return node("unknown").add(Expressions.sql(condition)).add(reason);
+        return node("unknown").add(Expressions.shown(condition)).add(reason);
     }
 
     private static ArrayNode node(String kind) {

@@ -1,5 +1,6 @@
 package hive_bitmap.catalyst.spark;
 
+import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -7,6 +8,8 @@ import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.In;
+import org.apache.spark.sql.catalyst.expressions.InSet;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
@@ -24,6 +27,8 @@ import scala.collection.immutable.Seq;
 
 /** Constructors of Spark's expressions with the arguments that Scala fills in by default. */
 public final class Expressions {
+    private static final int SHOWN_VALUES = 50;
+
     private Expressions() {}
 
     /** Returns a new attribute, with an expression id of its own. */
@@ -84,6 +89,27 @@ public final class Expressions {
         } catch (RuntimeException e) {
             return expression.toString(); // some expressions have no SQL form
         }
+    }
+
+    /** Returns {@link #sql} of an expression, in which long lists of values are cut short. */
+    public static String shown(Expression expression) {
+        return sql((Expression) expression.transform(Scala.replacing(one -> {
+            if (one instanceof In in && Scala.size(in.list()) > SHOWN_VALUES) return shortened(in.value(), Scala.list(in.list()), Scala.size(in.list()));
+            return one instanceof InSet in && Scala.size(in.hset()) > SHOWN_VALUES ? shortened(in) : null;
+        })));
+    }
+
+    private static Expression shortened(InSet in) {
+        List<Expression> values = new ArrayList<>();
+        scala.collection.Iterator<Object> all = in.hset().iterator();
+        while (all.hasNext() && values.size() < SHOWN_VALUES) values.add(new Literal(all.next(), in.child().dataType()));
+        return shortened(in.child(), values, Scala.size(in.hset()));
+    }
+
+    private static Expression shortened(Expression tested, List<Expression> values, int all) {
+        List<Expression> shown = new ArrayList<>(values.subList(0, SHOWN_VALUES));
+        shown.add(Literal.create(".. " + all + " in all", DataTypes.StringType));
+        return new In(tested, Scala.seq(shown));
     }
 
     private static Seq<String> noNames() {

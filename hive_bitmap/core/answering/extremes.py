@@ -1,0 +1,124 @@
+"""The smallest and the largest key of the rows that satisfy a predicate, which MIN and MAX need of an index.
+
+A shard is sorted by its first key column, and the statistics of its row groups say between which keys their own lie. So
+row groups are read from the end that has the best keys, those of the shards that promise most first, and only as long
+as they promise more than was found: the rows of some keys may be gone by now, or fail the predicate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hive_bitmap.core.answering.tally import COUNT, keys_of_group
+from hive_bitmap.core.columns import Column
+from hive_bitmap.core.index import lookup as shards
+from hive_bitmap.core.predicates.nodes import columns_of
+from hive_bitmap.core.selecting.candidates import Lookup
+from hive_bitmap.core.selecting.key_matches import MatchingKeys, may_hold
+from hive_bitmap.errors import CorruptIndex
+
+# Of other types the order of Spark may differ from that of statistics, or of stored keys: NaN, padded CHAR, collations.
+ORDERED = ("tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz", "string")
+
+
+def has_order(column: Column) -> bool:
+    """Return whether Spark's order of the values of a column is that of stored keys and of their statistics."""
+    return column.type in ORDERED or column.type.startswith("decimal(")
+
+
+def are_enough(lookups: Sequence[Lookup], keys: Sequence[str], extremes: Collection[str]) -> bool:
+    """Return whether keys (in lower case) are one column of these, whose extremes are found without any bitmap."""
+    return len(keys) == 1 and keys[0] in extremes and all(one_index_knows(lookup, keys[0]) for lookup in lookups)
+
+
+def one_index_knows(lookup: Lookup, key: str) -> bool:
+    """Return whether the index of this key (in lower case) also has all columns that the predicate tests."""
+    parts = lookup.unit.parts
+    names = (key, *(column.lower() for column in columns_of(lookup.predicate)))
+    return all(name in parts for name in names) and len({parts[name].index for name in names}) == 1
+
+
+def extremes(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys, rows: int) -> pa.Table:
+    """Return the smallest and the largest key, or NULL if there is no other, of rows for which the predicate is TRUE.
+
+    One index must know the key and the predicate of each lookup (`one_index_knows`), and the predicate must be exact in
+    every file. `rows` is the number of these rows. The columns of the result are the key (in lower case, in the Arrow
+    type of the index) and COUNT (int64), whose sum is `rows`, so that they are counted too. Raises CorruptIndex.
+    """
+    field = lookups[0].unit.parts[key].key.with_name(key)
+    searches = [_Search(key, field.type, matching_keys, largest=largest) for largest in (False, True)]
+    found = [search.among(lookups) for search in searches]
+    keys = list(dict.fromkeys(found))
+    if rows < len(keys):
+        raise CorruptIndex(f"it has other rows than the {rows:,} that were counted")
+    counts = [1] * (len(keys) - 1) + [rows - len(keys) + 1]
+    schema = pa.schema([field, (COUNT, pa.int64())])
+    return pa.Table.from_arrays([pa.array(keys, field.type), pa.array(counts, pa.int64())], schema=schema)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Shard:
+    """A shard to search: its row groups, best end first, each with the best key that it may have (NULL: not known)."""
+
+    lookup: Lookup
+    shard: tuple[str, int]  # path and size in bytes
+    groups: tuple[tuple[int, pa.Scalar], ...]
+    is_sorted: bool
+
+
+class _Search:
+    """The search for one extreme of a key over the shards of all lookups."""
+
+    def __init__(self, key: str, type: pa.DataType, matching_keys: MatchingKeys, *, largest: bool) -> None:
+        self._key, self._type, self._matching_keys, self._largest = key, type, matching_keys, largest
+        self._best = pc.max if largest else pc.min
+
+    def among(self, lookups: Sequence[Lookup]) -> pa.Scalar:
+        """Return the extreme; NULL if no row has a key that is not NULL."""
+        found = pa.scalar(None, self._type)
+        shards = [self._shard(lookup, shard) for lookup in lookups for shard in lookup.unit.parts[self._key].shards]
+        for shard in self._in_order([shard for shard in shards if shard.groups]):
+            found = self._better(shard, found)
+        return found
+
+    def _shard(self, lookup: Lookup, shard: tuple[str, int]) -> _Shard:
+        """The shard, without the row groups in which the predicate is TRUE of no row by their statistics."""
+        name, predicate = lookup.unit.parts[self._key].key.name, lookup.predicate
+        tests_key = {column.lower() for column in columns_of(predicate)} == {self._key}
+        of_groups = [
+            (group, pa.scalar(stats.high if self._largest else stats.low, self._type))
+            for group, stats in enumerate(shards.statistics(*shard, name))
+            if not tests_key or may_hold(predicate, stats)
+        ]
+        groups = tuple(reversed(of_groups) if self._largest else of_groups)
+        return _Shard(lookup=lookup, shard=shard, groups=groups, is_sorted=shards.is_sorted_by(*shard, name))
+
+    def _in_order(self, found: Sequence[_Shard]) -> list[_Shard]:
+        """Return shards with those first that promise most; what is not known of a shard may be anything."""
+        promises = pa.array([self._promise(shard) for shard in found], self._type)
+        order = "descending" if self._largest else "ascending"
+        places = pc.array_sort_indices(promises, order=order, null_placement="at_start")
+        return [found[place] for place in places.to_pylist()]
+
+    def _promise(self, shard: _Shard) -> pa.Scalar:
+        promised = pa.array([promise for _, promise in shard.groups], self._type)
+        return pa.scalar(None, self._type) if promised.null_count else self._best(promised)
+
+    def _better(self, shard: _Shard, found: pa.Scalar) -> pa.Scalar:
+        """Return the best of what was found and of the keys of a shard."""
+        for group, promise in shard.groups:
+            if found.is_valid and promise.is_valid and self._of(found, promise).equals(found):
+                continue
+            unit, predicate = shard.lookup.unit, shard.lookup.predicate
+            best = self._best(keys_of_group(unit, self._key, predicate, self._matching_keys, shard.shard, group))
+            found = self._of(found, best)
+            if shard.is_sorted and best.is_valid:
+                break
+        return found
+
+    def _of(self, first: pa.Scalar, second: pa.Scalar) -> pa.Scalar:
+        return self._best(pa.array([first, second], self._type))
