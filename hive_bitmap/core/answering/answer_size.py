@@ -46,16 +46,20 @@ def nbytes(keys: pa.Table) -> int:
     return int(keys.nbytes) + ROW_BYTES * keys.num_rows
 
 
-def require_small(results: LookupResults, key_sets: KeySets, limit: int) -> None:
-    """Raise TooLarge if the rows that were looked up have, by an estimate, too many keys of all these sets together."""
+def require_small(results: LookupResults, key_sets: KeySets, limit: int) -> int:
+    """Return about how many keys of all these sets the rows have that were looked up, or more if that is few.
+
+    Raise TooLarge if they are too many.
+    """
     selected = sum(int(found.counts.sum()) for found in results.results)
     if not any(key_sets) or selected <= FEW_ROWS:
-        return
+        return min(selected, FEW_ROWS) * sum(map(bool, key_sets))
     if reason := _too_large.get(_key(results.lookups, key_sets, limit)):
         raise TooLarge(reason)
     size = sum(_estimate(results.lookups, keys, selected) for keys in key_sets if keys)
     if size > limit:
         raise TooLarge(f"its keys take some {size >> 20:,} MB in the driver, more than hive_bitmap.answer_bytes")
+    return size // ROW_BYTES
 
 
 def remember_too_large(lookups: Sequence[Lookup], key_sets: KeySets, limit: int) -> None:

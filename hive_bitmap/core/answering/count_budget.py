@@ -1,4 +1,4 @@
-"""Whether counting through the index would take longer than Spark takes to read the columns.
+"""What counting through the index takes, and whether Spark reads the columns in less time.
 
 Sizes and statistics decide where the index is small, or where most of its row groups are skipped. Otherwise the
 matching keys are looked up, without their bitmaps, which tells how many bytes of bitmaps would be decoded. Prices are
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from hive_bitmap.core.answering.extremes import are_enough
 from hive_bitmap.core.index import lookup as shards
@@ -30,12 +31,26 @@ class CountPrices:
     key_byte: float = 4.0e-9  # to read a stored byte of keys
     bitmap_byte: float = 2.5e-8  # to decode a stored byte of bitmaps
     shard: float = 5.0e-4  # to read the statistics of a shard
+    key: float = 2.0e-6  # to hand on a key with its count, and for Spark to group by one
+    answer_start: float = 0.03  # to ask for an answer, and to make rows of it
 
 
 COUNT_PRICES = CountPrices()
 
 
-def over_budget(
+@dataclass(frozen=True)
+class CountCost:
+    """Seconds that counting through the index takes at most, and those that Spark takes for as many rows.
+
+    `why_slower` says why Spark counts more quickly; None if it does not.
+    """
+
+    seconds: float
+    by_spark: float
+    why_slower: str | None = None
+
+
+def count_cost(
     lookups: Sequence[Lookup],
     matching_keys: MatchingKeys,
     keys: Sequence[str],
@@ -43,41 +58,64 @@ def over_budget(
     prices: CountPrices = COUNT_PRICES,
     waits: float = 0.0,
     extremes: Collection[str] = (),
-) -> str | None:
-    """Why Spark counts the rows of these lookups more quickly than the index; None if it does not.
+) -> CountCost:
+    """Compare what counting the rows of these lookups takes through the index, and by Spark.
 
     `keys` are the grouping columns, in lower case; `waits` is how many seconds Spark waits for the store of the files.
     Of `extremes`, columns in lower case, only the smallest and the largest key are wanted.
     """
     if are_enough(lookups, keys, extremes):
-        rows = sum(int(lookup.unit.rows.sum()) for lookup in lookups)
         opened = sum(len(lookup.unit.parts[keys[0]].shards) for lookup in lookups)
-        if opened * prices.shard <= budget_seconds(rows, 1, cores, prices, waits):
-            return None
-        return f"Spark reads the column in less time than the statistics of {opened:,} shards are read"
+        what = f"the statistics of {opened:,} shards are read"
+        return _compared(opened * prices.shard, _rows(lookups), 1, cores, prices, waits, what)
     work = []
     for lookup in lookups:
         nodes = _by_column(lookup.predicate)
         work.append((lookup, nodes, {column: _share_of_groups(lookup, column, nodes[column]) for column in nodes}))
     columns = {*keys, *(column for _, nodes, _ in work for column in nodes)}
-    rows = sum(int(lookup.unit.rows.sum()) for lookup in lookups)
-    budget = budget_seconds(rows, len(columns), cores, prices, waits)
-    if sum(_seconds(lookup, keys, read, read, prices) for lookup, _, read in work) <= budget:
-        return None
+    compared = partial(
+        _compared,
+        rows=_rows(lookups),
+        columns=len(columns),
+        cores=cores,
+        prices=prices,
+        waits=waits,
+        what="these indexes are decoded",
+    )
+    most = compared(sum(_seconds(lookup, keys, read, read, prices) for lookup, _, read in work))
+    if most.why_slower is None:
+        return most
     seconds = sum(_seconds(lookup, keys, read, dict.fromkeys(read, 0.0), prices) for lookup, _, read in work)
     for lookup, nodes, read in work:
-        if seconds <= budget:
+        if compared(seconds).why_slower is None:
             found = {column: matching_share(lookup.unit, node, matching_keys) for column, node in nodes.items()}
             seconds += _seconds(lookup, keys, read, found, prices)
             seconds -= _seconds(lookup, keys, read, dict.fromkeys(read, 0.0), prices)
-    if seconds <= budget:
-        return None
-    return f"Spark reads {len(columns)} column{'s' * (len(columns) > 1)} in less time than these indexes are decoded"
+    return compared(seconds)
+
+
+def _rows(lookups: Sequence[Lookup]) -> int:
+    return sum(int(lookup.unit.rows.sum()) for lookup in lookups)
+
+
+def _compared(
+    seconds: float, rows: int, columns: int, cores: int, prices: CountPrices, waits: float, what: str
+) -> CountCost:
+    """Compare seconds of the index with those of Spark; `what` says of what, as in "the indexes are decoded"."""
+    by_spark = spark_seconds(rows, columns, cores, prices, waits)
+    named = "the column" if columns == 1 else f"{columns} columns"
+    slower = f"Spark reads {named} in less time than {what}" if seconds > CLEARLY_CHEAPER * by_spark else None
+    return CountCost(prices.answer_start + seconds, by_spark, slower)
+
+
+def spark_seconds(rows: int, columns: int, cores: int, prices: CountPrices, waits: float = 0.0) -> float:
+    """Return how many seconds Spark takes to count rows by these columns, of few keys."""
+    return prices.spark_start + waits + rows * columns * prices.spark_value / cores
 
 
 def budget_seconds(rows: int, columns: int, cores: int, prices: CountPrices, waits: float = 0.0) -> float:
     """Return how many seconds counting through the index may take: clearly less than Spark takes for these columns."""
-    return CLEARLY_CHEAPER * (prices.spark_start + waits + rows * columns * prices.spark_value / cores)
+    return CLEARLY_CHEAPER * spark_seconds(rows, columns, cores, prices, waits)
 
 
 def index_bytes(lookups: Sequence[Lookup], keys: Sequence[str] = ()) -> int:

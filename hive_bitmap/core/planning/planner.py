@@ -70,6 +70,8 @@ class PlanInputs:
     store: Speed = LOCAL
     scale: float = 1.0
     driver_read_bytes: int = 0  # at most so many bytes of rows may be read by this process itself
+    answer_seconds: float = 0.0  # of a count: what the index takes to give the answer
+    spark_count_seconds: float = 0.0  # of a count: what Spark takes at least
 
 
 def full_scan(
@@ -206,8 +208,9 @@ def strategy_costs(
     impossible = {}
     direct_price = direct_seconds(format, read, share, cores, store)
     if inputs.count:
+        costs[Strategy.FULL_SCAN] = max(costs[Strategy.FULL_SCAN], inputs.spark_count_seconds)
         if engine_only is None:
-            costs[Strategy.INDEX_ONLY] = 0.0 if exact and not read.whole else direct_price
+            costs[Strategy.INDEX_ONLY] = inputs.answer_seconds + (0.0 if exact and not read.whole else direct_price)
         else:
             impossible[Strategy.INDEX_ONLY] = engine_only
         return costs, impossible
@@ -257,7 +260,7 @@ def _choose(
 ) -> tuple[Strategy, str]:
     cheapest = min(costs, key=lambda strategy: costs[strategy])
     price, scan_price = costs[cheapest], costs[Strategy.FULL_SCAN]
-    if cheapest == Strategy.INDEX_ONLY and (price == 0 or price < scan_price):
+    if cheapest == Strategy.INDEX_ONLY:
         rest = "" if figures["rows_selected"] is not None else ", but for files that it does not know as they are"
         return Strategy.INDEX_ONLY, f"the index holds the answer{rest}"
     if cheapest == Strategy.FULL_SCAN or price > CLEARLY_CHEAPER * scan_price:

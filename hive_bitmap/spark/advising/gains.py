@@ -72,6 +72,7 @@ def gain_by_answers(tally: Tally, table: TableFigures, columns: int) -> Gain:
     took = table.index_bytes * COUNT_PRICES.key_byte
     if took > budget_seconds(rows, columns, table.cores, COUNT_PRICES, waits) or keys * ROW_BYTES > ANSWER_BYTES:
         return Gain()
+    took += COUNT_PRICES.answer_start + keys * COUNT_PRICES.key
     found = gain(tally, table, None)
     return replace(found, seconds=max(found.seconds - tally.queries * took, 0))
 

@@ -110,6 +110,14 @@ class Explanation:
     requests: Requests = field(default_factory=Requests)
     task_requests: Requests = field(default_factory=Requests)
 
+    @property
+    def expected_seconds(self) -> float | None:
+        """The estimate for what was decided, if the query has a single scan, and indexes were looked up for it."""
+        if len(self.relations) != 1:
+            return None
+        [relation] = self.relations
+        return relation.costs.get(relation.strategy)
+
     def __str__(self) -> str:
         return to_text(self)
 
@@ -236,6 +244,7 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
         "rows": explanation.rows,
         "plan_seconds": explanation.plan_seconds,
         "run_seconds": explanation.run_seconds,
+        "expected_seconds": explanation.expected_seconds,
         "requests": dict(explanation.requests.by_kind),
         "request_bytes": explanation.requests.bytes_read,
         "task_requests": dict(explanation.task_requests.by_kind),
@@ -283,6 +292,8 @@ def _engine(frame: DataFrame, mode: str) -> str:
 def _result(explanation: Explanation) -> str:
     run = seconds(explanation.run_seconds or 0)
     said = f"result: {explanation.rows:,} rows; planned in {seconds(explanation.plan_seconds)}, ran for {run}"
+    if explanation.expected_seconds is not None:
+        said += f", of {seconds(explanation.expected_seconds)} expected"
     if not explanation.requests.total:
         return said
     by_tasks = explanation.task_requests.total

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from hive_bitmap.core.answering.answer_size import TooLarge, require_small
-from hive_bitmap.core.answering.count_budget import bytes_to_look_up, index_bytes, over_budget
+from hive_bitmap.core.answering.count_budget import COUNT_PRICES, CountCost, bytes_to_look_up, count_cost, index_bytes
 from hive_bitmap.core.answering.extremes import are_enough
 from hive_bitmap.core.columns import Column, find
 from hive_bitmap.core.formats import LAYOUTS
@@ -208,7 +208,12 @@ class _Preparation:
         reading, inputs = self._look_up(snapshot)
         lookups, extremes = reading.results.lookups, self.request.extremes
         counted = [keys for keys in self._key_sets() if not are_enough(lookups, keys, extremes)]
-        require_small(reading.results, counted, self.settings.answer_bytes)
+        keys = require_small(reading.results, counted, self.settings.answer_bytes) * COUNT_PRICES.key
+        inputs = replace(
+            inputs,
+            answer_seconds=inputs.answer_seconds + keys,
+            spark_count_seconds=inputs.spark_count_seconds + keys,
+        )
         return Prepared(make_plan(inputs, uses, reading.results), reading, snapshot)
 
     def _full_scan(
@@ -230,14 +235,15 @@ class _Preparation:
         resolved, base = self.resolved, self.resolved.base
         matching_keys = evaluate_leaves(resolved.evaluate, resolved.predicate, self.chosen, snapshot.partitions)
         waits = waiting_seconds(snapshot.files, resolved.cores, snapshot.store)
-        slower = partial(
-            over_budget,
+        cost = partial(
+            count_cost,
             matching_keys=matching_keys,
             cores=resolved.cores,
             waits=waits,
             extremes=self.request.extremes,
         )
-        evaluate = _evaluation(self.spark, matching_keys, self._counted(), slower)
+        sets, forced = self._key_sets(), self.settings.strategy is Strategy.INDEX_ONLY
+        evaluate = _Evaluation(self.spark, matching_keys, sets, cost, forced)
         found = look_up_files(snapshot.partitions, snapshot.predicates, self.chosen, evaluate)
         results = replace(exact_where_known(found, self.keys), matching_keys=matching_keys)
         if base.lake is not None:  # files that are not listed may be those that Delta's own statistics exclude
@@ -252,7 +258,8 @@ class _Preparation:
             constants=constants,
             results=results,
         )
-        return reading, self._inputs(reading, snapshot)
+        inputs = self._inputs(reading, snapshot)
+        return reading, replace(inputs, answer_seconds=evaluate.seconds, spark_count_seconds=evaluate.by_spark)
 
     def _inputs(self, reading: Reading, snapshot: Snapshot) -> PlanInputs:
         read, whole, known = reading.columns, reading.results.whole_files, reading.constants.column_names
@@ -286,10 +293,6 @@ class _Preparation:
         if self.resolved.base.lake is not None:
             return False
         return self.format not in LAYOUTS and all(_PLAIN_TYPE.fullmatch(column.type) for column in self.needed)
-
-    def _counted(self) -> list[list[str]]:
-        """The sets of keys by which rows are counted, if counting has to be quicker than Spark."""
-        return [] if self.settings.strategy is Strategy.INDEX_ONLY else self._key_sets()
 
     def _key_sets(self) -> list[list[str]]:
         """The sets of keys by which rows are counted; none if rows are read."""
@@ -336,29 +339,34 @@ def _needed(resolved: ResolvedTable, request: Request) -> list[Column]:
     return chosen if any(c in base.columns for c in chosen) else [base.columns[0], *chosen]
 
 
-def _evaluation(
-    spark: SparkSession,
-    matching_keys: MatchingKeys,
-    counted: Sequence[Sequence[str]],
-    why_slower: Callable[..., str | None],
-) -> Callable[[Sequence[Lookup]], list[LookupResult]]:
-    """Return the function that looks up: in this process if little of the index has to be read, else in tasks.
+@dataclass
+class _Evaluation:
+    """Looks up: in this process if little of the index has to be read, else in tasks.
 
-    It raises Unsupported if rows are to be `counted` by sets of keys and Spark is quicker at one of them.
+    If rows are counted by `key_sets`, their `cost` is compared first; unless the answer is `forced`, Unsupported is
+    raised if Spark is quicker at one of them. `seconds` and `by_spark` are what the index and Spark take for all.
     """
 
-    def evaluate(lookups: Sequence[Lookup]) -> list[LookupResult]:
-        for keys in counted:
-            if slower := why_slower(lookups, keys=keys):
-                raise Unsupported(slower)
+    spark: SparkSession
+    matching_keys: MatchingKeys
+    key_sets: Sequence[Sequence[str]]
+    cost: Callable[..., CountCost]
+    forced: bool
+    seconds: float = 0.0
+    by_spark: float = 0.0
+
+    def __call__(self, lookups: Sequence[Lookup]) -> list[LookupResult]:
+        for keys in self.key_sets:
+            cost = self.cost(lookups, keys=keys)
+            if cost.why_slower is not None and not self.forced:
+                raise Unsupported(cost.why_slower)
+            self.seconds, self.by_spark = self.seconds + cost.seconds, max(self.by_spark, cost.by_spark)
         total = index_bytes(lookups)
         if total <= DRIVER_INDEX_BYTES or (
             total <= DRIVER_STATISTICS_BYTES and bytes_to_look_up(lookups) <= DRIVER_INDEX_BYTES
         ):
-            return evaluate_here(matching_keys)(lookups)
-        return in_tasks(spark, lookups, partial(look_up, matching_keys=matching_keys))
-
-    return evaluate
+            return evaluate_here(self.matching_keys)(lookups)
+        return in_tasks(self.spark, lookups, partial(look_up, matching_keys=self.matching_keys))
 
 
 def _any_file(work: LookupResults) -> str:

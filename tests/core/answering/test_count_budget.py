@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hive_bitmap.core.answering.count_budget import CountPrices, bytes_to_look_up, over_budget
+from hive_bitmap.core.answering.count_budget import CountPrices, bytes_to_look_up, count_cost
 from hive_bitmap.core.index import lookup
 from hive_bitmap.core.predicates.nodes import TRUE, And, Compare, Or, Predicate
 from hive_bitmap.core.selecting.candidates import Lookup
@@ -34,20 +34,22 @@ def test_only_what_decodes_bitmaps_may_be_dear(
     rows = [{"k": n % 3, "s": "ab"[n % 2], "f": 0.0} for n in range(40)]
     unit = unit_of(tmp_path, [rows], {"k": "gap", "s": "gap"}, {"k": [0], "s": [0]})
     lookups = [Lookup(partition=0, unit=unit, predicate=predicate, fingerprints=(), spark_only=(), schema_crc=())]
-    assert bool(over_budget(lookups, {}, keys, 2, DEAR_BITMAPS)) == fallback_reason
-    assert over_budget(lookups, {}, keys, 2) is None
+    assert bool(count_cost(lookups, {}, keys, 2, DEAR_BITMAPS).why_slower) == fallback_reason
+    cost = count_cost(lookups, {}, keys, 2)
+    assert cost.why_slower is None
+    assert 0 < cost.seconds < cost.by_spark
 
 
 def test_an_index_of_large_keys_is_dearer_than_a_column(tmp_path: Path) -> None:
     unit = unit_of(tmp_path, [[{"k": 1, "s": "a", "f": 0.0}]], {"k": "gap"}, {"k": [0]})
     assert (
-        over_budget(
+        count_cost(
             [Lookup(partition=0, unit=unit, predicate=TRUE, fingerprints=(), spark_only=(), schema_crc=())],
             {},
             ["k"],
             2,
             CountPrices(key_byte=1.0),
-        )
+        ).why_slower
         is not None
     )
 
