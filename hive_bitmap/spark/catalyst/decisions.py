@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 log = logging.getLogger(__name__)
+# Reasons that hold as long as files, indexes, settings and the query stay as they are.
+LASTING = (Reason.NOT_SELECTIVE, Reason.NOT_TESTED, Reason.NOT_UNDERSTOOD, Reason.NOT_COUNTED, Reason.TOO_LARGE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,7 +234,7 @@ class _Case:
     def _lasting(self, plan: Plan, code: Reason) -> Lasting:
         """How long the scan would be left alone: not for long, where files are unindexed that may be indexed soon."""
         is_known = not plan.looked_up or not any(plan.files["scanned"].to_pylist())
-        lasts = code is Reason.NOT_SELECTIVE and is_known and self._is_by_cost and not self.scan.runtime_filters
+        lasts = code in LASTING and is_known and self._is_by_cost and not self.scan.runtime_filters
         return Lasting.FOR_CONDITION if lasts else Lasting.NO
 
     def _why_left(self, unanswered: Unanswered, code: Reason, reason: str) -> tuple[Reason, str]:

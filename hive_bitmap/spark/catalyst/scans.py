@@ -63,7 +63,6 @@ class Scan:
     indexed_known: bool
     native: bool
     key_sets: tuple[tuple[str, ...], ...]
-    extremes: frozenset[str]
     unanswered: str | None
     runtime_filters: tuple[str, ...]
     listed: ListingSummary | None
@@ -71,6 +70,7 @@ class Scan:
     options: tuple[str, ...]
     strategy: str | None
     must_pay: bool = True
+    extremes: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, number: int, fields: Mapping[str, Any], cores: int) -> Scan:

@@ -45,6 +45,27 @@ def test_a_condition_that_selects_too_much_is_asked_about_once(
     require_alike(spark, HALF)
 
 
+@pytest.mark.parametrize(
+    ("reason", "query"),
+    [
+        ("too_large", "SELECT count(DISTINCT note) FROM t"),
+        ("not_tested", "SELECT max(note) FROM t WHERE p < 5"),
+        ("not_counted", "SELECT round(stddev(length(note)), 3) FROM t"),
+    ],
+)
+def test_other_reasons_that_last(
+    spark: SparkSession, database: str, questions: list[Any], reason: str, query: str
+) -> None:
+    spark.sql(f"CREATE TABLE t USING parquet AS {ROWS.format(250_000)}")
+    hive_bitmap.build(spark, "t", ["k"] if reason == "not_tested" else ["k", "note"])
+    with indexed(spark):
+        asked = [asks(spark, questions, query) for _ in range(3)]
+        assert asked[1:] == [False, False]
+        [relation] = hive_bitmap.explain(frame(spark, query)).relations
+        assert relation.reason == reason
+    require_alike(spark, query)
+
+
 @pytest.mark.parametrize("change", ["a file", "the index", "a setting"])
 def test_it_is_asked_again_after_a_change(spark: SparkSession, table: str, questions: list[Any], change: str) -> None:
     with indexed(spark):
