@@ -64,6 +64,12 @@ class Format(Protocol):
     def spark_only_columns(self, handle: Any, schema: Sequence[KeyColumn]) -> dict[str, str]:
         """Return the columns of the table that `read_rows` must not read from this file, each with the reason."""
 
+    def bytes_at_once(self, path: str, columns: Sequence[KeyColumn]) -> int:
+        """Return about how many bytes `read_rows` may have to decode at once, however few rows are selected.
+
+        Raises FileNotFoundError or Undecodable.
+        """
+
     def read_rows(
         self,
         path: str,

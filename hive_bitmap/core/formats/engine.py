@@ -52,6 +52,10 @@ class EngineFormat:
         """Return all columns."""
         return {column.name: self._reason for column in schema}
 
+    def bytes_at_once(self, path: str, columns: Sequence[KeyColumn]) -> int:
+        """Raise Undecodable, always."""
+        raise Undecodable(self._reason)
+
     def read_rows(
         self,
         path: str,

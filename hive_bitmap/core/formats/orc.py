@@ -21,8 +21,18 @@ from hive_bitmap.core.formats.orc_rows import RowReader
 from hive_bitmap.core.formats.orc_types import Conversion
 from hive_bitmap.errors import Undecodable
 
-__all__ = ["OrcHandle", "blocks", "column_bytes", "key_columns", "open_file", "read_rows", "spark_only_columns"]
+__all__ = [
+    "OrcHandle",
+    "blocks",
+    "bytes_at_once",
+    "column_bytes",
+    "key_columns",
+    "open_file",
+    "read_rows",
+    "spark_only_columns",
+]
 
+_FIXED_BYTES = 16  # at least those of a value that is no text
 _FIXED_ZONES = ("UTC", "GMT", "Etc/UTC", "Z")
 # The timestamps that pyarrow reads correctly: after the second before 1970, whose sign is lost, and before 64-bit
 # nanoseconds overflow. Both bounds leave a day for time zones.
@@ -59,6 +69,20 @@ def key_columns(handle: OrcHandle, block: int, columns: Sequence[KeyColumn]) -> 
     stripe = _stripe(handle, block, found)
     keys = [as_keys(_shown(stripe, column, at), column.name) for column, at in zip(columns, found, strict=True)]
     return pa.Table.from_arrays(keys, names=[column.name for column in columns])
+
+
+def bytes_at_once(path: str, columns: Sequence[KeyColumn]) -> int:
+    """Return about how many bytes an average stripe of these columns takes when it is decoded whole, by the footer.
+
+    `columns` are those that `read_rows` takes. Raises FileNotFoundError or Undecodable.
+    """
+    handle = open_file(path)
+    with handle.source:
+        opened, found = footer(handle.source), [find(handle, column) for column in columns]
+        fields = root(opened).fields
+        texts = sum(opened[fields[at[0]].column_id].statistics.get("total_length", 0) for at in found if at is not None)
+        stripes, rows = max(opened.num_of_stripes, 1), len(opened)
+    return (texts + _FIXED_BYTES * rows * len(columns)) // stripes
 
 
 def spark_only_columns(handle: OrcHandle, schema: Sequence[KeyColumn]) -> dict[str, str]:

@@ -17,11 +17,20 @@ from hive_bitmap.core.formats.blocks import Blocks
 from hive_bitmap.core.formats.calendar_checks import as_keys, require_from
 from hive_bitmap.core.formats.key_values import KeyColumn, Values, converted, decoding, is_simple, nulls
 from hive_bitmap.core.formats.parquet_file import ParquetHandle, find, open_file
-from hive_bitmap.core.formats.parquet_rows import read_rows
+from hive_bitmap.core.formats.parquet_rows import bytes_at_once, read_rows
 from hive_bitmap.core.formats.parquet_types import Conversion
 from hive_bitmap.errors import Undecodable
 
-__all__ = ["ParquetHandle", "blocks", "column_bytes", "key_columns", "open_file", "read_rows", "spark_only_columns"]
+__all__ = [
+    "ParquetHandle",
+    "blocks",
+    "bytes_at_once",
+    "column_bytes",
+    "key_columns",
+    "open_file",
+    "read_rows",
+    "spark_only_columns",
+]
 
 
 def blocks(handle: ParquetHandle) -> Blocks:

@@ -17,6 +17,7 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type, converted, decoding, nulls
@@ -27,7 +28,11 @@ Rows = npt.NDArray[np.int64]
 Wanted = tuple[int, Rows | None]
 
 _SPARSE = 0.2  # up to this fraction of selected rows DuckDB is used
-_BATCH_ROWS = 65_536
+_BATCH_ROWS = 65_536  # rows that are read together at most
+_BATCH_BYTES = 32 << 20  # of rows that are read together, roughly
+_FIRST_ROWS = 64  # that are read together before it is known how large rows are
+_GROWTH = 8  # times the rows that were read together before
+_FIXED_BYTES = 16  # at least those of a value that is neither text nor binary
 _GLOB = frozenset("*?[]{}")
 _ROW_NUMBER = "file_row_number"
 _SEMI_JOIN = f"""
@@ -78,6 +83,11 @@ def read_rows(path: str, columns: Sequence[KeyColumn], selection: Sequence[Wante
             yield from _by_duckdb(handle, output, wanted) if is_sparse else _by_arrow(handle, output, wanted)
 
 
+def bytes_at_once(path: str, columns: Sequence[KeyColumn]) -> int:
+    """Return about how many bytes `read_rows` decodes at once at most, whatever the size of a block."""
+    return _BATCH_BYTES
+
+
 def _duckdb_can(handle: ParquetHandle) -> bool:
     """Return whether DuckDB reads exactly this file, with its columns under their names and in their stored types.
 
@@ -100,24 +110,51 @@ def _by_duckdb(handle: ParquetHandle, output: _Output, selection: Sequence[Wante
     what is wrong.
     """
     first = np.cumsum([0, *(handle.metadata.row_group(g).num_rows for g in range(handle.metadata.num_row_groups))])
-    for some in _portions(selection):
-        numbers = np.concatenate([first[block] + rows for block, rows in some if rows is not None])
+    numbers = np.concatenate([first[block] + rows for block, rows in selection if rows is not None])
+    together = _Together(_largest_row(handle, output.names, [block for block, _ in selection]))
+    while len(numbers):
+        some, numbers = np.split(numbers, [together.rows])
         try:
-            read = _semi_join(stores.local_path(handle.path), output.names, numbers)
+            read = _semi_join(stores.local_path(handle.path), output.names, some)
         except duckdb.Error:
-            yield from _by_arrow(handle, output, some)
+            yield from _by_arrow(handle, output, _of_blocks(some, first))
             continue
-        if len(read) != len(numbers):
+        if len(read) != len(some):
             raise FileChanged(f"{handle.path} has lost rows while it was read")
-        if len(read):
-            yield output.batch(read, len(read))
+        together.read(len(read), read.nbytes)
+        yield output.batch(read, len(read))
 
 
-def _portions(selection: Sequence[Wanted]) -> Iterator[list[Wanted]]:
-    """Group consecutive blocks that have about _BATCH_ROWS selected rows together."""
-    ends = np.cumsum([0 if rows is None else len(rows) for _, rows in selection])
-    for _, some in itertools.groupby(zip(ends // _BATCH_ROWS, selection, strict=True), key=lambda pair: pair[0]):
-        yield [pair[1] for pair in some]
+def _of_blocks(numbers: Rows, first: Rows) -> list[Wanted]:
+    """Return numbers of rows in a file by block; `first` has the number of the first row of each block."""
+    blocks = np.searchsorted(first, numbers, side="right") - 1
+    return [(int(block), numbers[blocks == block] - first[block]) for block in np.unique(blocks)]
+
+
+class _Together:
+    """How many rows are read together: their values, of a few bytes in the file, may be of megabytes in memory."""
+
+    def __init__(self, largest: int) -> None:
+        """`largest` is the number of bytes that no row exceeds."""
+        self._sure = min(max(_BATCH_BYTES // max(largest, 1), 1), _BATCH_ROWS)
+        self.rows = max(self._sure, _FIRST_ROWS)
+
+    def read(self, rows: int, size: int) -> None:
+        """Take down how many bytes some rows took, by which the next ones are as many."""
+        by_size = _BATCH_BYTES * rows // max(size, 1)
+        self.rows = max(min(by_size, _GROWTH * self.rows, _BATCH_ROWS), self._sure)
+
+
+def _largest_row(handle: ParquetHandle, names: Sequence[str], blocks: Sequence[int]) -> int:
+    """Return a number of bytes that no row of these columns exceeds, by the footer: no text exceeds those of its chunk.
+
+    A dictionary has each of its texts once, however many rows repeat it.
+    """
+    ordinals = [handle.leaves[name] for name in names]
+    texts = [at for at in ordinals if handle.metadata.schema.column(at).physical_type == "BYTE_ARRAY"]
+    groups = (handle.metadata.row_group(block) for block in blocks)
+    of_texts = (sum(group.column(at).total_uncompressed_size for at in texts) for group in groups)
+    return max(of_texts, default=0) + _FIXED_BYTES * len(names)
 
 
 def _semi_join(path: str, names: Sequence[str], numbers: Rows) -> pa.Table:
@@ -141,12 +178,24 @@ def _by_arrow(handle: ParquetHandle, output: _Output, selection: Sequence[Wanted
     for block, rows in selection:
         start = 0
         with decoding(f"block {block}"):
-            for batch in file.iter_batches(_BATCH_ROWS, row_groups=[block], columns=output.names, use_threads=False):
+            together = _rows_together(handle, file, output.names, block)
+            for batch in file.iter_batches(together, row_groups=[block], columns=output.names, use_threads=False):
                 end = start + batch.num_rows
                 taken = batch if rows is None else _taken(batch, _between(rows, start, end))
                 if taken.num_rows:
                     yield output.batch(taken, taken.num_rows)
                 start = end
+
+
+def _rows_together(handle: ParquetHandle, file: pq.ParquetFile, names: list[str], block: int) -> int:
+    """Return how many rows of a block to decode together: its first rows tell, if values may be large."""
+    largest, rows = _largest_row(handle, names, [block]), handle.metadata.row_group(block).num_rows
+    together = _Together(largest)
+    if together.rows >= min(rows, _BATCH_ROWS):
+        return _BATCH_ROWS
+    [first] = itertools.islice(file.iter_batches(_FIRST_ROWS, row_groups=[block], columns=names, use_threads=False), 1)
+    width = max(first.nbytes // first.num_rows, largest // rows)
+    return min(max(_BATCH_BYTES // max(width, 1), _FIRST_ROWS), _BATCH_ROWS)
 
 
 def _taken(batch: pa.RecordBatch, rows: Rows) -> pa.RecordBatch:

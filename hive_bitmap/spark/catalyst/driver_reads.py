@@ -1,8 +1,13 @@
-"""Few rows that this process reads itself when a plan is executed: a job of Spark would take longer."""
+"""Few rows that this process reads itself when a plan is executed: a job of Spark would take longer.
+
+What is few is estimated by the bytes of the blocks, whose rows may be much larger in memory. So bytes and seconds are
+bounded again while rows are read. What exceeds a bound is remembered, and left to Spark.
+"""
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +16,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from hive_bitmap.core.answering.answer_size import TooLarge
+from hive_bitmap.core.formats import FORMATS
 from hive_bitmap.core.formats.key_values import arrow_type
+from hive_bitmap.core.memory_budget import Cache
 from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.prices import DRIVER_THREADS
@@ -26,6 +33,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
+SECONDS = 5.0  # after which the rest is Spark's, whose jobs can be cancelled
+BYTES_AT_ONCE = 64 << 20  # that a reader may have to decode at once
+_Key = tuple[str, str | None, int | None, int | None, tuple[str, ...]]
+_too_large: Cache[_Key, bool] = Cache("rows that were too large", lambda value: 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +54,8 @@ def fetch_of(prepared: Prepared, columns: Sequence[str], most: int) -> Fetch | N
     reading, plan = prepared.reading, prepared.plan
     if reading is None or plan.strategy is not Strategy.ROWS or not plan.in_driver or not reading.results.lookups:
         return None
+    if _too_large.get(_key(plan, columns)):
+        return None
     tasks = tuple(tasks_of(reading, min(reading.resolved.cores, DRIVER_THREADS)))
     return Fetch(plan=plan, columns=tuple(columns), tasks=tasks, most=most)
 
@@ -53,10 +66,13 @@ def rows(spark: SparkSession, fetch: Fetch) -> pa.Table | None:
     That is so if a file has become one that Spark alone can read, or is gone, or if the rows are too many by now.
     """
     session_stores.use(spark)
+    until = time.monotonic() + SECONDS
     try:
-        read = map_parallel(partial(_batches, most=fetch.most), fetch.tasks, DRIVER_THREADS)
-    except HiveBitmapError as e:
+        read = map_parallel(partial(_batches, most=fetch.most, until=until), fetch.tasks, DRIVER_THREADS)
+    except (HiveBitmapError, FileNotFoundError) as e:
         log.info("Spark reads the rows of table %s: %s", fetch.plan.table, e)
+        if isinstance(e, TooLarge):
+            _too_large.put(_key(fetch.plan, fetch.columns), True)
         return None
     batches = [batch for some in read for batch in some]
     found = pa.Table.from_batches(batches) if batches else _no_rows(fetch.tasks[0])
@@ -64,13 +80,26 @@ def rows(spark: SparkSession, fetch: Fetch) -> pa.Table | None:
     return found.select([names[column.lower()] for column in fetch.columns])
 
 
-def _batches(task: ReadTask, most: int) -> list[pa.RecordBatch]:
-    """Return the rows that a task selects; raise TooLarge for more than `most` bytes."""
+def _key(plan: Plan, columns: Sequence[str]) -> _Key:
+    return plan.table, plan.predicate, plan.rows_selected, plan.bytes_total, tuple(columns)
+
+
+def _batches(task: ReadTask, most: int, until: float) -> list[pa.RecordBatch]:
+    """Return the rows that a task selects; raise TooLarge for more than `most` bytes, or when it takes too long.
+
+    `until` is a reading of `time.monotonic`.
+    """
+    format = FORMATS[task.format]
+    for path in task.paths:
+        if format.bytes_at_once(path, task.columns) > BYTES_AT_ONCE:
+            raise TooLarge(f"a block of {path} takes more than {BYTES_AT_ONCE:,} bytes when it is decoded")
     read, size = [], 0
     for batch in read_task(task):
         size += batch.nbytes
         if size > most:
             raise TooLarge(f"they take more than {most:,} bytes")
+        if time.monotonic() > until:
+            raise TooLarge(f"reading them takes more than {SECONDS:g} seconds")
         read.append(batch)
     return read
 

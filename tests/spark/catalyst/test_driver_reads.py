@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 import hive_bitmap
@@ -130,3 +132,94 @@ def test_a_guard_stays_before_what_it_guards(spark: SparkSession, table: Path, m
     monkeypatch.setattr(driver_reads, "rows", lambda *_: None)
     guarded = "SELECT i FROM t WHERE k = 3 AND (i > 3 OR (SELECT max(i) FROM t) < 0) AND 10 / (i - 3) > 0"
     assert not difference(by_index(spark, guarded, "rows"), by_spark(spark, guarded))
+
+
+@pytest.mark.parametrize("query", [QUERY, "SELECT i, note FROM t WHERE k = 3 ORDER BY i LIMIT 100"])
+def test_another_execution_of_a_plan_reads_anew(spark: SparkSession, table: Path, query: str) -> None:
+    """As Spark's own scan does, also where Spark keeps the RDD of the first execution."""
+    with indexed(spark, "rows"):
+        found = frame(spark, query)
+        before = answer(found)
+        assert "DriverScan" in plan_of(found)
+        for checksum in table.rglob(".*.crc"):
+            checksum.unlink()
+        files = sorted(table.rglob("part-*"))
+        content = files[0].read_bytes()
+        for file in files:
+            file.unlink()
+            file.write_bytes(content)
+        assert answer(found) != before
+        again = answer(found)
+    spark.sql("REFRESH TABLE t")
+    assert not difference(again, by_spark(spark, query))
+
+
+def test_another_execution_without_the_files_fails_as_sparks_does(spark: SparkSession, table: Path) -> None:
+    with indexed(spark, "rows"):
+        found = frame(spark, QUERY)
+        answer(found)
+        shutil.rmtree(table)
+        with pytest.raises(Exception, match="FILE_NOT_EXIST"):
+            answer(found)
+
+
+def test_large_values_are_read_in_small_portions(
+    spark: SparkSession, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five texts of 100,000 characters that thousands of rows share take few bytes in the file, and many in memory."""
+    spark.sql(
+        "CREATE TABLE t USING parquet AS SELECT CAST(id % 7 AS int) AS k, repeat(concat('v', id % 5), 50000) AS html "
+        "FROM range(0, 14000, 1, 2)"
+    )
+    hive_bitmap.build(spark, "t", ["k"])
+    seen: list[int] = []
+    read_task = driver_reads.read_task
+
+    def measured(task: object) -> Iterator[pa.RecordBatch]:
+        for batch in read_task(task):  # type: ignore[arg-type]
+            seen.append(batch.nbytes)
+            yield batch
+
+    monkeypatch.setattr(driver_reads, "read_task", measured)
+    query = "SELECT sum(length(html)), max(k) FROM t WHERE k = 3"
+    assert is_read_here(spark, query)
+    found = by_index(spark, query, "rows")
+    assert seen
+    assert max(seen) < 64 << 20
+    assert sum(seen) < 128 << 20
+    assert not is_read_here(spark, query)  # it was too much: that is remembered
+    assert not difference(found, by_spark(spark, query))
+
+
+def test_what_takes_long_is_sparks(spark: SparkSession, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_reads, "SECONDS", 0.0)
+    assert is_read_here(spark, QUERY)
+    found = by_index(spark, QUERY, "rows")
+    assert not is_read_here(spark, QUERY)
+    assert not difference(found, by_spark(spark, QUERY))
+
+
+def test_an_orc_stripe_that_is_large_in_memory_is_sparks(
+    spark: SparkSession, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spark.sql(
+        "CREATE TABLE t USING orc AS SELECT CAST(id % 700 AS int) AS k, repeat(concat('v', id % 5), 25000) AS html "
+        "FROM range(0, 4000, 1, 2)"
+    )
+    hive_bitmap.build(spark, "t", ["k"])
+    monkeypatch.setattr(driver_reads, "read_task", None)
+    require_alike(spark, "SELECT length(html), k FROM t WHERE k = 3", "rows")
+
+
+@pytest.mark.parametrize("strategy", ["rows", BY_TASKS, "blocks", "index only"])
+def test_the_files_of_a_plan_and_its_json_are_told(spark: SparkSession, table: Path, strategy: str) -> None:
+    query = "SELECT count(*) FROM t WHERE k = 3 AND p = 1" if strategy == "index only" else f"{QUERY} AND p = 1"
+    with indexed(spark, strategy):
+        found = frame(spark, query)
+        files = found.inputFiles()
+        execution = found._jdf.queryExecution()
+        assert execution.optimizedPlan().toJSON()
+        assert execution.executedPlan().toJSON()
+    with indexed(spark, "full scan"):
+        assert sorted(files) == sorted(frame(spark, query).inputFiles())
+    assert len(files) == 2

@@ -42,6 +42,11 @@ public final class DriverScanExec extends DriverRowsExec {
     }
 
     @Override
+    protected boolean isComputedAnew() {
+        return true;
+    }
+
+    @Override
     protected DriverRowsExec copy() {
         return new DriverScanExec(scan, output());
     }

@@ -2,6 +2,7 @@ package hive_bitmap.catalyst.queries;
 
 import hive_bitmap.catalyst.python.Failures;
 import hive_bitmap.catalyst.spark.AnswerSize;
+import hive_bitmap.catalyst.spark.InputFiles;
 import hive_bitmap.catalyst.spark.Leaf;
 import hive_bitmap.catalyst.spark.SideQuery;
 import java.util.List;
@@ -10,13 +11,14 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Repartition;
 import org.apache.spark.sql.catalyst.plans.logical.Statistics;
+import org.apache.spark.sql.execution.FileRelation;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import scala.Option;
 
 /** Replaces an aggregation: its result is computed from the index when the plan is first executed. */
-public final class IndexAnswer extends Leaf {
+public final class IndexAnswer extends Leaf implements FileRelation {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
     private final transient Aggregates.Weighted weighted;
     private final LogicalPlan original;
@@ -73,6 +75,11 @@ public final class IndexAnswer extends Leaf {
 
     String label() {
         return label;
+    }
+
+    @Override
+    public String[] inputFiles() {
+        return InputFiles.of(original);
     }
 
     @Override

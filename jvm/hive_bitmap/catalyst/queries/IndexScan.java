@@ -2,6 +2,7 @@ package hive_bitmap.catalyst.queries;
 
 import hive_bitmap.catalyst.reading.Narrowing;
 import hive_bitmap.catalyst.spark.Expressions;
+import hive_bitmap.catalyst.spark.InputFiles;
 import hive_bitmap.catalyst.spark.Leaf;
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.ArrayList;
@@ -11,20 +12,23 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.Statistics;
+import org.apache.spark.sql.execution.FileRelation;
 import scala.Option;
 import scala.collection.immutable.Seq;
 
 /** Replaces a scan by a query that reads its rows through the index. A leaf, so it is not optimized again. */
-public final class IndexScan extends Leaf {
+public final class IndexScan extends Leaf implements FileRelation {
     private final LogicalPlan rows;
     private final long bytes;
     private final Narrowing narrowing;
+    private final LogicalPlan relation; // in whose place it is, with the files that were listed
 
-    private IndexScan(Seq<Attribute> output, LogicalPlan rows, long bytes, Narrowing narrowing) {
+    private IndexScan(Seq<Attribute> output, LogicalPlan rows, long bytes, Narrowing narrowing, LogicalPlan relation) {
         super(output);
         this.rows = rows;
         this.bytes = bytes;
         this.narrowing = narrowing;
+        this.relation = relation;
     }
 
     /** Returns the columns that a scan needs, taken by name from an optimized plan, with the scan's expression ids. */
@@ -40,7 +44,8 @@ public final class IndexScan extends Leaf {
             aliases.add(Expressions.alias(found, column));
             output.add(column.withNullability(true));
         }
-        return new IndexScan(Scala.seq(output), new Project(Scala.seq(aliases), rows), bytes, narrowing);
+        LogicalPlan relation = scan.isListed() ? NarrowedRelations.listed(scan) : scan.relation;
+        return new IndexScan(Scala.seq(output), new Project(Scala.seq(aliases), rows), bytes, narrowing, relation);
     }
 
     private static Attribute named(LogicalPlan rows, String name) {
@@ -59,6 +64,11 @@ public final class IndexScan extends Leaf {
     }
 
     @Override
+    public String[] inputFiles() {
+        return InputFiles.of(relation);
+    }
+
+    @Override
     public Statistics computeStats() {
         return new Statistics(
                 scala.math.BigInt.apply(Math.max(bytes, 1)), Option.empty(),
@@ -72,7 +82,7 @@ public final class IndexScan extends Leaf {
 
     @Override
     protected Leaf copy() {
-        return new IndexScan(output(), rows, bytes, narrowing);
+        return new IndexScan(output(), rows, bytes, narrowing, relation);
     }
 
     @Override

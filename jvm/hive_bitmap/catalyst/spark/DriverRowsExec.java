@@ -16,7 +16,6 @@ import scala.Function1;
 import scala.Option;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
-import scala.reflect.ClassTag;
 
 /**
  * A leaf of a physical plan whose rows, few of them, are computed in the driver when the plan is executed; or, if that fails,
@@ -24,6 +23,7 @@ import scala.reflect.ClassTag;
  */
 public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
     private final Seq<Attribute> output;
+    private transient volatile DriverRowsRDD executed;
 
     public DriverRowsExec(Seq<Attribute> output) {
         this.output = output;
@@ -74,8 +74,25 @@ public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
     public RDD<InternalRow> doExecute() {
         InternalRow[] all = unsafeRows();
         if (all == null) return executeInstead();
-        ClassTag<InternalRow> tag = scala.reflect.ClassTag$.MODULE$.apply(InternalRow.class);
-        return sparkContext().parallelize(Scala.seq(Arrays.asList(all)), 1, tag);
+        executed = new DriverRowsRDD(sparkContext(), all);
+        return executed;
+    }
+
+    /**
+     * Called before each execution of a plan. Spark keeps the RDD of the first one, so its rows are computed anew for another:
+     * files may have changed meanwhile. Stages that an adaptive plan has completed keep theirs, as Spark's own scans do.
+     */
+    @Override
+    public void resetMetrics() {
+        super.resetMetrics();
+        if (executed == null || !isComputedAnew()) return;
+        InternalRow[] all = unsafeRows();
+        executed.rows(all == null ? SideQuery.within(() -> instead(false).executeCollect()) : all);
+    }
+
+    /** Whether each execution of a plan computes the rows; otherwise they are those of the first one. */
+    protected boolean isComputedAnew() {
+        return false;
     }
 
     @Override
@@ -126,6 +143,12 @@ public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
     @Override
     public SparkPlan withNewChildrenInternal(IndexedSeq<SparkPlan> children) {
         return this;
+    }
+
+    /** This is no case class, of whose parameters a plan as JSON would tell. */
+    @Override
+    public scala.collection.immutable.List<scala.Tuple2<String, org.json4s.JValue>> jsonFields() {
+        return Leaf.jsonFieldsOf(output);
     }
 
     @Override

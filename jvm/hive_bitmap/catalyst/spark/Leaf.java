@@ -1,5 +1,7 @@
 package hive_bitmap.catalyst.spark;
 
+import java.util.List;
+import java.util.stream.Collectors;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeSet;
 import org.apache.spark.sql.catalyst.plans.logical.LeafNode;
@@ -47,7 +49,7 @@ public abstract class Leaf extends LogicalPlan implements LeafNode {
 
     @Override
     public Seq<LogicalPlan> children() {
-        return Scala.seq(java.util.List.of());
+        return Scala.seq(List.of());
     }
 
     @Override
@@ -58,6 +60,18 @@ public abstract class Leaf extends LogicalPlan implements LeafNode {
     @Override
     public LogicalPlan withNewChildrenInternal(IndexedSeq<LogicalPlan> children) {
         return this;
+    }
+
+    /** This is no case class, of whose parameters a plan as JSON would tell. */
+    @Override
+    public scala.collection.immutable.List<scala.Tuple2<String, org.json4s.JValue>> jsonFields() {
+        return jsonFieldsOf(output);
+    }
+
+    /** Returns the names of these columns as the only field of a node in a plan as JSON. */
+    static scala.collection.immutable.List<scala.Tuple2<String, org.json4s.JValue>> jsonFieldsOf(Seq<Attribute> output) {
+        String names = Scala.list(output).stream().map(Attribute::name).collect(Collectors.joining(", "));
+        return scala.collection.immutable.List$.MODULE$.from(Scala.seq(List.of(new scala.Tuple2<>("output", new org.json4s.JString(names)))));
     }
 
     @Override

@@ -1,0 +1,60 @@
+package hive_bitmap.catalyst.spark;
+
+import java.util.Arrays;
+import org.apache.spark.Partition;
+import org.apache.spark.SparkContext;
+import org.apache.spark.TaskContext;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.catalyst.InternalRow;
+import scala.collection.Iterator;
+import scala.reflect.ClassTag$;
+
+/** Rows of the driver, in one partition. They are sent with a task, and may be replaced before another job. */
+final class DriverRowsRDD extends RDD<InternalRow> {
+    private static final long serialVersionUID = 1;
+    private final transient Rows partition;
+
+    DriverRowsRDD(SparkContext context, InternalRow[] rows) {
+        super(context, Scala.seq(java.util.List.of()), ClassTag$.MODULE$.apply(InternalRow.class));
+        this.partition = new Rows(rows);
+    }
+
+    /** Replaces the rows; jobs that are running keep those with which their tasks were sent. */
+    void rows(InternalRow[] rows) {
+        partition.rows = rows;
+    }
+
+    @Override
+    public Partition[] getPartitions() {
+        return new Partition[] {partition};
+    }
+
+    @Override
+    public Iterator<InternalRow> compute(Partition split, TaskContext context) {
+        return scala.jdk.javaapi.CollectionConverters.asScala(Arrays.asList(((Rows) split).rows).iterator());
+    }
+
+    private static final class Rows implements Partition {
+        private static final long serialVersionUID = 1;
+        private volatile InternalRow[] rows;
+
+        Rows(InternalRow[] rows) {
+            this.rows = rows;
+        }
+
+        @Override
+        public int index() {
+            return 0;
+        }
+
+        @Override
+        public int hashCode() {
+            return 0;
+        }
+
+        @Override
+        public boolean equals(Object other) {
+            return this == other;
+        }
+    }
+}
