@@ -20,6 +20,7 @@ from hive_bitmap.core.planning.prices import (
     CLEARLY_CHEAPER,
     Reads,
     direct_seconds,
+    direct_tasks,
     driver_seconds,
     engine_seconds,
     native_file_seconds,
@@ -150,6 +151,7 @@ def make_plan(inputs: PlanInputs, uses: tuple[IndexUse, ...], work: LookupResult
         blocks=blocks,
         costs=costs,
         in_driver=in_driver,
+        row_tasks=direct_tasks(inputs.format, all_reads, inputs.share, inputs.store),
         candidates=work,
         **figures,
     )

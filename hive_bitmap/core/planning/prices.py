@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from math import ceil
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,7 @@ DIRECT_START, DIRECT_ROW = 0.18, 2.0e-6
 DRIVER_THREADS = 2  # that the process reads with which planned a query
 DRIVER_START = 0.04  # of reading in the process that planned, which takes no job but to hand on the rows
 DIRECT_BYTE = {"parquet": 2.0e-9, "orc": 5.0e-9}
+TASK_SECONDS = 0.1  # of work that a task of ours has at least: a task of less costs more than it saves
 CLEARLY_CHEAPER = 0.9  # a strategy that costs more than this share of a full scan is not taken
 WIDTHS = {"boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "float": 4, "date": 4}  # bytes of a value
 WIDTHS |= dict.fromkeys(("bigint", "double", "timestamp", "timestamp_ntz"), 8)
@@ -143,6 +145,12 @@ def direct_work(format: str, read: Reads, share: float, store: Speed) -> float:
     by_byte = read.decoded * DIRECT_BYTE.get(format, spark_byte) + read.whole * spark_byte
     by_byte += (read.blocks + read.whole) * store.byte
     return share * by_byte + read.rows * DIRECT_ROW
+
+
+def direct_tasks(format: str, read: Reads, share: float, store: Speed = LOCAL) -> int:
+    """How many tasks of ours the selected rows and a share of the bytes are work for, with the waits for a store."""
+    work = direct_work(format, read, share, store) + _direct_waits(read, 1, store)
+    return max(ceil(work / TASK_SECONDS), 1)
 
 
 def _direct_waits(read: Reads, cores: int, store: Speed) -> float:

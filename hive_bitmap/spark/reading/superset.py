@@ -41,12 +41,17 @@ def superset_rows(spark: SparkSession, request: Request, prepared: Prepared) -> 
         return None  # the splits are chosen here, so conditions of the query on partitions would not prune them
     if reading.format in LAYOUTS:
         return _engine_splits(spark, request, reading, _columns(spark.table(request.table), request))
-    frame = task_rows(spark, request, reading, tasks_of(reading, parallelism(spark)))
+    most = prepared.plan.row_tasks
+    frame = task_rows(spark, request, reading, tasks_of(reading, min(parallelism(spark), most)), most)
     return _columns(spark.table(request.table).where("FALSE") if frame is None else frame, request)
 
 
-def task_rows(spark: SparkSession, request: Request, reading: Reading, tasks: Sequence[ReadTask]) -> DataFrame | None:
+def task_rows(
+    spark: SparkSession, request: Request, reading: Reading, tasks: Sequence[ReadTask], most: int | None = None
+) -> DataFrame | None:
     """Return a DataFrame of the rows that the tasks read, with the table's types; None if there are no tasks.
+
+    Spark runs `most` tasks of its own for them, or fewer; None: as many as run at once.
 
     Raise Unsupported for a column that the session does not see, and for a type that PySpark takes from no task.
     """
@@ -63,7 +68,7 @@ def task_rows(spark: SparkSession, request: Request, reading: Reading, tasks: Se
             raise Unsupported(
                 f"PySpark takes no column of type {field.dataType.simpleString()} from tasks: {field.name}"
             )
-    return distribute(spark, tasks).mapInArrow(with_store_settings(spark, read_batches), schema)
+    return distribute(spark, tasks, most).mapInArrow(with_store_settings(spark, read_batches), schema)
 
 
 def task(reading: Reading, lookup: Lookup | None, whole: Sequence[WholeFile], check_only: bool = False) -> ReadTask:

@@ -26,11 +26,11 @@ _OUR_ERROR = re.compile(r"hive_bitmap\.errors\.\w+: ")  # as tracebacks name our
 _ANY_ERROR = re.compile(rf"{_OUR_ERROR.pattern}|[^:]*Error")
 
 
-def distribute(spark: SparkSession, items: Sequence[Any]) -> Any:
-    """Return a DataFrame of one binary column with the pickled items, partitioned by `cuts`."""
+def distribute(spark: SparkSession, items: Sequence[Any], most: int | None = None) -> Any:
+    """Return a DataFrame of one binary column, with a row for each task: the pickled items of one of the `cuts`."""
     batches = [
-        pa.record_batch([pa.array([pickle.dumps(item) for item in items[start:end]], pa.binary())], ["item"])
-        for start, end in cuts(spark, len(items))
+        pa.record_batch([pa.array([pickle.dumps(list(items[start:end]))], pa.binary())], ["items"])
+        for start, end in cuts(spark, len(items), most)
     ]
     return data_frame(spark, pa.Table.from_batches(batches))
 
@@ -39,8 +39,8 @@ def received(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
     """Yield the items of a task, as `distribute` sent them."""
     sockets.set_no_delay()
     for batch in batches:
-        for item in batch.column(0):
-            yield pickle.loads(item.as_py())
+        for items in batch.column(0):
+            yield from pickle.loads(items.as_py())
 
 
 def with_store_settings(
@@ -124,12 +124,9 @@ def store_error_of(error: Exception) -> StoreError | None:
     return StoreError(found[0].strip()) if found else None
 
 
-def cuts(spark: SparkSession, count: int) -> list[tuple[int, int]]:
-    """Return the first and the end index of the items of each task.
-
-    Spark cuts a small local relation in the same way, and makes a task of each batch of a large one.
-    """
-    tasks = min(count, parallelism(spark))
+def cuts(spark: SparkSession, count: int, most: int | None = None) -> list[tuple[int, int]]:
+    """Return the first and the end index of the items of each task, of which there are `most` at most."""
+    tasks = min(count, parallelism(spark), most or count)
     return list(pairwise(count * task // tasks for task in range(tasks + 1)))
 
 

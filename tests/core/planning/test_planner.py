@@ -19,6 +19,7 @@ from hive_bitmap.core.selecting.candidates import Lookup, LookupResults, Partiti
 from hive_bitmap.core.selecting.lookup_units import LookupUnit
 from hive_bitmap.core.selecting.select import LookupResult
 from hive_bitmap.core.stores import FileStatus
+from hive_bitmap.core.stores.speed import Speed
 from hive_bitmap.errors import CorruptIndex
 
 BLOCKS, ROWS, BYTES = 8, 1_000_000, 128 << 20  # of a file, of a block
@@ -177,3 +178,12 @@ def test_each_index_says_why_it_is_used_or_not() -> None:
     ]
     [counted, unused] = explain_indexes([(a, ""), (c, "")], {"": a}, TRUE)
     assert (counted.reason, unused.reason) == ("knows how many rows there are", "the predicate tests no indexed column")
+
+
+def test_few_rows_are_work_for_one_task_and_many_for_many() -> None:
+    small = replace(INPUTS, scale=0.05)
+    assert make_plan(small, (), looked_up(*FEW)).row_tasks == 1
+    large = replace(INPUTS, scale=1000.0)
+    assert make_plan(large, (), looked_up(*ALL)).row_tasks > 100
+    slow = replace(small, store=Speed(request=0.5, byte=0.0))
+    assert make_plan(slow, (), looked_up(*FEW)).row_tasks > 1
