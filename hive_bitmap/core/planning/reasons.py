@@ -27,7 +27,7 @@ class Reason(str, Enum):
     UNSUPPORTED = "unsupported", "the table, its layout or a setting of the session is not supported"
     CACHED = "cached", "the rows are in the session's cache"
     OFF = "off", "a setting switches indexes off, or forces a full scan"
-    AWAY = "away", "the Python process of the server, which decides, is starting or has ended"
+    AWAY = "away", "the Python process of the server, which decides, is starting, is busy, or has ended"
     LATE = "late", "planning took longer than hive_bitmap.planning_seconds"
     STORE = "store", "the store of the files fails or denies access"
     ERROR = "error", "something failed; the log has the details"

@@ -181,9 +181,9 @@ def test_each_index_says_why_it_is_used_or_not() -> None:
 
 
 def test_few_rows_are_work_for_one_task_and_many_for_many() -> None:
-    small = replace(INPUTS, scale=0.05)
+    small = replace(INPUTS, scale=0.002)
     assert make_plan(small, (), looked_up(*FEW)).row_tasks == 1
     large = replace(INPUTS, scale=1000.0)
     assert make_plan(large, (), looked_up(*ALL)).row_tasks > 100
-    slow = replace(small, store=Speed(request=0.5, byte=0.0))
+    slow = replace(INPUTS, scale=0.1, store=Speed(request=0.5, byte=0.0))
     assert make_plan(slow, (), looked_up(*FEW)).row_tasks > 1

@@ -13,6 +13,7 @@ import java.util.Map;
 public final class LatePlans {
     private static final int MAX_ENTRIES = 1_000;
     private static final long SECOND = 1_000_000_000L;
+    private static final long BUSY_PAUSE = 5 * SECOND;
     private static final long FIRST_PAUSE = 60 * SECOND;
     private static final long LONGEST_PAUSE = 3600 * SECOND;
     private static final Map<Object, Late> KNOWN = new LinkedHashMap<>(16, 0.75f, true);
@@ -34,10 +35,17 @@ public final class LatePlans {
         }
     }
 
-    /** Remembers that a plan was late; returns the seconds after which it may be tried again. */
-    public static double add(List<?> shape) {
+    /**
+     * Remembers that a plan was late; returns the seconds after which it may be tried again: soon, if it may have been late only
+     * because Python was {@code busy} with others.
+     */
+    public static double add(List<?> shape, boolean busy) {
         synchronized (KNOWN) {
             Late before = KNOWN.get(shape);
+            if (busy && (before == null || before.times == 0)) {
+                KNOWN.put(shape, new Late(0, System.nanoTime() + BUSY_PAUSE));
+                return BUSY_PAUSE / (double) SECOND;
+            }
             int times = before == null ? 1 : before.times + 1;
             long pause = times > 6 ? LONGEST_PAUSE : FIRST_PAUSE << (times - 1);
             KNOWN.put(shape, new Late(times, System.nanoTime() + pause));

@@ -40,6 +40,13 @@ public final class Reports {
         if (areWanted()) WANTED.get().add(leftAlone("", "away", detail));
     }
 
+    /** Reports that Python makes as many plans as it can make at once. */
+    public static void busy() {
+        String detail = "the Python process that decides is busy with the plans of other queries";
+        LOG.debug("indexes are not used, the query is Spark's own: {}", detail);
+        if (areWanted()) WANTED.get().add(leftAlone("", "away", detail));
+    }
+
     /** Reports that planning took longer than {@code seconds}; it is tried again after {@code wait} seconds. */
     public static void late(double seconds, double wait) {
         String again = wait <= 0 ? "" : String.format("; it is tried again in %.0f s, or when a setting is changed", Math.ceil(wait));

@@ -7,6 +7,7 @@ import hive_bitmap.catalyst.fetching.DriverScan;
 import hive_bitmap.catalyst.observing.Observation;
 import hive_bitmap.catalyst.python.IndexedColumns;
 import hive_bitmap.catalyst.python.LatePlans;
+import hive_bitmap.catalyst.python.PlanningSlots;
 import hive_bitmap.catalyst.python.PythonCalls;
 import hive_bitmap.catalyst.python.PythonRequest;
 import hive_bitmap.catalyst.python.Reports;
@@ -74,11 +75,32 @@ public final class Question extends PythonRequest {
             late(settings.planningSeconds(), wait);
             return;
         }
+        if (waits) {
+            ask(settings, true);
+            return;
+        }
+        long started = 0;
+        try {
+            if (!PlanningSlots.acquire()) {
+                busy();
+                return;
+            }
+            started = System.nanoTime();
+            ask(settings, false);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        } finally {
+            if (started != 0) PlanningSlots.release((System.nanoTime() - started) / 1e9);
+        }
+    }
+
+    private void ask(Settings settings, boolean waits) {
+        boolean crowded = PlanningSlots.areCrowded();
         PythonCalls.Planning asked;
         try {
             asked = PythonCalls.plan(session, this);
         } catch (RejectedExecutionException e) {
-            late(0, 0);
+            busy();
             return;
         }
         try {
@@ -86,7 +108,7 @@ public final class Question extends PythonRequest {
             else asked.result().get((long) (settings.planningSeconds() * 1e9), TimeUnit.NANOSECONDS);
             apply(outcomes);
         } catch (TimeoutException e) {
-            late(settings.planningSeconds(), LatePlans.add(shape()));
+            late(settings.planningSeconds(), LatePlans.add(shape(), crowded || PlanningSlots.areCrowded()));
             close();
             asked.cancelJobs();
         } catch (InterruptedException e) {
@@ -97,6 +119,11 @@ public final class Question extends PythonRequest {
         } catch (ExecutionException | CancellationException e) {
             throw new IllegalStateException(e.getCause() == null ? e : e.getCause());
         }
+    }
+
+    private void busy() {
+        Reports.busy();
+        scans.forEach(scan -> scan.leaveAlone("away"));
     }
 
     private void late(double seconds, double wait) {

@@ -1,0 +1,72 @@
+"""Many queries that are planned at once: none waits long for a plan, and none is punished for the load."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import hive_bitmap
+from hive_bitmap.spark.catalyst import serving
+from tests.asking import answer, by_spark, difference, frame, indexed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+QUERY = "SELECT id FROM t WHERE k = {}"
+
+
+@pytest.fixture
+def t(spark: SparkSession, database: str) -> SparkSession:
+    spark.sql("CREATE TABLE t USING parquet AS SELECT CAST(id % 50 AS int) AS k, id FROM range(0, 2000, 1, 1)")
+    hive_bitmap.build(spark, "t", ["k"])
+    return spark
+
+
+def reasons(spark: SparkSession, queries: list[str]) -> Counter[str]:
+    """Why these queries, which are planned at the same time, are left to Spark; "" for one that is not."""
+
+    def reason(query: str) -> str:
+        [relation] = hive_bitmap.explain(query, spark).relations
+        return relation.reason
+
+    with ThreadPoolExecutor(len(queries)) as pool:
+        return Counter(pool.map(reason, queries))
+
+
+def test_a_query_for_which_there_is_no_time_is_sparks_at_once(t: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare = serving.prepare
+
+    def slow(*args: Any) -> Any:
+        time.sleep(0.8)
+        return prepare(*args)
+
+    monkeypatch.setattr(serving, "prepare", slow)
+    with indexed(t, "blocks", strict="false", planning_seconds="30"):
+        found = reasons(t, [QUERY.format(number) for number in range(12)])
+        assert set(found) == {"", "away"}
+        assert 4 <= found[""] < 12
+        monkeypatch.undo()
+        assert reasons(t, [QUERY.format(0)]) == {"": 1}  # the slots are free again
+
+
+def test_what_was_late_under_load_is_tried_again_soon(t: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare, wanted = serving.prepare, by_spark(t, QUERY.format(3))
+
+    def slow(*args: Any) -> Any:
+        time.sleep(1.5)
+        return prepare(*args)
+
+    monkeypatch.setattr(serving, "prepare", slow)
+    with indexed(t, "blocks", strict="false", planning_seconds="0.5"):
+        found = reasons(t, [QUERY.format(number) for number in range(4)])
+        assert found == {"late": 4}
+        monkeypatch.undo()
+        until = time.monotonic() + 15
+        while time.monotonic() < until and reasons(t, [QUERY.format(3)]) != {"": 1}:
+            time.sleep(0.5)
+        assert reasons(t, [QUERY.format(3)]) == {"": 1}
+        assert not difference(answer(frame(t, QUERY.format(3))), wanted)
