@@ -70,3 +70,25 @@ def test_what_was_late_under_load_is_tried_again_soon(t: SparkSession, monkeypat
             time.sleep(0.5)
         assert reasons(t, [QUERY.format(3)]) == {"": 1}
         assert not difference(answer(frame(t, QUERY.format(3))), wanted)
+
+
+def test_identical_questions_at_the_same_time_are_asked_once(t: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare, calls = serving.prepare, Counter[str]()
+
+    def slow(spark: Any, request: Any, *args: Any) -> Any:
+        calls[request.predicate or ""] += 1
+        time.sleep(1)
+        return prepare(spark, request, *args)
+
+    monkeypatch.setattr(serving, "prepare", slow)
+    counted = "SELECT count(*) FROM t WHERE k = 7"
+    for query, strategy in [(QUERY.format(3), "blocks"), (QUERY.format(4), "rows"), (counted, "index only")]:
+        wanted = by_spark(t, query)
+        with indexed(t, strategy, strict="false", planning_seconds="30"):
+            t.sql(query)  # the table is known, so that all ask at the same time
+            calls.clear()
+            with ThreadPoolExecutor(6) as pool:
+                found = list(pool.map(lambda _, query=query: answer(frame(t, query)), range(6)))
+        assert not [one for one in found if difference(one, wanted)]
+        assert len(calls) == 1
+        assert sum(calls.values()) <= 2  # a thread that begins a second later asks again

@@ -11,6 +11,7 @@ import hive_bitmap.catalyst.python.PlanningSlots;
 import hive_bitmap.catalyst.python.PythonCalls;
 import hive_bitmap.catalyst.python.PythonRequest;
 import hive_bitmap.catalyst.python.Reports;
+import hive_bitmap.catalyst.python.SameQuestions;
 import hive_bitmap.catalyst.python.Settings;
 import hive_bitmap.catalyst.python.Versions;
 import hive_bitmap.catalyst.reading.Listing;
@@ -52,6 +53,7 @@ public final class Question extends PythonRequest {
     private final Map<Integer, LogicalPlan> rows = new ConcurrentHashMap<>();
     private final long indexes = IndexedColumns.version();
     private volatile List<Outcome> outcomes = List.of();
+    private volatile String reply;
     private volatile boolean closed;
     private volatile boolean cut; // Python has ended early, because the call was late
 
@@ -79,19 +81,60 @@ public final class Question extends PythonRequest {
             ask(settings, true);
             return;
         }
-        long started = 0;
+        String same = textForAll();
         try {
-            if (!PlanningSlots.acquire()) {
-                busy();
-                return;
+            SameQuestions.Asked asked = same == null ? null : SameQuestions.ask(same, settings.planningSeconds());
+            if (asked == null) {
+                askInSlot(settings);
+            } else if (asked.isFirst()) {
+                askForAll(settings, same);
+            } else if (asked.reply() == null || !takes(asked.reply())) {
+                askInSlot(settings);
             }
-            started = System.nanoTime();
-            ask(settings, false);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
-        } finally {
-            if (started != 0) PlanningSlots.release((System.nanoTime() - started) / 1e9);
         }
+    }
+
+    private void askForAll(Settings settings, String same) throws InterruptedException {
+        try {
+            askInSlot(settings);
+        } finally {
+            SameQuestions.replied(same, reply);
+        }
+    }
+
+    private void askInSlot(Settings settings) throws InterruptedException {
+        if (!PlanningSlots.acquire()) {
+            busy();
+            return;
+        }
+        long started = System.nanoTime();
+        try {
+            ask(settings, false);
+        } finally {
+            PlanningSlots.release((System.nanoTime() - started) / 1e9);
+        }
+    }
+
+    /**
+     * Returns what the reply depends on, so that queries that ask it at the same time may have one reply: the user, and all but
+     * the session. Null if the reply is for this query alone, as it depends on files that are listed, or on rows that are read,
+     * meanwhile.
+     */
+    private String textForAll() {
+        if (scans.stream().anyMatch(scan -> !scan.isListedBySpark() || !scan.runtimeFilters.isEmpty())) return null;
+        ObjectNode asked = fields();
+        asked.remove("session");
+        return PythonCalls.user() + " " + asked;
+    }
+
+    /** Takes the reply to the same question of another query, unless that has rows of the other's session. */
+    private boolean takes(String other) {
+        if (Outcome.all(other).stream().anyMatch(outcome -> outcome.kind().equals("read rows"))) return false;
+        answered(other);
+        apply(outcomes);
+        return true;
     }
 
     private void ask(Settings settings, boolean waits) {
@@ -146,7 +189,10 @@ public final class Question extends PythonRequest {
     /** Called when Python has answered, in time or not. What it says of tables is kept in any case. */
     @Override
     protected void answered(Object reply) {
-        if (reply != null) outcomes = Outcome.all((String) reply);
+        if (reply != null) {
+            outcomes = Outcome.all((String) reply);
+            this.reply = (String) reply;
+        }
         for (int scan = 0; scan < outcomes.size(); scan++) {
             List<String> columns = outcomes.get(scan).indexedColumns();
             if (columns != null) IndexedColumns.add(scans.get(scan).table.identifier(), columns, indexes);
@@ -175,6 +221,10 @@ public final class Question extends PythonRequest {
      */
     @Override
     public String text() {
+        return fields().toString();
+    }
+
+    private ObjectNode fields() {
         ObjectNode question = JsonNodeFactory.instance.objectNode();
         question.put("protocol", PROTOCOL).put("session", sessionName()).put("settings", settingsVersion()).put("cores", cores());
         ArrayNode all = question.putArray("scans");
@@ -199,7 +249,7 @@ public final class Question extends PythonRequest {
             if (chosen != null && !chosen.strategy().isEmpty()) one.put("strategy", chosen.strategy());
             if (!ChosenStrategy.mustPay(scan)) one.put("must_pay", false);
         }
-        return question.toString();
+        return question;
     }
 
     /**
