@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from hive_bitmap.core import stores
 from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type, converted, decoding, nulls
 from hive_bitmap.core.formats.parquet_file import ParquetHandle, find, open_file
+from hive_bitmap.core.memory_budget import Cache
 from hive_bitmap.errors import FileChanged
 
 Rows = npt.NDArray[np.int64]
@@ -31,7 +32,7 @@ _SPARSE = 0.2  # up to this fraction of selected rows DuckDB is used
 _BATCH_ROWS = 65_536  # rows that are read together at most
 _BATCH_BYTES = 32 << 20  # of rows that are read together, roughly
 _FIRST_ROWS = 64  # that are read together before it is known how large rows are
-_GROWTH = 8  # times the rows that were read together before
+_GROWTH = 16  # times the rows that were read together before
 _FIXED_BYTES = 16  # at least those of a value that is neither text nor binary
 _GLOB = frozenset("*?[]{}")
 _ROW_NUMBER = "file_row_number"
@@ -111,7 +112,7 @@ def _by_duckdb(handle: ParquetHandle, output: _Output, selection: Sequence[Wante
     """
     first = np.cumsum([0, *(handle.metadata.row_group(g).num_rows for g in range(handle.metadata.num_row_groups))])
     numbers = np.concatenate([first[block] + rows for block, rows in selection if rows is not None])
-    together = _Together(_largest_row(handle, output.names, [block for block, _ in selection]))
+    together = _together_of(handle, output.names)
     while len(numbers):
         some, numbers = np.split(numbers, [together.rows])
         try:
@@ -132,7 +133,10 @@ def _of_blocks(numbers: Rows, first: Rows) -> list[Wanted]:
 
 
 class _Together:
-    """How many rows are read together: their values, of a few bytes in the file, may be of megabytes in memory."""
+    """How many rows of a file are read together: values of a few bytes in the file may be of megabytes in memory.
+
+    It is kept for the next query, which need not begin with few rows again.
+    """
 
     def __init__(self, largest: int) -> None:
         """`largest` is the number of bytes that no row exceeds."""
@@ -143,6 +147,15 @@ class _Together:
         """Take down how many bytes some rows took, by which the next ones are as many."""
         by_size = _BATCH_BYTES * rows // max(size, 1)
         self.rows = max(min(by_size, _GROWTH * self.rows, _BATCH_ROWS), self._sure)
+
+
+_together: Cache[tuple[str, int, tuple[str, ...]], _Together] = Cache("rows read together", lambda kept: 0)
+
+
+def _together_of(handle: ParquetHandle, names: Sequence[str]) -> _Together:
+    blocks = range(handle.metadata.num_row_groups)
+    key = handle.path, handle.source.size(), tuple(names)
+    return _together.of(key, lambda: _Together(_largest_row(handle, names, blocks)))
 
 
 def _largest_row(handle: ParquetHandle, names: Sequence[str], blocks: Sequence[int]) -> int:
@@ -195,7 +208,7 @@ def _rows_together(handle: ParquetHandle, file: pq.ParquetFile, names: list[str]
         return _BATCH_ROWS
     [first] = itertools.islice(file.iter_batches(_FIRST_ROWS, row_groups=[block], columns=names, use_threads=False), 1)
     width = max(first.nbytes // first.num_rows, largest // rows)
-    return min(max(_BATCH_BYTES // max(width, 1), _FIRST_ROWS), _BATCH_ROWS)
+    return min(max(_BATCH_BYTES // max(width, 1), 1), _BATCH_ROWS)
 
 
 def _taken(batch: pa.RecordBatch, rows: Rows) -> pa.RecordBatch:
