@@ -26,7 +26,7 @@ from hive_bitmap.cli.queries import explain, offsets, query
 from hive_bitmap.cli.refresh_command import refresh
 from hive_bitmap.cli.server import address_of, register, server_options
 from hive_bitmap.cli.sql_command import sql
-from hive_bitmap.cli.upkeep import clean, drop, rename, set_, show
+from hive_bitmap.cli.upkeep import attach, clean, drop, rename, set_, show
 from hive_bitmap.errors import HiveBitmapError
 
 INTERRUPTED, BROKEN_PIPE = 130, 141  # as in shells: 128 plus the number of the signal, SIGINT or SIGPIPE
@@ -74,6 +74,7 @@ for _command in (
     refresh,
     show,
     rename,
+    attach,
     set_,
     drop,
     clean,

@@ -1,4 +1,4 @@
-"""The commands for indexes that are built: `show`, `rename`, `set`, `drop` and `clean`."""
+"""The commands for indexes that are built: `show`, `rename`, `attach`, `set`, `drop` and `clean`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from hive_bitmap.cli import server
 from hive_bitmap.cli.invocation import Endpoint, messages
 from hive_bitmap.cli.name_lists import split_pairs
 from hive_bitmap.cli.output import format_option, print_lines, print_records
+from hive_bitmap.cli.progress_bar import build_bar
 from hive_bitmap.cli.records import (
     LEFTOVER_FIELDS,
     PARTITION_FIELDS,
+    REBUILD_FIELDS,
     SHOW_FIELDS,
     behind_its_table,
     details,
     leftover_record,
+    report_record,
     status_record,
 )
 from hive_bitmap.core.index.markers import GRACE_SECONDS
@@ -92,6 +95,28 @@ def rename(endpoint: Endpoint, table: str, index: str, name: str) -> None:
     with endpoint.session() as spark:
         run(spark, table, index, name)
     messages().print(f"renamed index {index} on {table} to {name}", markup=False)
+
+
+@click.command()
+@click.argument("table")
+@click.option("--from", "former", required=True, metavar="NAME", help="The name that the table had.")
+@format_option
+@click.pass_obj
+def attach(endpoint: Endpoint, table: str, former: str, format_: str) -> None:
+    """Give TABLE, which was renamed, the indexes that it had under its former name.
+
+    No file of the table is read again, unless it has changed. A session with indexes enabled does this itself when it
+    renames a table.
+
+    \b
+    Example:
+      hive-bitmap attach flights_2013 --from flights
+    """
+    from hive_bitmap.spark.maintaining.attach import attach as run
+
+    with endpoint.session() as spark, build_bar(f"attaching {table}") as progress:
+        reports = run(spark, table, former, progress=progress)
+    print_records(format_, [report_record(one) for one in reports], REBUILD_FIELDS, "they were attached already")
 
 
 @click.command("set")

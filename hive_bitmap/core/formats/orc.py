@@ -21,7 +21,16 @@ from hive_bitmap.core.formats.orc_rows import RowReader
 from hive_bitmap.core.formats.orc_types import Conversion
 from hive_bitmap.errors import Undecodable
 
-__all__ = ["OrcHandle", "blocks", "column_bytes", "key_columns", "open_file", "read_rows", "spark_only_columns"]
+__all__ = [
+    "OrcHandle",
+    "blocks",
+    "column_bytes",
+    "key_columns",
+    "names",
+    "open_file",
+    "read_rows",
+    "spark_only_columns",
+]
 
 _FIXED_ZONES = ("UTC", "GMT", "Etc/UTC", "Z")
 # The timestamps that pyarrow reads correctly: after the second before 1970, whose sign is lost, and before 64-bit
@@ -43,6 +52,11 @@ def blocks(handle: OrcHandle) -> Blocks:
         [stripe.bytes_length for stripe in stripes],
         [len(stripe) for stripe in stripes],
     )
+
+
+def names(handle: OrcHandle) -> list[str]:
+    """Return the names of the columns; none of a file whose columns are found by position."""
+    return [] if handle.positional else [column.name for column in handle.columns]
 
 
 def column_bytes(handle: OrcHandle, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:

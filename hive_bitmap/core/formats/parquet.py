@@ -21,7 +21,16 @@ from hive_bitmap.core.formats.parquet_rows import read_rows
 from hive_bitmap.core.formats.parquet_types import Conversion
 from hive_bitmap.errors import Undecodable
 
-__all__ = ["ParquetHandle", "blocks", "column_bytes", "key_columns", "open_file", "read_rows", "spark_only_columns"]
+__all__ = [
+    "ParquetHandle",
+    "blocks",
+    "column_bytes",
+    "key_columns",
+    "names",
+    "open_file",
+    "read_rows",
+    "spark_only_columns",
+]
 
 
 def blocks(handle: ParquetHandle) -> Blocks:
@@ -41,6 +50,11 @@ def _first_byte(chunk: pq.ColumnChunkMetaData) -> int:
     """Return where a column chunk begins: at its dictionary page, if that comes before its data pages."""
     start: int = chunk.data_page_offset
     return min(start, chunk.dictionary_page_offset) if chunk.has_dictionary_page else start
+
+
+def names(handle: ParquetHandle) -> list[str]:
+    """Return the top-level columns."""
+    return handle.names
 
 
 def column_bytes(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:

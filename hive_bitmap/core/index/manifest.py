@@ -48,6 +48,8 @@ FILES = pa.schema(
         ("lengths", LONGS),
         ("rows", LONGS),
         ("starts", LONGS),  # null in manifests of older builds
+        # Lower-case names of columns in the file that the table did not have; null in manifests of older builds.
+        ("foreign", pa.list_(pa.field("element", pa.string()))),
     ]
 )
 # One row for each shard of the generation.
@@ -158,6 +160,18 @@ class Manifest:
             files = files.set_column(files.schema.get_field_index(name), name, values)
         return Manifest(self.folder, files, self.shards)
 
+    def at(self, folder: str) -> Manifest:
+        """Return the manifest of the same base files in another folder, to which the folder of all of them was moved.
+
+        If they lie in several folders, or in this one already, it is this manifest.
+        """
+        paths = [path.rpartition("/") for path in self.row_of]
+        if not paths or {parent for parent, _, _ in paths} != {paths[0][0]} or paths[0][0] == folder:
+            return self
+        moved = pa.array([f"{folder}/{name}" for _, _, name in paths], pa.string())
+        files = self.files.set_column(self.files.schema.get_field_index("path"), FILES.field("path"), moved)
+        return Manifest(self.folder, files, self.shards)
+
     def gone(self, files: Iterable[FileStatus]) -> int:
         """Return how many base files of the manifest are not among `files`, those listed now."""
         listed = {file.path for file in files}
@@ -216,8 +230,9 @@ def read(folder: str) -> Manifest:
         try:
             checksums.require(content, sums.get(name))
             table = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)  # read_table takes twice as long
-            if schema == FILES and "starts" not in table.column_names:  # written by an older build
-                table = table.append_column("starts", pa.nulls(table.num_rows, LONGS))
+            for field in schema:  # those that older builds do not write
+                if field.name in ("starts", "foreign") and field.name not in table.column_names:
+                    table = table.append_column(field, pa.nulls(table.num_rows, field.type))
             tables.append(table.select(schema.names).cast(schema))
         except (OSError, pa.ArrowException, KeyError, ValueError) as e:
             raise CorruptIndex(f"manifest {folder}/{FOLDER}/{name} cannot be read: {e}") from e

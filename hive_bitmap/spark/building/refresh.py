@@ -63,6 +63,7 @@ def refresh(
     published: Manifest,
     present: Mapping[str, int],
     found: Sequence[FileStatus],
+    schemas: Collection[int] | None,
     schema_crc: int,
     shard_bytes: int,
     compact: bool = False,
@@ -71,12 +72,16 @@ def refresh(
     """Plan how to bring a partition up to date whose generation has the manifest `published`.
 
     `present` maps the paths in the generation's folder and its hidden folder to sizes; `found` are the base files.
-    `schema_crc` is that of the base table now: a file that was indexed under another is read again. Shards should cover
+    A file that was indexed under none of `schemas` (`definition.valid_schemas`) is read again, and so is one that could
+    not be indexed under another `schema_crc` than that of the base table now. Shards should cover
     about `shard_bytes` of base files; smaller ones are merged with `compact`, or if there are more than MANY_SHARDS.
     `plain` says that bitmaps have the plain encoding, whose size in memory is not proportional to the stored size.
     """
     intact = _intact(published, present)
-    same_schema = [crc == schema_crc for crc in published.schema_crcs]
+    same_schema = [
+        crc == schema_crc or (shard is not None and (schemas is None or crc in schemas))
+        for crc, shard in zip(published.schema_crcs, published.shard_of, strict=True)
+    ]
     kept = np.zeros(published.files.num_rows, bool)
     read = []
     for file in found:

@@ -14,7 +14,7 @@ from hive_bitmap.core.answering.answer_size import TooLarge, require_small
 from hive_bitmap.core.answering.count_budget import bytes_to_look_up, index_bytes, over_budget
 from hive_bitmap.core.columns import Column, find
 from hive_bitmap.core.formats import LAYOUTS
-from hive_bitmap.core.formats.key_values import KeyColumn
+from hive_bitmap.core.formats.key_values import KeyColumn, is_simple
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.table_schema import key_columns
 from hive_bitmap.core.memory_budget import BUDGET
@@ -252,7 +252,8 @@ class _Preparation:
             format=self.format,
             cores=self.resolved.cores,
             columns=frozenset(column.name.lower() for column in read),
-            schema_crc=snapshot.schema_crc,
+            unkeyed=frozenset(column.name.lower() for column in read if not is_simple(column)),
+            schemas=snapshot.schemas,
             count=self.request.count,
             unreadable=self._unreadable(read, whole, known),
             engine_skips=engine_skips(self.resolved),

@@ -295,14 +295,6 @@ def read(reports: list[BuildReport]) -> tuple[int, int]:
     return report.files_read, report.changed
 
 
-def test_other_columns_of_the_table_make_it_read_again(spark: SparkSession, plain: Path) -> None:
-    hive_bitmap.build(spark, "t", ["k"])
-    spark.sql("ALTER TABLE t ADD COLUMNS (more string)")
-    assert read(hive_bitmap.rebuild(spark, "t")) == (3, 0)
-    assert read(hive_bitmap.rebuild(spark, "t")) == (0, 0)
-    check(spark)
-
-
 def test_a_deferred_index_is_built_by_its_first_rebuild(spark: SparkSession, plain: Path) -> None:
     assert read(hive_bitmap.build(spark, "t", ["k"], deferred=True)) == (0, 0)
     assert read(hive_bitmap.rebuild(spark, "t")) == (3, 0)

@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import hive_bitmap.catalyst.python.Helper;
 import hive_bitmap.catalyst.python.IndexedColumns;
 import hive_bitmap.catalyst.python.PythonCalls;
+import java.util.List;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
@@ -20,8 +21,11 @@ public final class Statement {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final long SECONDS_TO_START = 60;
 
-    /** To name the columns of a statement's result; to execute it; to name the indexes of what it drops, and to drop them. */
-    private enum Kind { PARSE, RUN, DOOMED, DROP }
+    /**
+     * To name the columns of a statement's result; to execute it; to name the indexes of what it drops, and to drop them; to
+     * attach the indexes of a table to its new name.
+     */
+    private enum Kind { PARSE, RUN, DOOMED, DROP, RENAMED }
 
     private final Kind kind;
     private final String text;
@@ -79,6 +83,18 @@ public final class Statement {
             new Statement(Kind.DROP, doomed).answer(session);
         } catch (RuntimeException e) {
             LOG.warn("{}: its indexes are not dropped along, drop them by DROP INDEX; {}", text, e.getMessage());
+        } finally {
+            IndexedColumns.clear();
+        }
+    }
+
+    /** Attaches the indexes of a table that Spark has renamed, whatever fails here. Names are lists of their parts. */
+    static void attachIndexes(SparkSession session, String text, List<String> former, List<String> now) {
+        try {
+            new Statement(Kind.RENAMED, JSON.writeValueAsString(List.of(former, now))).answer(session);
+        } catch (JsonProcessingException | RuntimeException e) {
+            LOG.warn("{}: its indexes have not come along, hive-bitmap attach NEW --from OLD attaches them; {}", text,
+                    e.getMessage());
         } finally {
             IndexedColumns.clear();
         }

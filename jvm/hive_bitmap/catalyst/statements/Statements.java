@@ -83,7 +83,9 @@ public final class Statements implements ParserInterface {
             if (command != null) return command;
         }
         LogicalPlan plan = sparks.plan();
-        return isDrop(words) && isEnabled() ? DropCommand.of(text, plan) : plan;
+        if (isDrop(words) && isEnabled()) return DropCommand.of(text, plan);
+        boolean alters = word(words, 0).equals("ALTER") && word(words, 1).equals("TABLE");
+        return alters && isEnabled() ? RenameCommand.of(text, plan) : plan;
     }
 
     @Override
