@@ -18,7 +18,15 @@ from hive_bitmap.cli.invocation import Endpoint, messages
 from hive_bitmap.cli.name_lists import split_names, split_pairs
 from hive_bitmap.cli.output import Field, format_option, print_records
 from hive_bitmap.cli.progress_bar import build_bar
-from hive_bitmap.cli.records import BUILD_FIELDS, PREVIEW_FIELDS, REBUILD_FIELDS, preview_records, report_record
+from hive_bitmap.cli.records import (
+    BUILD_FIELDS,
+    PARTITION_PREVIEW_FIELDS,
+    PREVIEW_FIELDS,
+    REBUILD_FIELDS,
+    preview_record,
+    preview_records,
+    report_record,
+)
 
 if TYPE_CHECKING:
     from hive_bitmap.spark.building.build import BuildReport
@@ -82,11 +90,19 @@ def create(
 )
 @click.option("--full", is_flag=True, help="Read all files, not only new and changed ones.")
 @click.option("--compact", is_flag=True, help="Merge small shards that earlier rebuilds have left.")
-@click.option("--dry-run", is_flag=True, help="Show what would be read and written, without doing it.")
+@click.option("--dry-run", is_flag=True, help="Show what would be read and why, without doing it.")
+@click.option("--partitions", is_flag=True, help="With --dry-run, list the partitions that would change.")
 @format_option
 @click.pass_obj
 def rebuild(
-    endpoint: Endpoint, /, table: str, indexes: Sequence[str], dry_run: bool, format_: str, **options: Any
+    endpoint: Endpoint,
+    /,
+    table: str,
+    indexes: Sequence[str],
+    dry_run: bool,
+    partitions: bool,
+    format_: str,
+    **options: Any,
 ) -> None:
     """Update the indexes of TABLE.
 
@@ -97,12 +113,14 @@ def rebuild(
     Example:
       hive-bitmap rebuild flights_by_month carrier --partition month=2
     """
+    if partitions and not dry_run:
+        raise click.UsageError("--partitions lists what --dry-run would change: give both")
     if dry_run:
         from hive_bitmap.spark.building.preview import preview
 
         with endpoint.session() as spark:
             previews = preview(spark, table, indexes, **options)
-        _print_previews(format_, table, previews)
+        _print_previews(format_, table, previews, partitions)
         return
     from hive_bitmap.spark.building.build import rebuild as run
 
@@ -121,6 +139,11 @@ def _print_reports(format_: str, reports: Sequence[BuildReport], fields: Sequenc
         )
 
 
-def _print_previews(format_: str, table: str, previews: Sequence[Preview]) -> None:
-    records = [record for one in previews for record in preview_records(one)]
-    print_records(format_, records, PREVIEW_FIELDS, f"nothing to do: the indexes of {table} are up to date")
+def _print_previews(format_: str, table: str, previews: Sequence[Preview], partitions: bool) -> None:
+    nothing = f"nothing to do: the indexes of {table} are up to date"
+    if partitions:
+        print_records(
+            format_, [record for one in previews for record in preview_records(one)], PARTITION_PREVIEW_FIELDS, nothing
+        )
+        return
+    print_records(format_, [preview_record(one) for one in previews if one.partitions], PREVIEW_FIELDS, nothing)

@@ -65,6 +65,8 @@ def show(endpoint: Endpoint, table: str, index: str | None, keys: bool, format_:
                 messages().print(f"[yellow]{record['index']}: {escape(record['problem'])}", soft_wrap=True)
             if record["auto_refresh"] and (behind := behind_its_table(record)):
                 messages().print(f"[yellow]{escape(behind)}", soft_wrap=True)
+            if record.get("next_rebuild"):
+                messages().print(f"{record['index']}: {record['next_rebuild']}", markup=False)
             if "next_encoding" in record:
                 later = f"{record['index']}: {record['next_encoding']} from its next rebuild on"
                 messages().print(later, markup=False)

@@ -68,6 +68,10 @@ SHARDS_NAME = "shards.parquet"  # written last: a generation that has it is comp
 LINES_NAME = "manifest.json.gz"  # the copy as lines of JSON
 
 
+# Why a build reads a base file.
+NEW, CHANGED, COLUMNS_CHANGED = "new", "changed", "indexed under other columns"
+DAMAGED, ALL, UNBUILT = "damaged in the index", "all are asked for", "not indexed yet"
+
 FILE_BYTES = 1000  # memory of the Python values of a file that `Manifest` derives, besides its row of `files`
 
 
@@ -139,6 +143,21 @@ class Manifest:
             return Freshness.UNINDEXED
         same = self.fingerprints[row].matches(file) and (schemas is None or self.schema_crcs[row] in schemas)
         return Freshness.FRESH if same else Freshness.STALE
+
+    def why_read(self, file: FileStatus, schemas: Collection[int] | None, schema_crc: int) -> str:
+        """Return why the next build reads a base file, as it is listed now; "" if it keeps what it has of it.
+
+        `schemas` are as in `freshness`, `schema_crc` is that of the table now: a file that could not be indexed is
+        tried again under other columns.
+        """
+        row = self.row_of.get(file.path)
+        if row is None:
+            return NEW
+        if not self.fingerprints[row].matches(file):
+            return CHANGED
+        crc, indexed = self.schema_crcs[row], self.shard_of[row] is not None
+        valid = crc == schema_crc or (indexed and (schemas is None or crc in schemas))
+        return "" if valid else COLUMNS_CHANGED
 
     def has_seen(self, file: FileStatus) -> bool:
         """Return whether a build has read a base file as it is listed now, also if it could not be indexed."""

@@ -6,6 +6,7 @@ cheap as the cheapest of the others.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -139,6 +140,8 @@ def make_plan(inputs: PlanInputs, uses: tuple[IndexUse, ...], work: LookupResult
     in_driver = _is_read_by_driver(inputs, all_reads)
     costs, impossible = strategy_costs(inputs, all_reads, exact=exact, engine_only=engine_only, in_driver=in_driver)
     strategy, reason = _choose(inputs, costs, impossible, figures, read.rows, int(rows.sum()))
+    if strategy == Strategy.FULL_SCAN and work.whole_files:
+        reason += f"; {_why_whole(work, files.num_rows)}"
     return Plan(
         table=inputs.table,
         predicate=inputs.predicate,
@@ -244,6 +247,14 @@ def _why_engine_only(inputs: PlanInputs, work: LookupResults) -> str | None:
             if why := _why_spark_only(inputs, lookup, file):
                 return why
     return next(iter(inputs.unreadable.values()), None)
+
+
+def _why_whole(work: LookupResults, files: int) -> str:
+    """Say how many of the files are read whole, and why, with the reason that most of them have."""
+    whole = work.whole_files
+    [(why, _)] = Counter(file.reason for file in whole).most_common(1)
+    are = "is" if len(whole) == 1 else "are"
+    return f"{len(whole):,} of {files:,} files {are} not indexed as now" + (f" ({why})" if why else "")
 
 
 def _why_spark_only(inputs: PlanInputs, lookup: Lookup, file: int) -> str:

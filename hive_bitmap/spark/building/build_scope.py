@@ -11,7 +11,7 @@ from hive_bitmap.core import stores, table_info
 from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.index import checksums, generation, listing_digest, manifest, roots
 from hive_bitmap.core.index.definition import Definition, schema_crc, valid_schemas
-from hive_bitmap.core.index.manifest import Manifest
+from hive_bitmap.core.index.manifest import ALL, UNBUILT, Manifest
 from hive_bitmap.core.parallel import THREADS, map_parallel
 from hive_bitmap.core.table_info import Table, Values
 from hive_bitmap.errors import CorruptIndex, NotFound, Unsupported
@@ -270,7 +270,7 @@ def _changes(base: Table, scopes: Sequence[Scope], sources: Sequence[Source], se
         scope, source = scopes[index], sources[partition]
         folder = f"{catalog.generation_parent(base, scope.definition, source.values)}/{name}"
         published, moved_from = scope.kept(source.values), ""
-        what = from_scratch(source.files)
+        what = from_scratch(source.files, ALL if scope.full else UNBUILT)
         if published is not None and scope.former is not None:
             before, published = published, published.at(source.folder)
             moved_from = "" if published is before else next(iter(before.row_of)).rpartition("/")[0]

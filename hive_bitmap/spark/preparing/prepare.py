@@ -169,12 +169,14 @@ class _Preparation:
             return _Unserved(Reason.OFF, f"{settings.PREFIX}enabled is false")
         if not indexes:
             return _Unserved(Reason.NO_INDEX, "the table has no index")
+        unusable = "".join(f"; {index.why_not}" for index in indexes if index.why_not)
         if missing := [key for key in self.keys if key not in self.chosen]:
-            return _Unserved(Reason.NOT_TESTED, f"no index of type BITMAP has the key {missing[0]}")
+            return _Unserved(Reason.NOT_TESTED, f"no index of type BITMAP has the key {missing[0]}{unusable}")
         if not self.chosen:
-            unusable = "".join(f"; {index.why_not}" for index in indexes if index.why_not)
             code = Reason.NO_INDEX if unusable else _why_untested(predicate)
-            return _Unserved(code, f"no index has a column that the predicate tests{unusable}")
+            tested = "no index has a column that the predicate tests"
+            why = "no condition that can be looked up in an index" if self.request.predicate is None else tested
+            return _Unserved(code, f"{why}{unusable}")
         doubt = file_listing.why_unsupported(self.resolved.settings, self.resolved.base)
         return None if doubt is None else _Unserved(Reason.UNSUPPORTED, doubt)
 
