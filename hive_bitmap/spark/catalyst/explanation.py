@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from hive_bitmap.core.explaining.explain import to_json as plan_json
 from hive_bitmap.core.explaining.explain import to_text as plan_text
-from hive_bitmap.core.explaining.explain_html import body, page
+from hive_bitmap.core.explaining.explain_html import body, fragment, page
 from hive_bitmap.core.explaining.measures import seconds
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.reasons import Reason
@@ -115,6 +115,13 @@ class Explanation:
 
     def __str__(self) -> str:
         return to_text(self)
+
+    def __repr__(self) -> str:
+        done = "; ".join(f"{one.table or 'query'}: {one.action}" for one in self.relations)
+        return f"Explanation({done or 'no scan of an indexed table'})"
+
+    def _repr_html_(self) -> str:
+        return fragment(_lines(self))
 
 
 def explain(

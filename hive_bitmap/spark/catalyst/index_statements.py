@@ -1,9 +1,9 @@
 """Index statements in plain `spark.sql`, whose parser and commands (`Statements.java`) ask Python in JSON.
 
-`parse` asks for the columns of the result of a statement, `run` has it executed and asks for its rows. `doomed` asks
-for the indexes of what a DROP TABLE or DROP DATABASE is about to drop. Once Spark has dropped that, `drop` has the
-indexes dropped, and its text is the answer to `doomed`. `renamed` has the indexes of a table come along that Spark has
-renamed; its text is the list of the old and the new name, each a list of its parts.
+`parse` asks for the columns of the result of a statement and their types, `run` has it executed and asks for its rows.
+`doomed` asks for the indexes of what a DROP TABLE or DROP DATABASE is about to drop. Once Spark has dropped that,
+`drop` has the indexes dropped, and its text is the answer to `doomed`. `renamed` has the indexes of a table come along
+that Spark has renamed; its text is the list of the old and the new name, each a list of its parts.
 """
 
 from __future__ import annotations
@@ -35,8 +35,10 @@ def answer(spark: SparkSession, kind: str, text: str) -> str:
 
     try:
         return json.dumps(_answer(spark, kind, text))
-    except (HiveBitmapError, PySparkException) as e:
-        return json.dumps({"error": str(e)})
+    except HiveBitmapError as e:
+        return json.dumps({"error": str(e), "condition": e.condition, "sqlstate": e.sqlstate})
+    except PySparkException as e:
+        return json.dumps({"error": str(e), "condition": e.getCondition(), "sqlstate": e.getSqlState()})
 
 
 def _answer(spark: SparkSession, kind: str, text: str) -> Any:
@@ -52,7 +54,10 @@ def _answer(spark: SparkSession, kind: str, text: str) -> Any:
         return None
     match kind:
         case "parse":
-            return {"columns": columns(statement)}
+            return {
+                "columns": [name for name, _ in columns(statement)],
+                "types": [type for _, type in columns(statement)],
+            }
         case "run":
             return {"rows": _rows(spark, statement)}
         case "doomed" if isinstance(statement, DropTable | DropDatabase):
@@ -80,6 +85,6 @@ def _doomed(record: dict[str, Any]) -> Doomed:
     return Doomed(replace(definition, index_table=record["table"]), frozenset(record["live"]), record["refusal"])
 
 
-def _rows(spark: SparkSession, statement: Statement) -> list[list[str | None]]:
+def _rows(spark: SparkSession, statement: Statement) -> list[list[str | float | None]]:
     frame = run(spark, statement)
     return [list(row) for row in frame.collect()] if columns(statement) else []

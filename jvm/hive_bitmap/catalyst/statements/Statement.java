@@ -43,12 +43,12 @@ public final class Statement {
         return text;
     }
 
-    /** Returns the column names of the result of an index statement; null if the text is another one. */
-    static JsonNode columns(SparkSession session, String text) {
-        return new Statement(Kind.PARSE, text).answer(session).get("columns");
+    /** Returns the {@code columns} of the result of an index statement, and their {@code types}; none if the text is another one. */
+    static JsonNode parsed(SparkSession session, String text) {
+        return new Statement(Kind.PARSE, text).answer(session);
     }
 
-    /** Executes an index statement and returns the rows of its result, each a list of strings. */
+    /** Executes an index statement and returns the rows of its result, each a list of values. */
     static JsonNode run(SparkSession session, String text) {
         try {
             return new Statement(Kind.RUN, text).answer(session).get("rows");
@@ -116,7 +116,10 @@ public final class Statement {
         Future<Object> answer = PythonCalls.callStatement(session, this);
         try {
             JsonNode found = JSON.readTree((String) answer.get(seconds, TimeUnit.SECONDS));
-            if (found.has("error")) throw new IndexStatementException(found.get("error").asText());
+            if (found.has("error")) {
+                throw new IndexStatementException(
+                        found.get("error").asText(), found.path("condition").asText(null), found.path("sqlstate").asText(null));
+            }
             return found;
         } catch (InterruptedException e) {
             answer.cancel(true);

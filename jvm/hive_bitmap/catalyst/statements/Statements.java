@@ -95,7 +95,7 @@ public final class Statements implements ParserInterface {
     private static void requireKnown(SetCommand set) {
         if (set.kv().isEmpty() || set.kv().get()._2().isEmpty()) return;
         String problem = SettingEntries.problemOfName(set.kv().get()._1());
-        if (problem != null) throw new IndexStatementException(problem);
+        if (problem != null) throw new IndexStatementException(problem, "INVALID_PROPERTY_KEY", "42602");
     }
 
     @Override
@@ -155,8 +155,8 @@ public final class Statements implements ParserInterface {
 
     /** Returns the command for an index statement; null if the text is another one, which Spark has to parse. */
     private LogicalPlan parse(String text) {
-        JsonNode columns = Statement.columns(session, text);
-        return columns == null ? null : IndexCommand.of(text, columns);
+        JsonNode result = Statement.parsed(session, text);
+        return result.has("columns") ? IndexCommand.of(text, result.get("columns"), result.path("types")) : null;
     }
 
     static boolean isIndexStatement(List<String> words) {
