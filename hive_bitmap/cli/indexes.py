@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from hive_bitmap.cli.index_options import (
+    TABLE_FIELD,
+    all_options,
     auto_refresh_option,
     compression_option,
     encoding_option,
     refresh_interval_option,
+    require_one,
+    tables_of,
     type_option,
 )
-from hive_bitmap.cli.invocation import Endpoint, messages
+from hive_bitmap.cli.invocation import Endpoint, messages, one_line
 from hive_bitmap.cli.name_lists import split_names, split_pairs
 from hive_bitmap.cli.output import Field, format_option, print_records
 from hive_bitmap.cli.progress_bar import build_bar
@@ -27,8 +31,11 @@ from hive_bitmap.cli.records import (
     preview_records,
     report_record,
 )
+from hive_bitmap.errors import HiveBitmapError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from hive_bitmap.spark.building.build import BuildReport
     from hive_bitmap.spark.building.preview import Preview
 
@@ -79,8 +86,9 @@ def create(
 
 
 @click.command()
-@click.argument("table")
+@click.argument("table", required=False)
 @click.argument("indexes", nargs=-1, metavar="[INDEX]...")
+@all_options
 @click.option(
     "--partition",
     type=split_pairs,
@@ -97,14 +105,16 @@ def create(
 def rebuild(
     endpoint: Endpoint,
     /,
-    table: str,
+    table: str | None,
     indexes: Sequence[str],
+    all_: bool,
+    database: str | None,
     dry_run: bool,
     partitions: bool,
     format_: str,
     **options: Any,
 ) -> None:
-    """Update the indexes of TABLE.
+    """Update the indexes of TABLE, or of all tables.
 
     All indexes are updated, or those named. Only new and changed files are read. Readers see the old state of an index
     until the new one is complete.
@@ -112,7 +122,15 @@ def rebuild(
     \b
     Example:
       hive-bitmap rebuild flights_by_month carrier --partition month=2
+      hive-bitmap rebuild --all --database sales
     """
+    if require_one(table, all_, database) is None:
+        if dry_run or options["partition"]:
+            raise click.UsageError("--dry-run and --partition are for one table")
+        with endpoint.session() as spark:
+            _rebuild_all(spark, tables_of(spark, database, all_), format_, options)
+        return
+    assert table is not None
     if partitions and not dry_run:
         raise click.UsageError("--partitions lists what --dry-run would change: give both")
     if dry_run:
@@ -127,6 +145,25 @@ def rebuild(
     with endpoint.session() as spark, build_bar(f"indexing {table}") as progress:
         reports = run(spark, table, indexes, progress=progress, **options)
     _print_reports(format_, reports, REBUILD_FIELDS, "")
+
+
+def _rebuild_all(spark: SparkSession, tables: Sequence[str], format_: str, options: Mapping[str, Any]) -> None:
+    """Rebuild the indexes of each table. One that fails does not keep the others from being rebuilt."""
+    from pyspark.errors import PySparkException
+
+    from hive_bitmap.spark.building.build import rebuild as run
+
+    reports, failed = [], 0
+    for table in tables:
+        try:
+            with build_bar(f"indexing {table}") as progress:
+                reports += run(spark, table, progress=progress, **options)
+        except (HiveBitmapError, PySparkException, OSError) as e:
+            failed += 1
+            messages().print(f"{table}: {one_line(e)}", style="red", markup=False, soft_wrap=True)
+    _print_reports(format_, reports, (TABLE_FIELD, *REBUILD_FIELDS), "no table has an index")
+    if failed:
+        raise HiveBitmapError(f"the indexes of {failed} of {len(tables)} tables could not be rebuilt")
 
 
 def _print_reports(format_: str, reports: Sequence[BuildReport], fields: Sequence[Field], if_none: str) -> None:

@@ -8,6 +8,7 @@ import click
 from rich.markup import escape
 
 from hive_bitmap.cli import server
+from hive_bitmap.cli.index_options import TABLE_FIELD, all_options, require_one, tables_of
 from hive_bitmap.cli.invocation import Endpoint, messages
 from hive_bitmap.cli.name_lists import split_pairs
 from hive_bitmap.cli.output import format_option, print_lines, print_records
@@ -28,13 +29,22 @@ from hive_bitmap.errors import NotFound
 
 
 @click.command()
-@click.argument("table")
+@click.argument("table", required=False)
 @click.argument("index", required=False)
+@all_options
 @click.option("--keys", is_flag=True, help="Also count the distinct keys, with a Spark job for each index.")
 @format_option
 @click.pass_obj
-def show(endpoint: Endpoint, table: str, index: str | None, keys: bool, format_: str) -> None:
-    """Show the indexes of TABLE and the files that they cover.
+def show(
+    endpoint: Endpoint,
+    table: str | None,
+    index: str | None,
+    all_: bool,
+    database: str | None,
+    keys: bool,
+    format_: str,
+) -> None:
+    """Show the indexes of TABLE, or of all tables, and the files that they cover.
 
     With INDEX, only that index is shown, with its partitions.
 
@@ -48,6 +58,12 @@ def show(endpoint: Endpoint, table: str, index: str | None, keys: bool, format_:
     """
     from hive_bitmap.spark.maintaining.show import show as run
 
+    if require_one(table, all_, database) is None:
+        with endpoint.session() as spark:
+            records = [status_record(one) for name in tables_of(spark, database, all_) for one in run(spark, name)]
+        print_records(format_, records, (TABLE_FIELD, *SHOW_FIELDS), "no table has an index")
+        return
+    assert table is not None
     if endpoint.address is not None and not keys:
         server.show(endpoint, table, index, format_)
         return

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hive_bitmap.core.explaining.measures import seconds, size
 from hive_bitmap.core.index import deletion, listing_digest, roots
 from hive_bitmap.core.index.definition import REFRESH_INTERVAL, Definition, define, flag, require_distinct
 from hive_bitmap.core.index.manifest import FILES, SHARDS
@@ -72,6 +73,15 @@ class BuildReport:
     seconds: float
     unindexed: tuple[tuple[str, str], ...]
     untouched: int = 0
+
+    def __repr__(self) -> str:
+        return f"BuildReport({self})"
+
+    def __str__(self) -> str:
+        read = f"{self.files_read:,} files of {size(self.bytes_read)} read in {seconds(self.seconds)}"
+        has = f"{self.base_rows:,} rows indexed in {size(self.index_bytes)}"
+        left = f"; {len(self.unindexed):,} files could not be indexed" if self.unindexed else ""
+        return f"{self.definition.name} on {self.definition.full_table}: {read}; {has}{left}"
 
 
 def build(

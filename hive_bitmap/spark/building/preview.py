@@ -73,6 +73,9 @@ class Preview:
             reasons.update(dict(one.why))
         return dict(reasons.most_common())
 
+    def __repr__(self) -> str:
+        return f"Preview({self})"
+
     def __str__(self) -> str:
         name = f"{self.definition.name} on {self.definition.full_table}"
         if not self.partitions:

@@ -88,6 +88,9 @@ class Estimate:
         """The size of the index divided by that of the table."""
         return self.index_bytes / max(self.base_bytes, 1)
 
+    def __repr__(self) -> str:
+        return f"Estimate({' '.join(str(self).split())})"
+
     def __str__(self) -> str:
         share = f"{self.share_of_size:.0%} of the table" if self.share_of_size >= 0.01 else "<1% of the table"
         return (

@@ -78,6 +78,16 @@ class IndexStatus:
     keys: int | None = None
     last_refresh: RefreshRecord | None = None
 
+    def __repr__(self) -> str:
+        return f"IndexStatus({self})"
+
+    def __str__(self) -> str:
+        one = self.definition
+        counts = ((getattr(self, name), name) for name in ("fresh", "stale", "unindexed", "gone"))
+        files = ", ".join(f"{count:,} {name}" for count, name in counts if count) or "no"
+        said = f"{one.name} on {one.full_table} ({', '.join(one.column_names)}): {files} files"
+        return "; ".join([f"{said}, {size(self.index_bytes)}", *filter(None, [self.next_rebuild, self.problem])])
+
     @property
     def fresh(self) -> int:
         return sum(partition.fresh for partition in self.partitions)
