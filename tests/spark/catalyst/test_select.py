@@ -248,7 +248,7 @@ def plan(spark: SparkSession, text: str) -> str:
 
 
 def test_a_setting_that_is_not_understood(shop: SparkSession) -> None:
-    """As a default of all sessions, where no session refuses it: strict, it is an error; else the query is Spark's own."""
+    """As a default of all sessions, which none refuses: strict, it is an error; else the query is Spark's own."""
     text, wrong = "SELECT id FROM sales WHERE store = 3", {"spark.hive_bitmap.strategy": "perhaps"}
     with indexed(shop), under(shop, wrong):
         shop.conf.unset("hive_bitmap.strategy")
