@@ -19,19 +19,6 @@ public final class Failures {
         else Reports.failed(error);
     }
 
-    /**
-     * Returns what failed in a sentence: of an error that Python raised the last line of its traceback, without the name of a
-     * class of ours.
-     */
-    static String sentence(Throwable error) {
-        Throwable cause = error;
-        while (cause.getCause() != null && cause.getCause() != cause) cause = cause.getCause();
-        String text = String.valueOf(cause.getMessage() == null ? cause.toString() : cause.getMessage()).strip();
-        if (!text.contains("Traceback (most recent call last)")) return cause == error ? error.toString() : cause.toString();
-        String last = text.substring(text.lastIndexOf('\n') + 1).strip();
-        return last.replaceFirst("^hive_bitmap\\.errors\\.\\w+: ", "");
-    }
-
     private static boolean isCancellation(Throwable error) {
         if (Thread.currentThread().isInterrupted()) return true;
         for (Throwable cause = error; cause != null; cause = cause.getCause()) {

@@ -40,11 +40,24 @@ public final class Reports {
 
     /** Reports an error, which is logged once in a while that others are not. */
     public static void failed(Throwable error) {
-        String detail = Failures.sentence(error);
+        String detail = sentence(error);
         if (!detail.equals(lastFailure)) LOG.warn("indexes are not used, the query is Spark's own: {}", detail);
         else LOG.debug("indexes are not used, the query is Spark's own: {}", detail);
         lastFailure = detail;
         if (areWanted()) WANTED.get().add(leftAlone("", "error", detail));
+    }
+
+    /**
+     * Returns what failed in a sentence: of an error that Python raised the last line of its traceback, without the name of a
+     * class of ours.
+     */
+    private static String sentence(Throwable error) {
+        Throwable cause = error;
+        while (cause.getCause() != null && cause.getCause() != cause) cause = cause.getCause();
+        String text = String.valueOf(cause.getMessage() == null ? cause.toString() : cause.getMessage()).strip();
+        if (!text.contains("Traceback (most recent call last)")) return cause == error ? error.toString() : cause.toString();
+        String last = text.substring(text.lastIndexOf('\n') + 1).strip();
+        return last.replaceFirst("^hive_bitmap\\.errors\\.\\w+: ", "");
     }
 
     public static void away() {
