@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hive_bitmap.spark.catalyst.sql_text import sql
     from hive_bitmap.spark.estimating.estimate import Estimate, estimate
     from hive_bitmap.spark.maintaining.alter import extend, rename, set_properties
+    from hive_bitmap.spark.maintaining.attach import attach
     from hive_bitmap.spark.maintaining.clean import Leftover, clean
     from hive_bitmap.spark.maintaining.drop import drop, drop_table
     from hive_bitmap.spark.maintaining.show import IndexStatus, show
@@ -51,6 +52,7 @@ _HOMES = {
     "UnusedIndex": "spark.advising.advise",
     "Verification": "spark.verifying.verify",
     "advise": "spark.advising.advise",
+    "attach": "spark.maintaining.attach",
     "build": "spark.building.build",
     "caches": "core.memory_budget",
     "clean": "spark.maintaining.clean",
@@ -92,6 +94,7 @@ __all__ = [
     "UnusedIndex",
     "Verification",
     "advise",
+    "attach",
     "build",
     "caches",
     "clean",

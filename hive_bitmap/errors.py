@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import ClassVar
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -24,11 +25,21 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 class HiveBitmapError(Exception):
-    """Any error that hive_bitmap raises on purpose."""
+    """Any error that hive_bitmap raises on purpose.
+
+    `condition` is the error class of Spark that is nearest to it, and `sqlstate` the SQLSTATE of that, by which clients
+    of SQL tell errors; None if no class of Spark is near enough.
+    """
+
+    condition: ClassVar[str | None] = None
+    sqlstate: ClassVar[str | None] = None
 
 
 class NotFound(HiveBitmapError):
     """A table, column, partition or index that does not exist; the message lists those that do."""
+
+    condition = "INDEX_NOT_FOUND"
+    sqlstate = "42704"
 
     @classmethod
     def of(cls, kind: str, name: str, known: Iterable[str], where: str = "") -> NotFound:
@@ -48,17 +59,29 @@ class MissingPackage(HiveBitmapError, ImportError):
 class AlreadyExists(HiveBitmapError):
     """An index or table of that name that already exists."""
 
+    condition = "INDEX_ALREADY_EXISTS"
+    sqlstate = "42710"
+
 
 class Unsupported(HiveBitmapError):
     """A table, type or property that cannot be indexed; the message says why."""
+
+    condition = "UNSUPPORTED_FEATURE"
+    sqlstate = "0A000"
 
 
 class InvalidProperty(HiveBitmapError):
     """An unknown property, or an invalid value of one; the message lists the valid ones."""
 
+    condition = "INVALID_PROPERTY_VALUE"
+    sqlstate = "42602"
+
 
 class InvalidPredicate(HiveBitmapError):
     """A predicate that is not valid SQL; the message says where and why."""
+
+    condition = "PARSE_SYNTAX_ERROR"
+    sqlstate = "42601"
 
     @classmethod
     def at(cls, text: str, offset: int, reason: str) -> InvalidPredicate:
@@ -70,6 +93,9 @@ class InvalidPredicate(HiveBitmapError):
 
 class InvalidStatement(HiveBitmapError):
     """A statement of neither dialect; the message gives line, column, what was found there and what was expected."""
+
+    condition = "PARSE_SYNTAX_ERROR"
+    sqlstate = "42601"
 
 
 class Undecodable(HiveBitmapError):

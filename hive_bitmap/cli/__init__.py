@@ -13,23 +13,26 @@ from contextlib import contextmanager
 from typing import Any
 
 import click
+from click.shell_completion import shell_complete
 from rich.text import Text
 
 from hive_bitmap import __version__
 from hive_bitmap.cli.advice import advise
 from hive_bitmap.cli.checks import estimate, verify
-from hive_bitmap.cli.export_hive import export_hive
+from hive_bitmap.cli.config_file import Config, read
+from hive_bitmap.cli.doctor import doctor
 from hive_bitmap.cli.indexes import create, rebuild
 from hive_bitmap.cli.invocation import Endpoint, messages, one_line, settings_of, spark_options
-from hive_bitmap.cli.jar import jar
+from hive_bitmap.cli.other_engines import export_hive, jar
 from hive_bitmap.cli.queries import explain, offsets, query
 from hive_bitmap.cli.refresh_command import refresh
 from hive_bitmap.cli.server import address_of, register, server_options
 from hive_bitmap.cli.sql_command import sql
-from hive_bitmap.cli.upkeep import clean, drop, rename, set_, show
+from hive_bitmap.cli.upkeep import attach, clean, drop, rename, set_, show
 from hive_bitmap.errors import HiveBitmapError
 
 INTERRUPTED, BROKEN_PIPE = 130, 141  # as in shells: 128 plus the number of the signal, SIGINT or SIGPIPE
+COMPLETION = "_HIVE_BITMAP_COMPLETE"  # the variable by which shells ask click for completions, and for their scripts
 LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
@@ -43,6 +46,7 @@ LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 @spark_options
 @server_options
 @click.option("-v", "--verbose", count=True, help="Log progress to stderr; -vv logs more.")
+@click.option("-q", "--quiet", is_flag=True, help="Print results and errors only: no progress, hints or warnings.")
 @click.version_option(__version__, message="%(prog)s %(version)s")
 @click.pass_context
 def command(
@@ -52,6 +56,7 @@ def command(
     master: str | None,
     conf: Sequence[str],
     verbose: int,
+    quiet: bool,
     **server: Any,
 ) -> None:
     """Bitmap indexes for Hive and Spark tables.
@@ -64,8 +69,17 @@ def command(
     address = address_of(**server)
     if address is not None and (master or conf):
         raise click.UsageError("--master and --conf are for Spark, which does nothing where --hiveserver2 is given")
-    context.obj = Endpoint(warehouse, address, master, settings_of(conf))
-    context.with_resource(_logging_to_stderr(LEVELS[min(verbose, len(LEVELS) - 1)]))
+    config = Config() if address is not None else read()
+    context.obj = Endpoint(
+        config.warehouse if warehouse is None else warehouse,
+        address,
+        config.master if master is None else master,
+        {**config.conf, **settings_of(conf)},
+    )
+    messages().quiet = quiet
+    context.call_on_close(lambda: setattr(messages(), "quiet", False))
+    level = logging.ERROR if quiet else LEVELS[min(verbose, len(LEVELS) - 1)]
+    context.with_resource(_logging_to_stderr(level))
 
 
 for _command in (
@@ -74,6 +88,7 @@ for _command in (
     refresh,
     show,
     rename,
+    attach,
     set_,
     drop,
     clean,
@@ -87,12 +102,15 @@ for _command in (
     register,
     export_hive,
     jar,
+    doctor,
 ):
     command.add_command(_command)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status; `argv` are the arguments, without the program's name."""
+    if asked := os.environ.get(COMPLETION):
+        return shell_complete(command, {}, "hive-bitmap", COMPLETION, asked)
     try:
         with command.make_context("hive-bitmap", list(sys.argv[1:] if argv is None else argv)) as context:
             command.invoke(context)

@@ -31,8 +31,10 @@ ESTIMATE_FIELDS = (
     Field("distinct_keys", "keys", lambda keys: f"≥ {keys:,}", right=True),
     Field("index_bytes", "size", size, right=True),
     Field("base_bytes", "of", size, right=True),
+    Field("rows_per_key", "rows a key", lambda rows: f"{rows:,.1f}", right=True),
     Field("seconds", "build", seconds, right=True),
     Field("usefulness", "use"),
+    Field("verdict", "verdict"),
 )
 
 
@@ -74,7 +76,10 @@ def estimate(
     options = {"type": type_, "encoding": encoding, "compression": compression}
     with endpoint.session() as spark:
         found = run(spark, table, columns, type=type_, encoding=encoding, compression=compression, sample=sample)
-    records = [{**asdict(one), **options, "columns": list(one.columns)} for one in found]
+    records = [
+        {**asdict(one), **options, "columns": list(one.columns), "rows_per_key": round(one.rows_per_key, 1)}
+        for one in found
+    ]
     print_records(format_, records, ESTIMATE_FIELDS, "")
 
 

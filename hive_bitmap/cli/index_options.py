@@ -1,12 +1,20 @@
-"""Command line options for how an index is stored."""
+"""Command line options of several commands: how an index is stored, and for which tables a command is."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
 import click
 
+from hive_bitmap.cli.output import Field
 from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.index.definition import COMPRESSIONS, REFRESH_INTERVAL, TYPES
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TABLE_FIELD = Field("table", "table")
 type_option = click.option(
     "--type",
     "type_",
@@ -41,3 +49,26 @@ refresh_interval_option = click.option(
     metavar="TIME",
     help="Least time between two refreshes after writes.",
 )
+
+
+def all_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options `--all` and `--database`."""
+    database = click.option("--database", metavar="NAME", help="All tables of this database that have an index.")
+    all_ = click.option("--all", "all_", is_flag=True, help="All tables that have an index, of all databases.")
+    return all_(database(command))
+
+
+def require_one(table: str | None, all_: bool, database: str | None) -> str | None:
+    """Return the table that is given; None if all tables, or those of a database, are meant. Raise UsageError."""
+    if table is not None and (all_ or database is not None):
+        raise click.UsageError("give a table, --database or --all, and not two of them")
+    if table is None and not all_ and database is None:
+        raise click.UsageError("Missing argument 'TABLE': or give --all, or --database")
+    return table
+
+
+def tables_of(spark: SparkSession, database: str | None, all_: bool) -> list[str]:
+    """Return the names of the tables that have an index: of the database if one is named, else of all."""
+    from hive_bitmap.spark.following.refresh_all import indexed_tables
+
+    return indexed_tables(spark, database, all_databases=all_ and database is None)

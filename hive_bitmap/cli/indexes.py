@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from hive_bitmap.cli.index_options import (
+    TABLE_FIELD,
+    all_options,
     auto_refresh_option,
     compression_option,
     encoding_option,
     refresh_interval_option,
+    require_one,
+    tables_of,
     type_option,
 )
-from hive_bitmap.cli.invocation import Endpoint, messages
+from hive_bitmap.cli.invocation import Endpoint, messages, one_line
 from hive_bitmap.cli.name_lists import split_names, split_pairs
 from hive_bitmap.cli.output import Field, format_option, print_records
 from hive_bitmap.cli.progress_bar import build_bar
-from hive_bitmap.cli.records import BUILD_FIELDS, PREVIEW_FIELDS, REBUILD_FIELDS, preview_records, report_record
+from hive_bitmap.cli.records import (
+    BUILD_FIELDS,
+    PARTITION_PREVIEW_FIELDS,
+    PREVIEW_FIELDS,
+    REBUILD_FIELDS,
+    preview_record,
+    preview_records,
+    report_record,
+)
+from hive_bitmap.errors import HiveBitmapError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from hive_bitmap.spark.building.build import BuildReport
     from hive_bitmap.spark.building.preview import Preview
 
@@ -71,8 +86,9 @@ def create(
 
 
 @click.command()
-@click.argument("table")
+@click.argument("table", required=False)
 @click.argument("indexes", nargs=-1, metavar="[INDEX]...")
+@all_options
 @click.option(
     "--partition",
     type=split_pairs,
@@ -82,13 +98,23 @@ def create(
 )
 @click.option("--full", is_flag=True, help="Read all files, not only new and changed ones.")
 @click.option("--compact", is_flag=True, help="Merge small shards that earlier rebuilds have left.")
-@click.option("--dry-run", is_flag=True, help="Show what would be read and written, without doing it.")
+@click.option("--dry-run", is_flag=True, help="Show what would be read and why, without doing it.")
+@click.option("--partitions", is_flag=True, help="With --dry-run, list the partitions that would change.")
 @format_option
 @click.pass_obj
 def rebuild(
-    endpoint: Endpoint, /, table: str, indexes: Sequence[str], dry_run: bool, format_: str, **options: Any
+    endpoint: Endpoint,
+    /,
+    table: str | None,
+    indexes: Sequence[str],
+    all_: bool,
+    database: str | None,
+    dry_run: bool,
+    partitions: bool,
+    format_: str,
+    **options: Any,
 ) -> None:
-    """Update the indexes of TABLE.
+    """Update the indexes of TABLE, or of all tables.
 
     All indexes are updated, or those named. Only new and changed files are read. Readers see the old state of an index
     until the new one is complete.
@@ -96,19 +122,48 @@ def rebuild(
     \b
     Example:
       hive-bitmap rebuild flights_by_month carrier --partition month=2
+      hive-bitmap rebuild --all --database sales
     """
+    if require_one(table, all_, database) is None:
+        if dry_run or options["partition"]:
+            raise click.UsageError("--dry-run and --partition are for one table")
+        with endpoint.session() as spark:
+            _rebuild_all(spark, tables_of(spark, database, all_), format_, options)
+        return
+    assert table is not None
+    if partitions and not dry_run:
+        raise click.UsageError("--partitions lists what --dry-run would change: give both")
     if dry_run:
         from hive_bitmap.spark.building.preview import preview
 
         with endpoint.session() as spark:
             previews = preview(spark, table, indexes, **options)
-        _print_previews(format_, table, previews)
+        _print_previews(format_, table, previews, partitions)
         return
     from hive_bitmap.spark.building.build import rebuild as run
 
     with endpoint.session() as spark, build_bar(f"indexing {table}") as progress:
         reports = run(spark, table, indexes, progress=progress, **options)
     _print_reports(format_, reports, REBUILD_FIELDS, "")
+
+
+def _rebuild_all(spark: SparkSession, tables: Sequence[str], format_: str, options: Mapping[str, Any]) -> None:
+    """Rebuild the indexes of each table. One that fails does not keep the others from being rebuilt."""
+    from pyspark.errors import PySparkException
+
+    from hive_bitmap.spark.building.build import rebuild as run
+
+    reports, failed = [], 0
+    for table in tables:
+        try:
+            with build_bar(f"indexing {table}") as progress:
+                reports += run(spark, table, progress=progress, **options)
+        except (HiveBitmapError, PySparkException, OSError) as e:
+            failed += 1
+            messages().print(f"{table}: {one_line(e)}", style="red", markup=False, soft_wrap=True)
+    _print_reports(format_, reports, (TABLE_FIELD, *REBUILD_FIELDS), "no table has an index")
+    if failed:
+        raise HiveBitmapError(f"the indexes of {failed} of {len(tables)} tables could not be rebuilt")
 
 
 def _print_reports(format_: str, reports: Sequence[BuildReport], fields: Sequence[Field], if_none: str) -> None:
@@ -121,6 +176,11 @@ def _print_reports(format_: str, reports: Sequence[BuildReport], fields: Sequenc
         )
 
 
-def _print_previews(format_: str, table: str, previews: Sequence[Preview]) -> None:
-    records = [record for one in previews for record in preview_records(one)]
-    print_records(format_, records, PREVIEW_FIELDS, f"nothing to do: the indexes of {table} are up to date")
+def _print_previews(format_: str, table: str, previews: Sequence[Preview], partitions: bool) -> None:
+    nothing = f"nothing to do: the indexes of {table} are up to date"
+    if partitions:
+        print_records(
+            format_, [record for one in previews for record in preview_records(one)], PARTITION_PREVIEW_FIELDS, nothing
+        )
+        return
+    print_records(format_, [preview_record(one) for one in previews if one.partitions], PREVIEW_FIELDS, nothing)

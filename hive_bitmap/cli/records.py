@@ -50,6 +50,13 @@ BUILD_FIELDS = (*INDEX_FIELDS, *_FILES, *_BUILT)
 REBUILD_FIELDS = (*INDEX_FIELDS, *_READ, *_FILES, *_BUILT)
 PREVIEW_FIELDS = (
     Field("index", "index"),
+    Field("partitions_changed", "partitions", thousands, right=True),
+    *_READ,
+    Field("why", "why", lambda why: ", ".join(f"{count:,} {reason}" for reason, count in why.items()) or "-"),
+    Field("seconds", "about", seconds, right=True),
+)
+PARTITION_PREVIEW_FIELDS = (
+    Field("index", "index"),
     Field("partition", "partition", lambda name: name or "-"),
     Field("what", "what"),
     *_READ,
@@ -89,6 +96,20 @@ def report_record(report: BuildReport) -> dict[str, Any]:
     }
 
 
+def preview_record(preview: Preview) -> dict[str, Any]:
+    """Return the record of what a rebuild would do for an index; sizes are in bytes, `why` counts files by reason."""
+    return {
+        "index": preview.definition.name,
+        "table": preview.definition.full_table,
+        "files_read": preview.files,
+        "bytes_read": preview.bytes,
+        "why": preview.why,
+        "seconds": round(preview.seconds, 1),
+        "partitions_changed": len(preview.partitions),
+        "partitions": preview_records(preview),
+    }
+
+
 def preview_records(preview: Preview) -> list[dict[str, Any]]:
     """Return a record for each partition that a rebuild would change; sizes are in bytes."""
     return [
@@ -119,6 +140,9 @@ def status_record(status: IndexStatus) -> dict[str, Any]:
         "refresh_interval": status.definition.refresh_interval,
         "lag_seconds": round(status.lag),
         "last_refresh": None if status.last_refresh is None else refresh_record(status.last_refresh),
+        "next_rebuild": status.next_rebuild,
+        "files_to_read": status.to_read,
+        "bytes_to_read": status.bytes_to_read,
         "problem": status.problem,
         "partitions": [{"partition": one.name, **_state(one), "problem": one.problem} for one in status.partitions],
     }

@@ -1,4 +1,4 @@
-"""The commands for indexes that are built: `show`, `rename`, `set`, `drop` and `clean`."""
+"""The commands for indexes that are built: `show`, `rename`, `attach`, `set`, `drop` and `clean`."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ import click
 from rich.markup import escape
 
 from hive_bitmap.cli import server
+from hive_bitmap.cli.index_options import TABLE_FIELD, all_options, require_one, tables_of
 from hive_bitmap.cli.invocation import Endpoint, messages
 from hive_bitmap.cli.name_lists import split_pairs
 from hive_bitmap.cli.output import format_option, print_lines, print_records
+from hive_bitmap.cli.progress_bar import build_bar
 from hive_bitmap.cli.records import (
     LEFTOVER_FIELDS,
     PARTITION_FIELDS,
+    REBUILD_FIELDS,
     SHOW_FIELDS,
     behind_its_table,
     details,
     leftover_record,
+    report_record,
     status_record,
 )
 from hive_bitmap.core.index.markers import GRACE_SECONDS
@@ -25,13 +29,22 @@ from hive_bitmap.errors import NotFound
 
 
 @click.command()
-@click.argument("table")
+@click.argument("table", required=False)
 @click.argument("index", required=False)
+@all_options
 @click.option("--keys", is_flag=True, help="Also count the distinct keys, with a Spark job for each index.")
 @format_option
 @click.pass_obj
-def show(endpoint: Endpoint, table: str, index: str | None, keys: bool, format_: str) -> None:
-    """Show the indexes of TABLE and the files that they cover.
+def show(
+    endpoint: Endpoint,
+    table: str | None,
+    index: str | None,
+    all_: bool,
+    database: str | None,
+    keys: bool,
+    format_: str,
+) -> None:
+    """Show the indexes of TABLE, or of all tables, and the files that they cover.
 
     With INDEX, only that index is shown, with its partitions.
 
@@ -45,6 +58,12 @@ def show(endpoint: Endpoint, table: str, index: str | None, keys: bool, format_:
     """
     from hive_bitmap.spark.maintaining.show import show as run
 
+    if require_one(table, all_, database) is None:
+        with endpoint.session() as spark:
+            records = [status_record(one) for name in tables_of(spark, database, all_) for one in run(spark, name)]
+        print_records(format_, records, (TABLE_FIELD, *SHOW_FIELDS), "no table has an index")
+        return
+    assert table is not None
     if endpoint.address is not None and not keys:
         server.show(endpoint, table, index, format_)
         return
@@ -62,6 +81,8 @@ def show(endpoint: Endpoint, table: str, index: str | None, keys: bool, format_:
                 messages().print(f"[yellow]{record['index']}: {escape(record['problem'])}", soft_wrap=True)
             if record["auto_refresh"] and (behind := behind_its_table(record)):
                 messages().print(f"[yellow]{escape(behind)}", soft_wrap=True)
+            if record.get("next_rebuild"):
+                messages().print(f"{record['index']}: {record['next_rebuild']}", markup=False)
             if "next_encoding" in record:
                 later = f"{record['index']}: {record['next_encoding']} from its next rebuild on"
                 messages().print(later, markup=False)
@@ -92,6 +113,28 @@ def rename(endpoint: Endpoint, table: str, index: str, name: str) -> None:
     with endpoint.session() as spark:
         run(spark, table, index, name)
     messages().print(f"renamed index {index} on {table} to {name}", markup=False)
+
+
+@click.command()
+@click.argument("table")
+@click.option("--from", "former", required=True, metavar="NAME", help="The name that the table had.")
+@format_option
+@click.pass_obj
+def attach(endpoint: Endpoint, table: str, former: str, format_: str) -> None:
+    """Give TABLE, which was renamed, the indexes that it had under its former name.
+
+    No file of the table is read again, unless it has changed. A session with indexes enabled does this itself when it
+    renames a table.
+
+    \b
+    Example:
+      hive-bitmap attach flights_2013 --from flights
+    """
+    from hive_bitmap.spark.maintaining.attach import attach as run
+
+    with endpoint.session() as spark, build_bar(f"attaching {table}") as progress:
+        reports = run(spark, table, former, progress=progress)
+    print_records(format_, [report_record(one) for one in reports], REBUILD_FIELDS, "they were attached already")
 
 
 @click.command("set")

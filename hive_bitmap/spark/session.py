@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hive_bitmap.errors import HiveBitmapError
+from hive_bitmap.core.planning.settings import problems
+from hive_bitmap.errors import HiveBitmapError, InvalidProperty
 from hive_bitmap.spark import java
 from hive_bitmap.spark.packages import file_of, require, require_connect
 
@@ -36,9 +37,11 @@ def session(
     Queries of a new session use the indexes (see `hive_bitmap.enable`). `master` defaults to `local[*]` for a warehouse
     folder, else to that of the configuration. `conf` overrides any setting. Raises HiveBitmapError if Java or a package
     is missing or too old, if another process uses the warehouse, and if the warehouse is None but no configuration
-    names a metastore.
+    names a metastore; InvalidProperty for a setting of ours in `conf` that is none.
     """
     require()
+    if wrong := problems(conf or {}):
+        raise InvalidProperty(wrong[0])
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()

@@ -24,8 +24,10 @@ from hive_bitmap.cli.row_output import _csv_value, _values
 
 COMMANDS = [
     "advise",
+    "attach",
     "clean",
     "create",
+    "doctor",
     "drop",
     "estimate",
     "explain",

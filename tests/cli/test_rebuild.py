@@ -28,20 +28,25 @@ def test_a_rebuild_does_what_its_dry_run_says(spark: SparkSession, by_month: str
     assert (status, out, err) == (0, "", "nothing to do: the indexes of by_month are up to date\n")
     spark.sql("INSERT INTO by_month VALUES (60, 'x', 1, NULL), (61, 'x', 0, 'a')")
     spark.sql("ALTER TABLE by_month DROP PARTITION (month=2, region='a')")
-    status, out, err = run("rebuild", by_month, "k", "--dry-run", "--format", "json")
+    status, out, err = run("rebuild", by_month, "k", "--dry-run", "--partitions", "--format", "json")
     assert (status, err) == (0, "")
     told = [(r["index"], r["partition"], r["what"], r["files_read"], r["shards_kept"]) for r in json.loads(out)]
     assert told == [("k", "month=1/region=NULL", "refresh", 1, 1), ("k", "month=2/region=a", "drop", 0, 0)]
-    assert [line.split()[0] for line in run("rebuild", by_month, "--dry-run")[1].splitlines()[2:]] == ["id"] * 2 + [
-        "k"
-    ] * 2
+    listed = run("rebuild", by_month, "--dry-run", "--partitions")[1].splitlines()[2:]
+    assert [line.split()[0] for line in listed] == ["id"] * 2 + ["k"] * 2
+    summed = run("rebuild", by_month, "--dry-run")[1].splitlines()[2:]
+    assert [line.split()[:3] for line in summed] == [["id", "2", "1"], ["k", "2", "1"]] and "1 new" in summed[0]
+    assert run("rebuild", by_month, "--partitions")[0] == 2
+    assert "k: the next rebuild reads 1 files of" in run("show", by_month)[2]
 
     status, out, err = run("rebuild", by_month, "k", "--format", "json", "--partition", "month=1")
     [built] = json.loads(out)
     assert (status, err) == (0, "")
     assert (built["files_read"], built["shards_kept"], built["base_rows"], built["changed_meanwhile"]) == (1, 2, 21, 0)
     assert [
-        record["what"] for record in json.loads(run("rebuild", by_month, "k", "--dry-run", "--format", "json")[1])
+        partition["what"]
+        for record in json.loads(run("rebuild", by_month, "k", "--dry-run", "--format", "json")[1])
+        for partition in record["partitions"]
     ] == ["drop"]
     for options in ([], ["--compact"]):
         status, out, err = run("rebuild", by_month, *options)
@@ -51,7 +56,7 @@ def test_a_rebuild_does_what_its_dry_run_says(spark: SparkSession, by_month: str
         "nothing to do: the indexes of by_month are up to date\n",
     )
     full = json.loads(run("rebuild", by_month, "k", "--full", "--dry-run", "--format", "json")[1])
-    assert {record["what"] for record in full} == {"build"} and sum(record["files_read"] for record in full) == 4
+    assert [(record["files_read"], record["why"]) for record in full] == [(4, {"all are asked for": 4})]
 
 
 def test_partitions_that_are_not_there(by_month: str, run: Run) -> None:

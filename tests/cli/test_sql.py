@@ -60,7 +60,8 @@ def test_a_script_in_a_text(trips: str, run: Run) -> None:
         "json",
     )
     assert (status, err) == (0, "")
-    [shown] = json.loads(out)
+    created, shown = (json.loads(f"[{text}]")[0] for text in out.replace("[\n", "").replace("\n]", "").splitlines())
+    assert (created["index"], created["files"], created["rows"]) == ("i", 2, 3)
     assert (shown["idx_name"], shown["col_names"], shown["comment"]) == ("i", "city", "a;b")
 
 

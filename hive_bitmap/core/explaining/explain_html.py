@@ -44,6 +44,18 @@ def page(title: str, lines: Iterable[str]) -> str:
     )
 
 
+def fragment(lines: Iterable[str]) -> str:
+    """These lines of HTML for a page of somebody else, such as a notebook: a frame of their own, with its own styles.
+
+    Light or dark is what the reader of the page has. Nothing in it runs or is loaded.
+    """
+    whole = escape(page("hive_bitmap", lines))
+    return (
+        f'<iframe srcdoc="{whole}" sandbox="" title="hive_bitmap" '
+        'style="width:100%;height:32em;border:0;border-radius:6px"></iframe>'
+    )
+
+
 def body(plan: Plan) -> Iterator[str]:
     """The lines of HTML that show a plan."""
     yield from _header(plan)

@@ -48,6 +48,9 @@ class Format(Protocol):
     def blocks(self, handle: Any) -> Blocks:
         """Return all blocks of the file, in file order; raise Undecodable."""
 
+    def names(self, handle: Any) -> list[str]:
+        """Return the top-level columns of the file by which a column of the table may be found; none without names."""
+
     def column_bytes(self, handle: Any, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:
         """Estimate from the footer how many bytes these columns take in each block (int64, in the order of `blocks`).
 

@@ -40,6 +40,10 @@ class EngineFormat:
         """Return all blocks of the file; raise Undecodable."""
         return units.blocks(self.layout, handle.path)
 
+    def names(self, handle: EngineHandle) -> list[str]:
+        """Return no column: what the file has is not known here."""
+        return []
+
     def column_bytes(self, handle: EngineHandle, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:
         """Return the size of each block in bytes, since the sizes of single columns are not known."""
         return np.maximum(self.blocks(handle).length, 1)

@@ -27,6 +27,7 @@ __all__ = [
     "bytes_at_once",
     "column_bytes",
     "key_columns",
+    "names",
     "open_file",
     "read_rows",
     "spark_only_columns",
@@ -53,6 +54,11 @@ def blocks(handle: OrcHandle) -> Blocks:
         [stripe.bytes_length for stripe in stripes],
         [len(stripe) for stripe in stripes],
     )
+
+
+def names(handle: OrcHandle) -> list[str]:
+    """Return the names of the columns; none of a file whose columns are found by position."""
+    return [] if handle.positional else [column.name for column in handle.columns]
 
 
 def column_bytes(handle: OrcHandle, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:

@@ -27,6 +27,7 @@ __all__ = [
     "bytes_at_once",
     "column_bytes",
     "key_columns",
+    "names",
     "open_file",
     "read_rows",
     "spark_only_columns",
@@ -50,6 +51,11 @@ def _first_byte(chunk: pq.ColumnChunkMetaData) -> int:
     """Return where a column chunk begins: at its dictionary page, if that comes before its data pages."""
     start: int = chunk.data_page_offset
     return min(start, chunk.dictionary_page_offset) if chunk.has_dictionary_page else start
+
+
+def names(handle: ParquetHandle) -> list[str]:
+    """Return the top-level columns."""
+    return handle.names
 
 
 def column_bytes(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:

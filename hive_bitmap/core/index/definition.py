@@ -409,11 +409,20 @@ def valid_schemas(
     columns, and hold wall-clock times: they stay indexed only if columns were added behind the others. Files that a
     SerDe reads stay indexed only if nothing changed.
     """
-    if reading:
-        return frozenset([schema_crc(columns, time_zone, reading)])
-    if format == "orc":
-        return frozenset(schema_crc(columns[: end + 1], time_zone) for end in range(len(columns)))
-    return None
+    return None if format == "parquet" else frozenset(known_schemas(columns, time_zone, reading))
+
+
+def known_schemas(columns: Sequence[Column], time_zone: str, reading: Sequence[str] = ()) -> dict[int, frozenset[str]]:
+    """Return the checksums that a table with these columns may have had, each with the columns it had then.
+
+    They are those of now, and of the times before columns were added behind the others; of a table that a SerDe reads
+    that of now alone. Names of columns are in lower case.
+    """
+    ends = [len(columns)] if reading else range(1, len(columns) + 1)
+    return {
+        schema_crc(columns[:end], time_zone, reading): frozenset(column.name.lower() for column in columns[:end])
+        for end in ends
+    }
 
 
 def one_of(kind: str, value: str, known: Sequence[str]) -> str:

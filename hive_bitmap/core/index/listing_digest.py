@@ -19,16 +19,17 @@ from hive_bitmap.core.stores import FileStatus
 
 PROPERTY = PREFIX + "listing"
 _BYTES = 16  # of the digest, which has two hex digits for each
-_OF_A_FILE = ("path", "size", "mtime_ms", "etag", "schema_crc")
+_OF_A_FILE = ("path", "size", "mtime_ms", "etag")
 
 
-def of_manifest(folder: str, definition: Definition, files: pa.Table) -> str:
+def of_manifest(folder: str, definition: Definition, files: pa.Table, schema_crc: int) -> str:
     """Return the digest of the listing that shows the base files of a manifest (schema `manifest.FILES`) unchanged.
 
-    `folder` is its generation. The fingerprint of a file that has to be read again is one that no listing shows.
+    `folder` is its generation. All files are indexed as the base table is now, whose checksum is `schema_crc`. The
+    fingerprint of a file that has to be read again is one that no listing shows.
     """
     columns = (files[name].to_pylist() for name in _OF_A_FILE)
-    return _digest(folder, definition, sorted(zip(*columns, strict=True)))
+    return _digest(folder, definition, sorted((*file, schema_crc) for file in zip(*columns, strict=True)))
 
 
 def of_listing(folder: str, definition: Definition, files: Sequence[FileStatus], schema_crc: int) -> str:

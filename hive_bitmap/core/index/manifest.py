@@ -48,6 +48,8 @@ FILES = pa.schema(
         ("lengths", LONGS),
         ("rows", LONGS),
         ("starts", LONGS),  # null in manifests of older builds
+        # Lower-case names of columns in the file that the table did not have; null in manifests of older builds.
+        ("foreign", pa.list_(pa.field("element", pa.string()))),
     ]
 )
 # One row for each shard of the generation.
@@ -65,6 +67,10 @@ FILES_NAME = "files.parquet"
 SHARDS_NAME = "shards.parquet"  # written last: a generation that has it is complete
 LINES_NAME = "manifest.json.gz"  # the copy as lines of JSON
 
+
+# Why a build reads a base file.
+NEW, CHANGED, COLUMNS_CHANGED = "new", "changed", "indexed under other columns"
+DAMAGED, ALL, UNBUILT = "damaged in the index", "all are asked for", "not indexed yet"
 
 FILE_BYTES = 1000  # memory of the Python values of a file that `Manifest` derives, besides its row of `files`
 
@@ -138,6 +144,21 @@ class Manifest:
         same = self.fingerprints[row].matches(file) and (schemas is None or self.schema_crcs[row] in schemas)
         return Freshness.FRESH if same else Freshness.STALE
 
+    def why_read(self, file: FileStatus, schemas: Collection[int] | None, schema_crc: int) -> str:
+        """Return why the next build reads a base file, as it is listed now; "" if it keeps what it has of it.
+
+        `schemas` are as in `freshness`, `schema_crc` is that of the table now: a file that could not be indexed is
+        tried again under other columns.
+        """
+        row = self.row_of.get(file.path)
+        if row is None:
+            return NEW
+        if not self.fingerprints[row].matches(file):
+            return CHANGED
+        crc, indexed = self.schema_crcs[row], self.shard_of[row] is not None
+        valid = crc == schema_crc or (indexed and (schemas is None or crc in schemas))
+        return "" if valid else COLUMNS_CHANGED
+
     def has_seen(self, file: FileStatus) -> bool:
         """Return whether a build has read a base file as it is listed now, also if it could not be indexed."""
         row = self.row_of.get(file.path)
@@ -156,6 +177,18 @@ class Manifest:
         files = self.files
         for name, values in changed.items():
             files = files.set_column(files.schema.get_field_index(name), name, values)
+        return Manifest(self.folder, files, self.shards)
+
+    def at(self, folder: str) -> Manifest:
+        """Return the manifest of the same base files in another folder, to which the folder of all of them was moved.
+
+        If they lie in several folders, or in this one already, it is this manifest.
+        """
+        paths = [path.rpartition("/") for path in self.row_of]
+        if not paths or {parent for parent, _, _ in paths} != {paths[0][0]} or paths[0][0] == folder:
+            return self
+        moved = pa.array([f"{folder}/{name}" for _, _, name in paths], pa.string())
+        files = self.files.set_column(self.files.schema.get_field_index("path"), FILES.field("path"), moved)
         return Manifest(self.folder, files, self.shards)
 
     def gone(self, files: Iterable[FileStatus]) -> int:
@@ -216,8 +249,9 @@ def read(folder: str) -> Manifest:
         try:
             checksums.require(content, sums.get(name))
             table = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)  # read_table takes twice as long
-            if schema == FILES and "starts" not in table.column_names:  # written by an older build
-                table = table.append_column("starts", pa.nulls(table.num_rows, LONGS))
+            for field in schema:  # those that older builds do not write
+                if field.name in ("starts", "foreign") and field.name not in table.column_names:
+                    table = table.append_column(field, pa.nulls(table.num_rows, field.type))
             tables.append(table.select(schema.names).cast(schema))
         except (OSError, pa.ArrowException, KeyError, ValueError) as e:
             raise CorruptIndex(f"manifest {folder}/{FOLDER}/{name} cannot be read: {e}") from e

@@ -83,6 +83,10 @@ class Plan:
     code: Reason | None = None
     candidates: LookupResults | None = field(default=None, repr=False, compare=False)
 
+    def __repr__(self) -> str:
+        read = f", {_of(self.blocks_selected, self.blocks_total, 'blocks')}" if self.looked_up else ""
+        return f"Plan({self.table} where {self.predicate or 'TRUE'}: {self.strategy}{read}; {self.reason})"
+
     def __str__(self) -> str:
         lines = [f"{self.table} where {self.predicate or 'TRUE'}", f"{self.strategy}: {self.reason}"]
         for use in self.indexes:

@@ -6,6 +6,7 @@ cheap as the cheapest of the others.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -50,11 +51,11 @@ class EngineSkips(Enum):
 class PlanInputs:
     """What the prices of the strategies depend on, besides what the indexes say of each file.
 
-    `cores` is how many tasks run at the same time, `columns` are the data columns to read, in lower case, `schema_crc`
-    is the checksum of the table's columns as they are now. `unreadable` says why only Spark can read some of the files
-    that have to be read whole, by path, or by "" for all of them. `share` is the share of the files' bytes that the
-    columns take, `store` how fast the files come. `scale` is the bytes of the table divided by the bytes of the files
-    that were looked up, which may be a sample.
+    `cores` is how many tasks run at the same time, `columns` are the data columns to read, in lower case, `unkeyed`
+    those of them whose type no key can have. `schemas` are the `definition.known_schemas` of the table.
+    `unreadable` says why only Spark can read some of the files that have to be read whole, by path, or by "" for
+    all of them. `share` is the share of the files' bytes that the columns take, `store` how fast the files come.
+    `scale` is the bytes of the table divided by the bytes of the files that were looked up, which may be a sample.
     """
 
     table: str
@@ -62,7 +63,8 @@ class PlanInputs:
     format: str  # a key of FORMATS
     cores: int
     columns: frozenset[str] = frozenset()
-    schema_crc: int = 0
+    unkeyed: frozenset[str] = frozenset()
+    schemas: Mapping[int, frozenset[str]] = field(default_factory=dict)
     count: bool = False
     unreadable: Mapping[str, str] = field(default_factory=dict)
     engine_skips: EngineSkips = EngineSkips.NOTHING
@@ -141,6 +143,8 @@ def make_plan(inputs: PlanInputs, uses: tuple[IndexUse, ...], work: LookupResult
     in_driver = _is_read_by_driver(inputs, all_reads)
     costs, impossible = strategy_costs(inputs, all_reads, exact=exact, engine_only=engine_only, in_driver=in_driver)
     strategy, reason = _choose(inputs, costs, impossible, figures, read.rows, int(rows.sum()))
+    if strategy == Strategy.FULL_SCAN and work.whole_files:
+        reason += f"; {_why_whole(work, files.num_rows)}"
     return Plan(
         table=inputs.table,
         predicate=inputs.predicate,
@@ -245,11 +249,32 @@ def _why_engine_only(inputs: PlanInputs, work: LookupResults) -> str | None:
     for lookup, found in work.pairs():
         opened = needs_file(found, lookup) & ~found.exact if inputs.count else needs_file(found, lookup)
         for file in np.flatnonzero(opened).tolist():
-            if lookup.schema_crc[file] != inputs.schema_crc:
-                return "the table's columns changed since the index was built"
-            if columns := sorted(lookup.spark_only[file] & inputs.columns):
-                return f"only Spark reads column {columns[0]!r} of these files as it should be"
+            if why := _why_spark_only(inputs, lookup, file):
+                return why
     return next(iter(inputs.unreadable.values()), None)
+
+
+def _why_whole(work: LookupResults, files: int) -> str:
+    """Say how many of the files are read whole, and why, with the reason that most of them have."""
+    whole = work.whole_files
+    [(why, _)] = Counter(file.reason for file in whole).most_common(1)
+    are = "is" if len(whole) == 1 else "are"
+    return f"{len(whole):,} of {files:,} files {are} not indexed as now" + (f" ({why})" if why else "")
+
+
+def _why_spark_only(inputs: PlanInputs, lookup: Lookup, file: int) -> str:
+    """Why only Spark can read the needed columns of a file; "" if tasks of ours can.
+
+    A column that was added since the file was indexed is NULL in a file that does not have it.
+    """
+    known = inputs.schemas.get(lookup.schema_crc[file])
+    if known is None:
+        return "columns of the table were changed, moved or dropped since the index was built"
+    if columns := sorted(lookup.spark_only[file] & inputs.columns):
+        return f"only Spark reads column {columns[0]!r} of these files as it should be"
+    added, foreign = inputs.columns - known, lookup.foreign[file]
+    doubtful = added if foreign is None else added & (foreign | inputs.unkeyed)
+    return f"column {min(doubtful)!r} was added since the index was built" if doubtful else ""
 
 
 def _choose(

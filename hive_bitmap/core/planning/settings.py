@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hive_bitmap.core.planning.strategy import STRATEGIES, Strategy
-from hive_bitmap.errors import InvalidProperty
+from hive_bitmap.errors import InvalidProperty, suggestion
 
 PREFIX = "hive_bitmap."
 STRATEGY = f"{PREFIX}strategy"
@@ -15,6 +15,19 @@ ANSWER_BYTES = 16 << 20
 DRIVER_READ_BYTES = 8 << 20
 RPC_SHARE = 2  # all rows of an answer are sent to a task in at most a half of the largest message of Spark
 RPC_MEGABYTES = 128  # of a message by default
+NAMES = (
+    "enabled",
+    "auto_refresh",
+    "engine_reads_only",
+    "strategy",
+    "strict",
+    "answer_bytes",
+    "driver_read_bytes",
+    "planning_seconds",
+    "trusted_owners",
+    "trusted_roots",
+)  # also in SettingEntries.java; those below `stores.` have names of Hadoop's, too
+NAMES_OF_SERVERS = ("advice_file", "advice_literals", "python")
 _UNITS = {"": 0, "b": 0, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30}
 
 
@@ -56,6 +69,30 @@ def read(conf: Mapping[str, str]) -> Settings:
     )
 
 
+def problems(conf: Mapping[str, str]) -> list[str]:
+    """Return in sentences which settings look like ours and are none, or have a value that they do not take.
+
+    Names may have the prefix `spark.`, as in the configuration of an application.
+
+    >>> problems({"hive_bitmap.enbled": "false", "spark.hive_bitmap.strategy": "blocks"})
+    ["hive_bitmap has no setting hive_bitmap.enbled; did you mean 'hive_bitmap.enabled'?"]
+    """
+    named = {name.removeprefix("spark."): name for name in sorted(conf)}
+    ours = {name: given for name, given in named.items() if name.startswith(PREFIX)}
+    known = [PREFIX + name for name in (*NAMES, *NAMES_OF_SERVERS)]
+    found = [
+        f"hive_bitmap has no setting {given}{suggestion(name, known)}"
+        for name, given in ours.items()
+        if name not in known and not name.startswith(f"{PREFIX}stores.")
+    ]
+    for name, given in ours.items():
+        try:
+            read({name: conf[given]})
+        except InvalidProperty as e:
+            found.append(str(e))
+    return found
+
+
 def _flag(conf: Mapping[str, str], name: str, default: bool) -> bool:
     said = conf.get(PREFIX + name, str(default)).strip().lower()
     if said not in ("true", "false"):
@@ -79,5 +116,6 @@ def _strategy(said: str | None) -> Strategy | None:
         return None
     strategy = said.strip().lower().replace("_", " ")
     if strategy not in STRATEGIES:
-        raise InvalidProperty(f"{STRATEGY} is {said!r}; it takes {', '.join(STRATEGIES)}")
+        meant = suggestion(strategy, STRATEGIES)
+        raise InvalidProperty(f"{STRATEGY} is {said!r}; it takes {', '.join(STRATEGIES)}{meant}")
     return Strategy(strategy)

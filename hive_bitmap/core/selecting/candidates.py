@@ -51,7 +51,7 @@ class PartitionState:
 
 @dataclass(frozen=True, kw_only=True)
 class Lookup:
-    """Fresh files of one partition that are looked up together. The last three fields have an item for each file."""
+    """Fresh files of one partition that are looked up together. The last four fields have an item for each file."""
 
     partition: int  # its position in `LookupResults.partitions`
     unit: LookupUnit
@@ -59,6 +59,7 @@ class Lookup:
     fingerprints: tuple[Fingerprint, ...]
     spark_only: tuple[frozenset[str], ...]  # lower-case names of columns that Arrow may read differently from Spark
     schema_crc: tuple[int, ...]  # of the table's columns when the file was indexed, see `definition.schema_crc`
+    foreign: tuple[frozenset[str] | None, ...]  # lower-case names in the file that were no columns then; None: unknown
 
 
 @dataclass(frozen=True)
@@ -291,6 +292,7 @@ def _lookup(
         ),
         spark_only=tuple(frozenset(name.lower() for name in names) for names in described["indirect"].to_pylist()),
         schema_crc=tuple(described["schema_crc"].to_pylist()),
+        foreign=tuple(None if names is None else frozenset(names) for names in described["foreign"].to_pylist()),
     )
 
 
@@ -353,4 +355,5 @@ def restrict(lookup: Lookup, files: Sequence[int]) -> Lookup:
         fingerprints=tuple(lookup.fingerprints[file] for file in files),
         spark_only=tuple(lookup.spark_only[file] for file in files),
         schema_crc=tuple(lookup.schema_crc[file] for file in files),
+        foreign=tuple(lookup.foreign[file] for file in files),
     )

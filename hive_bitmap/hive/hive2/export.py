@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.index import generation, manifest
-from hive_bitmap.core.index.definition import BUCKET, Definition, check_name, schema_crc
+from hive_bitmap.core.index.definition import BUCKET, Definition, check_name, valid_schemas
 from hive_bitmap.core.index.fingerprint import COARSE_RESOLUTION, Fingerprint
-from hive_bitmap.core.index.manifest import Manifest
+from hive_bitmap.core.index.manifest import Freshness, Manifest
 from hive_bitmap.core.index.shard import CARDINALITY, let_read, write
 from hive_bitmap.core.index.table_schema import shard_name
 from hive_bitmap.core.stores.paths import parent
@@ -132,14 +132,16 @@ def _complete_manifest(
     if folder is None or not generation.belongs_to(folder, definition):
         raise Unsupported(f"index {definition.name} does not cover {source.folder}: {rebuild}")
     published = manifest.read(folder)
-    crc = schema_crc(base.columns, metastore.time_zone(spark), serde.read_properties(base))
+    zone, reading = metastore.time_zone(spark), serde.read_properties(base)
+    schemas = valid_schemas(format_of(base), base.columns, zone, reading)
     for file in source.files:
         row = published.row_of.get(file.path)
-        if row is None or not published.fingerprints[row].matches(file) or published.schema_crcs[row] != crc:
-            raise Unsupported(f"index {definition.name} does not know {file.path} as it is now: {rebuild}")
-        if published.shard_of[row] is None:
+        known = row is not None and published.fingerprints[row].matches(file)
+        if row is not None and known and published.shard_of[row] is None:
             reason = published.files["reason"][row].as_py()
             raise Unsupported(f"{file.path} could not be indexed, and Hive would miss its rows: {reason}")
+        if published.freshness(file, schemas) is not Freshness.FRESH:
+            raise Unsupported(f"index {definition.name} does not know {file.path} as it is now: {rebuild}")
     return published
 
 

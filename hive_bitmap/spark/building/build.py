@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hive_bitmap.core.explaining.measures import seconds, size
 from hive_bitmap.core.index import deletion, listing_digest, roots
 from hive_bitmap.core.index.definition import REFRESH_INTERVAL, Definition, define, flag, require_distinct
 from hive_bitmap.core.index.manifest import FILES, SHARDS
+from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import BuildFailed, InvalidProperty, StoreError
 from hive_bitmap.spark.building import build_job, partition_change, staging
-from hive_bitmap.spark.building.build_scope import BuildPlan, plan_creation, plan_rebuild, plan_refresh
+from hive_bitmap.spark.building.build_scope import BuildPlan, plan_attachment, plan_creation, plan_rebuild, plan_refresh
 from hive_bitmap.spark.building.file_groups import jobs
 from hive_bitmap.spark.building.partition_change import Change, Content
 from hive_bitmap.spark.building.progress import BuildProgress
@@ -35,6 +37,7 @@ from hive_bitmap.spark.metastore.base_files import Spec
 from hive_bitmap.spark.metastore.file_listing import format_of, require_no_stream
 from hive_bitmap.spark.metastore.identity import metastore_id
 from hive_bitmap.spark.registry import catalog, locations, trust
+from hive_bitmap.spark.registry.catalog import Index
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,6 +73,15 @@ class BuildReport:
     seconds: float
     unindexed: tuple[tuple[str, str], ...]
     untouched: int = 0
+
+    def __repr__(self) -> str:
+        return f"BuildReport({self})"
+
+    def __str__(self) -> str:
+        read = f"{self.files_read:,} files of {size(self.bytes_read)} read in {seconds(self.seconds)}"
+        has = f"{self.base_rows:,} rows indexed in {size(self.index_bytes)}"
+        left = f"; {len(self.unindexed):,} files could not be indexed" if self.unindexed else ""
+        return f"{self.definition.name} on {self.definition.full_table}: {read}; {has}{left}"
 
 
 def build(
@@ -202,6 +214,21 @@ def refresh(
     return _rebuild(spark, planned, progress, started)
 
 
+def attach(
+    spark: SparkSession,
+    base: Table,
+    definitions: Sequence[Definition],
+    former: Sequence[Index],
+    progress: ProgressCallback | None = None,
+) -> list[BuildReport]:
+    """Build new indexes of a table from those it had under a former name, whose shards are linked or rewritten.
+
+    Base files that are as they were indexed are not read, also if their folder was moved. The former indexes stay as
+    they are. Raise BuildFailed.
+    """
+    return _run(spark, plan_attachment(spark, base, definitions, former), True, progress, time.monotonic())
+
+
 def _rebuild(
     spark: SparkSession, planned: BuildPlan, progress: ProgressCallback | None, started: float
 ) -> list[BuildReport]:
@@ -268,7 +295,8 @@ def _switch(planned: BuildPlan, number: int, contents: Sequence[Content], create
     scope = planned.scopes[number]
     own = [(c, content) for c, content in zip(planned.changes, contents, strict=True) if c.index == number]
     listings = {
-        c.source.values: listing_digest.of_manifest(c.generation, scope.definition, content.files) for c, content in own
+        c.source.values: listing_digest.of_manifest(c.generation, scope.definition, content.files, planned.schema_crc)
+        for c, content in own
     }
     return Switch(
         definition=scope.definition,

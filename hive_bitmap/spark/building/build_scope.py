@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hive_bitmap.core import stores, table_info
 from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.index import checksums, generation, listing_digest, manifest, roots
-from hive_bitmap.core.index.definition import Definition, schema_crc
-from hive_bitmap.core.index.manifest import Manifest
+from hive_bitmap.core.index.definition import Definition, schema_crc, valid_schemas
+from hive_bitmap.core.index.manifest import ALL, UNBUILT, Manifest
 from hive_bitmap.core.parallel import THREADS, map_parallel
 from hive_bitmap.core.table_info import Table, Values
 from hive_bitmap.errors import CorruptIndex, NotFound, Unsupported
@@ -20,6 +20,7 @@ from hive_bitmap.spark.building.partition_change import Change
 from hive_bitmap.spark.building.refresh import from_scratch, refresh
 from hive_bitmap.spark.metastore import base_files, metastore, permission, serde
 from hive_bitmap.spark.metastore.base_files import Source, Spec
+from hive_bitmap.spark.metastore.file_listing import format_of
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index, Published
 from hive_bitmap.spark.registry.coverage import covered
@@ -38,6 +39,8 @@ class Scope:
     `BuildPlan.sources`) of those to cover. With `full` nothing is kept of a published generation. With `quick`, what
     is recorded of a partition is believed: where it says that nothing changed, the partition leaves the scope, and is
     only counted in `untouched`. `remains` says that a killed build left a table which was to replace the index table.
+    A new index takes what it can from `former`, an index of the table under an earlier name, whose generations are
+    `taken`.
     """
 
     definition: Definition
@@ -47,6 +50,15 @@ class Scope:
     quick: bool = False
     untouched: int = 0
     remains: bool = False
+    former: Definition | None = None
+    taken: Mapping[Values, str] = field(default_factory=dict)
+
+    def kept(self, values: Values) -> Manifest | None:
+        """Return the manifest of a partition from which a build keeps what it can; None if there is none."""
+        known = self.published.get(values)
+        if self.former is not None:
+            return _manifest(self.taken[values], self.former) if values in self.taken else None
+        return None if self.full or known is None else _manifest(known.folder, self.definition)
 
     def recorded(self, values: Values) -> str:
         """Return the digest that is recorded of a partition's published generation; "" if there is none."""
@@ -74,14 +86,28 @@ class _Looked:
     untouched: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
+class _Refreshing:
+    """What `refresh.refresh` needs of the table and the build, the same for all partitions."""
+
+    schemas: Collection[int] | None
+    schema_crc: int
+    shard_bytes: int
+    compact: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class BuildPlan:
-    """The plan of a build: its indexes, the partitions in scope, and a Change for each pair of the two."""
+    """The plan of a build: its indexes, the partitions in scope, and a Change for each pair of the two.
+
+    `schema_crc` is that of the base table.
+    """
 
     base: Table
     sources: tuple[Source, ...]
     scopes: tuple[Scope, ...]
     changes: tuple[Change, ...]
+    schema_crc: int
 
     @property
     def is_empty(self) -> bool:
@@ -103,6 +129,22 @@ def plan_creation(spark: SparkSession, base: Table, definitions: Sequence[Defini
     """Plan the build of new indexes."""
     empty = [Scope(definition=definition, published={}) for definition in definitions]
     return _plan(spark, base, empty, base_files.partitions(spark, base), compact=False)
+
+
+def plan_attachment(
+    spark: SparkSession, base: Table, definitions: Sequence[Definition], former: Sequence[Index]
+) -> BuildPlan:
+    """Plan the build of new indexes from those that the table had under its former name, one for each of them."""
+    scopes = [
+        Scope(
+            definition=definition,
+            published={},
+            former=index.definition,
+            taken=catalog.published_generations(spark, index),
+        )
+        for definition, index in zip(definitions, former, strict=True)
+    ]
+    return _plan(spark, base, scopes, base_files.partitions(spark, base), compact=False)
 
 
 def plan_rebuild(
@@ -187,7 +229,8 @@ def _plan(
     values = [one.values for one in partitions]
     covers = [covered(spark, base, scope.definition.where, values) for scope in scopes]
     needed = [number for number in range(len(values)) if any(flags[number] for flags in covers)]
-    crc = schema_crc(base.columns, metastore.time_zone(spark), serde.read_properties(base))
+    columns, zone, reading = base.columns, metastore.time_zone(spark), serde.read_properties(base)
+    crc, schemas = schema_crc(columns, zone, reading), valid_schemas(format_of(base), columns, zone, reading)
 
     def look(number: int) -> _Looked:
         source = base_files.list_partition(base, partitions[number])
@@ -203,8 +246,9 @@ def _plan(
     narrowed = [_narrowed(scope, index, looked, planned) for index, scope in enumerate(scopes)]
     sources = [one.source for one in planned]
     target = shard_bytes(spark, sum(one.bytes for one in looked))
-    changes = _changes(base, narrowed, sources, crc, target, compact)
-    return BuildPlan(base, tuple(sources), tuple(narrowed), tuple(changes))
+    settings = _Refreshing(schemas=schemas, schema_crc=crc, shard_bytes=target, compact=compact)
+    changes = _changes(base, narrowed, sources, settings)
+    return BuildPlan(base=base, sources=tuple(sources), scopes=tuple(narrowed), changes=tuple(changes), schema_crc=crc)
 
 
 def _narrowed(scope: Scope, index: int, looked: Sequence[_Looked], planned: Sequence[_Looked]) -> Scope:
@@ -218,21 +262,25 @@ def _narrowed(scope: Scope, index: int, looked: Sequence[_Looked], planned: Sequ
     )
 
 
-def _changes(
-    base: Table, scopes: Sequence[Scope], sources: Sequence[Source], crc: int, target: int, compact: bool
-) -> list[Change]:
+def _changes(base: Table, scopes: Sequence[Scope], sources: Sequence[Source], settings: _Refreshing) -> list[Change]:
     name = generation.new_name()
 
     def change(pair: tuple[int, int]) -> Change:
         index, partition = pair
         scope, source = scopes[index], sources[partition]
         folder = f"{catalog.generation_parent(base, scope.definition, source.values)}/{name}"
-        known = scope.published.get(source.values)
-        published = None if scope.full or known is None else _manifest(known.folder, scope.definition)
-        what = from_scratch(source.files)
+        published, moved_from = scope.kept(source.values), ""
+        what = from_scratch(source.files, ALL if scope.full else UNBUILT)
+        if published is not None and scope.former is not None:
+            before, published = published, published.at(source.folder)
+            moved_from = "" if published is before else next(iter(before.row_of)).rpartition("/")[0]
         if published is not None:
             plain = scope.definition.has_bitmaps and ENCODINGS[scope.definition.encoding].DENSE
-            what = refresh(published, _present(published.folder), source.files, crc, target, compact, plain)
+            what = refresh(published, _present(published.folder), source.files, **asdict(settings), plain=plain)
+            if scope.former is not None:  # all goes into the new index
+                alone = tuple((shard,) for shard in what.linked) if moved_from else ()
+                linked = () if moved_from else what.linked
+                what = replace(what, linked=linked, rewritten=(*what.rewritten, *alone), up_to_date=False)
         return Change(
             index=index,
             partition=partition,
@@ -241,6 +289,7 @@ def _changes(
             published=published,
             refresh=what,
             folder=folder,
+            moved_from=moved_from,
         )
 
     return map_parallel(change, [(index, number) for index, scope in enumerate(scopes) for number in scope.partitions])

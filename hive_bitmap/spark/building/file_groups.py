@@ -110,4 +110,4 @@ def _compaction(template: Group, change: Change, shards: Sequence[str]) -> Job:
     rows = change.refresh.rows_of(shards)
     sized = tuple((published.shard_path(shard), published.sizes[shard]) for shard in shards)
     files = [FileStatus(*row.values()) for row in rows.select(["path", "size", "mtime_ms", "etag"]).to_pylist()]
-    return Job((change.index,), Compaction(sized, rows, _group(template, [change], files)))
+    return Job((change.index,), Compaction(sized, rows, _group(template, [change], files), change.moved_from))

@@ -82,6 +82,7 @@ class IndexedFile:
     blocks: Blocks
     spark_only: tuple[str, ...]  # columns whose values only Spark reads correctly
     rows: tuple[pa.Table | str, ...]
+    foreign: tuple[str, ...] = ()  # lower-case names of columns in the file that are not the table's
 
 
 def index_group(group: Group) -> list[ShardReport]:
@@ -153,7 +154,9 @@ def _index_blocks(group: Group, found: Fingerprint) -> IndexedFile:
     except Undecodable as e:
         return _unindexed(group, found, str(e))
     rows = tuple(_rows_or_reason(group, definition, found.path, handle, blocks) for definition in group.definitions)
-    return IndexedFile(found, blocks, tuple(spark_only), rows)
+    known = {name.lower() for column in schema for name in (column.name, column.file_name)}
+    foreign = tuple(sorted({name.lower() for name in format.names(handle)} - known))
+    return IndexedFile(found, blocks, tuple(spark_only), rows, foreign)
 
 
 def _rows_or_reason(group: Group, definition: Definition, path: str, handle: Any, blocks: Blocks) -> pa.Table | str:
@@ -226,6 +229,7 @@ def _manifest_row(group: Group, file: IndexedFile, index: int, name: str | None)
         "lengths": file.blocks.length,
         "rows": file.blocks.rows,
         "starts": file.blocks.start,
+        "foreign": list(file.foreign),
     }
 
 

@@ -31,7 +31,8 @@ class Change:
 
     `index` and `partition` are numbers in the build. `published` is the published manifest; None if there is none, if
     it cannot be read, or if nothing of it is to be kept. `folder` is the new generation, unless the partition is up to
-    date.
+    date. `moved_from` is the folder in which the base files lay when the published generation was built, if that is
+    another one than now; else "".
     """
 
     index: int
@@ -41,6 +42,7 @@ class Change:
     published: Manifest | None
     refresh: Refresh
     folder: str
+    moved_from: str = ""
 
     @property
     def generation(self) -> str:

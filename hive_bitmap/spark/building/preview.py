@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow.compute as pc
+
+from hive_bitmap.core.explaining.measures import seconds, size
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.table_info import Table, Values, partition_name
 from hive_bitmap.spark.building.build_scope import BuildPlan, plan_rebuild
 from hive_bitmap.spark.building.partition_change import Change
 from hive_bitmap.spark.metastore.base_files import Spec
+from hive_bitmap.spark.tasks.distribution import parallelism
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# What a build takes on one core: in all, for a byte of the base files, and for a row of the index.
+JOB_SECONDS, BYTE_SECONDS, ROW_SECONDS = 0.3, 1.2e-9, 2e-6
 BUILD, REFRESH, DROP = "build", "refresh", "drop"
 
 
@@ -23,8 +30,8 @@ class PartitionPreview:
     """What a rebuild would do for one partition of an index; `name` is empty if the table is not partitioned.
 
     `what` is BUILD if nothing of the published generation would be kept, REFRESH, or DROP. `files` base files of
-    `bytes` bytes would be read. `shards_kept` existing shards would be kept unchanged, and `shards_rewritten` of them
-    rewritten without reading base files.
+    `bytes` bytes would be read, so many for each of the reasons in `why`. `shards_kept` existing shards would be kept
+    unchanged, and `shards_rewritten` of them rewritten without reading base files.
     """
 
     name: str
@@ -33,15 +40,20 @@ class PartitionPreview:
     bytes: int = 0
     shards_kept: int = 0
     shards_rewritten: int = 0
+    why: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
 class Preview:
-    """What a rebuild would do for one index: the `partitions` that would change; `untouched` counts the others."""
+    """What a rebuild would do for one index: the `partitions` that would change; `untouched` counts the others.
+
+    `seconds` is roughly how long it would take, if its index were built alone.
+    """
 
     definition: Definition
     partitions: tuple[PartitionPreview, ...]
     untouched: int
+    seconds: float = 0.0
 
     @property
     def files(self) -> int:
@@ -52,6 +64,27 @@ class Preview:
     def bytes(self) -> int:
         """How many bytes of base files would be read."""
         return sum(one.bytes for one in self.partitions)
+
+    @property
+    def why(self) -> dict[str, int]:
+        """How many of these files would be read for each reason, the most frequent first."""
+        reasons: Counter[str] = Counter()
+        for one in self.partitions:
+            reasons.update(dict(one.why))
+        return dict(reasons.most_common())
+
+    def __repr__(self) -> str:
+        return f"Preview({self})"
+
+    def __str__(self) -> str:
+        name = f"{self.definition.name} on {self.definition.full_table}"
+        if not self.partitions:
+            return f"{name}: up to date"
+        dropped = sum(one.what == DROP for one in self.partitions)
+        gone = f"; {dropped:,} partitions are dropped" if dropped else ""
+        reasons = ", ".join(f"{count:,} {why}" for why, count in self.why.items()) or "none"
+        took = f"some {seconds(self.seconds)}"
+        return f"{name}: {self.files:,} files of {size(self.bytes)} to read ({reasons}), {took}{gone}"
 
 
 def preview(
@@ -68,14 +101,25 @@ def preview(
     Raise NotFound and Unsupported as `rebuild` would.
     """
     planned = plan_rebuild(spark, table, names, partition, full, compact)
-    return [_preview(planned, number) for number in range(len(planned.scopes))]
+    cores = parallelism(spark)
+    return [_preview(planned, number, cores) for number in range(len(planned.scopes))]
 
 
-def _preview(planned: BuildPlan, number: int) -> Preview:
+def _preview(planned: BuildPlan, number: int, cores: int) -> Preview:
     changes = planned.changes_of(number)
     changed = [_partition(planned.base, change) for change in changes if not change.refresh.up_to_date]
     dropped = [PartitionPreview(name=_name(planned.base, values), what=DROP) for values in planned.dropped(number)]
-    return Preview(planned.scopes[number].definition, (*changed, *dropped), len(changes) - len(changed))
+    took = _seconds(changes, sum(one.bytes for one in changed), cores)
+    return Preview(planned.scopes[number].definition, (*changed, *dropped), len(changes) - len(changed), took)
+
+
+def _seconds(changes: Sequence[Change], to_read: int, cores: int) -> float:
+    """Estimate how long reading so many bytes takes, with as many rows of the index to a byte as there are already."""
+    known = [change.published for change in changes if change.published is not None]
+    indexed = sum(pc.sum(one.files["size"]).as_py() or 0 for one in known)
+    rows = sum(pc.sum(one.shards["rows"]).as_py() or 0 for one in known)
+    new_rows = rows * to_read / indexed if indexed > 0 else 0
+    return (JOB_SECONDS if to_read else 0.0) + (to_read * BYTE_SECONDS + new_rows * ROW_SECONDS) / cores
 
 
 def _partition(base: Table, change: Change) -> PartitionPreview:
@@ -87,6 +131,7 @@ def _partition(base: Table, change: Change) -> PartitionPreview:
         bytes=sum(file.size for file in refresh.read),
         shards_kept=len(refresh.linked),
         shards_rewritten=sum(len(shards) for shards in refresh.rewritten),
+        why=tuple(Counter(refresh.why).most_common()),
     )
 
 

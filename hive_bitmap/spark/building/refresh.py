@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hive_bitmap.core.index.manifest import FILES, Manifest
+from hive_bitmap.core.index.manifest import DAMAGED, FILES, UNBUILT, Manifest
 from hive_bitmap.core.index.shard import ROW_BYTES, cardinalities_path
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.spark.building.group_indexing import SHARD_BYTES
@@ -32,13 +32,15 @@ COMPRESSION = 4  # rough ratio of bitmaps in memory to a shard on disk; for plai
 class Refresh:
     """The plan for one partition of an index.
 
-    `files` are the rows of its manifest that are kept (schema FILES), `read` the base files to index. Of its shards,
+    `files` are the rows of its manifest that are kept (schema FILES), `read` the base files to index, `why` the reason
+    for each of them. Of its shards,
     those in `linked` are kept unchanged, each item of `rewritten` is rewritten into one new shard, and others are
     dropped. If it is `up_to_date`, no new generation is needed.
     """
 
     files: pa.Table
     read: tuple[FileStatus, ...]
+    why: tuple[str, ...]
     linked: tuple[str, ...]
     rewritten: tuple[tuple[str, ...], ...]
     up_to_date: bool
@@ -54,15 +56,17 @@ class Refresh:
         return self.files.filter(pc.invert(pc.is_in(self.files["shard"], value_set=rewritten)))
 
 
-def from_scratch(found: Sequence[FileStatus]) -> Refresh:
-    """Return a plan that keeps nothing and indexes these files."""
-    return Refresh(files=FILES.empty_table(), read=tuple(found), linked=(), rewritten=(), up_to_date=False)
+def from_scratch(found: Sequence[FileStatus], why: str = UNBUILT) -> Refresh:
+    """Return a plan that keeps nothing and indexes these files, for this reason."""
+    whys = (why,) * len(found)
+    return Refresh(files=FILES.empty_table(), read=tuple(found), why=whys, linked=(), rewritten=(), up_to_date=False)
 
 
 def refresh(
     published: Manifest,
     present: Mapping[str, int],
     found: Sequence[FileStatus],
+    schemas: Collection[int] | None,
     schema_crc: int,
     shard_bytes: int,
     compact: bool = False,
@@ -71,21 +75,22 @@ def refresh(
     """Plan how to bring a partition up to date whose generation has the manifest `published`.
 
     `present` maps the paths in the generation's folder and its hidden folder to sizes; `found` are the base files.
-    `schema_crc` is that of the base table now: a file that was indexed under another is read again. Shards should cover
+    A file that was indexed under none of `schemas` (`definition.valid_schemas`) is read again, and so is one that could
+    not be indexed under another `schema_crc` than that of the base table now. Shards should cover
     about `shard_bytes` of base files; smaller ones are merged with `compact`, or if there are more than MANY_SHARDS.
     `plain` says that bitmaps have the plain encoding, whose size in memory is not proportional to the stored size.
     """
     intact = _intact(published, present)
-    same_schema = [crc == schema_crc for crc in published.schema_crcs]
     kept = np.zeros(published.files.num_rows, bool)
-    read = []
+    read: dict[FileStatus, str] = {}
     for file in found:
-        row = published.row_of.get(file.path)
-        fresh = row is not None and same_schema[row] and published.fingerprints[row].matches(file)
-        if row is not None and fresh and (published.shard_of[row] is None or published.shard_of[row] in intact):
-            kept[row] = True
+        row, why = published.row_of.get(file.path), published.why_read(file, schemas, schema_crc)
+        if row is not None and not why and published.shard_of[row] not in (None, *intact):
+            why = DAMAGED
+        if why or row is None:
+            read[file] = why
         else:
-            read.append(file)
+            kept[row] = True
     linked, rewritten = _shards(published, kept, shard_bytes, compact, plain)
     split = (path.rpartition("/") for path in present)
     visible = {name for folder, _, name in split if folder == published.folder and is_visible(name)}
@@ -94,6 +99,7 @@ def refresh(
     return Refresh(
         files=published.files.filter(pa.array(kept)),
         read=tuple(read),
+        why=tuple(read.values()),
         linked=linked,
         rewritten=rewritten,
         up_to_date=up_to_date,

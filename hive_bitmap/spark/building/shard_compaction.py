@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from hive_bitmap.core import stores
 from hive_bitmap.core.index import checksums, shard
 from hive_bitmap.core.index.definition import BUCKET, OFFSET, Definition
+from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.index.lookup import cardinalities, open_checked
 from hive_bitmap.core.index.manifest import FILES
 from hive_bitmap.core.index.shard import CARDINALITY
@@ -28,12 +29,14 @@ class Compaction:
     """Work item of a task: shards of one generation to rewrite into one new shard.
 
     `shards` are their paths and sizes, `files` the manifest rows of the base files to keep. `group` describes how to
-    index these files if a shard is damaged; it has one definition and the folder of the new shard.
+    index these files if a shard is damaged; it has one definition and the folder of the new shard. The base files were
+    moved from the folder `moved_from` to another one, unless that is "".
     """
 
     shards: tuple[tuple[str, int], ...]
     files: pa.Table
     group: Group
+    moved_from: str = ""
 
     @property
     def bytes(self) -> int:
@@ -42,7 +45,19 @@ class Compaction:
 
 
 def compact_shards(item: Compaction) -> list[ShardReport]:
-    """Write the rows of the kept files as one new shard, or as several if they are large."""
+    """Write the rows of the kept files as one new shard, or as several if they are large.
+
+    Files that were moved are looked at first: one that is not as it was indexed is indexed again.
+    """
+    if item.moved_from:
+        there = pa.array([Fingerprint.of(row).confirmed() for row in item.files.to_pylist()])
+        others = tuple(item.files.filter(pc.invert(there))["path"].to_pylist())
+        again = index_group(replace(item.group, paths=others)) if others else []
+        return [*_compacted(replace(item, files=item.files.filter(there))), *again]
+    return _compacted(item)
+
+
+def _compacted(item: Compaction) -> list[ShardReport]:
     reports: list[ShardReport] = []
     waiting: dict[str, pa.Table] = {}
     damaged: list[str] = []
@@ -70,7 +85,18 @@ def _files_of(item: Compaction, paths: Sequence[str]) -> pa.Table:
 def _rows(item: Compaction, path: str, size: int) -> pa.Table:
     """Return the rows of a shard that belong to kept files. Raise CorruptIndex."""
     rows = shard_rows(item.group.definitions[0], path, size)
+    if item.moved_from:
+        rows = rows.set_column(rows.schema.get_field_index(BUCKET.name), BUCKET, _moved(rows[BUCKET.name], item))
     return rows.filter(pc.is_in(rows[BUCKET.name], value_set=_files_of(item, [path])["path"]))
+
+
+def _moved(paths: pa.ChunkedArray, item: Compaction) -> pa.ChunkedArray:
+    """Return the paths of base files where these are now."""
+    now = {path.rpartition("/")[2]: path for path in item.files["path"].to_pylist()}
+    parted = ((path, *path.rpartition("/")[::2]) for path in paths.unique().to_pylist())
+    moved = {path: now.get(name, path) if folder == item.moved_from else path for path, folder, name in parted}
+    old, new = pa.array(moved.keys(), pa.string()), pa.array(moved.values(), pa.string())
+    return new.take(pc.index_in(paths, value_set=old).combine_chunks())
 
 
 def shard_rows(definition: Definition, path: str, size: int) -> pa.Table:

@@ -239,7 +239,8 @@ class _Case:
 
     def _why_left(self, unanswered: Unanswered, code: Reason, reason: str) -> tuple[Reason, str]:
         """Why a scan is left alone: why its aggregation is not answered, if that was what was asked for."""
-        if not unanswered.reason or (unanswered.code != Reason.TOO_LARGE and code != Reason.NOT_TESTED):
+        untested = code in (Reason.NOT_TESTED, Reason.NO_INDEX)
+        if not unanswered.reason or (unanswered.code != Reason.TOO_LARGE and not untested):
             return code, reason
         both = f"{unanswered.reason}; {reason}" if self.scan.condition else unanswered.reason
         return unanswered.code or code, both

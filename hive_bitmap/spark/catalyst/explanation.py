@@ -8,14 +8,14 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from hive_bitmap.core.explaining.explain import to_json as plan_json
 from hive_bitmap.core.explaining.explain import to_text as plan_text
-from hive_bitmap.core.explaining.explain_html import body, page
+from hive_bitmap.core.explaining.explain_html import body, fragment, page
 from hive_bitmap.core.explaining.measures import seconds
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.reasons import Reason
@@ -27,6 +27,7 @@ from hive_bitmap.spark.catalyst.enabling import answers, enable, is_enabled
 from hive_bitmap.spark.catalyst.index_answers import Answer
 from hive_bitmap.spark.catalyst.jvm_bridge import bridge
 from hive_bitmap.spark.catalyst.reporting import ANSWERED, LEFT_ALONE, NARROWED
+from hive_bitmap.spark.registry import hints as hints_for_people
 from hive_bitmap.spark.tasks import task_requests
 
 if TYPE_CHECKING:
@@ -96,9 +97,10 @@ def _sentence(reason: str) -> str:
 class Explanation:
     """A query explained: its scans, Spark's own plan as text (`engine`), and the seconds that planning took.
 
-    `rows` and `run_seconds` are None if the query was not run. `requests` are all requests to stores that this process
-    and tasks of hive_bitmap made meanwhile, `task_requests` those of the tasks; requests of Spark's own readers are not
-    counted.
+    All of it is of one planning. `hints` are sentences on tables that the query reads past their indexes: by the path
+    of their folder, or under a new name to which the indexes have not come along. `rows` and `run_seconds` are None if
+    the query was not run. `requests` are all requests to stores that this process and tasks of hive_bitmap made
+    meanwhile, `task_requests` those of the tasks; requests of Spark's own readers are not counted.
     """
 
     query: str
@@ -107,6 +109,7 @@ class Explanation:
     plan_seconds: float
     rows: int | None = None
     run_seconds: float | None = None
+    hints: tuple[str, ...] = ()
     requests: Requests = field(default_factory=Requests)
     task_requests: Requests = field(default_factory=Requests)
 
@@ -120,6 +123,13 @@ class Explanation:
 
     def __str__(self) -> str:
         return to_text(self)
+
+    def __repr__(self) -> str:
+        done = "; ".join(f"{one.table or 'query'}: {one.action}" for one in self.relations)
+        return f"Explanation({done or 'no scan of an indexed table'})"
+
+    def _repr_html_(self) -> str:
+        return fragment(_lines(self))
 
 
 def explain(
@@ -148,17 +158,18 @@ def explain(
     if not is_enabled(session):
         enable(session)
     before, before_tasks, started = so_far(), task_requests.so_far(session), time.monotonic()
-    relations = relations_of(frame)
+    relations, hints, engine = _planned(frame, mode)
     planned = time.monotonic() - started
     if not analyze:
-        return Explanation(query=text, relations=relations, engine=_engine(frame, mode), plan_seconds=planned)
+        return Explanation(query=text, relations=relations, hints=hints, engine=engine, plan_seconds=planned)
     rows, took = _run(frame)
     by_tasks = task_requests.so_far(session) - before_tasks
     asked = so_far() - before + by_tasks
     return Explanation(
         query=text,
         relations=relations,
-        engine=_engine(frame, mode),
+        hints=hints,
+        engine=engine,
         plan_seconds=planned,
         rows=rows,
         run_seconds=took,
@@ -170,7 +181,7 @@ def explain(
 def relations_of(frame: DataFrame) -> tuple[Relation, ...]:
     """Plan a DataFrame and return what the indexes do for each of its scans. The session must be enabled."""
     reports = bridge(frame.sparkSession).reports(frame._jdf)
-    return tuple(report.relation for report in _reports(frame.sparkSession, reports))
+    return tuple(report.relation for report in _reports(frame.sparkSession, json.loads(reports)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,13 +195,13 @@ class DecisionReport:
 
 def reports_of(frame: DataFrame) -> list[DecisionReport]:
     """Plan a DataFrame that was not planned yet, as it will be executed, and return what is decided on its scans."""
-    return _reports(frame.sparkSession, bridge(frame.sparkSession).reportsOfFirstPlan(frame._jdf))
+    return _reports(frame.sparkSession, json.loads(bridge(frame.sparkSession).reportsOfFirstPlan(frame._jdf)))
 
 
-def _reports(session: SparkSession, text: str) -> list[DecisionReport]:
+def _reports(session: SparkSession, reports: Sequence[dict[str, Any]]) -> list[DecisionReport]:
     serving = answers(session).serving
     found = []
-    for fields in json.loads(text):
+    for fields in reports:
         plan, answer, asked = (fields.pop(name, None) for name in ("plan", "answer", "asked"))
         relation = Relation(**fields, plan=serving.plans.get(plan))
         found.append(DecisionReport(relation=relation, asked=bool(asked), answer=serving.answers.get(answer)))
@@ -210,7 +221,7 @@ def explained(spark: SparkSession, text: str, args: Arguments = None) -> DataFra
         return None
     explanation = explain(query, spark, args, analyze=bool(match["analyze"]), mode=(match["mode"] or "").strip())
     indexed = [one for one in explanation.relations if one.reason != Reason.NO_INDEX]
-    shown = to_text(explanation) if indexed or match["analyze"] else explanation.engine
+    shown = to_text(explanation) if indexed or explanation.hints or match["analyze"] else explanation.engine
     return spark.createDataFrame([(shown,)], "plan string")
 
 
@@ -222,6 +233,7 @@ def to_text(explanation: Explanation, width: int | None = None, color: bool = Fa
         parts.append(plan + (one.outcome if plan else str(one)))
     if not explanation.relations:
         parts.append("no scan of an indexed table")
+    parts += [f"hint: {hint}" for hint in explanation.hints]
     if explanation.rows is not None:
         parts.append(_result(explanation))
     return "\n\n".join([*parts, explanation.engine.strip()])
@@ -241,6 +253,7 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
             }
             for one in explanation.relations
         ],
+        "hints": list(explanation.hints),
         "rows": explanation.rows,
         "plan_seconds": explanation.plan_seconds,
         "run_seconds": explanation.run_seconds,
@@ -263,6 +276,8 @@ def _lines(explanation: Explanation) -> Iterator[str]:
         if one.plan is not None:
             yield from body(one.plan)
         yield f'<p class="soft">{escape(one.outcome)}</p>'
+    for hint in explanation.hints:
+        yield f'<p class="soft">{escape(hint)}</p>'
     if explanation.rows is not None:
         yield f'<p class="soft">{escape(_result(explanation))}</p>'
     yield f"<h2>Spark</h2>\n<pre>{escape(explanation.engine)}</pre>"
@@ -281,12 +296,19 @@ def _require_query(text: str) -> None:
         raise InvalidStatement(f"EXPLAIN ANALYZE runs what it explains, so it takes nothing but a query: not {text!r}")
 
 
-def _engine(frame: DataFrame, mode: str) -> str:
-    """Return Spark's own EXPLAIN of the plan, which includes the narrowed scans and the answers from the index."""
-    execution: Any = frame._jdf.queryExecution()
-    jvm: Any = frame.sparkSession._jvm
-    explain_mode = jvm.org.apache.spark.sql.execution.ExplainMode.fromString(mode.lower() or "simple")
-    return str(execution.explainString(explain_mode))
+def _planned(frame: DataFrame, mode: str) -> tuple[tuple[Relation, ...], tuple[str, ...], str]:
+    """Plan a frame once; return what the indexes do for its scans, hints, and Spark's own EXPLAIN of this very plan."""
+    found = json.loads(bridge(frame.sparkSession).explained(frame._jdf, mode.lower() or "simple"))
+    relations = tuple(report.relation for report in _reports(frame.sparkSession, found["reports"]))
+    return relations, tuple(_hints(frame.sparkSession, relations, found["folders"])), str(found["engine"])
+
+
+def _hints(session: SparkSession, relations: Sequence[Relation], folders: Sequence[str]) -> Iterator[str]:
+    """Say what of a query reads a table that has indexes, or once had some, past them."""
+    for table in dict.fromkeys(one.table for one in relations if one.reason == Reason.NO_INDEX and one.table):
+        if hint := hints_for_people.of_former_name(session, table):
+            yield f"{table}: {hint}"
+    yield from hints_for_people.of_folders(session, folders)
 
 
 def _result(explanation: Explanation) -> str:

@@ -1,8 +1,9 @@
 """Index statements in plain `spark.sql`, whose parser and commands (`Statements.java`) ask Python in JSON.
 
-`parse` asks for the columns of the result of a statement, `run` has it executed and asks for its rows. `doomed` asks
-for the indexes of what a DROP TABLE or DROP DATABASE is about to drop. Once Spark has dropped that, `drop` has the
-indexes dropped, and its text is the answer to `doomed`.
+`parse` asks for the columns of the result of a statement and their types, `run` has it executed and asks for its rows.
+`doomed` asks for the indexes of what a DROP TABLE or DROP DATABASE is about to drop. Once Spark has dropped that,
+`drop` has the indexes dropped, and its text is the answer to `doomed`. `renamed` has the indexes of a table come along
+that Spark has renamed; its text is the list of the old and the new name, each a list of its parts.
 """
 
 from __future__ import annotations
@@ -13,9 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from hive_bitmap.core.index.definition import from_properties, to_properties
 from hive_bitmap.core.predicates.tokens import require_characters
+from hive_bitmap.core.table_info import in_spark, quote
 from hive_bitmap.errors import HiveBitmapError, InvalidStatement
 from hive_bitmap.spark.building.publish import Doomed
+from hive_bitmap.spark.maintaining.attach import attach
 from hive_bitmap.spark.maintaining.drop import drop_after
+from hive_bitmap.spark.metastore import metastore
+from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.sql.commands import columns, doomed_indexes, is_elsewhere, run
 from hive_bitmap.spark.sql.parse import parse
 from hive_bitmap.spark.sql.statements import DropDatabase, DropTable, Statement
@@ -30,13 +35,18 @@ def answer(spark: SparkSession, kind: str, text: str) -> str:
 
     try:
         return json.dumps(_answer(spark, kind, text))
-    except (HiveBitmapError, PySparkException) as e:
-        return json.dumps({"error": str(e)})
+    except HiveBitmapError as e:
+        return json.dumps({"error": str(e), "condition": e.condition, "sqlstate": e.sqlstate})
+    except PySparkException as e:
+        return json.dumps({"error": str(e), "condition": e.getCondition(), "sqlstate": e.getSqlState()})
 
 
 def _answer(spark: SparkSession, kind: str, text: str) -> Any:
     if kind == "drop":
         drop_after(spark, [_doomed(one) for one in json.loads(text)["doomed"]])
+        return {}
+    if kind == "renamed":
+        _attach(spark, *json.loads(text))
         return {}
     require_characters(text)
     statement = parse(text)
@@ -44,12 +54,23 @@ def _answer(spark: SparkSession, kind: str, text: str) -> Any:
         return None
     match kind:
         case "parse":
-            return {"columns": columns(statement)}
+            return {
+                "columns": [name for name, _ in columns(statement)],
+                "types": [type for _, type in columns(statement)],
+            }
         case "run":
             return {"rows": _rows(spark, statement)}
         case "doomed" if isinstance(statement, DropTable | DropDatabase):
             return {"doomed": [_record(one) for one in doomed_indexes(spark, statement)]}
     raise InvalidStatement(f"not a statement on indexes: {text}")
+
+
+def _attach(spark: SparkSession, former: list[str], now: list[str]) -> None:
+    """Attach the indexes of a table that Spark has just renamed; names are lists of their parts."""
+    database = former[-2] if len(former) > 1 else metastore.split_name(spark, quote(former[-1]))[0]
+    old, new = in_spark(database, former[-1]), in_spark(now[-2] if len(now) > 1 else database, now[-1])
+    if catalog.find_even_if_dropped(spark, old)[0] is None:
+        attach(spark, new, old)
 
 
 def _record(index: Doomed) -> dict[str, Any]:
@@ -64,6 +85,6 @@ def _doomed(record: dict[str, Any]) -> Doomed:
     return Doomed(replace(definition, index_table=record["table"]), frozenset(record["live"]), record["refusal"])
 
 
-def _rows(spark: SparkSession, statement: Statement) -> list[list[str | None]]:
+def _rows(spark: SparkSession, statement: Statement) -> list[list[str | float | None]]:
     frame = run(spark, statement)
     return [list(row) for row in frame.collect()] if columns(statement) else []

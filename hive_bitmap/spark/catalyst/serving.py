@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
+MOST_WARNINGS = 1000  # about settings, which clients of a server may make up
 T = TypeVar("T")
 Conf = tuple[Mapping[str, str], settings.Settings]  # the settings of a session, and ours among them
 
@@ -61,6 +62,7 @@ class Serving:
         self._fetches: Cache[str, Fetch] = Cache("fetches", weights.of_fetch)
         self._process, self._numbers = uuid4().hex, count()
         self._mismatch_logged = False
+        self._warned: set[str] = set()
         self.refresher = Refresher(bridge)
         self.plans: Cache[str, Plan] = Cache("plans", weights.of_plan)
 
@@ -197,4 +199,14 @@ class Serving:
         return id
 
     def _conf(self, spark: SparkSession, request: Any, key: tuple[str, str]) -> Mapping[str, str]:
-        return self._settings.of(key, lambda: jvm_settings.of_map(spark, request.settings()))
+        return self._settings.of(key, lambda: self._checked(jvm_settings.of_map(spark, request.settings())))
+
+    def _checked(self, conf: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the settings of a session; log once what of them looks like one of ours, and is none."""
+        for problem in settings.problems(conf):
+            with self._lock:
+                told = problem in self._warned or len(self._warned) >= MOST_WARNINGS
+                self._warned |= set() if told else {problem}
+            if not told:
+                log.warning("%s", problem)
+        return conf

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from hive_bitmap.core.explaining.measures import seconds, size
 from hive_bitmap.core.index.definition import Definition, define
 from hive_bitmap.errors import InvalidProperty
 from hive_bitmap.spark.building import staging
@@ -29,6 +30,7 @@ from hive_bitmap.spark.estimating.extrapolate import (
     usefulness,
 )
 from hive_bitmap.spark.estimating.sampling import FooterItem, Sample, SampleItem, choose_blocks, measure, read_footer
+from hive_bitmap.spark.estimating.verdict import verdict
 from hive_bitmap.spark.metastore import metastore, permission
 from hive_bitmap.spark.metastore.base_files import Source, sources
 from hive_bitmap.spark.metastore.file_listing import format_of
@@ -51,8 +53,10 @@ class Estimate:
     `usefulness` is a sentence on what an equality predicate would skip.
 
     An average key is in `share_of_blocks` of the blocks and has `share_of_rows` of the rows; both are 1 if no sampled
-    block can be indexed. `blocks_of_values` and `rows_of_values` are the same shares for an
-    average one of the values that were asked for; None if none was found.
+    block can be indexed. `blocks_of_values` and `rows_of_values` are the same shares for an average one of the values
+    that were asked for; None if none was found. A rare key, rarer than nine of ten others, is in `rare_blocks` of the
+    blocks and has `rare_rows` of the rows; None if no sampled block can be indexed. `verdict` says whether the index is
+    worth it, and why.
     """
 
     columns: tuple[str, ...]
@@ -70,6 +74,29 @@ class Estimate:
     share_of_rows: float
     blocks_of_values: float | None = None
     rows_of_values: float | None = None
+    rare_blocks: float | None = None
+    rare_rows: float | None = None
+    verdict: str = ""
+
+    @property
+    def rows_per_key(self) -> float:
+        """How many rows a key has on average."""
+        return self.rows * self.share_of_rows
+
+    @property
+    def share_of_size(self) -> float:
+        """The size of the index divided by that of the table."""
+        return self.index_bytes / max(self.base_bytes, 1)
+
+    def __repr__(self) -> str:
+        return f"Estimate({' '.join(str(self).split())})"
+
+    def __str__(self) -> str:
+        share = f"{self.share_of_size:.0%} of the table" if self.share_of_size >= 0.01 else "<1% of the table"
+        return (
+            f"({', '.join(self.columns)}): {size(self.index_bytes)}, {share}; at least {self.distinct_keys:,} keys, of "
+            f"{self.rows_per_key:,.1f} rows on average; built in some {seconds(self.seconds)}\n  {self.verdict}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,20 +222,36 @@ def _estimate(definition: Definition, index: int, footers: _Footers, samples: Se
     workers = max(1, min(footers.shards, cores))
     base = BaseTable(len(footers.rows), int(footers.size[index].sum()), footers.shards, workers)
     found, of_values = spread(base, samples), spread_of_values(samples)
+    rows, bytes_of_index = int(footers.rows.sum()), index_bytes(base, samples)
+    good = [sample for sample in samples if sample.blocks]
+    rare_blocks = min((sample.rare_blocks / sample.blocks for sample in good), default=None)
+    rare_rows = min((sample.rare_rows / max(sample.rows, 1) for sample in good), default=None)
+    if found is not None and rare_rows is not None:  # few blocks of many do not show how rare a key is
+        rare_rows = min(rare_rows, found.of_rows)
     return Estimate(
         columns=definition.column_names,
         encoding=definition.encoding,
         blocks_sampled=sum(sample.blocks for sample in samples),
         blocks_total=base.blocks,
         distinct_keys=max((sample.keys for sample in samples), default=0),
-        index_bytes=index_bytes(base, samples),
+        index_bytes=bytes_of_index,
         base_bytes=footers.bytes,
         seconds=build_seconds(base, samples),
         usefulness=usefulness(base, samples, found),
         files=len(footers.paths),
-        rows=int(footers.rows.sum()),
+        rows=rows,
         share_of_blocks=1.0 if found is None else found.of_blocks,
         share_of_rows=1.0 if found is None else found.of_rows,
         blocks_of_values=None if of_values is None else of_values.of_blocks,
         rows_of_values=None if of_values is None else of_values.of_rows,
+        rare_blocks=rare_blocks,
+        rare_rows=rare_rows,
+        verdict=verdict(
+            rows=rows,
+            keys=1.0 if found is None else 1 / found.of_rows,
+            size=bytes_of_index / max(footers.bytes, 1),
+            rare_rows=rare_rows,
+            rare_blocks=rare_blocks,
+            has_bitmaps=definition.has_bitmaps,
+        ),
     )

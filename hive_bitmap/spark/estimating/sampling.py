@@ -28,6 +28,7 @@ from hive_bitmap.spark.building.staged_values import ReadOptions
 from hive_bitmap.spark.estimating.resample import resampled
 
 Longs = npt.NDArray[np.int64]
+RARE = 0.1  # share of the keys that are as rare as a rare one, or rarer
 FEWEST_BLOCKS = 4  # fewest blocks of a sample: fewer do not show in how many blocks a key occurs
 
 
@@ -81,7 +82,8 @@ class Sample:
     If they could not be indexed, `blocks` is 0 and `reason` says why. `index_rows` is the number of pairs of a key and
     a block that holds it, `recurrences` the number of triples (key, block, other block) of which both blocks hold the
     key, `keys` the number of distinct keys. A build would take `seconds` for these blocks. Of their `rows`, an average
-    one of the values that were asked for has `value_rows`, in `value_blocks` blocks.
+    one of the values that were asked for has `value_rows`, in `value_blocks` blocks. A rare key, rarer than nine of ten
+    others, has `rare_rows` rows in `rare_blocks` blocks.
     """
 
     blocks: int
@@ -95,6 +97,8 @@ class Sample:
     rows: int = 0
     value_rows: float = 0.0
     value_blocks: float = 0.0
+    rare_rows: float = 0.0
+    rare_blocks: float = 0.0
 
 
 def read_footer(item: FooterItem) -> tuple[Longs, Longs]:
@@ -147,7 +151,7 @@ def measure(item: SampleItem) -> Sample:
     seconds = time.perf_counter() - started
     with tempfile.TemporaryDirectory() as folder:
         cost = _cost(f"file:{folder}/part.parquet", rows, item)
-    blocks = _blocks_of_keys(rows, item.definition)
+    blocks, key_rows = _blocks_and_rows_of_keys(rows, item.definition)
     recurrences = int((blocks * (blocks - 1)).sum())
     return Sample(
         blocks=len(parts),
@@ -160,6 +164,8 @@ def measure(item: SampleItem) -> Sample:
         rows=sum(one.rows for one in found),
         value_rows=sum(one.value_rows for one in found),
         value_blocks=sum(one.value_blocks for one in found),
+        rare_rows=float(np.quantile(key_rows, RARE, method="lower")),
+        rare_blocks=float(np.quantile(blocks, RARE, method="lower")),
     )
 
 
@@ -230,11 +236,11 @@ def _written(path: str, rows: pa.Table, smallest: pa.Table, definition: Definiti
     )
 
 
-def _blocks_of_keys(rows: pa.Table, definition: Definition) -> Longs:
-    """Return for each distinct key the number of sampled blocks in which it occurs."""
-    names = list(definition.column_names)
-    counts: Longs = rows.select(names).group_by(names).aggregate([([], "count_all")])["count_all"].to_numpy()
-    return counts
+def _blocks_and_rows_of_keys(rows: pa.Table, definition: Definition) -> tuple[Longs, Longs]:
+    """Return for each distinct key the number of sampled blocks in which it occurs, and of their rows that have it."""
+    names, many = list(definition.column_names), shard.CARDINALITY.name
+    counts = rows.select([*names, many]).group_by(names).aggregate([([], "count_all"), (many, "sum")])
+    return counts["count_all"].to_numpy(), counts[f"{many}_sum"].to_numpy()
 
 
 def _row_groups(path: str) -> int:

@@ -1,6 +1,6 @@
-"""Maintenance of existing indexes: showing their state, altering them, dropping them, and cleaning up.
+"""Maintenance of existing indexes: showing their state, altering, attaching and dropping them, and cleaning up.
 
 Each module has one entry point or a few. They change the metastore first, and delete files after that.
 """
 
-__all__ = ["alter", "clean", "drop", "show"]
+__all__ = ["alter", "attach", "clean", "drop", "show"]

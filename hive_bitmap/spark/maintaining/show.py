@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING
 import pyarrow.compute as pc
 
 from hive_bitmap.core import stores, table_info
+from hive_bitmap.core.explaining.measures import size
 from hive_bitmap.core.index import generation, manifest, refresh_record, roots
-from hive_bitmap.core.index.definition import Definition, valid_schemas
-from hive_bitmap.core.index.manifest import Freshness, Manifest
+from hive_bitmap.core.index.definition import Definition, schema_crc, valid_schemas
+from hive_bitmap.core.index.manifest import UNBUILT, Freshness, Manifest
 from hive_bitmap.core.index.refresh_record import RefreshRecord
 from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.stores import FileStatus
@@ -37,7 +39,8 @@ class PartitionStatus:
     in the index, and `gone` ones are in the index but do not exist any more. `built` is when the last build began, in
     seconds since 1970. `unseen_since` is when the oldest change was that the index has not seen, of a file that is new
     or stale, in the same unit; None if it has seen all. `problem` says what is wrong with the generation; queries read
-    the affected files whole. `keys` is the number of distinct keys, if requested. Numbers of rows are None where only
+    the affected files whole. `keys` is the number of distinct keys, if requested. The next rebuild reads `to_read`
+    files of `bytes_to_read` bytes, so many for each of the reasons in `why_read`. Numbers of rows are None where only
     Spark may read the table.
     """
 
@@ -56,6 +59,9 @@ class PartitionStatus:
     unseen_since: float | None = None
     problem: str = ""
     keys: int | None = None
+    to_read: int = 0
+    bytes_to_read: int = 0
+    why_read: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,16 @@ class IndexStatus:
     problem: str = ""
     keys: int | None = None
     last_refresh: RefreshRecord | None = None
+
+    def __repr__(self) -> str:
+        return f"IndexStatus({self})"
+
+    def __str__(self) -> str:
+        one = self.definition
+        counts = ((getattr(self, name), name) for name in ("fresh", "stale", "unindexed", "gone"))
+        files = ", ".join(f"{count:,} {name}" for count, name in counts if count) or "no"
+        said = f"{one.name} on {one.full_table} ({', '.join(one.column_names)}): {files} files"
+        return "; ".join([f"{said}, {size(self.index_bytes)}", *filter(None, [self.next_rebuild, self.problem])])
 
     @property
     def fresh(self) -> int:
@@ -95,6 +111,26 @@ class IndexStatus:
     @property
     def unindexed_bytes(self) -> int:
         return sum(partition.unindexed_bytes for partition in self.partitions)
+
+    @property
+    def to_read(self) -> int:
+        """How many files the next rebuild reads."""
+        return sum(partition.to_read for partition in self.partitions)
+
+    @property
+    def bytes_to_read(self) -> int:
+        return sum(partition.bytes_to_read for partition in self.partitions)
+
+    @property
+    def next_rebuild(self) -> str:
+        """What the next rebuild reads, and why, in words; "" if it reads nothing."""
+        reasons: Counter[str] = Counter()
+        for one in self.partitions:
+            reasons.update(dict(one.why_read))
+        if not reasons:
+            return ""
+        why = ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common())
+        return f"the next rebuild reads {self.to_read:,} files of {size(self.bytes_to_read)} ({why})"
 
     @property
     def unseen_since(self) -> float | None:
@@ -171,15 +207,16 @@ def _status(spark: SparkSession, base: Table | None, index: Index, found: list[S
     return IndexStatus(index.definition, tuple(partitions), problem, last_refresh=last)
 
 
-def _schemas(spark: SparkSession, base: Table | None) -> Collection[int] | None:
-    """Return the `definition.valid_schemas` of a table, as far as it is one that an index can have."""
+def _schemas(spark: SparkSession, base: Table | None) -> tuple[Collection[int] | None, int]:
+    """Return the `definition.valid_schemas` of a table, if it is one that an index can have, and its checksum."""
     if base is None:
-        return None
+        return None, 0
+    zone, reading = metastore.time_zone(spark), serde.read_properties(base)
+    crc = schema_crc(base.columns, zone, reading)
     try:
-        format = format_of(base)
+        return valid_schemas(format_of(base), base.columns, zone, reading), crc
     except Unsupported:  # the index has a problem then, which is shown
-        return None
-    return valid_schemas(format, base.columns, metastore.time_zone(spark), serde.read_properties(base))
+        return None, crc
 
 
 def _without_rows(status: PartitionStatus) -> PartitionStatus:
@@ -193,9 +230,10 @@ def _sum(numbers: Sequence[int | None]) -> int | None:
 
 
 def _partition(
-    names: list[str], index: Index, source: Source, folder: str | None, schemas: Collection[int] | None
+    names: list[str], index: Index, source: Source, folder: str | None, of_table: tuple[Collection[int] | None, int]
 ) -> PartitionStatus:
-    """Return the state of one partition; `schemas` are as in `Manifest.freshness`."""
+    """Return the state of one partition; `of_table` are the schemas and the checksum as in `Manifest.why_read`."""
+    schemas, crc = of_table
     published, problem = _manifest_and_problem(index, folder)
     states = [published.freshness(file, schemas) if published else Freshness.UNINDEXED for file in source.files]
 
@@ -203,6 +241,7 @@ def _partition(
         return [file for file, state in zip(source.files, states, strict=True) if state is wanted]
 
     stale, unindexed = files(Freshness.STALE), files(Freshness.UNINDEXED)
+    whys = [published.why_read(file, schemas, crc) if published else UNBUILT for file in source.files]
     unseen = [file for file in (*stale, *unindexed) if published is None or not published.has_seen(file)]
     return PartitionStatus(
         name=table_info.partition_name(names, source.values),
@@ -219,6 +258,9 @@ def _partition(
         built=generation.build_time(folder) if folder and generation.is_generation(folder) else None,
         unseen_since=min((file.changed_ms / 1000 for file in unseen), default=None),
         problem=problem,
+        to_read=sum(map(bool, whys)),
+        bytes_to_read=sum(file.size for file, why in zip(source.files, whys, strict=True) if why),
+        why_read=tuple(Counter(filter(None, whys)).most_common()),
     )
 
 

@@ -15,7 +15,7 @@ from hive_bitmap.core.answering.count_budget import COUNT_PRICES, CountCost, byt
 from hive_bitmap.core.answering.extremes import are_enough
 from hive_bitmap.core.columns import Column, find
 from hive_bitmap.core.formats import LAYOUTS
-from hive_bitmap.core.formats.key_values import KeyColumn
+from hive_bitmap.core.formats.key_values import KeyColumn, is_simple
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.table_schema import key_columns
 from hive_bitmap.core.memory_budget import BUDGET
@@ -170,12 +170,14 @@ class _Preparation:
             return _Unserved(Reason.OFF, f"{settings.PREFIX}enabled is false")
         if not indexes:
             return _Unserved(Reason.NO_INDEX, "the table has no index")
+        unusable = "".join(f"; {index.why_not}" for index in indexes if index.why_not)
         if missing := [key for key in self.keys if key not in self.chosen]:
-            return _Unserved(Reason.NOT_TESTED, f"no index of type BITMAP has the key {missing[0]}")
+            return _Unserved(Reason.NOT_TESTED, f"no index of type BITMAP has the key {missing[0]}{unusable}")
         if not self.chosen:
-            unusable = "".join(f"; {index.why_not}" for index in indexes if index.why_not)
             code = Reason.NO_INDEX if unusable else _why_untested(predicate)
-            return _Unserved(code, f"no index has a column that the predicate tests{unusable}")
+            tested = "no index has a column that the predicate tests"
+            why = "no condition that can be looked up in an index" if self.request.predicate is None else tested
+            return _Unserved(code, f"{why}{unusable}")
         doubt = file_listing.why_unsupported(self.resolved.settings, self.resolved.base)
         return None if doubt is None else _Unserved(Reason.UNSUPPORTED, doubt)
 
@@ -269,7 +271,8 @@ class _Preparation:
             format=self.format,
             cores=self.resolved.cores,
             columns=frozenset(column.name.lower() for column in read),
-            schema_crc=snapshot.schema_crc,
+            unkeyed=frozenset(column.name.lower() for column in read if not is_simple(column)),
+            schemas=snapshot.schemas,
             count=self.request.count,
             unreadable=self._unreadable(read, whole, known),
             engine_skips=engine_skips(self.resolved),

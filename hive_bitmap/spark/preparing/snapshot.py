@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.index.definition import schema_crc, valid_schemas
+from hive_bitmap.core.index.definition import known_schemas, valid_schemas
 from hive_bitmap.core.predicates.nodes import Predicate
 from hive_bitmap.core.selecting.candidates import PartitionState
 from hive_bitmap.core.stores.speed import LOCAL, Speed
@@ -29,8 +29,8 @@ SAMPLED = 8  # partitions to look up first, of many, where a lookup in all of th
 class Snapshot:
     """The partitions that pruning kept, the residual predicate of each, and their typed values (a row for each).
 
-    `indexes` are the names of the indexes whose manifests were read, `zone` is the session's time zone, `schema_crc`
-    the schema checksum of files that are indexed now, `store` how fast the files come.
+    `indexes` are the names of the indexes whose manifests were read, `zone` is the session's time zone, `schemas`
+    the `definition.known_schemas` of the table, `store` how fast the files come.
     """
 
     resolved: ResolvedTable
@@ -39,7 +39,7 @@ class Snapshot:
     predicates: list[Predicate]
     values: pa.Table
     zone: str
-    schema_crc: int
+    schemas: Mapping[int, frozenset[str]]
     store: Speed
 
     @property
@@ -74,7 +74,6 @@ def take(spark: SparkSession, resolved: ResolvedTable, indexes: Sequence[Index])
     base, format = resolved.base, file_listing.format_of(resolved.base)
     zone = metastore.time_zone(spark)
     reading = serde.read_properties(base)
-    crc = schema_crc(base.columns, zone, reading)
     known = valid_schemas(format, base.columns, zone, reading)
     predicate, evaluate = resolved.predicate, resolved.evaluate
     if resolved.partitions is None and base.lake is not None:
@@ -97,6 +96,6 @@ def take(spark: SparkSession, resolved: ResolvedTable, indexes: Sequence[Index])
         predicates=left,
         values=typed,
         zone=zone,
-        schema_crc=crc,
+        schemas=known_schemas(base.columns, zone, reading),
         store=store,
     )

@@ -169,7 +169,10 @@ def find_even_if_dropped(spark: SparkSession, name: str) -> tuple[Table | None, 
         left = [index for index in indexes_of_database(spark, database) if index.definition.table == table]
         if not left:
             raise
-        gone = f"table {database}.{table} is gone, dropped or renamed: drop the index"
+        gone = (
+            f"table {database}.{table} is gone: drop the index, or if the table was renamed, run hive-bitmap attach "
+            f"NEW --from {database}.{table}"
+        )
         return None, [replace(index, problem=gone) if index.trusted else index for index in left]
 
 

@@ -72,6 +72,11 @@ def _has_generations(definition: Definition) -> bool:
     return any(found is not None and roots.is_of(found, definition) for found in written)
 
 
+def has_default_root(spark: SparkSession, definition: Definition) -> bool:
+    """Return whether the root of an index is that which it gets without a LOCATION."""
+    return definition.root == _default_root(spark, definition)
+
+
 def canonical(place: str) -> str:
     """Return the place of a table as `stores.canonical`; "" if it has none, or one that no store has."""
     try:

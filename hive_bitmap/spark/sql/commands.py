@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import TYPE_CHECKING
 
 from hive_bitmap.core import table_info
@@ -10,6 +11,7 @@ from hive_bitmap.core.index.definition import Definition, from_table
 from hive_bitmap.core.table_info import SESSION_CATALOG, Table, in_spark
 from hive_bitmap.errors import InvalidStatement, NotFound, Unsupported, suggestion
 from hive_bitmap.spark.building import build, publish
+from hive_bitmap.spark.building.build import BuildReport
 from hive_bitmap.spark.building.publish import Doomed
 from hive_bitmap.spark.maintaining import alter, drop
 from hive_bitmap.spark.metastore import metastore
@@ -17,6 +19,7 @@ from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
 from hive_bitmap.spark.registry.coverage import covered
 from hive_bitmap.spark.sql.create import create, require_partition_columns
+from hive_bitmap.spark.sql.results import COLUMNS, Row, built, held
 from hive_bitmap.spark.sql.show_index import HIVE_COLUMNS, OPENLOOKENG_COLUMNS, hive_listing, openlookeng_listing
 from hive_bitmap.spark.sql.statements import (
     CreateIndex,
@@ -40,15 +43,16 @@ INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 
 def run(spark: SparkSession, statement: Statement) -> DataFrame:
-    """Execute a statement and return its result: the indexes for SHOW INDEX, else a DataFrame without columns.
+    """Execute a statement and return its result: the indexes for SHOW INDEX, what was done for CREATE, REBUILD and DROP
+    INDEX (`results.COLUMNS`), else a DataFrame without columns.
 
     Raises what the functions of the Python API raise; where Hive or openLooKeng have the same error, with its text.
     """
     match statement:
         case CreateIndex():
-            create(spark, statement)
+            return _done(spark, built(create(spark, statement)))
         case RebuildIndex():
-            _rebuild(spark, statement)
+            return _done(spark, built(_rebuild(spark, statement)))
         case SetProperties(name, _, properties):
             if table := _table_of(spark, statement):
                 alter.set_properties(spark, table, name, dict(properties))
@@ -56,7 +60,7 @@ def run(spark: SparkSession, statement: Statement) -> DataFrame:
             if table := _table_of(spark, statement):
                 alter.rename(spark, table, name, new_name)
         case DropIndex():
-            _drop(spark, statement)
+            return _done(spark, _drop(spark, statement))
         case ShowIndexes(table=None, name=name):
             return openlookeng_listing(spark, spark.catalog.currentDatabase(), name)
         case ShowIndexes(table=TableName() as table):
@@ -68,13 +72,20 @@ def run(spark: SparkSession, statement: Statement) -> DataFrame:
     return spark.createDataFrame([], "")
 
 
-def columns(statement: Statement) -> tuple[str, ...]:
-    """Return the names of the result's columns, which are all strings."""
+def _done(spark: SparkSession, rows: list[Row]) -> DataFrame:
+    schema = ", ".join(f"`{name}` {type}" for name, type in COLUMNS)
+    return spark.createDataFrame(rows, schema)
+
+
+def columns(statement: Statement) -> tuple[tuple[str, str], ...]:
+    """Return the names of the result's columns, and their types: string, bigint or double."""
     match statement:
         case ShowIndexes(table=None):
-            return OPENLOOKENG_COLUMNS
+            return tuple((name, "string") for name in OPENLOOKENG_COLUMNS)
         case ShowIndexes():
-            return HIVE_COLUMNS
+            return tuple((name, "string") for name in HIVE_COLUMNS)
+        case CreateIndex() | RebuildIndex() | DropIndex():
+            return COLUMNS
     return ()
 
 
@@ -94,10 +105,10 @@ def _has_no_catalog(spark: SparkSession, name: str) -> bool:
     return spark.conf.get(f"spark.sql.catalog.{name}", None) is None
 
 
-def _rebuild(spark: SparkSession, statement: RebuildIndex) -> None:
+def _rebuild(spark: SparkSession, statement: RebuildIndex) -> list[BuildReport]:
     table = _table_of(spark, statement)
     if table is None:
-        return
+        return []
     if statement.table is None and not spark.catalog.tableExists(table):
         shown = table.replace("`", "").removeprefix(f"{SESSION_CATALOG}.")
         raise NotFound(
@@ -105,7 +116,7 @@ def _rebuild(spark: SparkSession, statement: RebuildIndex) -> None:
             "Index should also be dropped."
         )
     partition = _canonical(metastore.describe(spark, table), statement.partition) if statement.partition else None
-    build.rebuild(spark, table, [statement.name], partition=partition)
+    return build.rebuild(spark, table, [statement.name], partition=partition)
 
 
 def _canonical(base: Table, spec: Spec) -> dict[str, str | None]:
@@ -117,15 +128,27 @@ def _canonical(base: Table, spec: Spec) -> dict[str, str | None]:
     }
 
 
-def _drop(spark: SparkSession, statement: DropIndex) -> None:
-    table = _table_of(spark, statement)
+def _drop(spark: SparkSession, statement: DropIndex) -> list[Row]:
+    """Drop an index, or some of its partitions; return a row with the files, rows and bytes that are gone."""
+    started, table = time.monotonic(), _table_of(spark, statement)
     if table is None:
-        return
+        return []
     base, indexes = catalog.find_even_if_dropped(spark, table)
     if statement.where and base is not None:
         require_partition_columns(base, statement.where)
         _require_covered(spark, base, catalog.named(base, indexes, statement.name).definition, statement.where)
+    before = next(held(spark, index) for index in indexes if index.definition.name == statement.name)
     drop.drop(spark, table, statement.name, where=statement.where.sql if statement.where else None)
+    left = [held(spark, index) for index in _indexes_left(spark, table) if index.definition.name == statement.name]
+    files, rows, bytes_ = (had - has for had, has in zip(before, left[0] if left else (0, 0, 0), strict=True))
+    return [(statement.name, files, rows, bytes_, round(time.monotonic() - started, 3))]
+
+
+def _indexes_left(spark: SparkSession, table: str) -> list[Index]:
+    try:
+        return catalog.find_even_if_dropped(spark, table)[1]
+    except NotFound:  # the table was gone, and that was its last index
+        return []
 
 
 def _require_covered(spark: SparkSession, base: Table, definition: Definition, where: Where) -> None:

@@ -9,6 +9,7 @@ from hive_bitmap.core.index.definition import OWN_PROPERTIES, REFRESH_INTERVAL, 
 from hive_bitmap.core.table_info import Table, literal
 from hive_bitmap.errors import AlreadyExists, NotFound, Unsupported
 from hive_bitmap.spark.building import build
+from hive_bitmap.spark.building.build import BuildReport
 from hive_bitmap.spark.maintaining import alter
 from hive_bitmap.spark.metastore import metastore
 from hive_bitmap.spark.metastore.file_listing import format_of
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
 _SAME_CONTENT = "Index with same (table,column,indexType) already exists"
 
 
-def create(spark: SparkSession, statement: CreateIndex) -> None:
+def create(spark: SparkSession, statement: CreateIndex) -> list[BuildReport]:
     """Build the index that a statement describes, or let an existing index of openLooKeng's cover more partitions.
 
-    Raises AlreadyExists, NotFound and Unsupported with the texts of the statement's dialect, and what `build` raises.
+    Returns the report of the build; none if there was nothing to do. Raises AlreadyExists, NotFound and Unsupported
+    with the texts of the statement's dialect, and what `build` raises.
     """
     base = _base(spark, statement)
     format_of(base)  # refuses a view as such; its columns, which may be unknown, would be reported missing otherwise
@@ -34,8 +36,7 @@ def create(spark: SparkSession, statement: CreateIndex) -> None:
     if statement.dialect is Dialect.OPENLOOKENG:
         existing = catalog.indexes_of_database(spark, base.database)
         if not _is_name_free(existing, base, statement):
-            _extend(spark, existing, base, statement)
-            return
+            return _extend(spark, existing, base, statement)
     index_table = statement.index_table
     if index_table is not None and (index_table.database or base.database).lower() != base.database:
         raise Unsupported(
@@ -66,6 +67,7 @@ def create(spark: SparkSession, statement: CreateIndex) -> None:
             spark.sql(f"ALTER TABLE {report.definition.spark_name} SET TBLPROPERTIES ({pairs})")
         if "enabled" in properties:
             alter.set_properties(spark, base.spark_name, statement.name, {"enabled": properties["enabled"]})
+    return reports
 
 
 def _base(spark: SparkSession, statement: CreateIndex) -> Table:
@@ -114,7 +116,7 @@ def _is_name_free(existing: list[Index], base: Table, statement: CreateIndex) ->
     return True
 
 
-def _extend(spark: SparkSession, existing: list[Index], base: Table, statement: CreateIndex) -> None:
+def _extend(spark: SparkSession, existing: list[Index], base: Table, statement: CreateIndex) -> list[BuildReport]:
     """Let the existing index of that name also cover the partitions of the statement's WHERE.
 
     Raises AlreadyExists if it differs in table, columns or type, if it or the statement has no WHERE, or if it covers
@@ -131,12 +133,12 @@ def _extend(spark: SparkSession, existing: list[Index], base: Table, statement: 
                 covered(spark, base, before.where, values), covered(spark, base, where.sql, values), strict=True
             )
             if not any(old and new for old, new in pairs):
-                alter.extend(spark, base.spark_name, before.name, where.sql)
-                return
+                return alter.extend(spark, base.spark_name, before.name, where.sql)
         if before.where or where:
             reason = f"{_SAME_CONTENT} and partition(s) contain conflicts"
     if not statement.if_not_exists:
         raise AlreadyExists(reason)
+    return []
 
 
 def _same_content(definition: Definition, base: Table, statement: CreateIndex) -> bool:

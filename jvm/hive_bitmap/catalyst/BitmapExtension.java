@@ -3,10 +3,12 @@ package hive_bitmap.catalyst;
 import hive_bitmap.catalyst.following.FollowInserts;
 import hive_bitmap.catalyst.python.CurrentContext;
 import hive_bitmap.catalyst.python.Helper;
+import hive_bitmap.catalyst.python.SettingEntries;
 import hive_bitmap.catalyst.statements.Statements;
 import java.util.Collections;
 import java.util.Set;
 import java.util.WeakHashMap;
+import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import org.apache.spark.SparkContext$;
 import org.apache.spark.sql.SparkSession;
@@ -42,6 +44,8 @@ public final class BitmapExtension extends AbstractFunction1<SparkSessionExtensi
             if (!INJECTED.add(extensions)) return;
         }
         Classes.load();
+        Option<SparkContext> context = SparkContext$.MODULE$.getActive();
+        SettingEntries.register(context.isDefined() ? context.get().getConf() : new SparkConf());
         extensions.injectPreCBORule(new AbstractFunction1<SparkSession, Rule<LogicalPlan>>() {
             @Override
             public Rule<LogicalPlan> apply(SparkSession session) {

@@ -149,6 +149,11 @@ public final class Bridge {
         return "[" + String.join(",", Reports.of(frame)) + "]";
     }
 
+    /** Plans a DataFrame and returns, as JSON, the decisions on its scans and Spark's own EXPLAIN of the same plan. */
+    public String explained(Dataset<?> frame, String mode) {
+        return Reports.explained(frame, mode);
+    }
+
     /** Returns the same for a DataFrame that was not planned yet, and is executed by the plan that is made of it now. */
     public String reportsOfFirstPlan(Dataset<?> frame) {
         return "[" + String.join(",", Reports.ofFirstPlan(frame)) + "]";

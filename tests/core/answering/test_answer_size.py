@@ -39,7 +39,15 @@ def looked_up(folder: Path, *files: list[dict[str, Any]], predicate: Predicate =
         }
         unit, empty = replace(unit, parts=parts), ()
         lookups.append(
-            Lookup(partition=0, unit=unit, predicate=predicate, fingerprints=empty, spark_only=empty, schema_crc=empty)
+            Lookup(
+                partition=0,
+                unit=unit,
+                predicate=predicate,
+                fingerprints=empty,
+                spark_only=empty,
+                schema_crc=empty,
+                foreign=empty,
+            )
         )
     results = tuple(look_up(lookup, {}) for lookup in lookups)
     return LookupResults(partitions=(), lookups=tuple(lookups), results=results, whole_files=(), deleted=0)

@@ -10,10 +10,17 @@ from hive_bitmap.core.answering.count_budget import CountPrices, bytes_to_look_u
 from hive_bitmap.core.index import lookup
 from hive_bitmap.core.predicates.nodes import TRUE, And, Compare, Or, Predicate
 from hive_bitmap.core.selecting.candidates import Lookup
+from hive_bitmap.core.selecting.lookup_units import LookupUnit
 from tests.core.selecting.test_select import unit_of
 
 DEAR_BITMAPS = CountPrices(key_byte=0.0, bitmap_byte=1.0)
 K, RARE, HALF = Compare("k", "=", 1), Compare("s", "=", "nowhere"), Compare("s", "=", "a")
+
+
+def lookup_of(unit: LookupUnit, predicate: Predicate) -> Lookup:
+    return Lookup(
+        partition=0, unit=unit, predicate=predicate, fingerprints=(), spark_only=(), schema_crc=(), foreign=()
+    )
 
 
 @pytest.mark.parametrize(
@@ -33,7 +40,7 @@ def test_only_what_decodes_bitmaps_may_be_dear(
 ) -> None:
     rows = [{"k": n % 3, "s": "ab"[n % 2], "f": 0.0} for n in range(40)]
     unit = unit_of(tmp_path, [rows], {"k": "gap", "s": "gap"}, {"k": [0], "s": [0]})
-    lookups = [Lookup(partition=0, unit=unit, predicate=predicate, fingerprints=(), spark_only=(), schema_crc=())]
+    lookups = [lookup_of(unit, predicate)]
     assert bool(count_cost(lookups, {}, keys, 2, DEAR_BITMAPS).why_slower) == fallback_reason
     cost = count_cost(lookups, {}, keys, 2)
     assert cost.why_slower is None
@@ -44,7 +51,7 @@ def test_an_index_of_large_keys_is_dearer_than_a_column(tmp_path: Path) -> None:
     unit = unit_of(tmp_path, [[{"k": 1, "s": "a", "f": 0.0}]], {"k": "gap"}, {"k": [0]})
     assert (
         count_cost(
-            [Lookup(partition=0, unit=unit, predicate=TRUE, fingerprints=(), spark_only=(), schema_crc=())],
+            [lookup_of(unit, TRUE)],
             {},
             ["k"],
             2,
@@ -61,7 +68,17 @@ def test_only_row_groups_in_which_keys_may_match_are_looked_up(tmp_path: Path) -
 
     def read(predicate: Predicate) -> float:
         return bytes_to_look_up(
-            [Lookup(partition=0, unit=unit, predicate=predicate, fingerprints=(), spark_only=(), schema_crc=())]
+            [
+                Lookup(
+                    partition=0,
+                    unit=unit,
+                    predicate=predicate,
+                    fingerprints=(),
+                    spark_only=(),
+                    schema_crc=(),
+                    foreign=(),
+                )
+            ]
         )
 
     assert read(TRUE) == 0  # it tests no key

@@ -37,6 +37,7 @@ def lookup_of(unit: LookupUnit, predicate: Predicate = TRUE) -> Lookup:
         fingerprints=(ANY,) * files,
         spark_only=(frozenset(),) * files,
         schema_crc=(0,) * files,
+        foreign=(frozenset(),) * files,
     )
 
 

@@ -107,6 +107,7 @@ def test_what_is_kept_of_a_shard_is_of_the_files_that_were_asked_for(tmp_path: P
         fingerprints=(Fingerprint(path="", size=0, mtime_ms=0, etag="", tail_crc32=0),) * 3,
         spark_only=(frozenset(),) * 3,
         schema_crc=(0,) * 3,
+        foreign=(None,) * 3,
     )
     for wanted in ([0, 1, 2], [1], [0, 2], [0, 1, 2], [1]):
         some = restrict(whole, wanted).unit

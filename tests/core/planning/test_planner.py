@@ -29,7 +29,7 @@ INPUTS = PlanInputs(
     format="parquet",
     cores=2,
     columns=frozenset({"k", "v"}),
-    schema_crc=7,
+    schemas={7: frozenset({"k", "v"}), 6: frozenset({"k"})},
     engine_skips=EngineSkips.BLOCKS,
 )
 PARTITION = PartitionState(name="", values=(), files=(), manifests={})
@@ -57,6 +57,7 @@ def looked_up(*files: list[int], exact: bool = True, damaged: tuple[int, ...] = 
         ),
         "spark_only": (frozenset[str](),) * len(files),
         "schema_crc": (7,) * len(files),
+        "foreign": (frozenset(),) * len(files),
     }
     result = LookupResult(
         counts=np.array([count for blocks in files for count in blocks], np.int64),
@@ -110,7 +111,11 @@ def test_the_cheapest_strategy_is_taken(inputs: PlanInputs, work: LookupResults,
 @pytest.mark.parametrize(
     ("lookup", "why"),
     [
-        ({"schema_crc": (7, 8, 7, 7)}, "the table's columns changed since the index was built"),
+        ({"schema_crc": (7, 8, 7, 7)}, "columns of the table were changed, moved or dropped since the index was built"),
+        ({"schema_crc": (7, 6, 7, 7)}, None),  # column v was added, and is in none of the files
+        ({"schema_crc": (6,) * 4, "foreign": (None,) * 4}, "column 'v' was added since the index was built"),
+        ({"schema_crc": (6,) * 4, "foreign": (frozenset({"v"}),) * 4}, "column 'v' was added since"),
+        ({"foreign": (None,) * 4}, None),  # of an older build, with the columns of now
         ({"spark_only": (frozenset({"v"}),) * 4}, "only Spark reads column 'v' of these files as it should be"),
         ({"spark_only": (frozenset({"other"}),) * 4}, None),  # a column that is not read
     ],

@@ -80,6 +80,7 @@ def manifest(name: str, files: dict[int, Known], gone: int = 0) -> Manifest:
             "shard": known.shard,
             "reason": "" if known.shard else "encrypted",
             "schema_crc": 7,
+            "foreign": [],
             "indirect": [f"C{number}"],
             "offsets": [4 + 10 * block for block in range(number)],
             "lengths": [10] * number,
@@ -376,7 +377,15 @@ def test_lookups_of_real_shards_come_in_their_order(tmp_path_factory: pytest.Tem
         unit = unit_of(tmp_path_factory.mktemp("w"), [rows], {"k": "gap"}, {"k": [0]})
         empty: tuple[Any, ...] = ()
         lookups.append(
-            Lookup(partition=0, unit=unit, predicate=K, fingerprints=empty, spark_only=empty, schema_crc=empty)
+            Lookup(
+                partition=0,
+                unit=unit,
+                predicate=K,
+                fingerprints=empty,
+                spark_only=empty,
+                schema_crc=empty,
+                foreign=empty,
+            )
         )
         expected.append(sum(row["k"] == 1 for row in rows))
     assert [int(found.counts.sum()) for found in evaluate_here({})(lookups)] == expected

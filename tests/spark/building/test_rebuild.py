@@ -256,7 +256,7 @@ def test_a_preview_says_what_the_rebuild_does_and_writes_nothing(
     size = (by_month / "m=1/r=a/9.parquet").stat().st_size
     [found] = preview(spark, "t")
     assert sorted(found.partitions, key=lambda one: one.name) == [
-        PartitionPreview(name="m=1/r=a", what="refresh", files=1, bytes=size, shards_kept=1, shards_rewritten=0),
+        PartitionPreview(name="m=1/r=a", what="refresh", files=1, bytes=size, shards_kept=1, why=(("new", 1),)),
         PartitionPreview(name="m=1/r=b", what="refresh", files=0, bytes=0, shards_kept=0, shards_rewritten=1),
         PartitionPreview(name="m=2/r=a", what="drop"),
         PartitionPreview(
@@ -264,10 +264,10 @@ def test_a_preview_says_what_the_rebuild_does_and_writes_nothing(
             what="build",
             files=1,
             bytes=(by_month / "m=3/r=a/0.parquet").stat().st_size,
-            shards_kept=0,
-            shards_rewritten=0,
+            why=(("not indexed yet", 1),),
         ),
     ]
+    assert str(found).startswith(f"k on {found.definition.full_table}: 2 files of ") and "1 new" in str(found)
     [everything] = preview(spark, "t", full=True, partition={"m": "1"})
     assert {one.what for one in everything.partitions} == {"build"} and everything.files == 4
     assert (everything_under(tmp_path / "i"), folders(spark)) == (before, published)
@@ -293,14 +293,6 @@ def test_a_build_says_what_changed_while_it_ran(spark: SparkSession, plain: Path
 def read(reports: list[BuildReport]) -> tuple[int, int]:
     [report] = reports
     return report.files_read, report.changed
-
-
-def test_other_columns_of_the_table_make_it_read_again(spark: SparkSession, plain: Path) -> None:
-    hive_bitmap.build(spark, "t", ["k"])
-    spark.sql("ALTER TABLE t ADD COLUMNS (more string)")
-    assert read(hive_bitmap.rebuild(spark, "t")) == (3, 0)
-    assert read(hive_bitmap.rebuild(spark, "t")) == (0, 0)
-    check(spark)
 
 
 def test_a_deferred_index_is_built_by_its_first_rebuild(spark: SparkSession, plain: Path) -> None:

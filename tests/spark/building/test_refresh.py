@@ -72,7 +72,7 @@ def listed(*files: Known) -> list[FileStatus]:
 
 
 def planned(published: Manifest, now: Iterable[Known], target: int = SIZE, compact: bool = False) -> Refresh:
-    return refresh(published, present(published), listed(*now), CRC, target, compact)
+    return refresh(published, present(published), listed(*now), [CRC], CRC, target, compact)
 
 
 def read(plan: Refresh) -> list[str]:
@@ -120,6 +120,14 @@ def test_a_file_with_a_reason_is_tried_again_only_when_it_changed() -> None:
     assert read(planned(never_seen, [A, LEFT_OUT])) == ["/4"]
 
 
+def test_columns_that_leave_files_indexed_leave_them_unread() -> None:
+    """All but those that could not be indexed: with other columns, they perhaps can."""
+    published = manifest([A, replace(B, schema_crc=CRC + 1), replace(LEFT_OUT, schema_crc=CRC + 1)])
+    for schemas in (None, [CRC, CRC + 1]):
+        plan = refresh(published, present(published), listed(A, B, LEFT_OUT), schemas, CRC, SIZE)
+        assert (read(plan), plan.rewritten) == (["/4"], ())
+
+
 def test_other_columns_of_the_table_make_every_file_another() -> None:
     published = manifest([A, replace(B, schema_crc=CRC + 1), replace(LEFT_OUT, schema_crc=CRC + 1)])
     plan = planned(published, [A, B, LEFT_OUT])
@@ -134,14 +142,14 @@ def test_files_of_a_damaged_shard_are_read_again(harm: str) -> None:
     found.pop(cardinalities_path(path) if harm == "no cardinalities" else path)
     if harm == "short":
         found[path] = SHARD_SIZE - 1
-    plan = refresh(published, found, listed(A, B, C), CRC, SIZE)
+    plan = refresh(published, found, listed(A, B, C), [CRC], CRC, SIZE)
     assert (read(plan), plan.linked, plan.rewritten, plan.up_to_date) == (["/1", "/2"], ("b",), (), False)
 
 
 @pytest.mark.parametrize(("name", "up_to_date"), [("000000_0", False), ("part-x.parquet", False), ("_SUCCESS", True)])
 def test_files_of_strangers_make_a_new_generation(name: str, up_to_date: bool) -> None:
     published = manifest([A, B, C])
-    plan = refresh(published, {**present(published), f"{FOLDER}/{name}": 1}, listed(A, B, C), CRC, SIZE)
+    plan = refresh(published, {**present(published), f"{FOLDER}/{name}": 1}, listed(A, B, C), [CRC], CRC, SIZE)
     assert (plan.up_to_date, plan.linked, read(plan)) == (up_to_date, ("a", "b"), [])
 
 
@@ -179,7 +187,7 @@ def test_shards_that_take_much_memory_are_not_merged_however_small_they_are_on_d
         published = Manifest(
             FOLDER, published.files.set_column(FILES.get_field_index("rows"), FILES.field("rows"), blocks), shards
         )
-        plan = refresh(published, present(published), listed(*files), CRC, 100 * SIZE, True, plain)
+        plan = refresh(published, present(published), listed(*files), [CRC], CRC, 100 * SIZE, True, plain)
         assert plan.up_to_date == up_to_date
 
 
@@ -205,7 +213,7 @@ def test_every_file_is_kept_or_read_and_its_rows_are_where_the_plan_says(
 ) -> None:
     published = manifest(sorted(known, key=lambda file: file.path))
     found = {path: size for path, size in present(published).items() if path.rpartition("/")[2] not in damaged}
-    plan = refresh(published, found, listed(*now), CRC, target, compact)
+    plan = refresh(published, found, listed(*now), [CRC], CRC, target, compact)
     before = {file.path: file for file in known}
     right = {
         file.path

@@ -68,7 +68,7 @@ def thrift(thrift_folder: Path) -> Iterator[HiveServer]:
     with started(thriftserver.serving(thrift_folder, conf=CONF)) as server:
         with session(server) as connection:
             for statement in MAKE:
-                assert run(connection, statement) == []
+                assert bool(run(connection, statement)) == ("CREATE INDEX" in statement)
         yield server
 
 

@@ -248,11 +248,14 @@ def plan(spark: SparkSession, text: str) -> str:
 
 
 def test_a_setting_that_is_not_understood(shop: SparkSession) -> None:
-    """Strict, it is an error; else the query is Spark's own, and the reason is told."""
-    text = "SELECT id FROM sales WHERE store = 3"
-    with indexed(shop, "perhaps"), pytest.raises(Exception, match=r"strategy is .perhaps."):
-        shop.sql(text).collect()
-    with indexed(shop, "perhaps", strict="false"):
+    """As a default of all sessions, which none refuses: strict, it is an error; else the query is Spark's own."""
+    text, wrong = "SELECT id FROM sales WHERE store = 3", {"spark.hive_bitmap.strategy": "perhaps"}
+    with indexed(shop), under(shop, wrong):
+        shop.conf.unset("hive_bitmap.strategy")
+        with pytest.raises(Exception, match=r"strategy is .perhaps."):
+            shop.sql(text).collect()
+    with indexed(shop, strict="false"), under(shop, wrong):
+        shop.conf.unset("hive_bitmap.strategy")
         assert shop.sql(text).count() == 300
         [one] = hive_bitmap.explain(shop.sql(text)).relations
         assert (one.action, one.reason) == ("left alone", "error")

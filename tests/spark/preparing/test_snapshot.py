@@ -34,7 +34,7 @@ def snapshot(partitions: int) -> Snapshot:
         predicates=[Compare("k", "=", number) for number in range(partitions)],
         values=pa.table({"": list(range(partitions)), "p": list(range(partitions))}),
         zone="UTC",
-        schema_crc=1,
+        schemas={},
         store=LOCAL,
     )
 

@@ -12,6 +12,7 @@ import hive_bitmap
 from hive_bitmap.errors import AlreadyExists, HiveBitmapError, InvalidStatement, NotFound, Unsupported
 from hive_bitmap.spark.metastore import metastore
 from hive_bitmap.spark.metastore.metastore import OWN_STATEMENT
+from hive_bitmap.spark.sql import results
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +43,8 @@ def append(spark: SparkSession, table: str, *more: str) -> None:
 def run(spark: SparkSession, *texts: str) -> None:
     for text in texts:
         frame = hive_bitmap.sql(spark, text)
-        assert (frame.columns, frame.collect()) == ([], [])
+        done = len(frame.collect()) <= 1 and frame.columns == [name for name, _ in results.COLUMNS]
+        assert done or (frame.columns, frame.collect()) == ([], [])
 
 
 def listed(spark: SparkSession, text: str, *columns: str) -> list[tuple[str, ...]]:

@@ -2,6 +2,7 @@ package hive_bitmap.catalyst.python;
 
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.List;
+import java.util.Locale;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalog;
 import org.apache.spark.sql.classic.SparkSession;
@@ -9,6 +10,7 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /** Index tables in the metastore, by names and properties: whether it is worth waiting for Python. */
 public final class IndexTables {
+    private static final String CATALOG = "spark_catalog";
     private static final int AT_ONCE = 100; // tables that are asked for in one call
     private static final String OURS = "hive_bitmap."; // of an index table, and of a table that names some by IN TABLE
 
@@ -20,6 +22,16 @@ public final class IndexTables {
         if (!catalog.databaseExists(database) || !catalog.tableExists(database, table)) return false;
         return !Scala.list(catalog.listTables(database, database + "__" + table + "_*__")).isEmpty()
                 || isOurs(catalog.getTable(database, table));
+    }
+
+    /** The same of a table as a statement names it, if that is in the session's own catalog; false if it is not. */
+    public static boolean mayExist(SparkSession session, List<String> name) {
+        if (name.size() > 3 || name.size() == 3 && !name.get(0).equalsIgnoreCase(CATALOG)) return false;
+        String table = name.get(name.size() - 1).toLowerCase(Locale.ROOT);
+        String database = name.size() == 1
+                ? session.sessionState().catalog().getCurrentDatabase()
+                : name.get(name.size() - 2).toLowerCase(Locale.ROOT);
+        return mayExist(session, database, table);
     }
 
     /** Whether a database exists, and any of its tables is an index table or names one. Asks the metastore. */

@@ -1,8 +1,16 @@
 package hive_bitmap.catalyst.python;
 
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import com.fasterxml.jackson.databind.util.RawValue;
+import hive_bitmap.catalyst.spark.Scala;
 import java.util.ArrayList;
 import java.util.List;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -10,6 +18,7 @@ import org.slf4j.LoggerFactory;
 public final class Reports {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
     private static final String LEFT_ALONE = "left alone"; // as in hive_bitmap/spark/catalyst/reporting.py
+    private static volatile String lastFailure = "";
     private static final ThreadLocal<List<String>> WANTED = new ThreadLocal<>();
     private static final ThreadLocal<Boolean> REPEATED = ThreadLocal.withInitial(() -> false);
 
@@ -29,9 +38,26 @@ public final class Reports {
         if (areWanted()) WANTED.get().addAll(reports);
     }
 
+    /** Reports an error, which is logged once in a while that others are not. */
     public static void failed(Throwable error) {
-        LOG.warn("indexes are not used, the query is Spark's own: {}", error.toString());
-        if (areWanted()) WANTED.get().add(leftAlone("", "error", error.toString()));
+        String detail = sentence(error);
+        if (!detail.equals(lastFailure)) LOG.warn("indexes are not used, the query is Spark's own: {}", detail);
+        else LOG.debug("indexes are not used, the query is Spark's own: {}", detail);
+        lastFailure = detail;
+        if (areWanted()) WANTED.get().add(leftAlone("", "error", detail));
+    }
+
+    /**
+     * Returns what failed in a sentence: of an error that Python raised the last line of its traceback, without the name of a
+     * class of ours.
+     */
+    private static String sentence(Throwable error) {
+        Throwable cause = error;
+        while (cause.getCause() != null && cause.getCause() != cause) cause = cause.getCause();
+        String text = String.valueOf(cause.getMessage() == null ? cause.toString() : cause.getMessage()).strip();
+        if (!text.contains("Traceback (most recent call last)")) return cause == error ? error.toString() : cause.toString();
+        String last = text.substring(text.lastIndexOf('\n') + 1).strip();
+        return last.replaceFirst("^hive_bitmap\\.errors\\.\\w+: ", "");
     }
 
     public static void away() {
@@ -67,6 +93,32 @@ public final class Reports {
         try {
             return of(frame.sparkSession().sessionState().executePlan(frame.queryExecution().analyzed(),
                     org.apache.spark.sql.execution.CommandExecutionMode.SKIP()));
+        } finally {
+            REPEATED.remove();
+        }
+    }
+
+    /**
+     * Plans a DataFrame again and returns, as an object of JSON, the {@code reports} of all its scans, Spark's own EXPLAIN of this
+     * very plan ({@code engine}), and the {@code folders} that it reads by their paths.
+     */
+    public static String explained(org.apache.spark.sql.classic.Dataset<?> frame, String mode) {
+        REPEATED.set(true);
+        try {
+            org.apache.spark.sql.execution.QueryExecution execution = frame.sparkSession().sessionState().executePlan(
+                    frame.queryExecution().analyzed(), org.apache.spark.sql.execution.CommandExecutionMode.SKIP());
+            ObjectNode found = JsonNodeFactory.instance.objectNode();
+            ArrayNode reports = found.putArray("reports");
+            for (String report : of(execution)) reports.addRawValue(new RawValue(report));
+            ArrayNode folders = found.putArray("folders");
+            for (LogicalPlan leaf : Scala.list(execution.optimizedPlan().collectLeaves())) {
+                if (leaf instanceof LogicalRelation relation && relation.catalogTable().isEmpty()
+                        && relation.relation() instanceof HadoopFsRelation files) {
+                    for (Path path : Scala.list(files.location().rootPaths())) folders.add(path.toString());
+                }
+            }
+            found.put("engine", execution.explainString(org.apache.spark.sql.execution.ExplainMode.fromString(mode)));
+            return found.toString();
         } finally {
             REPEATED.remove();
         }

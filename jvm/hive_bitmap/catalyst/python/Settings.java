@@ -59,7 +59,8 @@ public record Settings(boolean enabled, boolean strict, double planningSeconds, 
     }
 
     private static String value(SQLConf conf, String name, String byDefault) {
-        return conf.getConfString(name, conf.getConfString("spark." + name, byDefault));
+        if (conf.contains(name)) return conf.getConfString(name);
+        return conf.contains("spark." + name) ? conf.getConfString("spark." + name) : byDefault;
     }
 
     private static double seconds(String value) {

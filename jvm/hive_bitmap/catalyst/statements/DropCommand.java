@@ -44,21 +44,12 @@ final class DropCommand extends PythonCommand {
     private boolean mayHaveIndexes(org.apache.spark.sql.classic.SparkSession session) {
         LogicalPlan child = Scala.list(original.children()).get(0);
         if (original instanceof DropTable && child instanceof UnresolvedIdentifier named) {
-            return mayHaveIndexes(session, Scala.list(named.nameParts()));
+            return IndexTables.mayExist(session, Scala.list(named.nameParts()));
         }
         if (!(child instanceof UnresolvedNamespace named)) return true;
         List<String> name = Scala.list(named.multipartIdentifier());
         if (name.size() > 2 || name.size() == 2 && !name.get(0).equalsIgnoreCase(Scan.SESSION_CATALOG)) return false;
         return name.isEmpty() || IndexTables.mayExist(session, name.get(name.size() - 1).toLowerCase(Locale.ROOT));
-    }
-
-    private static boolean mayHaveIndexes(org.apache.spark.sql.classic.SparkSession session, List<String> name) {
-        if (name.size() > 3 || name.size() == 3 && !name.get(0).equalsIgnoreCase(Scan.SESSION_CATALOG)) return false;
-        String table = name.get(name.size() - 1).toLowerCase(Locale.ROOT);
-        String database = name.size() == 1
-                ? session.sessionState().catalog().getCurrentDatabase()
-                : name.get(name.size() - 2).toLowerCase(Locale.ROOT);
-        return IndexTables.mayExist(session, database, table);
     }
 
     @Override

@@ -11,6 +11,7 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
 import scala.collection.immutable.Seq;
@@ -21,22 +22,37 @@ final class IndexCommand extends PythonCommand {
         super(text, output);
     }
 
-    static IndexCommand of(String text, JsonNode columns) {
+    static IndexCommand of(String text, JsonNode columns, JsonNode types) {
         List<Attribute> output = new ArrayList<>();
-        for (JsonNode name : columns) {
+        for (int at = 0; at < columns.size(); at++) {
             output.add(new AttributeReference(
-                    name.asText(), DataTypes.StringType, true, Metadata.empty(), NamedExpression.newExprId(),
-                    Scala.seq(List.<String>of())));
+                    columns.get(at).asText(), type(types.path(at).asText()), true, Metadata.empty(),
+                    NamedExpression.newExprId(), Scala.seq(List.<String>of())));
         }
         return new IndexCommand(text, Scala.seq(output));
+    }
+
+    private static DataType type(String name) {
+        return switch (name) {
+            case "bigint" -> DataTypes.LongType;
+            case "double" -> DataTypes.DoubleType;
+            default -> DataTypes.StringType;
+        };
+    }
+
+    private static Object value(JsonNode value, DataType type) {
+        if (value.isNull()) return null;
+        if (type.equals(DataTypes.LongType)) return value.asLong();
+        return type.equals(DataTypes.DoubleType) ? (Object) value.asDouble() : value.asText();
     }
 
     @Override
     public Seq<Row> run(SparkSession session) {
         List<Row> rows = new ArrayList<>();
+        List<Attribute> columns = Scala.list(output());
         for (JsonNode row : Statement.run(session, text)) {
             Object[] values = new Object[row.size()];
-            for (int at = 0; at < values.length; at++) values[at] = row.get(at).isNull() ? null : row.get(at).asText();
+            for (int at = 0; at < values.length; at++) values[at] = value(row.get(at), columns.get(at).dataType());
             rows.add(RowFactory.create(values));
         }
         return Scala.seq(rows);

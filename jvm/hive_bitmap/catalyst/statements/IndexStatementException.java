@@ -1,14 +1,40 @@
 package hive_bitmap.catalyst.statements;
 
-/** An index statement cannot be parsed or executed; the message says why, and what to do. */
-public final class IndexStatementException extends IllegalArgumentException {
+import org.apache.spark.SparkThrowable;
+
+/**
+ * An index statement cannot be parsed or executed; the message says why, and what to do. Its condition is one of Spark's own
+ * (null: none is near enough), which JDBC clients get as the SQLSTATE.
+ */
+public final class IndexStatementException extends IllegalArgumentException implements SparkThrowable {
     private static final long serialVersionUID = 1;
 
-    IndexStatementException(String message) {
+    private final String condition;
+    private final String state;
+
+    IndexStatementException(String message, String condition, String state) {
         super(message);
+        this.condition = condition;
+        this.state = state;
+    }
+
+    IndexStatementException(String message) {
+        this(message, null, null);
     }
 
     IndexStatementException(String message, Throwable cause) {
         super(message, cause);
+        this.condition = null;
+        this.state = null;
+    }
+
+    @Override
+    public String getCondition() {
+        return condition;
+    }
+
+    @Override
+    public String getSqlState() {
+        return state;
     }
 }

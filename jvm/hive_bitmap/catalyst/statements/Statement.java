@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import hive_bitmap.catalyst.python.Helper;
 import hive_bitmap.catalyst.python.IndexedColumns;
 import hive_bitmap.catalyst.python.PythonCalls;
+import java.util.List;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
@@ -20,8 +21,11 @@ public final class Statement {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final long SECONDS_TO_START = 60;
 
-    /** To name the columns of a statement's result; to execute it; to name the indexes of what it drops, and to drop them. */
-    private enum Kind { PARSE, RUN, DOOMED, DROP }
+    /**
+     * To name the columns of a statement's result; to execute it; to name the indexes of what it drops, and to drop them; to
+     * attach the indexes of a table to its new name.
+     */
+    private enum Kind { PARSE, RUN, DOOMED, DROP, RENAMED }
 
     private final Kind kind;
     private final String text;
@@ -39,12 +43,12 @@ public final class Statement {
         return text;
     }
 
-    /** Returns the column names of the result of an index statement; null if the text is another one. */
-    static JsonNode columns(SparkSession session, String text) {
-        return new Statement(Kind.PARSE, text).answer(session).get("columns");
+    /** Returns the {@code columns} of the result of an index statement, and their {@code types}; none if the text is another one. */
+    static JsonNode parsed(SparkSession session, String text) {
+        return new Statement(Kind.PARSE, text).answer(session);
     }
 
-    /** Executes an index statement and returns the rows of its result, each a list of strings. */
+    /** Executes an index statement and returns the rows of its result, each a list of values. */
     static JsonNode run(SparkSession session, String text) {
         try {
             return new Statement(Kind.RUN, text).answer(session).get("rows");
@@ -84,6 +88,18 @@ public final class Statement {
         }
     }
 
+    /** Attaches the indexes of a table that Spark has renamed, whatever fails here. Names are lists of their parts. */
+    static void attachIndexes(SparkSession session, String text, List<String> former, List<String> now) {
+        try {
+            new Statement(Kind.RENAMED, JSON.writeValueAsString(List.of(former, now))).answer(session);
+        } catch (JsonProcessingException | RuntimeException e) {
+            LOG.warn("{}: its indexes have not come along, hive-bitmap attach NEW --from OLD attaches them; {}", text,
+                    e.getMessage());
+        } finally {
+            IndexedColumns.clear();
+        }
+    }
+
     private JsonNode answer(SparkSession session) {
         try {
             return answer(session, Long.MAX_VALUE);
@@ -100,7 +116,10 @@ public final class Statement {
         Future<Object> answer = PythonCalls.callStatement(session, this);
         try {
             JsonNode found = JSON.readTree((String) answer.get(seconds, TimeUnit.SECONDS));
-            if (found.has("error")) throw new IndexStatementException(found.get("error").asText());
+            if (found.has("error")) {
+                throw new IndexStatementException(
+                        found.get("error").asText(), found.path("condition").asText(null), found.path("sqlstate").asText(null));
+            }
             return found;
         } catch (InterruptedException e) {
             answer.cancel(true);

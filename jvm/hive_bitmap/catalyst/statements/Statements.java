@@ -3,6 +3,7 @@ package hive_bitmap.catalyst.statements;
 import com.fasterxml.jackson.databind.JsonNode;
 import hive_bitmap.catalyst.python.Helper;
 import hive_bitmap.catalyst.python.PythonCalls;
+import hive_bitmap.catalyst.python.SettingEntries;
 import hive_bitmap.catalyst.spark.SideQuery;
 import java.lang.reflect.Field;
 import java.util.ArrayList;
@@ -18,6 +19,7 @@ import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.parser.SqlStatementSplitResult;
 import org.apache.spark.sql.catalyst.parser.TemporalIdentifier;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.execution.command.SetCommand;
 import org.apache.spark.sql.internal.SessionState;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
@@ -83,7 +85,17 @@ public final class Statements implements ParserInterface {
             if (command != null) return command;
         }
         LogicalPlan plan = sparks.plan();
-        return isDrop(words) && isEnabled() ? DropCommand.of(text, plan) : plan;
+        if (plan instanceof SetCommand set) requireKnown(set);
+        if (isDrop(words) && isEnabled()) return DropCommand.of(text, plan);
+        boolean alters = word(words, 0).equals("ALTER") && word(words, 1).equals("TABLE");
+        return alters && isEnabled() ? RenameCommand.of(text, plan) : plan;
+    }
+
+    /** Throws if a name is set that is none of our settings, but looks like one. */
+    private static void requireKnown(SetCommand set) {
+        if (set.kv().isEmpty() || set.kv().get()._2().isEmpty()) return;
+        String problem = SettingEntries.problemOfName(set.kv().get()._1());
+        if (problem != null) throw new IndexStatementException(problem, "INVALID_PROPERTY_KEY", "42602");
     }
 
     @Override
@@ -143,8 +155,8 @@ public final class Statements implements ParserInterface {
 
     /** Returns the command for an index statement; null if the text is another one, which Spark has to parse. */
     private LogicalPlan parse(String text) {
-        JsonNode columns = Statement.columns(session, text);
-        return columns == null ? null : IndexCommand.of(text, columns);
+        JsonNode result = Statement.parsed(session, text);
+        return result.has("columns") ? IndexCommand.of(text, result.get("columns"), result.path("types")) : null;
     }
 
     static boolean isIndexStatement(List<String> words) {

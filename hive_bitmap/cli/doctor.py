@@ -1,0 +1,136 @@
+"""The command `doctor`: whether all that hive_bitmap needs is there and works, and what to do where it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hive_bitmap.cli.invocation import Endpoint, one_line
+from hive_bitmap.cli.output import Field, format_option, print_records
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_FIELDS = (Field("check", "check"), Field("state", "state"), Field("detail", "what there is, or what to do"))
+_OF_SESSION = "not looked at: no session of Spark started"
+
+
+@click.command()
+@format_option
+@click.pass_context
+def doctor(context: click.Context, format_: str) -> None:
+    """Check Java, packages, Spark, metastore, executors, stores and the optimizer rule.
+
+    Each line says what was found, or what to do. The exit status is 1 if something is wrong. Nothing is changed, except
+    that a local warehouse that does not exist is created.
+
+    \b
+    Example:
+      hive-bitmap doctor
+    """
+    endpoint: Endpoint = context.obj
+    records = [*_of_this_machine(), *_of_spark(endpoint)]
+    print_records(format_, records, _FIELDS, "")
+    if any(record["state"] != "ok" for record in records):
+        context.exit(1)
+
+
+def _of_this_machine() -> Iterator[dict[str, str]]:
+    from hive_bitmap.spark import java, packages
+
+    def found_java() -> str:
+        java.require()
+        path = java.executable()
+        return f"Java {java.version(path)}, {path}"
+
+    def found_packages() -> str:
+        packages.require(packages.PROGRAM)
+        return ", ".join(f"{name} {_version(name)}" for name in packages.PROGRAM if name != "pyspark")
+
+    yield _checked("java", found_java)
+    yield _checked("packages", found_packages)
+    yield _checked("pyspark", lambda: f"PySpark {_version('pyspark')}")
+
+
+def _of_spark(endpoint: Endpoint) -> Iterator[dict[str, str]]:
+    checks: list[tuple[str, Callable[[SparkSession], str]]] = [
+        ("metastore", _metastore),
+        ("executors", _executors),
+        ("stores", _stores),
+        ("optimizer rule", _rule),
+    ]
+    try:
+        with endpoint.session() as spark:
+            yield {"check": "spark", "state": "ok", "detail": f"Spark {spark.version}, {_master(spark)}"}
+            for name, check in checks:
+                yield _checked(name, lambda check=check: check(spark))  # type: ignore[misc]
+    except GeneratorExit:
+        raise
+    except Exception as e:  # noqa: BLE001 - whatever is wrong, a line says so
+        yield {"check": "spark", "state": "wrong", "detail": one_line(e)}
+        for name, _ in checks:
+            yield {"check": name, "state": "unknown", "detail": _OF_SESSION}
+
+
+def _checked(name: str, check: Callable[[], str]) -> dict[str, str]:
+    try:
+        return {"check": name, "state": "ok", "detail": check()}
+    except Exception as e:  # noqa: BLE001 - whatever is wrong, a line says so
+        return {"check": name, "state": "wrong", "detail": one_line(e)}
+
+
+def _version(name: str) -> str:
+    from importlib.metadata import version
+
+    return version(name)
+
+
+def _master(spark: SparkSession) -> str:
+    return str(spark.conf.get("spark.master", "") or "by Spark Connect")
+
+
+def _metastore(spark: SparkSession) -> str:
+    from hive_bitmap.spark.following.refresh_all import indexed_tables
+    from hive_bitmap.spark.metastore import metastore
+
+    names = metastore.database_names(spark)
+    indexed = len(indexed_tables(spark, None))
+    return f"{len(names):,} databases; {indexed:,} tables of {spark.catalog.currentDatabase()} have indexes"
+
+
+def _executors(spark: SparkSession) -> str:
+    from hive_bitmap.spark.tasks.distribution import in_tasks, parallelism
+
+    cores = parallelism(spark)
+    found: set[Any] = set(in_tasks(spark, list(range(cores)), _python_of_task))
+    return f"{cores} tasks at once; Python {', '.join(sorted(found))} with the packages it needs"
+
+
+def _python_of_task(_: int) -> str:
+    import platform
+
+    return platform.python_version()
+
+
+def _stores(spark: SparkSession) -> str:
+    from hive_bitmap.core import stores
+    from hive_bitmap.spark.metastore import metastore, session_stores
+    from hive_bitmap.spark.registry import catalog
+
+    session_stores.use(spark)
+    folder = catalog.default_folder(spark, metastore.split_name(spark, "t")[0])
+    there = "is reached" if stores.exists(folder) else "is not there yet, and made by the first index"
+    return f"{folder}, where indexes lie by default, {there}"
+
+
+def _rule(spark: SparkSession) -> str:
+    from hive_bitmap.spark.catalyst.enabling import is_enabled
+    from hive_bitmap.spark.metastore import jvm_reader
+
+    if not jvm_reader.available(spark):
+        return "Spark Connect: the server needs the jar and the extension, see the guide"
+    if not is_enabled(spark):
+        raise RuntimeError("the session does not use indexes: hive_bitmap.enable(spark)")
+    return "queries of this session use indexes, and the JVM can call this Python"

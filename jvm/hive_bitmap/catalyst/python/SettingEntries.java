@@ -1,0 +1,126 @@
+package hive_bitmap.catalyst.python;
+
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.function.UnaryOperator;
+import org.apache.commons.text.similarity.LevenshteinDistance;
+import org.apache.spark.SparkConf;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.internal.SQLConf$;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import scala.Tuple2;
+import scala.runtime.AbstractFunction1;
+
+/**
+ * Our settings as entries of Spark's configuration, so that SET and {@code spark.conf.set} refuse a value that a setting does
+ * not take. Names and values are those of hive_bitmap/core/planning/settings.py.
+ */
+public final class SettingEntries {
+    private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
+    private static final String OURS = "hive_bitmap.";
+    private static final String SPARKS = "spark.";
+    private static final String STORES = OURS + "stores."; // below it are the names of Hadoop, too
+    private static final List<String> STRATEGIES = List.of("index only", "rows", "blocks", "files", "full scan");
+    private static final List<String> OF_SERVERS =
+            List.of("spark.hive_bitmap.advice_file", "spark.hive_bitmap.advice_literals", "spark.hive_bitmap.python");
+    private static final int NEAR = 3; // letters in which a word differs from the one that was meant
+
+    /** What is wrong with a value, as words after "it takes"; null if it is one that the setting takes. */
+    private interface Check {
+        String problem(String value);
+    }
+
+    private static final Map<String, Check> CHECKS = new TreeMap<>();
+
+    static {
+        for (String name : List.of("enabled", "auto_refresh", "engine_reads_only", "strict")) {
+            CHECKS.put(OURS + name, value -> isOne(value, List.of("true", "false")) ? null : "true or false");
+        }
+        for (String name : List.of("answer_bytes", "driver_read_bytes")) {
+            CHECKS.put(OURS + name, value -> value.strip().toLowerCase(Locale.ROOT).matches("\\d{1,18}\\s*([kmg]?b?)")
+                    ? null : "bytes, such as 16m");
+        }
+        CHECKS.put(OURS + "strategy", SettingEntries::strategyProblem);
+        CHECKS.put(OURS + "planning_seconds", value -> isNumber(value) ? null : "seconds, such as 1 or 0.5");
+        for (String name : List.of("trusted_owners", "trusted_roots")) CHECKS.put(OURS + name, value -> null);
+    }
+
+    private SettingEntries() {}
+
+    /** Registers the entries, once in a JVM, and warns of what the configuration of the application has wrong. */
+    public static synchronized void register(SparkConf application) {
+        CHECKS.forEach((name, check) -> {
+            if (SQLConf$.MODULE$.containsConfigKey(name)) return;
+            SQLConf.buildConf(name).doc("A setting of hive_bitmap.").stringConf().transform(checked(value -> {
+                String problem = problem(name, value);
+                if (problem != null) throw new IllegalArgumentException(problem);
+                return value;
+            })).createOptional();
+        });
+        for (Tuple2<String, String> setting : application.getAllWithPrefix(SPARKS + OURS)) {
+            String name = OURS + setting._1();
+            String problem = problemOfName(SPARKS + name);
+            if (problem == null && CHECKS.containsKey(name)) problem = problem(name, setting._2());
+            if (problem != null) LOG.warn("the configuration of the application is not as it should be: {}", problem);
+        }
+    }
+
+    /** Returns why a name is none of our settings, with the one that may be meant; null if it is one, or of somebody else. */
+    public static String problemOfName(String name) {
+        String ours = name.startsWith(SPARKS + OURS) ? name.substring(SPARKS.length()) : name;
+        if (!ours.startsWith(OURS) || ours.startsWith(STORES) || CHECKS.containsKey(ours) || OF_SERVERS.contains(name)) return null;
+        String meant = nearest(ours, CHECKS.keySet());
+        return "hive_bitmap has no setting " + name + (meant == null ? ": they are " + String.join(", ", CHECKS.keySet())
+                : "; did you mean '" + (ours.equals(name) ? "" : SPARKS) + meant + "'?");
+    }
+
+    private static String problem(String name, String value) {
+        String takes = CHECKS.get(name).problem(value);
+        return takes == null ? null : name + " is '" + value + "'; it takes " + takes;
+    }
+
+    private static String strategyProblem(String value) {
+        String strategy = value.strip().toLowerCase(Locale.ROOT).replace('_', ' ');
+        if (strategy.isEmpty() || STRATEGIES.contains(strategy)) return null;
+        String meant = nearest(strategy, STRATEGIES);
+        return String.join(", ", STRATEGIES) + (meant == null ? "" : "; did you mean '" + meant + "'?");
+    }
+
+    private static boolean isOne(String value, List<String> known) {
+        return known.contains(value.strip().toLowerCase(Locale.ROOT));
+    }
+
+    private static boolean isNumber(String value) {
+        try {
+            return Double.parseDouble(value.strip()) >= 0;
+        } catch (NumberFormatException e) {
+            return false;
+        }
+    }
+
+    private static String nearest(String word, Iterable<String> known) {
+        LevenshteinDistance distance = new LevenshteinDistance(NEAR);
+        String nearest = null;
+        int least = NEAR + 1;
+        for (String one : known) {
+            int letters = distance.apply(word, one);
+            if (letters >= 0 && letters < least) {
+                nearest = one;
+                least = letters;
+            }
+        }
+        return nearest;
+    }
+
+    private static AbstractFunction1<String, String> checked(UnaryOperator<String> check) {
+        return new AbstractFunction1<String, String>() {
+            @Override
+            public String apply(String value) {
+                return check.apply(value);
+            }
+        };
+    }
+}

@@ -1,0 +1,129 @@
+"""A table that is renamed keeps its indexes: by a session with indexes enabled, or by `attach` afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import hive_bitmap
+from hive_bitmap.core.stores import local_path
+from hive_bitmap.errors import NotFound, Unsupported
+from hive_bitmap.spark.registry import catalog
+from tests import asking
+from tests.spark.maintaining.life import generations, parted_table, require_right, status, write
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+QUERIES = (
+    "SELECT count(*) FROM new WHERE k = 3",
+    "SELECT k, count(*) FROM new GROUP BY k",
+    "SELECT * FROM new WHERE k = 3",
+)
+
+
+def managed(spark: SparkSession, using: str) -> None:
+    """Table old of two partitions, whose folder a rename moves."""
+    spark.sql(f"CREATE TABLE old (k int, id bigint, p int) USING {using} PARTITIONED BY (p)")
+    spark.sql("INSERT INTO old SELECT CAST(id % 9 AS int), id, id % 2 FROM range(0, 400, 1, 1)")
+
+
+def require_attached(spark: SparkSession, files: int) -> None:
+    for query in QUERIES:
+        asking.require_alike(spark, query, "", "rows", "blocks", "index only")
+    assert asking.told(spark, QUERIES[1], "index only") == [("new", "answered")]
+    assert (status(spark, "new").fresh, status(spark, "new").problem) == (files, "")
+    assert [found.problems for found in hive_bitmap.verify(spark, "new")] == [()]
+    assert hive_bitmap.rebuild(spark, "new")[0].files_read == 0
+    with pytest.raises(NotFound):
+        hive_bitmap.show(spark, "old")
+
+
+@pytest.mark.parametrize("using", ["parquet", "orc"])
+def test_an_enabled_session_takes_them_along(spark: SparkSession, database: str, using: str) -> None:
+    managed(spark, using)
+    hive_bitmap.build(spark, "old", ["k"])
+    hive_bitmap.enable(spark)
+    spark.sql("ALTER TABLE old RENAME TO new")
+    require_attached(spark, 2)
+    root = Path(local_path(status(spark, "new").definition.root))
+    assert {path.parent.name for path in root.parent.glob("*/_index.json")} == {root.name}  # the old one is deleted
+    spark.table(f"{database}.{database}__new_k__").createOrReplaceTempView("shards")
+    assert spark.sql("SELECT count(*) FROM shards WHERE _bucketname LIKE '%/old/%'").collect()[0][0] == 0
+
+
+@pytest.mark.parametrize("type", ["BITMAP", "COMPACT"])
+def test_attach_reads_no_file_of_a_table_that_others_renamed(spark: SparkSession, database: str, type: str) -> None:
+    managed(spark, "parquet")
+    hive_bitmap.build(spark, "old", ["k"], type=type)
+    spark.sql("ALTER TABLE old RENAME TO new")
+    [left] = catalog.find_even_if_dropped(spark, "old")[1]
+    assert "hive-bitmap attach NEW --from" in left.problem
+    [report] = hive_bitmap.attach(spark, "new", "old")
+    assert (report.files_read, report.base_files, report.unindexed) == (0, 2, ())
+    assert hive_bitmap.verify(spark, "new")[0].problems == ()
+    asking.require_alike(spark, QUERIES[0], "", "blocks")
+    with pytest.raises(NotFound):
+        hive_bitmap.attach(spark, "new", "old")
+
+
+def test_shards_of_a_table_that_stays_in_its_folder_are_linked(
+    spark: SparkSession, database: str, tmp_path: Path
+) -> None:
+    parted_table(spark, tmp_path / "t", 3)
+    hive_bitmap.build(spark, "parted", ["k"], where="p < 3", index_table="mine", properties={"team": "ops"})
+    before = status(spark, "parted")
+    spark.sql("ALTER TABLE parted RENAME TO new")
+    [report] = hive_bitmap.attach(spark, "new", f"{database}.parted")
+    assert (report.files_read, report.shards_kept) == (0, 2)
+    after = status(spark, "new")
+    assert (after.definition.index_table, after.definition.where) == ("mine", before.definition.where)
+    assert (after.fresh, after.definition.properties) == (4, (("team", "ops"),))
+    require_right(spark, "new")
+    spark.sql("DROP TABLE new")
+
+
+def test_a_file_that_is_another_one_is_indexed_again(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    parted_table(spark, tmp_path / "t", 2)
+    hive_bitmap.build(spark, "parted", ["k"])
+    spark.sql("ALTER TABLE parted RENAME TO new")
+    write(tmp_path / "t" / "p=1", 1, first=1)
+    write(tmp_path / "t" / "p=2", 1, first=7)
+    [report] = hive_bitmap.attach(spark, "new", "parted")
+    assert report.files_read == 2
+    require_right(spark, "new")
+    assert hive_bitmap.verify(spark, "new")[0].problems == ()
+
+
+def test_what_is_refused(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    parted_table(spark, tmp_path / "t", 2)
+    hive_bitmap.build(spark, "parted", ["k"])
+    spark.sql("CREATE TABLE other (k string) USING parquet")
+    with pytest.raises(Unsupported, match="is there"):
+        hive_bitmap.attach(spark, "other", "parted")
+    spark.sql("ALTER TABLE parted RENAME TO new")
+    with pytest.raises(Unsupported, match="index k is on k int"):
+        hive_bitmap.attach(spark, "other", "parted")
+    with pytest.raises(NotFound):
+        hive_bitmap.attach(spark, "nowhere", "parted")
+    hive_bitmap.attach(spark, "new", "parted")
+    require_right(spark, "new")
+    assert len(generations(spark, database)) == 2
+
+
+def test_an_attachment_that_was_killed_is_finished_by_the_next(
+    spark: SparkSession, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parted_table(spark, tmp_path / "t", 2)
+    hive_bitmap.build(spark, "parted", ["k"])
+    spark.sql("ALTER TABLE parted RENAME TO new")
+    with monkeypatch.context() as killed:
+        killed.setattr("hive_bitmap.spark.building.publish.drop", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            hive_bitmap.attach(spark, "new", "parted")
+    require_right(spark, "new")
+    assert hive_bitmap.attach(spark, "new", "parted") == []
+    require_right(spark, "new")
+    assert len(generations(spark, database)) == 2
