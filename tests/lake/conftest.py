@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -34,6 +34,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
         "spark.sql.shuffle.partitions": "1",
         "spark.databricks.delta.snapshotPartitions": "1",  # of the log, 50 by default
         "parquet.block.size": str(1 << 14),  # Delta takes no options of a writer
+        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.lake.type": "hadoop",
+        "spark.sql.catalog.lake.warehouse": str(tmp_path_factory.mktemp("iceberg")),
         "spark.hadoop.iceberg.engine.hive.lock-enabled": "false",  # an embedded metastore has no locks
         "spark.sql.ui.explainMode": "simple",
         "spark.hadoop.hive.warehouse.subdir.inherit.perms": "false",
@@ -58,4 +61,18 @@ def iceberg(spark: SparkSession) -> SparkSession:
     found = spark.newSession()
     found.conf.set(SESSION_CATALOG, ICEBERG_CATALOG)
     found.conf.set(f"{SESSION_CATALOG}.type", "hive")
+    sessions: Any = spark._jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr]
+    jvm: Any = found._jsparkSession
+    sessions.setActiveSession(jvm)  # whose settings say which catalog is loaded, once for a session
+    assert jvm.sessionState().catalogManager().v2SessionCatalog().getClass().getName() == ICEBERG_CATALOG
     return found
+
+
+@pytest.fixture
+def iceberg_table(request: pytest.FixtureRequest, iceberg: SparkSession, database: str) -> str:
+    """The name of a table to make: in the session's own catalog, or as the parameter says in the catalog `lake`."""
+    iceberg.catalog.setCurrentDatabase(database)
+    catalog = getattr(request, "param", "spark_catalog")
+    if catalog != "spark_catalog":
+        iceberg.sql(f"CREATE DATABASE {catalog}.{database}")
+    return f"{catalog}.{database}.t"

@@ -63,7 +63,7 @@ def key_columns(handle: OrcHandle, block: int, columns: Sequence[KeyColumn]) -> 
 
 def spark_only_columns(handle: OrcHandle, schema: Sequence[KeyColumn]) -> dict[str, str]:
     """Return the columns that only Spark may read from this file, each with the reason, by the footer alone."""
-    if handle.positional and len(handle.columns) > len(schema):
+    if handle.positional and len(handle.columns) > len(schema) and any(one.field_id is None for one in schema):
         return {column.name: "the file has more columns than the table, and no names" for column in schema}
     reasons = ((column.name, _reason(handle, column)) for column in schema)
     return {name: reason for name, reason in reasons if reason}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hive_bitmap.core.index.definition import from_properties, to_properties
@@ -16,6 +17,7 @@ from hive_bitmap.core.predicates.tokens import require_characters
 from hive_bitmap.errors import HiveBitmapError, InvalidStatement
 from hive_bitmap.spark.building.publish import Doomed
 from hive_bitmap.spark.maintaining.drop import drop_after
+from hive_bitmap.spark.metastore import metastore
 from hive_bitmap.spark.sql.commands import columns, doomed_indexes, is_elsewhere, run
 from hive_bitmap.spark.sql.parse import parse
 from hive_bitmap.spark.sql.statements import DropDatabase, DropTable, Statement
@@ -39,7 +41,7 @@ def _answer(spark: SparkSession, kind: str, text: str) -> Any:
         drop_after(spark, [_doomed(one) for one in json.loads(text)["doomed"]])
         return {}
     require_characters(text)
-    statement = parse(text)
+    statement = parse(text, partial(metastore.is_indexed_catalog, spark))
     if statement is None or is_elsewhere(spark, statement):
         return None
     match kind:
