@@ -73,6 +73,11 @@ public final class IcebergFiles {
         return scan;
     }
 
+    /** Returns a name of the version of the table that is read. */
+    public String version() {
+        return relation.table().getClass() + " " + Reflected.<Object>get(relation.table(), "version") + " " + relation.options();
+    }
+
     /** Returns the description of the table with the facts that the version which is read has of it. */
     public CatalogTable described(CatalogTable table) {
         return IcebergTables.withFacts(table, relation, schema);

@@ -27,6 +27,9 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Count;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Max;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Min;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -60,6 +63,16 @@ public final class Aggregates {
         } catch (NotFromKeys e) {
             to.put("why", e.getMessage());
         }
+    }
+
+    /** Whether an aggregation has one group, and nothing but numbers of values and the least and greatest of them. */
+    static boolean areOfWholeFiles(Aggregate aggregate) {
+        if (!Scala.list(aggregate.groupingExpressions()).isEmpty()) return false;
+        List<AggregateExpression> found = new ArrayList<>();
+        for (NamedExpression one : Scala.list(aggregate.aggregateExpressions())) DriverAggregation.addAggregates((Expression) one, found);
+        return found.stream().allMatch(one -> !one.isDistinct() && one.filter().isEmpty()
+                && (one.aggregateFunction() instanceof Count || one.aggregateFunction() instanceof Min
+                || one.aggregateFunction() instanceof Max));
     }
 
     /** Returns the sets of columns whose keys have to be counted; null if there is no aggregation, or counts do not answer it. */

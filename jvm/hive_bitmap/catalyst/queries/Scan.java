@@ -150,6 +150,12 @@ public final class Scan {
         return columns.stream().anyMatch(column -> column.metadata().contains("__metadata_col"));
     }
 
+    /** Whether Iceberg answers the aggregation from what it knows of whole files, if no row of them is deleted. */
+    public boolean isAnsweredByIceberg() {
+        if (aggregate == null || existence != null || !(relation instanceof DataSourceV2Relation)) return false;
+        return conjuncts.isEmpty() && runtimeFilters.isEmpty() && Aggregates.areOfWholeFiles(aggregate);
+    }
+
     /** Whether no index can help, whichever there are: nothing is tested and nothing aggregated. */
     public boolean asksNothing() {
         return conjuncts.isEmpty() && aggregate == null && runtimeFilters.isEmpty();
@@ -164,6 +170,7 @@ public final class Scan {
 
     /** Has the application observe this scan, which the query that this thread plans has. */
     public void observeFor(Application application, List<List<String>> keySets) {
+        if (!isOfSessionCatalog(table)) return; // advice is by the names of databases and tables alone
         boolean all = columns.size() == all().size();
         List<String> read = all ? List.of("*") : columns.stream().map(column -> column.name().toLowerCase(Locale.ROOT)).toList();
         observation = application.observe(table, all().get(0), dataConjuncts(), dataColumns(keySets), bytes(), read);
@@ -188,7 +195,7 @@ public final class Scan {
     }
 
     /** Returns the bytes of the files that Spark would read, as far as it knows them without a listing; -1 if it does not. */
-    private long bytes() {
+    long bytes() {
         if (isListedBySpark()) return files().location().sizeInBytes();
         scala.math.BigInt known = relation.stats().sizeInBytes();
         return known.isValidLong() && known.toLong() < SQLConf.get().defaultSizeInBytes() ? known.toLong() : -1;
@@ -226,6 +233,12 @@ public final class Scan {
                     ? DeltaFiles.listing(files().location()) : Listing.of(files().location(), partitionFilters());
         }
         return listing;
+    }
+
+    /** Returns what tells whether Spark would read other files under the same conditions; null if it does not tell them. */
+    String versionOfFiles() {
+        if (iceberg != null) return iceberg.version();
+        return listing() == null ? null : listing().fingerprint();
     }
 
     /** Whether the files are those that Delta has prepared for the query. */

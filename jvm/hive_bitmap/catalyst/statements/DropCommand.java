@@ -53,12 +53,12 @@ final class DropCommand extends PythonCommand {
     }
 
     private static boolean mayHaveIndexes(org.apache.spark.sql.classic.SparkSession session, List<String> name) {
-        if (name.size() > 3 || name.size() == 3 && !name.get(0).equalsIgnoreCase(Scan.SESSION_CATALOG)) return false;
+        if (name.size() > 3) return false;
         String table = name.get(name.size() - 1).toLowerCase(Locale.ROOT);
-        String database = name.size() == 1
-                ? session.sessionState().catalog().getCurrentDatabase()
-                : name.get(name.size() - 2).toLowerCase(Locale.ROOT);
-        return IndexTables.mayExist(session, database, table);
+        String database = name.size() > 1 ? name.get(name.size() - 2).toLowerCase(Locale.ROOT) : session.catalog().currentDatabase();
+        String catalog = name.size() == 3 ? name.get(0) : session.catalog().currentCatalog();
+        boolean here = catalog.equalsIgnoreCase(Scan.SESSION_CATALOG);
+        return here ? IndexTables.mayExist(session, database, table) : IndexTables.mayExistOfAnother(session, database, table);
     }
 
     @Override
