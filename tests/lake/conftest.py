@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,7 +26,9 @@ SESSION_CATALOG = "spark.sql.catalog.spark_catalog"
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[SparkSession]:
     """A session whose own catalog is Delta's. Without the jars these tests fail: nothing else tests what they do."""
-    folder = jars.resolve("lake", _coordinates(pytestconfig.getoption("--delta")))
+    groups = {"io.delta:": "--delta", "org.apache.iceberg:": "--iceberg"}
+    versions = {group: pytestconfig.getoption(option) for group, option in groups.items()}
+    folder = jars.resolve("lake", [_in_version(one, versions) for one in jars.listed("lake")])
     conf = {
         "spark.jars": ",".join(str(path) for path in sorted(folder.glob("*.jar"))),
         "spark.sql.extensions": ",".join(EXTENSIONS),
@@ -47,12 +49,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
     running.stop()
 
 
-def _coordinates(delta: str) -> list[str]:
-    """The jars, with those of Delta in this version; as listed if it is empty."""
-    return [
-        f"{one.rpartition(':')[0]}:{delta}" if delta and one.startswith("io.delta:") else one
-        for one in jars.listed("lake")
-    ]
+def _in_version(listed: str, versions: Mapping[str, str]) -> str:
+    """The coordinates of a jar in the version that is given for its group, or as listed."""
+    version = next((given for group, given in versions.items() if listed.startswith(group)), "")
+    return f"{listed.rpartition(':')[0]}:{version}" if version else listed
 
 
 @pytest.fixture(scope="session")

@@ -16,10 +16,12 @@ import java.util.regex.Pattern;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.SparkContext;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.catalog.CatalogTableType;
+import org.apache.spark.sql.catalyst.catalog.ExternalCatalog;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import scala.Option;
@@ -36,6 +38,7 @@ public final class IcebergTables {
     private static final String SPECS = "org.apache.iceberg.PartitionSpecParser";
     private static final String SESSION_CATALOG = "spark_catalog";
     private static final String PROVIDER = "iceberg";
+    private static final String OWNER = "owner"; // the property of a table, and the field of its description
     /** What follows the name of a table to choose a version of it, as Iceberg's catalogs take it. */
     private static final Pattern VERSION = Pattern.compile("(branch|tag)_.*|(snapshot_id|at_timestamp)_\\d+");
     /** Names that mean the same in a catalog that knows upper case and in one that does not. */
@@ -84,7 +87,7 @@ public final class IcebergTables {
         URI location = path(Reflected.get(table, "location")).toUri();
         CatalogStorageFormat storage = FileRelations.copied(CatalogStorageFormat.empty(), "locationUri", Option.apply(location));
         CatalogTable plain = made(name(relation), storage, relation);
-        CatalogTable owned = FileRelations.copied(plain, "owner", properties.getOrDefault("owner", ""));
+        CatalogTable owned = FileRelations.copied(plain, "owner", properties.getOrDefault(OWNER, ""));
         return FileRelations.copied(owned, "provider", Option.apply(PROVIDER));
     }
 
@@ -104,11 +107,22 @@ public final class IcebergTables {
         }
     }
 
-    /** Returns the same with the facts that the table has of the columns with this schema of Iceberg's. */
+    /**
+     * Returns the same with its owner, if only the metastore knows that, and with the facts that the table has of the columns with this
+     * schema of Iceberg's.
+     */
     static CatalogTable withFacts(CatalogTable described, DataSourceV2Relation relation, Object schema) {
         Map<String, String> properties = new HashMap<>(Scala.javaMap(described.properties()));
         properties.put(LakeFacts.PROPERTY, facts(relation, schema));
-        return FileRelations.copied(described, "properties", Scala.map(properties));
+        CatalogTable owned = described.owner().isEmpty() ? FileRelations.copied(described, OWNER, owner(described.identifier())) : described;
+        return FileRelations.copied(owned, "properties", Scala.map(properties));
+    }
+
+    private static String owner(TableIdentifier table) {
+        if (!table.catalog().get().equals(SESSION_CATALOG)) return "";
+        ExternalCatalog metastore = ((org.apache.spark.sql.classic.SparkSession) SparkSession.active()).sharedState().externalCatalog();
+        String database = table.database().get();
+        return metastore.tableExists(database, table.table()) ? metastore.getTable(database, table.table()).owner() : "";
     }
 
     private static String facts(DataSourceV2Relation relation, Object schema) {
@@ -125,6 +139,15 @@ public final class IcebergTables {
         facts.put("format", properties.getOrDefault("write.format.default", "parquet"));
         facts.put("version", String.valueOf(relation.table().properties().get("format-version")));
         return facts.toString();
+    }
+
+    /** Returns the version of Iceberg that a table is read by, for people. */
+    public static String version(DataSourceV2Relation relation) {
+        try {
+            return (String) Reflected.type("org.apache.iceberg.IcebergBuild", relation.table()).getMethod("version").invoke(null);
+        } catch (ReflectiveOperationException | RuntimeException e) {
+            return "of an unknown version";
+        }
     }
 
     /** Returns a path of Iceberg's, on the default file system if it names none. */

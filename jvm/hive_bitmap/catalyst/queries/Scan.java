@@ -6,6 +6,7 @@ import hive_bitmap.catalyst.lake.IcebergTables;
 import hive_bitmap.catalyst.observing.Application;
 import hive_bitmap.catalyst.observing.Observation;
 import hive_bitmap.catalyst.python.IndexedColumns;
+import hive_bitmap.catalyst.python.Reports;
 import hive_bitmap.catalyst.reading.Listing;
 import hive_bitmap.catalyst.spark.Conditions;
 import hive_bitmap.catalyst.spark.Scala;
@@ -267,6 +268,9 @@ public final class Scan {
             return described() == null;
         } catch (RuntimeException | LinkageError e) {
             LOG.info("a table with a log is left to Spark: {}", e.toString());
+            String of = relation instanceof DataSourceV2Relation table ? "Iceberg " + IcebergTables.version(table) : "this Delta";
+            String why = of + " is not as it is known: " + e.getMessage();
+            Reports.add(List.of(Reports.leftAlone(table.identifier().unquotedString(), "unsupported", why)));
             return true;
         }
     }
