@@ -36,6 +36,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
         "spark.sql.shuffle.partitions": "1",
         "spark.databricks.delta.snapshotPartitions": "1",  # of the log, 50 by default
         "parquet.block.size": str(1 << 14),  # Delta takes no options of a writer
+        # a metastore compares columns by their places, which Iceberg's change
+        "spark.hadoop.hive.metastore.disallow.incompatible.col.type.changes": "false",
         "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
         "spark.sql.catalog.lake.type": "hadoop",
         "spark.sql.catalog.lake.warehouse": str(tmp_path_factory.mktemp("iceberg")),

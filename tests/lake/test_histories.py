@@ -58,9 +58,18 @@ def _lived(history: History) -> Counter[str]:
 
 
 def _asked(history: History, query: str, ways: Sequence[str]) -> list[str]:
-    """Ask in these ways; what was done by the first of them."""
+    """Ask in these ways; what was done by the first of them.
+
+    Iceberg itself fails for some conditions on versions of before a column was dropped or renamed.
+    """
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
     spark = history.spark
-    wanted = asking.by_spark(spark, query)
+    try:
+        wanted = asking.by_spark(spark, query)
+    except Py4JJavaError as e:
+        assert "ValidationException: Cannot find field" in str(e), query
+        return ["failed by Iceberg"]
     for way in ways:
         wrong = asking.difference(asking.by_index(spark, query, way), wanted)
         assert not wrong, f"{wrong}\n{way or 'by cost'}: {query}\nafter " + ";\n".join(history.told)

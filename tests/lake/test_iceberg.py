@@ -89,6 +89,10 @@ def test_files_and_blocks_are_left_out_and_counts_are_the_indexs(iceberg: SparkS
         assert (shown.idx_name, shown.tab_name, shown.col_names) == ("ik", "t", "k")
         iceberg.sql(f"DROP INDEX ik ON {iceberg_table}")
     assert hive_bitmap.show(iceberg, iceberg_table) == []
+    iceberg.sql(f"TRUNCATE TABLE {iceberg_table}")
+    hive_bitmap.build(iceberg, iceberg_table, ["k"])
+    for query in (*COUNTS, *SELECTS):
+        asking.require_alike(iceberg, of(query, iceberg_table), "")
 
 
 def test_row_groups_are_left_out_in_a_scan_of_icebergs(iceberg: SparkSession, iceberg_table: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hive_bitmap.core.explaining.measures import size
 from hive_bitmap.core.index.definition import Definition
-from hive_bitmap.core.table_info import in_spark, quote
+from hive_bitmap.core.table_info import full_name, in_spark, quote
 from hive_bitmap.spark.maintaining.show import IndexStatus, show
 from hive_bitmap.spark.registry import catalog
 
@@ -61,7 +61,7 @@ def _row(spark: SparkSession, status: IndexStatus, table_exists: bool) -> tuple[
     return (
         definition.name,
         _owner(spark, definition),
-        f"{spark.catalog.currentCatalog()}.{definition.full_table}",
+        full_name(definition.catalog or spark.catalog.currentCatalog(), definition.database, definition.table),
         ",".join(definition.column_names),
         definition.type,
         size(status.index_bytes),

@@ -73,9 +73,10 @@ public final class IcebergFiles {
         return scan;
     }
 
-    /** Returns a name of the version of the table that is read. */
+    /** Returns what tells the version of the table that is read from its others. */
     public String version() {
-        return relation.table().getClass() + " " + Reflected.<Object>get(relation.table(), "version") + " " + relation.options();
+        Object table = relation.table();
+        return Reflected.<Object>get(table, "snapshotId") + " " + Reflected.<Object>get(table, "branch");
     }
 
     /** Returns the description of the table with the facts that the version which is read has of it. */

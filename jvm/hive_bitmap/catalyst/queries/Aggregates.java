@@ -2,6 +2,7 @@ package hive_bitmap.catalyst.queries;
 
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import hive_bitmap.catalyst.lake.IcebergTables;
 import hive_bitmap.catalyst.python.Settings;
 import hive_bitmap.catalyst.spark.Allowlist;
 import hive_bitmap.catalyst.spark.AnswerSize;
@@ -65,11 +66,16 @@ public final class Aggregates {
         }
     }
 
-    /** Whether an aggregation has one group, and nothing but numbers of values and the least and greatest of them. */
-    static boolean areOfWholeFiles(Aggregate aggregate) {
-        if (!Scala.list(aggregate.groupingExpressions()).isEmpty()) return false;
+    /**
+     * Whether Iceberg answers the aggregation over a scan from what it knows of whole files, if no row of them is deleted: one group of
+     * all rows, and nothing but numbers of values and the least and greatest of them.
+     */
+    public static boolean isIcebergs(Scan scan) {
+        if (!IcebergTables.isTable(scan.relation) || scan.aggregate == null || scan.existence != null) return false;
+        if (!scan.conjuncts.isEmpty() || !scan.runtimeFilters.isEmpty()) return false;
+        if (!Scala.list(scan.aggregate.groupingExpressions()).isEmpty()) return false;
         List<AggregateExpression> found = new ArrayList<>();
-        for (NamedExpression one : Scala.list(aggregate.aggregateExpressions())) DriverAggregation.addAggregates((Expression) one, found);
+        for (NamedExpression one : Scala.list(scan.aggregate.aggregateExpressions())) DriverAggregation.addAggregates((Expression) one, found);
         return found.stream().allMatch(one -> !one.isDistinct() && one.filter().isEmpty()
                 && (one.aggregateFunction() instanceof Count || one.aggregateFunction() instanceof Min
                 || one.aggregateFunction() instanceof Max));

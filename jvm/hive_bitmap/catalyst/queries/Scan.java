@@ -151,12 +151,6 @@ public final class Scan {
         return columns.stream().anyMatch(column -> column.metadata().contains("__metadata_col"));
     }
 
-    /** Whether Iceberg answers the aggregation from what it knows of whole files, if no row of them is deleted. */
-    public boolean isAnsweredByIceberg() {
-        if (aggregate == null || existence != null || !(relation instanceof DataSourceV2Relation)) return false;
-        return conjuncts.isEmpty() && runtimeFilters.isEmpty() && Aggregates.areOfWholeFiles(aggregate);
-    }
-
     /** Whether no index can help, whichever there are: nothing is tested and nothing aggregated. */
     public boolean asksNothing() {
         return conjuncts.isEmpty() && aggregate == null && runtimeFilters.isEmpty();
