@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -53,7 +54,7 @@ def append(spark: SparkSession, table: str, *, first: int = 0, files: int = 1) -
 
 def of(query: str, table: str) -> str:
     """A query of table t, put to this table."""
-    return query.replace(" t ", f" {table} ")
+    return re.sub(r"\b(FROM|JOIN) t\b", rf"\1 {table}", query)
 
 
 def require_narrowed(spark: SparkSession, table: str) -> None:
