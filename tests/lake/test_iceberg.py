@@ -85,6 +85,10 @@ def test_files_and_blocks_are_left_out_and_counts_are_the_indexs(iceberg: SparkS
     require_counted(iceberg, iceberg_table)
     assert [one.ok for one in hive_bitmap.verify(iceberg, iceberg_table)] == [True]
     assert hive_bitmap.count(iceberg, iceberg_table, "k = 7") == 40
+    assert hive_bitmap.scan(iceberg, iceberg_table, "k = 7").count() == 40
+    assert hive_bitmap.estimate(iceberg, iceberg_table, ["k"])[0].index_bytes > 0
+    assert [one.files for one in hive_bitmap.preview(iceberg, iceberg_table)] == [0]
+    assert hive_bitmap.clean(iceberg, iceberg_table) == []
     with asking.indexed(iceberg):
         (shown,) = iceberg.sql(f"SHOW INDEX ON {iceberg_table}").collect()
         assert (shown.idx_name, shown.tab_name, shown.col_names) == ("ik", "t", "k")

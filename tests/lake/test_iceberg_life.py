@@ -91,6 +91,17 @@ def test_statements_that_write_and_remove_files(iceberg: SparkSession, iceberg_t
     assert left == []
 
 
+@IN_LAKE
+def test_a_rebuild_sees_what_another_session_has_written(iceberg: SparkSession, iceberg_table: str) -> None:
+    """A catalog of a session keeps a table for half a minute."""
+    spark, t = iceberg, iceberg_table
+    make(spark, t, files=1)
+    append(spark.newSession(), t, first=1)
+    hive_bitmap.rebuild(spark, t)
+    assert status(spark, t) == (2, 0, 0)
+    require_narrowed(spark, t)
+
+
 @CATALOGS
 def test_branches_and_tags(iceberg: SparkSession, iceberg_table: str) -> None:
     spark, t = iceberg, iceberg_table

@@ -90,12 +90,8 @@ def live_files(spark: SparkSession, table: Table) -> tuple[FileStatus, ...]:
 
 
 def _described(spark: SparkSession, table: Table) -> Table:
-    relation: Any = spark.table(table.spark_name)._jdf.queryExecution().analyzed().collectLeaves().head()
-    if relation.getClass().getSimpleName() != "DataSourceV2Relation":
-        raise Unsupported(f"Spark reads it by {relation.getClass().getSimpleName()}")
-    of_spark = relation.table()
-    if of_spark.getClass().getName() != OF_SPARK or of_spark.table().getClass().getName() != OF_ROWS:
-        raise Unsupported(f"Spark reads it by {of_spark.getClass().getName()}")
+    _of_spark(spark, table).table().refresh()  # catalogs keep tables for a while
+    of_spark = _of_spark(spark, table)
     iceberg, properties = of_spark.table(), dict(of_spark.properties())
     jvm: Any = spark._jvm
     schemas, specs = jvm.org.apache.iceberg.SchemaParser, jvm.org.apache.iceberg.PartitionSpecParser
@@ -118,6 +114,17 @@ def _described(spark: SparkSession, table: Table) -> Table:
         owner=properties.get("owner") or table.owner,
     )
     return lake_tables.by_iceberg_facts(shown, facts)
+
+
+def _of_spark(spark: SparkSession, table: Table) -> Any:
+    """Return Iceberg's table for Spark, an object of the JVM. Raises Unsupported."""
+    relation: Any = spark.table(table.spark_name)._jdf.queryExecution().analyzed().collectLeaves().head()
+    if relation.getClass().getSimpleName() != "DataSourceV2Relation":
+        raise Unsupported(f"Spark reads it by {relation.getClass().getSimpleName()}")
+    found = relation.table()
+    if found.getClass().getName() != OF_SPARK or found.table().getClass().getName() != OF_ROWS:
+        raise Unsupported(f"Spark reads it by {found.getClass().getName()}")
+    return found
 
 
 def _default_file_system(spark: SparkSession) -> str:
