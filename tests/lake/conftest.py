@@ -60,9 +60,20 @@ def _in_version(listed: str, versions: Mapping[str, str]) -> str:
 @pytest.fixture(scope="session")
 def iceberg(spark: SparkSession) -> SparkSession:
     """Another session of the same Spark, whose own catalog is Iceberg's."""
+    return _with_session_catalog(spark, type="hive")
+
+
+@pytest.fixture(scope="session")
+def iceberg_of_folders(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
+    """The same, of a kind that keeps its tables in folders and not in the metastore."""
+    return _with_session_catalog(spark, type="hadoop", warehouse=str(tmp_path_factory.mktemp("own")))
+
+
+def _with_session_catalog(spark: SparkSession, **settings: str) -> SparkSession:
     found = spark.newSession()
     found.conf.set(SESSION_CATALOG, ICEBERG_CATALOG)
-    found.conf.set(f"{SESSION_CATALOG}.type", "hive")
+    for name, value in settings.items():
+        found.conf.set(f"{SESSION_CATALOG}.{name}", value)
     sessions: Any = spark._jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr]
     jvm: Any = found._jsparkSession
     sessions.setActiveSession(jvm)  # whose settings say which catalog is loaded, once for a session

@@ -91,6 +91,19 @@ def test_statements_that_write_and_remove_files(iceberg: SparkSession, iceberg_t
     assert left == []
 
 
+def test_a_session_catalog_whose_tables_are_not_in_the_metastore(
+    iceberg_of_folders: SparkSession, database: str
+) -> None:
+    spark, t = iceberg_of_folders, f"spark_catalog.{database}.t"
+    make(spark, t, files=2)
+    assert status(spark, t) == (2, 0, 0)
+    require_narrowed(spark, t)
+    require_counted(spark, t)
+    with asking.indexed(spark):
+        spark.sql(f"DROP TABLE {t}")
+    assert [name for _, name, _ in spark.sql(f"SHOW TABLES IN spark_catalog.{database}").collect()] == []
+
+
 @IN_LAKE
 def test_a_rebuild_sees_what_another_session_has_written(iceberg: SparkSession, iceberg_table: str) -> None:
     """A catalog of a session keeps a table for half a minute."""

@@ -18,6 +18,9 @@ import scala.collection.immutable.Seq;
 
 /** DROP TABLE, or DROP DATABASE .. CASCADE: once Spark, which may refuse it, has executed it, Python drops the indexes. */
 final class DropCommand extends PythonCommand {
+    /** With it, the session's own catalog may have tables that the metastore has not. */
+    private static final String SESSION_CATALOG_SETTING = "spark.sql.catalog." + Scan.SESSION_CATALOG;
+
     private final LogicalPlan original;
 
     private DropCommand(String text, LogicalPlan original) {
@@ -58,7 +61,9 @@ final class DropCommand extends PythonCommand {
         String database = name.size() > 1 ? name.get(name.size() - 2).toLowerCase(Locale.ROOT) : session.catalog().currentDatabase();
         String catalog = name.size() == 3 ? name.get(0) : session.catalog().currentCatalog();
         boolean here = catalog.equalsIgnoreCase(Scan.SESSION_CATALOG);
-        return here ? IndexTables.mayExist(session, database, table) : IndexTables.mayExistOfAnother(session, database, table);
+        if (here && IndexTables.mayExist(session, database, table)) return true;
+        boolean inMetastore = here && session.conf().getOption(SESSION_CATALOG_SETTING).isEmpty();
+        return !inMetastore && IndexTables.mayExistOfAnother(session, database, table);
     }
 
     @Override
