@@ -206,7 +206,7 @@ def definition_record(definition: Definition) -> dict[str, Any]:
     """
     return {
         "index": definition.name,
-        "table": f"{definition.database}.{definition.table}",
+        "table": definition.full_table,
         "columns": list(definition.column_names),
         "type": definition.type,
         "encoding": definition.bitmap_encoding,

@@ -23,22 +23,24 @@ VARIABLE = "${"  # Spark and Hive replace what begins so in SQL by a setting, pr
 
 @dataclass(frozen=True)
 class Lake:
-    """What makes a table one whose log tells which files are its rows: the `kind` of its format, `delta`.
+    """What makes a table one whose log tells which files are its rows: the `kind` of it, `delta` or `iceberg`.
 
-    `partitioned_by` are the columns whose values the log has, and not the files. `problem` says why such a table has no
-    indexes; empty if it may have some.
+    `partitioned_by` are the columns whose values readers take from the log, and not from the files. `problem` says why
+    such a table has no indexes; empty if it may have some. `format` is that of its files, or of those that it will get.
     """
 
     kind: str
     partitioned_by: tuple[str, ...] = ()
     problem: str = ""
+    format: str = "parquet"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
     """A table or view. Paths are Hadoop path strings; `kind` is MANAGED, EXTERNAL, VIEW or TEMPORARY.
 
-    `declared` is the schema as JSON, including comments. `by_folders` says that Spark finds the partitions by listing
+    `catalog` is Spark's name of the catalog that the table is in; empty for the session's own. `declared` is the schema
+    as JSON, including comments. `by_folders` says that Spark finds the partitions by listing
     folders instead of in the metastore. `owner` is the metastore's; empty if it knows none. The columns of a `lake`
     table are those of its log, and all of them are `columns`.
     """
@@ -58,10 +60,11 @@ class Table:
     by_folders: bool = False
     owner: str = ""
     lake: Lake | None = None
+    catalog: str = ""
 
     @property
     def full_name(self) -> str:
-        return f"{self.database}.{self.name}"
+        return full_name(self.catalog, self.database, self.name)
 
     @property
     def sql_name(self) -> str:
@@ -71,7 +74,7 @@ class Table:
     @property
     def spark_name(self) -> str:
         """The name in Spark's SQL, which is this table's whatever the session's current catalog is."""
-        return in_spark(self.database, self.name)
+        return in_spark(self.database, self.name, catalog=self.catalog)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,13 +135,22 @@ def _identifier(token: Token) -> str:
     return token.text if token.kind in ("word", "name") and token.text.isascii() else ""
 
 
-def in_spark(database: str, *names: str) -> str:
-    """Return the name of a database, or of a table in it, in Spark's SQL, with the session's own catalog.
+def full_name(catalog: str, database: str, name: str) -> str:
+    """Return the name of a table for people, and in properties; of the session's own catalog, "", without that.
+
+    >>> full_name("", "db", "t"), full_name("lake", "db", "t")
+    ('db.t', 'lake.db.t')
+    """
+    return ".".join(filter(None, (catalog, database, name)))
+
+
+def in_spark(database: str, *names: str, catalog: str = "") -> str:
+    """Return the name of a database, or of a table in it, in Spark's SQL, with its catalog, or the session's own.
 
     >>> in_spark("db", "t")
     'spark_catalog.`db`.`t`'
     """
-    return ".".join((SESSION_CATALOG, *map(quote, (database, *names))))
+    return ".".join((quote(catalog) if catalog else SESSION_CATALOG, *map(quote, (database, *names))))
 
 
 def literal(text: str) -> str:
@@ -172,6 +184,23 @@ def constant(text: str) -> str:
     """
     plain = not any(special in text for special in ("'", "\\", VARIABLE))
     return f"'{text}'" if plain else f"X'{text.encode().hex()}'"
+
+
+def raw_hadoop_path(text: str, default: str = "file:///") -> str:
+    """Return a path that is no URI, in which % stands for itself, as Hadoop's `Path.toString()` prints it.
+
+    One without a scheme is on the `default` file system.
+
+    >>> raw_hadoop_path("file:///w//a%20b/"), raw_hadoop_path("/w/x"), raw_hadoop_path("/w/x", "hdfs://nn:8020")
+    ('file:/w/a%20b', 'file:/w/x', 'hdfs://nn:8020/w/x')
+    """
+    found = re.fullmatch(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/]*))?(.*)", text, re.DOTALL)
+    assert found is not None  # the last group takes everything
+    scheme, authority, path = found[1], found[2], re.sub("/+", "/", found[3])
+    if scheme is None:
+        return raw_hadoop_path(default.rstrip("/") + path if path != "/" else default, default)
+    home = f"{scheme}://{authority}" if authority else f"{scheme}:"
+    return home + (path.rstrip("/") or path)
 
 
 def hadoop_path(uri: str) -> str:

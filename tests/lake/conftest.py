@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -26,7 +26,9 @@ SESSION_CATALOG = "spark.sql.catalog.spark_catalog"
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[SparkSession]:
     """A session whose own catalog is Delta's. Without the jars these tests fail: nothing else tests what they do."""
-    folder = jars.resolve("lake", _coordinates(pytestconfig.getoption("--delta")))
+    groups = {"io.delta:": "--delta", "org.apache.iceberg:": "--iceberg"}
+    versions = {group: pytestconfig.getoption(option) for group, option in groups.items()}
+    folder = jars.resolve("lake", [_in_version(one, versions) for one in jars.listed("lake")])
     conf = {
         "spark.jars": ",".join(str(path) for path in sorted(folder.glob("*.jar"))),
         "spark.sql.extensions": ",".join(EXTENSIONS),
@@ -34,6 +36,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
         "spark.sql.shuffle.partitions": "1",
         "spark.databricks.delta.snapshotPartitions": "1",  # of the log, 50 by default
         "parquet.block.size": str(1 << 14),  # Delta takes no options of a writer
+        # a metastore compares columns by their places, which Iceberg's change
+        "spark.hadoop.hive.metastore.disallow.incompatible.col.type.changes": "false",
+        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.lake.type": "hadoop",
+        "spark.sql.catalog.lake.warehouse": str(tmp_path_factory.mktemp("iceberg")),
         "spark.hadoop.iceberg.engine.hive.lock-enabled": "false",  # an embedded metastore has no locks
         "spark.sql.ui.explainMode": "simple",
         "spark.hadoop.hive.warehouse.subdir.inherit.perms": "false",
@@ -44,18 +51,41 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
     running.stop()
 
 
-def _coordinates(delta: str) -> list[str]:
-    """The jars, with those of Delta in this version; as listed if it is empty."""
-    return [
-        f"{one.rpartition(':')[0]}:{delta}" if delta and one.startswith("io.delta:") else one
-        for one in jars.listed("lake")
-    ]
+def _in_version(listed: str, versions: Mapping[str, str]) -> str:
+    """The coordinates of a jar in the version that is given for its group, or as listed."""
+    version = next((given for group, given in versions.items() if listed.startswith(group)), "")
+    return f"{listed.rpartition(':')[0]}:{version}" if version else listed
 
 
 @pytest.fixture(scope="session")
 def iceberg(spark: SparkSession) -> SparkSession:
     """Another session of the same Spark, whose own catalog is Iceberg's."""
+    return _with_session_catalog(spark, type="hive")
+
+
+@pytest.fixture(scope="session")
+def iceberg_of_folders(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
+    """The same, of a kind that keeps its tables in folders and not in the metastore."""
+    return _with_session_catalog(spark, type="hadoop", warehouse=str(tmp_path_factory.mktemp("own")))
+
+
+def _with_session_catalog(spark: SparkSession, **settings: str) -> SparkSession:
     found = spark.newSession()
     found.conf.set(SESSION_CATALOG, ICEBERG_CATALOG)
-    found.conf.set(f"{SESSION_CATALOG}.type", "hive")
+    for name, value in settings.items():
+        found.conf.set(f"{SESSION_CATALOG}.{name}", value)
+    sessions: Any = spark._jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr]
+    jvm: Any = found._jsparkSession
+    sessions.setActiveSession(jvm)  # whose settings say which catalog is loaded, once for a session
+    assert jvm.sessionState().catalogManager().v2SessionCatalog().getClass().getName() == ICEBERG_CATALOG
     return found
+
+
+@pytest.fixture
+def iceberg_table(request: pytest.FixtureRequest, iceberg: SparkSession, database: str) -> str:
+    """The name of a table to make: in the session's own catalog, or as the parameter says in the catalog `lake`."""
+    iceberg.catalog.setCurrentDatabase(database)
+    catalog = getattr(request, "param", "spark_catalog")
+    if catalog != "spark_catalog":
+        iceberg.sql(f"CREATE DATABASE {catalog}.{database}")
+    return f"{catalog}.{database}.t"

@@ -1,6 +1,7 @@
-"""Random histories of a Delta table with indexes, and random questions about a version of it.
+"""Random histories of a Delta or Iceberg table with indexes, and random questions about a version of it.
 
-A step is a statement of Delta or of an index. What Spark refuses, such as to drop a column that partitions, is no step.
+A step is a statement of the format or of an index. What Spark refuses, such as to drop a column that partitions, is no
+step. What differs between the formats is a `Format`.
 """
 
 from __future__ import annotations
@@ -8,14 +9,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from tests import asking
+from tests.lake.test_iceberg import SMALL_BLOCKS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TABLE = "h"
 TYPES = {"id": "BIGINT", "k": "INT", "s": "STRING", "d": "DATE", "p": "STRING", "n": "INT"}
 VALUES = {
     "id": "id",
@@ -25,15 +26,6 @@ VALUES = {
     "p": "CONCAT('p', id % 2)",
     "n": "CAST(id % 5 AS INT)",
 }
-SETTINGS: Sequence[Mapping[str, str]] = (
-    {},
-    {},
-    {"spark.databricks.delta.deletionVectors.useMetadataRowIndex": "false"},
-    {"spark.sql.parquet.enableVectorizedReader": "false"},
-    {"spark.sql.adaptive.enabled": "false"},
-)
-
-
 ROWS = (
     "SELECT * FROM {source} WHERE {where}",
     "SELECT * FROM {source} WHERE {where}",
@@ -56,28 +48,142 @@ AGGREGATIONS = (
 )
 
 
+class Format(Protocol):
+    """What differs between formats of tables. `table` is the name of the table."""
+
+    table: str
+    settings: Sequence[Mapping[str, str]]  # under which questions are asked
+
+    def create(self, draw: random.Random, columns: str) -> str:
+        """The statement that creates the table."""
+
+    def maintain(self, draw: random.Random) -> str:
+        """A statement that writes the files anew, or changes how they are written."""
+
+    def restore(self, version: int) -> str:
+        """The statement that makes a version the current one."""
+
+    def versions(self, spark: SparkSession) -> list[int]:
+        """All versions that can be read."""
+
+    def at(self, version: int) -> str:
+        """A version of the table in FROM."""
+
+
+@dataclass(frozen=True)
+class Delta:
+    """A table of Delta."""
+
+    table: str = "h"
+    settings: Sequence[Mapping[str, str]] = (
+        {},
+        {},
+        {"spark.databricks.delta.deletionVectors.useMetadataRowIndex": "false"},
+        {"spark.sql.parquet.enableVectorizedReader": "false"},
+        {"spark.sql.adaptive.enabled": "false"},
+    )
+
+    def create(self, draw: random.Random, columns: str) -> str:
+        mapping = draw.choice(["none", "name", "name", "id"])
+        vectors = draw.choice(["true", "true", "false"])
+        more = draw.choice(["", "", ", 'delta.enableRowTracking'='true'", ", 'delta.enableChangeDataFeed'='true'"])
+        properties = f"'delta.enableDeletionVectors'='{vectors}', 'delta.columnMapping.mode'='{mapping}'{more}"
+        by = draw.choice(["", "", "PARTITIONED BY (p)"])
+        return f"CREATE TABLE {self.table} ({columns}) USING delta {by} TBLPROPERTIES ({properties})"
+
+    def maintain(self, draw: random.Random) -> str:
+        return f"OPTIMIZE {self.table}"
+
+    def restore(self, version: int) -> str:
+        return f"RESTORE TABLE {self.table} TO VERSION AS OF {version}"
+
+    def versions(self, spark: SparkSession) -> list[int]:
+        rows = spark.sql(f"DESCRIBE HISTORY {self.table}").select("version").collect()
+        return sorted(version for (version,) in rows)
+
+    def at(self, version: int) -> str:
+        return f"{self.table} VERSION AS OF {version}"
+
+
+@dataclass(frozen=True)
+class Iceberg:
+    """A table of Iceberg, of any version of its format, in a catalog of Hadoop kind or in the session's own."""
+
+    table: str
+    settings: Sequence[Mapping[str, str]] = (
+        {},
+        {},
+        {"spark.sql.iceberg.vectorization.enabled": "false"},
+        {"spark.sql.adaptive.enabled": "false"},
+        {"spark.sql.sources.v2.bucketing.enabled": "true"},
+    )
+
+    def create(self, draw: random.Random, columns: str) -> str:
+        version = draw.choice(["1", "2", "2", "3", "3"])
+        modes = ["copy-on-write"] if version == "1" else ["merge-on-read", "merge-on-read", "copy-on-write"]
+        properties = {
+            **SMALL_BLOCKS,
+            "format-version": version,
+            "write.format.default": draw.choice(["parquet", "parquet", "orc"]),
+            **{f"write.{statement}.mode": draw.choice(modes) for statement in ("delete", "update", "merge")},
+        }
+        pairs = ", ".join(f"'{name}'='{value}'" for name, value in properties.items())
+        by = draw.choice(["", "", "PARTITIONED BY (p)", "PARTITIONED BY (bucket(3, id))", "PARTITIONED BY (days(d))"])
+        return f"CREATE TABLE {self.table} ({columns}) USING iceberg {by} TBLPROPERTIES ({pairs})"
+
+    def maintain(self, draw: random.Random) -> str:
+        catalog, database, name = self.table.split(".")
+        return draw.choice(
+            [
+                f"CALL {catalog}.system.rewrite_data_files(table => '{database}.{name}', "
+                "options => map('rewrite-all', 'true'))",
+                f"CALL {catalog}.system.rewrite_position_delete_files(table => '{database}.{name}', "
+                "options => map('rewrite-all', 'true'))",
+                f"CALL {catalog}.system.expire_snapshots(table => '{database}.{name}', "
+                "older_than => current_timestamp(), retain_last => 3)",
+                f"ALTER TABLE {self.table} ADD PARTITION FIELD truncate(2, s)",
+                f"ALTER TABLE {self.table} ADD PARTITION FIELD p",
+                f"ALTER TABLE {self.table} DROP PARTITION FIELD p",
+                f"ALTER TABLE {self.table} ALTER COLUMN n TYPE BIGINT",
+                f"ALTER TABLE {self.table} ALTER COLUMN k TYPE BIGINT",
+                f"ALTER TABLE {self.table} ALTER COLUMN k FIRST",
+            ]
+        )
+
+    def restore(self, version: int) -> str:
+        catalog, database, name = self.table.split(".")
+        return f"CALL {catalog}.system.set_current_snapshot(table => '{database}.{name}', snapshot_id => {version})"
+
+    def versions(self, spark: SparkSession) -> list[int]:
+        rows = spark.sql(f"SELECT snapshot_id FROM {self.table}.snapshots ORDER BY committed_at").collect()
+        return [id for (id,) in rows]
+
+    def at(self, version: int) -> str:
+        return f"{self.table} VERSION AS OF {version}"
+
+
 @dataclass
 class History:
     """A table with its life so far; `told` are the statements, to say how a failure came about."""
 
     spark: SparkSession
     draw: random.Random
+    format: Format
     told: list[str] = field(default_factory=list)
     refused: int = 0
     next_id: int = 0
 
+    @property
+    def table(self) -> str:
+        return self.format.table
+
     def begin(self) -> None:
         """Create the table, of any kind, and its indexes."""
-        mapping = self.draw.choice(["none", "name", "name", "id"])
-        vectors = self.draw.choice(["true", "true", "false"])
-        more = self.draw.choice(["", "", ", 'delta.enableRowTracking'='true'", ", 'delta.enableChangeDataFeed'='true'"])
-        properties = f"'delta.enableDeletionVectors'='{vectors}', 'delta.columnMapping.mode'='{mapping}'{more}"
-        by = self.draw.choice(["", "", "PARTITIONED BY (p)"])
         columns = ", ".join(f"{name} {TYPES[name]}" for name in ("id", "k", "s", "d", "p"))
-        self._run(f"CREATE TABLE {TABLE} ({columns}) USING delta {by} TBLPROPERTIES ({properties})")
+        self._run(self.format.create(self.draw, columns))
         self.insert()
-        self._run(f"CREATE INDEX ik ON TABLE {TABLE} (k) AS 'BITMAP'")
-        self._run(f"CREATE INDEX sd ON TABLE {TABLE} (s, d) AS 'BITMAP'")
+        self._run(f"CREATE INDEX ik ON TABLE {self.table} (k) AS 'BITMAP'")
+        self._run(f"CREATE INDEX sd ON TABLE {self.table} (s, d) AS 'BITMAP'")
 
     def step(self) -> None:
         """Do something to the table, or to an index."""
@@ -86,11 +192,11 @@ class History:
             (6, self.delete),
             (3, self.update),
             (3, self.merge),
-            (2, lambda: self._run(f"OPTIMIZE {TABLE}")),
+            (2, lambda: self._run(self.format.maintain(self.draw))),
             (2, self.restore),
-            (1, lambda: self._run(f"INSERT OVERWRITE {TABLE} SELECT * FROM {TABLE} WHERE id % 3 <> 0")),
+            (1, lambda: self._run(f"INSERT OVERWRITE {self.table} SELECT * FROM {self.table} WHERE id % 3 <> 0")),
             (3, self.columns),
-            (6, lambda: self._run(f"ALTER INDEX {self.draw.choice(['ik', 'sd'])} ON {TABLE} REBUILD")),
+            (6, lambda: self._run(f"ALTER INDEX {self.draw.choice(['ik', 'sd'])} ON {self.table} REBUILD")),
             (1, self.make_anew),
         ]
         weights = [weight for weight, _ in steps]
@@ -100,16 +206,16 @@ class History:
         rows, files = self.draw.choice([(3, 1), (500, 1), (4000, 1), (4000, 2)])
         first, self.next_id = self.next_id, self.next_id + rows
         chosen = ", ".join(f"{self._value(name)} AS {name}" for name in self._columns())
-        self._run(f"INSERT INTO {TABLE} SELECT {chosen} FROM range({first}, {first + rows}, 1, {files})")
+        self._run(f"INSERT INTO {self.table} SELECT {chosen} FROM range({first}, {first + rows}, 1, {files})")
 
     def delete(self) -> None:
-        self._run(f"DELETE FROM {TABLE} WHERE {self.condition(self._columns(), few=True)}")
+        self._run(f"DELETE FROM {self.table} WHERE {self.condition(self._columns(), few=True)}")
 
     def update(self) -> None:
         columns = self._columns()
         changed = self.draw.choice([name for name in columns if name in ("k", "s", "n", "p")] or ["id"])
         value = {"k": "CAST(id % 3 AS INT)", "s": "'s1'", "n": "NULL", "p": "'p1'", "id": "id"}[changed]
-        self._run(f"UPDATE {TABLE} SET {changed} = {value} WHERE {self.condition(columns, few=True)}")
+        self._run(f"UPDATE {self.table} SET {changed} = {value} WHERE {self.condition(columns, few=True)}")
 
     def merge(self) -> None:
         columns = self._columns()
@@ -119,12 +225,12 @@ class History:
         source = f"SELECT {chosen} FROM range({first}, {first + 200}, 10)"
         matched = self.draw.choice(["DELETE", "UPDATE SET *"])
         self._run(
-            f"MERGE INTO {TABLE} t USING ({source}) u ON t.id = u.id WHEN MATCHED THEN {matched} "
+            f"MERGE INTO {self.table} t USING ({source}) u ON t.id = u.id WHEN MATCHED THEN {matched} "
             "WHEN NOT MATCHED THEN INSERT *"
         )
 
     def restore(self) -> None:
-        self._run(f"RESTORE TABLE {TABLE} TO VERSION AS OF {self.draw.choice(self.versions())}")
+        self._run(self.format.restore(self.draw.choice(self.format.versions(self.spark))))
 
     def columns(self) -> None:
         """Add, rename or drop a column, also one of an index, or add one of the name of a dropped one."""
@@ -133,22 +239,18 @@ class History:
         change = self.draw.choice(["add", "rename", "drop"])
         if change == "add" and lacking:
             name = self.draw.choice(lacking)
-            self._run(f"ALTER TABLE {TABLE} ADD COLUMN {name} {TYPES[name]}")
+            self._run(f"ALTER TABLE {self.table} ADD COLUMN {name} {TYPES[name]}")
         elif change == "rename" and "n" in columns and "k" not in columns:
-            self._run(f"ALTER TABLE {TABLE} RENAME COLUMN n TO k")
+            self._run(f"ALTER TABLE {self.table} RENAME COLUMN n TO k")
         elif change == "rename" and "k" in columns and "n" not in columns:
-            self._run(f"ALTER TABLE {TABLE} RENAME COLUMN k TO n")
+            self._run(f"ALTER TABLE {self.table} RENAME COLUMN k TO n")
         elif change == "drop":
-            self._run(f"ALTER TABLE {TABLE} DROP COLUMN {self.draw.choice(['k', 's', 'd', 'n'])}")
+            self._run(f"ALTER TABLE {self.table} DROP COLUMN {self.draw.choice(['k', 's', 'd', 'n'])}")
 
     def make_anew(self) -> None:
         if "k" in self._columns():
-            self._run(f"DROP INDEX IF EXISTS ik ON {TABLE}")
-            self._run(f"CREATE INDEX IF NOT EXISTS ik ON TABLE {TABLE} (k) AS 'BITMAP'")
-
-    def versions(self) -> list[int]:
-        rows = self.spark.sql(f"DESCRIBE HISTORY {TABLE}").select("version").collect()
-        return sorted(version for (version,) in rows)
+            self._run(f"DROP INDEX IF EXISTS ik ON {self.table}")
+            self._run(f"CREATE INDEX IF NOT EXISTS ik ON TABLE {self.table} (k) AS 'BITMAP'")
 
     def questions(self) -> Iterator[tuple[str, Sequence[str]]]:
         """A query for rows and one for an aggregation, of the table or a version of it, and ways to ask them."""
@@ -156,8 +258,8 @@ class History:
         yield self._question(AGGREGATIONS), ("index only", self.draw.choice(["", "blocks", "files"]))
 
     def _question(self, kinds: Sequence[str]) -> str:
-        version = self.draw.choice([None, None, *self.versions()])
-        source = TABLE if version is None else f"{TABLE} VERSION AS OF {version}"
+        version = self.draw.choice([None, None, *self.format.versions(self.spark)])
+        source = self.table if version is None else self.format.at(version)
         columns = self.spark.sql(f"SELECT * FROM {source}").columns
         key = self.draw.choice([name for name in columns if name != "id"] or ["id"])
         return self.draw.choice(kinds).format(
@@ -199,7 +301,7 @@ class History:
         return f"{name} BETWEEN {number * 100} AND {number * 100 + 400}"
 
     def _columns(self) -> list[str]:
-        return list(self.spark.table(TABLE).columns)
+        return list(self.spark.table(self.table).columns)
 
     def _value(self, name: str) -> str:
         """A value of a column, in all blocks of a file or in a few that lie together."""

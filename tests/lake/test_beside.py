@@ -50,13 +50,14 @@ def _require_used(session: SparkSession, table: str) -> None:
         assert asking.used(session, asked, strategy) == [("t", action)], query
 
 
-@pytest.mark.parametrize("provider", ["iceberg"])
-def test_a_table_of_another_kind_is_refused_and_is_sparks(iceberg: SparkSession, database: str, provider: str) -> None:
+def test_an_iceberg_table_is_refused_where_the_catalog_is_not_icebergs(
+    spark: SparkSession, iceberg: SparkSession, database: str
+) -> None:
     table = f"{database}.t"
-    iceberg.sql(f"CREATE TABLE {table} USING {provider} AS {ROWS}")
+    iceberg.sql(f"CREATE TABLE {table} USING iceberg AS {ROWS}")
     with (
-        asking.indexed(iceberg) as session,
-        pytest.raises(IllegalArgumentException, match=f"is {provider}: its files"),
+        asking.indexed(spark) as session,
+        pytest.raises(IllegalArgumentException, match="is iceberg, and its log cannot be read: "),
     ):
         session.sql(f"CREATE INDEX ik ON TABLE {table} (k) AS 'BITMAP'")
     asking.require_alike(iceberg, f"SELECT count(*), max(s) FROM {table} WHERE k = 7")

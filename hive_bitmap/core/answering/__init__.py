@@ -3,4 +3,4 @@
 What a count would read and hold is estimated before it begins (`count_budget`, `answer_size`); `tally` counts.
 """
 
-__all__ = ["answer_size", "count_budget", "tally"]
+__all__ = ["answer_size", "count_budget", "extremes", "tally"]

@@ -93,7 +93,7 @@ def bytes_at_once(path: str, columns: Sequence[KeyColumn]) -> int:
 
 def spark_only_columns(handle: OrcHandle, schema: Sequence[KeyColumn]) -> dict[str, str]:
     """Return the columns that only Spark may read from this file, each with the reason, by the footer alone."""
-    if handle.positional and len(handle.columns) > len(schema):
+    if handle.positional and len(handle.columns) > len(schema) and any(one.field_id is None for one in schema):
         return {column.name: "the file has more columns than the table, and no names" for column in schema}
     reasons = ((column.name, _reason(handle, column)) for column in schema)
     return {name: reason for name, reason in reasons if reason}

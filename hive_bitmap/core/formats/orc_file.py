@@ -9,6 +9,7 @@ pyorc reads the footer, because it gives the positions of the stripes; pyarrow r
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,13 +24,15 @@ from hive_bitmap.errors import Undecodable
 
 # Attribute with which Spark marks the types that ORC lacks (also in OrcUtils): a timestamp_ntz is stored as bigint.
 _CATALYST_TYPE = "spark.sql.catalyst.type"
+_ICEBERG_ID = "iceberg.id"  # attribute in which Iceberg keeps the id of a column
 
 
 @dataclass(frozen=True)
 class OrcHandle:
     """An open file: its path, content and reader, and its top-level columns.
 
-    The types of `columns` are Spark types if Spark wrote them to the file, else ORC types.
+    The types of `columns` are Spark types if Spark wrote them to the file, else ORC types. Columns that Iceberg wrote
+    have ids.
     """
 
     path: str
@@ -58,7 +61,8 @@ def open_file(path: str) -> OrcHandle:
         file = orc.ORCFile(source)
         schema = root(footer(source))
         columns = tuple(
-            KeyColumn(name, kind.attributes.get(_CATALYST_TYPE, str(kind))) for name, kind in schema.fields.items()
+            KeyColumn(name, kind.attributes.get(_CATALYST_TYPE, str(kind)), field_id=_id(kind.attributes))
+            for name, kind in schema.fields.items()
         )
         return OrcHandle(path, source, file, columns)
 
@@ -78,9 +82,19 @@ def root(opened: pyorc.Reader) -> pyorc.Struct:
     return opened.schema
 
 
+def _id(attributes: Mapping[str, str]) -> int | None:
+    """Return the id that Iceberg gave to a column of the file."""
+    found = attributes.get(_ICEBERG_ID, "")
+    return int(found) if found.isdecimal() else None
+
+
 def find(handle: OrcHandle, column: KeyColumn) -> tuple[str, Conversion] | None:
     """Return the column's name in the file and how to read it, None if the file lacks the column; raise Undecodable."""
-    if handle.positional:
+    if column.field_id is not None:
+        if any(one.field_id is None for one in handle.columns):
+            raise Undecodable(f"column {column.name!r} has an id in the table, and columns of the file have none")
+        stored = [one for one in handle.columns if one.field_id == column.field_id]
+    elif handle.positional:
         if column.position is None:
             raise Undecodable(f"column {column.name!r} has no name in the file, and its position is not known")
         stored = list(handle.columns[column.position : column.position + 1])

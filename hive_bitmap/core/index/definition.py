@@ -17,11 +17,12 @@ import pyarrow as pa
 from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.columns import Column, find
 from hive_bitmap.core.durations import seconds_of
-from hive_bitmap.core.table_info import VARIABLE, Table, in_spark, index_table_name, quote
+from hive_bitmap.core.table_info import VARIABLE, Table, full_name, in_spark, index_table_name, quote
 from hive_bitmap.errors import AlreadyExists, InvalidProperty, Unsupported, nearest, suggestion
 
 VERSION = "1"
-VERSIONS = {"": VERSION, "delta": "2"}  # by source: readers of earlier versions leave indexes of other sources alone
+# By source: readers of earlier versions leave indexes of other sources alone.
+VERSIONS = {"": VERSION, "delta": "2", "iceberg": "2"}
 PREFIX = "hive_bitmap."
 POINTER = PREFIX + "index_tables"  # property of a base table: comma-separated index tables that IN TABLE named
 TYPES = ("BITMAP", "COMPACT")
@@ -60,8 +61,9 @@ class Definition:
     is not `enabled` is kept up to date but not used. `next_encoding`, if not empty, is the encoding that the next
     rebuild changes to. One with `auto_refresh` is refreshed after writes by the applications that see them, each of
     them at most once in `refresh_interval`, a length of time. `properties` are user-defined names and values; they are
-    stored and shown, and have no effect. `source` is what tells the files of the base table: `delta`, its log; empty,
-    its folders.
+    stored and shown, and have no effect. `source` is what tells the files of the base table: `delta` or `iceberg`, its
+    log; empty, its folders. `catalog` is Spark's name of the catalog that the base table is in, empty for the session's
+    own, in which all index tables are.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Definition:
     properties: tuple[tuple[str, str], ...] = ()
     id: str = ""
     source: str = ""
+    catalog: str = ""
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -119,8 +122,12 @@ class Definition:
 
     @property
     def full_table(self) -> str:
-        """`<db>.<table>` of the base table."""
-        return f"{self.database}.{self.table}"
+        """`<db>.<table>` of the base table, with its catalog before that if it is not the session's own."""
+        return full_name(self.catalog, self.database, self.table)
+
+    def is_on(self, base: Table) -> bool:
+        """Return whether the index is on this table, by name."""
+        return (self.catalog, self.database, self.table) == (base.catalog, base.database, base.name)
 
     @property
     def refresh_seconds(self) -> float:
@@ -191,6 +198,7 @@ def define(
         refresh_interval=checked_interval(refresh_interval),
         properties=_user_properties(properties or {}),
         source=source,
+        catalog=table.catalog,
     )
 
 
@@ -329,7 +337,7 @@ def from_properties(properties: Mapping[str, str]) -> Definition | None:
         source = stored.get("source", "")
         if stored["version"] != VERSIONS.get(source) or stored["type"] not in TYPES:
             return None
-        database, _, base = stored["table"].partition(".")
+        *catalog, database, base = stored["table"].rsplit(".", 2 if source else 1)
         definition = Definition(
             name=stored["index"],
             database=database,
@@ -348,6 +356,7 @@ def from_properties(properties: Mapping[str, str]) -> Definition | None:
             properties=tuple((key, value) for key, value in json.loads(stored.get("properties", "[]"))),
             id=stored.get("id", ""),
             source=source,
+            catalog=catalog[0] if catalog else "",
         )
     except (KeyError, ValueError, TypeError, RecursionError, InvalidProperty):
         return None
@@ -405,11 +414,13 @@ def valid_schemas(
 ) -> frozenset[int] | None:
     """Return the checksums (`schema_crc`) under which files stay indexed when the table has these columns; None: all.
 
-    The columns of Parquet files are resolved by name, so they stay indexed whatever changes. ORC files may name no
+    The columns of Parquet files are resolved by name, and those of Iceberg tables by id, so they stay indexed whatever
+    changes. ORC files may name no
     columns, and hold wall-clock times: they stay indexed only if columns were added behind the others. Files that a
     SerDe reads stay indexed only if nothing changed.
     """
-    return None if format == "parquet" else frozenset(known_schemas(columns, time_zone, reading))
+    has_ids = format == "orc" and not reading and all(column.field_id is not None for column in columns)
+    return None if format == "parquet" or has_ids else frozenset(known_schemas(columns, time_zone, reading))
 
 
 def known_schemas(columns: Sequence[Column], time_zone: str, reading: Sequence[str] = ()) -> dict[int, frozenset[str]]:

@@ -20,6 +20,8 @@ def problem(base: Table, table: Table, definition: Definition) -> str:
         kind = f"is {base.lake.kind} now" if base.lake else f"is not {definition.source} any more"
         return f"table {base.full_name} {kind}: drop index {definition.name} and create it anew"
     for column in definition.columns:
+        if base.lake and column.name in base.lake.partitioned_by:
+            return f"column {column.name} partitions table {base.full_name} now: drop index {definition.name}"
         if column not in base.columns:
             state = next((_state(c, column) for c in base.columns if c.name.lower() == column.name.lower()), "is gone")
             return (

@@ -70,7 +70,7 @@ def indexes(server: Server, base: Table) -> list[tuple[Table, Definition, str]]:
     for name in index_tables(server, base):
         table = describe(server, f"{quote(base.database)}.{quote(name)}")
         definition = from_table(table)
-        if definition is not None and definition.table == base.name:
+        if definition is not None and definition.is_on(base):
             why = why_untrusted(base, table, definition, partial(_trust_settings, server))
             found.append((table, definition, why or why_unusable(base, table, definition)))
     return sorted(found, key=lambda one: one[1].name)

@@ -282,7 +282,7 @@ def _unused(spark: SparkSession, seen: Observed, table: str | None) -> Iterator[
     unused = {
         (index.definition.full_table, index.definition.name)
         for index in indexes
-        if table in (None, index.definition.full_table)
+        if table in (None, index.definition.full_table) and not index.definition.catalog  # of those nothing is observed
     } - set(seen.uses)
     for full_table in sorted({of_table for of_table, _ in unused}):
         database, _, name = full_table.partition(".")

@@ -103,7 +103,7 @@ def decide(scan: Scan, table: IndexedTable, ask: Ask) -> Outcome:
     """Decide on a scan. Raises HiveBitmapError if something fails; the scan is left alone then."""
     if not table.indexes:
         return LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.NO_INDEX, "the table has no index"))
-    if why := file_listing.why_query_unsupported(scan.options):
+    if why := file_listing.why_query_unsupported(scan.options, table.base):
         return LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.UNSUPPORTED, why))
     listed = ask.listing_summary()
     too_small = why_too_small(scan, table.base, table.settings, listed)

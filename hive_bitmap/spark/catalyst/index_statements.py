@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hive_bitmap.core.index.definition import from_properties, to_properties
@@ -49,7 +50,7 @@ def _answer(spark: SparkSession, kind: str, text: str) -> Any:
         _attach(spark, *json.loads(text))
         return {}
     require_characters(text)
-    statement = parse(text)
+    statement = parse(text, partial(metastore.is_indexed_catalog, spark))
     if statement is None or is_elsewhere(spark, statement):
         return None
     match kind:

@@ -85,7 +85,7 @@ def clean(
     than by hive_bitmap, and which is not found otherwise, or not known to be of this metastore. Raise NotFound for a
     folder that does not exist, and for a table that does not exist and left nothing behind.
     """
-    database, name = metastore.split_name(spark, table) if table else (metastore.current_database(spark), None)
+    database, name = _home(spark, table) if table else (metastore.current_database(spark), None)
     tables = catalog.tables_of_database(spark, database)
     everything = catalog.with_copies(spark, tables)
     indexes = [index for index in everything if name in (None, index.definition.table)]
@@ -111,6 +111,12 @@ def clean(
     had = {one.root for one in unused}
     empty = [leftover for root in dropped for leftover in _empty(root, root in had, dry_run)]
     return [*left, *empty, *refused, *unproved, *_only_begun(begun, given, grace_seconds, dry_run)]
+
+
+def _home(spark: SparkSession, table: str) -> tuple[str, str]:
+    """Return database and name of a table; indexes of one in another catalog lie in the database of that name."""
+    _, database, name = metastore.split_name(spark, table)
+    return database, name
 
 
 def _existing(indexes: Sequence[Index], trusted: Sequence[Definition]) -> tuple[list[_Root], list[Leftover]]:

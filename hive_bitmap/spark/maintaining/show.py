@@ -38,10 +38,10 @@ class PartitionStatus:
     Of the base files, `fresh` ones are as they were indexed, `stale` ones have changed since, `unindexed` ones are not
     in the index, and `gone` ones are in the index but do not exist any more. `built` is when the last build began, in
     seconds since 1970. `unseen_since` is when the oldest change was that the index has not seen, of a file that is new
-    or stale, in the same unit; None if it has seen all. `problem` says what is wrong with the generation; queries read
-    the affected files whole. `keys` is the number of distinct keys, if requested. The next rebuild reads `to_read`
-    files of `bytes_to_read` bytes, so many for each of the reasons in `why_read`. Numbers of rows are None where only
-    Spark may read the table.
+    or stale, in the same unit; None if it has seen all, or the log of the table does not say. `problem` says what is
+    wrong with the generation; queries read the affected files whole. `keys` is the number of distinct keys, if
+    requested. The next rebuild reads `to_read` files of `bytes_to_read` bytes, so many for each of the reasons in
+    `why_read`. Numbers of rows are None where only Spark may read the table.
     """
 
     name: str
@@ -256,7 +256,7 @@ def _partition(
         index_rows=(pc.sum(published.shards["rows"]).as_py() or 0) if published else 0,
         index_bytes=_total_bytes(published) if published else 0,
         built=generation.build_time(folder) if folder and generation.is_generation(folder) else None,
-        unseen_since=min((file.changed_ms / 1000 for file in unseen), default=None),
+        unseen_since=min((file.changed_ms / 1000 for file in unseen if file.changed_ms), default=None),
         problem=problem,
         to_read=sum(map(bool, whys)),
         bytes_to_read=sum(file.size for file, why in zip(source.files, whys, strict=True) if why),

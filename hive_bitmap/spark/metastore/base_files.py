@@ -13,7 +13,7 @@ from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Partition, Table, Values
 from hive_bitmap.errors import NotFound, Unsupported
-from hive_bitmap.spark.metastore import delta_log, metastore, serde
+from hive_bitmap.spark.metastore import delta_log, iceberg_log, lake_tables, metastore, serde
 from hive_bitmap.spark.metastore.file_listing import files_of
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ def partitions(spark: SparkSession, base: Table) -> list[Partition]:
     Raises Unsupported for a partition that is read by other properties than its table.
     """
     if base.lake is not None:
-        return [Partition(values=(), location=base.location, files=delta_log.live_files(spark, base))]
+        live_files = iceberg_log.live_files if base.lake.kind == lake_tables.ICEBERG else delta_log.live_files
+        return [Partition(values=(), location=base.location, files=live_files(spark, base))]
     found = (
         metastore.partitions(spark, base) if base.partition_columns else [Partition(values=(), location=base.location)]
     )

@@ -13,13 +13,12 @@ from hive_bitmap.core.stores import IMMUTABLE, FileStatus
 from hive_bitmap.core.table_info import Table, hadoop_path
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.spark.metastore import jvm_reader, lake_tables
-from hive_bitmap.spark.metastore.lake_tables import Facts
+from hive_bitmap.spark.metastore.lake_tables import MOST_FILES, Facts, sentence
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 INDEX_OF_LOG = "TahoeLogFileIndex"  # Delta's class of the files of a relation that was not planned yet
-MOST_FILES = 1_000_000  # live files of a table that is indexed; the driver needs some 500 bytes for each of them
 
 
 def described(spark: SparkSession, table: Table) -> Table:
@@ -39,7 +38,7 @@ def described(spark: SparkSession, table: Table) -> Table:
         )
         return lake_tables.by_facts(table, facts)
     except Exception as e:  # noqa: BLE001 - of Spark, of Delta, of another version of it, or of the log's own
-        return lake_tables.unreadable(table, f"its log cannot be read: {_sentence(e)}")
+        return lake_tables.unreadable(table, lake_tables.DELTA, e)
 
 
 def live_files(spark: SparkSession, table: Table) -> tuple[FileStatus, ...]:
@@ -52,7 +51,7 @@ def live_files(spark: SparkSession, table: Table) -> tuple[FileStatus, ...]:
         files = DataFrame(location.getSnapshot().allFiles().toDF(), spark).select("path", "size", "modificationTime")
         found = files.limit(MOST_FILES + 1).toArrow()
     except Exception as e:  # as above
-        raise Unsupported(f"the log of table {table.full_name} cannot be read: {_sentence(e)}") from e
+        raise Unsupported(f"the log of table {table.full_name} cannot be read: {sentence(e)}") from e
     if found.num_rows > MOST_FILES:
         raise Unsupported(f"table {table.full_name} has more than {MOST_FILES:,} files: OPTIMIZE it first")
     paths, sizes, times = (column.to_pylist() for column in found.columns)
@@ -76,8 +75,3 @@ def _files_of_log(spark: SparkSession, table: Table) -> Any:
     if location.getClass().getSimpleName() != INDEX_OF_LOG:
         raise Unsupported(f"Spark reads it by {location.getClass().getSimpleName()}")
     return location
-
-
-def _sentence(error: Exception) -> str:
-    cause = getattr(error, "java_exception", None)
-    return (str(error) if cause is None else str(cause.toString())).partition("\n")[0]

@@ -15,7 +15,7 @@ from hive_bitmap.core.formats import BY_INPUT_FORMAT, FORMATS, LAYOUTS
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.spark.metastore import serde
+from hive_bitmap.spark.metastore import lake_tables, serde
 from hive_bitmap.spark.metastore.session_settings import OF_HADOOP
 
 FOREIGN = {  # formats of which not every file in the folder holds current rows: the table property that marks them
@@ -31,6 +31,11 @@ HARMLESS_OPTIONS = re.compile(  # options that concern writing only
     r"|orc\.(compress.*|encoding\.strategy|stripe\..*|row\.(index\.stride|batch\.size|child\.limit)|create\.index|block\..*"
     r"|bloom\.filter\..*|dictionary\..*|write\..*|rows\.between\.memory\.checks|overwrite\.output\.file|memory\.pool"
     r"|base\.delta\.ratio|direct\.encoding\.columns|column\.encoding\.direct)",
+    re.IGNORECASE,
+)
+OF_ICEBERG = re.compile(  # options of a query that decide how Iceberg reads, but not which rows
+    r"split-size|lookback|file-open-cost|vectorization-enabled|batch-size|locality|branch|tag|version|snapshot-id"
+    r"|as-of-timestamp|snapshot_id|as_of_timestamp",
     re.IGNORECASE,
 )
 OF_QUERIES = ("mergeschema", "partitionoverwritemode")  # Spark adds them; the schema is that of the metastore anyway
@@ -70,7 +75,7 @@ def format_of(table: Table) -> str:
     if table.lake is not None:
         if table.lake.problem:
             raise Unsupported(f"table {table.full_name} is {table.lake.kind}, and {table.lake.problem}")
-        return "parquet"
+        return table.lake.format
     properties = {key.lower(): value.lower() for key, value in table.properties.items()}
     for kind, (key, value) in FOREIGN.items():
         if properties.get(key) == value or table.provider.lower() == kind:
@@ -122,9 +127,12 @@ def why_option_unsupported(table: Table) -> str | None:
     return f"table option {odd[0]!r} may change what is read" if odd else None
 
 
-def why_query_unsupported(options: Iterable[str]) -> str | None:
+def why_query_unsupported(options: Iterable[str], table: Table) -> str | None:
     """Return why a query with reader options of its own, given by name, may see other rows; None if not."""
-    odd = sorted(name for name in options if not (HARMLESS_OPTIONS.fullmatch(name) or name.lower() in OF_QUERIES))
+    if table.lake is not None and table.lake.kind == lake_tables.ICEBERG:
+        odd = sorted(name for name in options if not OF_ICEBERG.fullmatch(name))
+    else:
+        odd = sorted(name for name in options if not (HARMLESS_OPTIONS.fullmatch(name) or name.lower() in OF_QUERIES))
     return f"the query reads it with the option {odd[0]!r}, which may change what is read" if odd else None
 
 

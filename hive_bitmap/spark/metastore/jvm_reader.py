@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
-from hive_bitmap.core.table_info import NULL_PARTITION, Partition, Table, Values, hadoop_path
+from hive_bitmap.core.table_info import NULL_PARTITION, SESSION_CATALOG, Partition, Table, Values, hadoop_path
 from hive_bitmap.errors import NotFound, ServerError
 from hive_bitmap.spark.metastore import lake_tables
 from hive_bitmap.spark.metastore.reader import is_unknown_kind
@@ -266,6 +266,11 @@ def _new_bridge(spark: SparkSession) -> _Bridge:
     )
 
 
+def _catalog(identifier: Mapping[str, Any]) -> str:
+    name = identifier.get("catalog") or ""
+    return "" if name.lower() == SESSION_CATALOG else name
+
+
 def _table(info: dict[str, Any]) -> Table:
     storage = info["storage"]
     partition_names = [name.lower() for name in info["partitionColumnNames"]]
@@ -286,5 +291,6 @@ def _table(info: dict[str, Any]) -> Table:
         declared=json.dumps(info["schema"]),
         by_folders=info["provider"] != "hive" and bool(partition_names) and not info["tracksPartitionsInCatalog"],
         owner=info["owner"] or "",
+        catalog=_catalog(info["identifier"]),
     )
     return lake_tables.described(table)

@@ -14,7 +14,8 @@ from hive_bitmap.core.columns import Column
 from hive_bitmap.core.table_info import Lake, Table
 from hive_bitmap.spark.metastore.spark_schema import columns_of
 
-DELTA = "delta"
+DELTA, ICEBERG = "delta", "iceberg"
+MOST_FILES = 1_000_000  # live files of a table that is indexed; the driver needs some 500 bytes for each of them
 # The property, of the description of a table that a question of the rule has, in which the JVM puts a log's facts.
 FACTS = "hive_bitmap.facts_of_log"
 # Features of Delta that a reader must know, and under which a file has its rows in Parquet as they are, but for those
@@ -30,6 +31,8 @@ KNOWN_FEATURES = frozenset(
         "vacuumProtocolCheck",
     }
 )
+# Versions of Iceberg's format, and formats of files in it, that are read as they are described.
+KNOWN_VERSIONS, KNOWN_FORMATS = ("1", "2", "3"), ("parquet", "orc")
 _PHYSICAL_NAME, _ID = "delta.columnMapping.physicalName", "delta.columnMapping.id"
 
 
@@ -53,12 +56,74 @@ class Facts:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class IcebergFacts:
+    """What Iceberg says of a version of a table: its schema and all its ways of partitioning, each as Iceberg's JSON.
+
+    `format` is the format of new files, `version` that of the table's format.
+    """
+
+    schema: str
+    specs: tuple[str, ...]
+    format: str
+    version: str
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> IcebergFacts:
+        """Return the facts in a JSON object of the JVM (`IcebergTables.java`)."""
+        return cls(
+            schema=fields["schema"], specs=tuple(fields["specs"]), format=fields["format"], version=fields["version"]
+        )
+
+
 def described(table: Table) -> Table:
-    """Return a Delta table as the facts in its description say, if they are there; any other table as it is."""
-    if table.provider.lower() != DELTA or FACTS not in table.properties:
+    """Return a table with a log as the facts in its description say, if they are there; any other table as it is."""
+    if FACTS not in table.properties:
         return table
     properties = {key: value for key, value in table.properties.items() if key != FACTS}
-    return by_facts(replace(table, properties=properties), Facts.of(json.loads(table.properties[FACTS])))
+    plain, fields = replace(table, properties=properties), json.loads(table.properties[FACTS])
+    match table.provider.lower():
+        case "delta":
+            return by_facts(plain, Facts.of(fields))
+        case "iceberg":
+            return by_iceberg_facts(plain, IcebergFacts.of(fields))
+    return table
+
+
+def is_iceberg(table: Table) -> bool:
+    """Return whether a table that the metastore describes is one of Iceberg."""
+    properties = {key.lower(): value.lower() for key, value in table.properties.items()}
+    return table.provider.lower() == ICEBERG or properties.get("table_type") == ICEBERG
+
+
+def by_iceberg_facts(table: Table, facts: IcebergFacts) -> Table:
+    """Return an Iceberg table, whose columns are those that Spark sees, with the ids by which files have them."""
+    fields = {field["name"]: field for field in json.loads(facts.schema)["fields"]}
+    identity = {
+        field["source-id"]
+        for spec in facts.specs
+        for field in json.loads(spec)["fields"]
+        if field["transform"] == "identity"
+    }
+    known = [column for column in table.columns if isinstance(fields.get(column.name, {}).get("id"), int)]
+    columns = tuple(
+        replace(
+            column,
+            field_id=fields[column.name]["id"],
+            default=column.default or fields[column.name].get("initial-default") is not None,
+        )
+        for column in known
+    )
+    problem = ""
+    if facts.version not in KNOWN_VERSIONS:
+        problem = f"has version {facts.version} of that format, which is not known"
+    elif facts.format.lower() not in KNOWN_FORMATS:
+        problem = f"is written as {facts.format}: of its formats parquet and orc are indexed"
+    elif not columns or len(columns) < len(table.columns):
+        problem = "does not say which ids its columns have in files"
+    partitioned_by = tuple(column.name for column in columns if column.field_id in identity)
+    lake = Lake(ICEBERG, partitioned_by, problem, facts.format.lower())
+    return replace(table, columns=columns, partition_columns=(), by_folders=False, lake=lake)
 
 
 def by_facts(table: Table, facts: Facts) -> Table:
@@ -77,9 +142,15 @@ def by_facts(table: Table, facts: Facts) -> Table:
     )
 
 
-def unreadable(table: Table, why: str) -> Table:
-    """Return a Delta table whose log cannot be read."""
-    return replace(table, lake=Lake(DELTA, problem=why))
+def unreadable(table: Table, kind: str, error: Exception) -> Table:
+    """Return a table of this kind whose log cannot be read."""
+    return replace(table, lake=Lake(kind, problem=f"its log cannot be read: {sentence(error)}"))
+
+
+def sentence(error: Exception) -> str:
+    """Return the first line of an error, which may be one of the JVM."""
+    cause = getattr(error, "java_exception", None)
+    return (str(error) if cause is None else str(cause.toString())).partition("\n")[0]
 
 
 def _mapped(column: Column, metadata: Mapping[str, Any], mapping: str) -> Column | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hive_bitmap.core.table_info import SESSION_CATALOG, Partition, Table, in_spark, index_table_name, name_parts
 from hive_bitmap.errors import NotFound, Unsupported
-from hive_bitmap.spark.metastore import delta_log, jvm_reader, session_stores
+from hive_bitmap.spark.metastore import delta_log, iceberg_log, jvm_reader, session_stores
 from hive_bitmap.spark.metastore.reader import Reader
 from hive_bitmap.spark.metastore.sql_reader import SqlReader
 
@@ -27,19 +27,28 @@ GLOBAL_TEMP = "global_temp"  # Spark's database of global temporary views, which
 SESSION_VIEWS = "session"  # from Spark 4.2 on, in place of a database, the name of that of a session's temporary views
 
 
-def split_name(spark: SparkSession, name: str) -> tuple[str, str]:
-    """Split `t`, `db.t` or `spark_catalog.db.t` into the (database, table) that `spark.table` reads.
+def split_name(spark: SparkSession, name: str) -> tuple[str, str, str]:
+    """Split `t`, `db.t` or `catalog.db.t` into the (catalog, database, table) that `spark.table` reads.
 
-    Raises Unsupported if that table is in another catalog.
+    The catalog is "" for the session's own. Raises Unsupported if that table is in another one that is not Iceberg's.
     """
     catalog, database, table = name_parts(name)
     catalog = catalog or catalog_of(spark, database)
-    if catalog.lower() != SESSION_CATALOG:
+    if catalog.lower() == SESSION_CATALOG:
+        return "", (database or spark.catalog.currentDatabase()).lower(), table.lower()
+    if not iceberg_log.is_catalog(spark, catalog):
         raise Unsupported(
-            f"table {name} is in catalog {catalog!r}, and only tables of {SESSION_CATALOG} have indexes: to name one, "
-            f"write {SESSION_CATALOG}.database.table"
+            f"table {name} is in catalog {catalog!r}, and only tables of {SESSION_CATALOG} have indexes, and those "
+            f"of Iceberg's catalogs: to name one, write {SESSION_CATALOG}.database.table"
         )
-    return (database or spark.catalog.currentDatabase()).lower(), table.lower()
+    if database == catalog:
+        raise Unsupported(f"table {name} is in no database: write {catalog}.database.table")
+    return catalog, database or spark.catalog.currentDatabase(), table
+
+
+def is_indexed_catalog(spark: SparkSession, name: str) -> bool:
+    """Return whether tables of another catalog than the session's own may have indexes: one of Iceberg's."""
+    return iceberg_log.is_catalog(spark, name)
 
 
 def catalog_of(spark: SparkSession, database: str) -> str:
@@ -92,7 +101,11 @@ def describe_with(spark: SparkSession, name: str, others: Callable[[str, str], l
     """
     from pyspark.errors import AnalysisException
 
-    database, table = split_name(spark, name)
+    catalog, database, table = split_name(spark, name)
+    if catalog:
+        return _describe_elsewhere(spark, catalog, database, table), describe_many(
+            spark, database, others(database, table) if database_exists(spark, database) else []
+        )
     if database == GLOBAL_TEMP:
         if spark.catalog.tableExists(name):
             return Table(database=database, name=table, kind="TEMPORARY"), []
@@ -105,12 +118,24 @@ def describe_with(spark: SparkSession, name: str, others: Callable[[str, str], l
         raise NotFound.of("database", database, database_names(spark)) from e
     for position, candidate in enumerate(found):
         if candidate.name == table:
-            return delta_log.described(spark, candidate), found[:position] + found[position + 1 :]
+            described = iceberg_log.described(spark, delta_log.described(spark, candidate))
+            return described, found[:position] + found[position + 1 :]
+    if (iceberg := iceberg_log.table_of_catalog(spark, "", database, table)) is not None:
+        return iceberg, found
     if not database_exists(spark, database):
         raise NotFound.of("database", database, database_names(spark))
     indexes = index_table_name(database, "*", "*")
     tables = [known for known in names_like(spark, database, "*") if not fnmatchcase(known, indexes)]
     raise NotFound.of("table", table, tables, f"database {database}")
+
+
+def _describe_elsewhere(spark: SparkSession, catalog: str, database: str, table: str) -> Table:
+    """Return a table of a catalog of Iceberg's that is not the session's own; raise NotFound."""
+    session_stores.use(spark)
+    found = iceberg_log.table_of_catalog(spark, catalog, database, table)
+    if found is None:
+        raise NotFound(f"no table {table!r} in {catalog}.{database}")
+    return found
 
 
 def describe_many(spark: SparkSession, database: str, names: Sequence[str]) -> list[Table]:

@@ -18,7 +18,7 @@ from hive_bitmap.spark.metastore.security_settings import ENGINE_READS_ONLY
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_SCANS = ("LogicalRelation", "HiveTableRelation")
+_SCANS = ("LogicalRelation", "HiveTableRelation", "DataSourceV2ScanRelation")
 _RULES = ("buildResolutionRules", "buildPostHocResolutionRules", "buildCheckRules", "buildOptimizerRules")
 _PADDING = "readSidePadding("  # Spark's own expression over a column of type CHAR
 

@@ -24,7 +24,16 @@ from hive_bitmap.core.index.definition import (
     has_properties,
     to_properties,
 )
-from hive_bitmap.core.table_info import Partition, Table, Values, hadoop_path, index_table_name
+from hive_bitmap.core.table_info import (
+    SESSION_CATALOG,
+    Partition,
+    Table,
+    Values,
+    full_name,
+    hadoop_path,
+    in_spark,
+    index_table_name,
+)
 from hive_bitmap.errors import AlreadyExists, InvalidProperty, NotFound, StoreError, Unsupported
 from hive_bitmap.spark import session_cache
 from hive_bitmap.spark.metastore import alter_table, metastore, session_stores
@@ -117,7 +126,8 @@ def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tup
     The index tables may come from a cache and be up to `seconds` old. That is safe: an older generation is as correct
     as the current one, because base files are compared with their fingerprints. The base table is never cached.
     """
-    key, version = metastore.split_name(spark, name), _index_tables.version
+    _, *named = metastore.split_name(spark, name)
+    key, version = (named[0], named[1]), _index_tables.version
     cached = _index_tables.get(spark, key, seconds)
     if cached is not None:
         base = metastore.describe(spark, name)
@@ -139,7 +149,8 @@ def indexes_on(spark: SparkSession, base: Table, seconds: float = 0) -> list[Ind
     found = _index_tables.get(spark, key, seconds)
     if found is None:
         pattern = index_table_name(base.database, base.name, "*")
-        names = metastore.names_like(spark, base.database, pattern)
+        exists = not base.catalog or metastore.database_exists(spark, base.database)
+        names = metastore.names_like(spark, base.database, pattern) if exists else []
         found = _IndexTables.of(metastore.describe_many(spark, base.database, names))
         _index_tables.put(spark, key, found, version)
     return _with_pointed(spark, base, found)
@@ -153,7 +164,7 @@ def _with_pointed(spark: SparkSession, base: Table, found: _IndexTables) -> list
     judged = [index for tables in (found, *more) for index in tables.judged(trust.by_base(spark, base))]
     return [
         replace(index, problem=index.problem or schema_drift.problem(base, index.table, index.definition))
-        for index in _distinct(judged, base.name)
+        for index in _distinct(index for index in judged if index.definition.is_on(base))
     ]
 
 
@@ -165,13 +176,14 @@ def find_even_if_dropped(spark: SparkSession, name: str) -> tuple[Table | None, 
     try:
         return table_and_indexes(spark, name)
     except NotFound:
-        database, table = metastore.split_name(spark, name)
-        left = [index for index in indexes_of_database(spark, database) if index.definition.table == table]
+        full = full_name(*metastore.split_name(spark, name))
+        database = metastore.split_name(spark, name)[1]
+        left = [index for index in indexes_of_database(spark, database) if index.definition.full_table == full]
         if not left:
             raise
         gone = (
-            f"table {database}.{table} is gone: drop the index, or if the table was renamed, run hive-bitmap attach "
-            f"NEW --from {database}.{table}"
+            f"table {full} is gone: drop the index, or if the table was renamed, run hive-bitmap attach "
+            f"NEW --from {full}"
         )
         return None, [replace(index, problem=gone) if index.trusted else index for index in left]
 
@@ -181,7 +193,7 @@ def indexes_of_database(spark: SparkSession, database: str) -> list[Index]:
 
     An unknown database has none.
     """
-    return _distinct(with_copies(spark, tables_of_database(spark, database)), None)
+    return _distinct(with_copies(spark, tables_of_database(spark, database)))
 
 
 def with_copies(spark: SparkSession, tables: Sequence[Table]) -> list[Index]:
@@ -208,6 +220,11 @@ def require_free(spark: SparkSession, base: Table, indexes: Sequence[Index], def
     """Raise AlreadyExists if the name of the index, or of its index table, is taken."""
     if any(index.definition.name == definition.name for index in indexes):
         raise AlreadyExists(f"index {definition.name} already exists on table {base.full_name}")
+    if base.catalog and not metastore.database_exists(spark, base.database):
+        raise NotFound(
+            f"indexes of table {base.full_name} lie in database {base.database} of {SESSION_CATALOG}, which does not "
+            f"exist: CREATE DATABASE {in_spark(base.database)}"
+        )
     for table in metastore.describe_many(spark, base.database, [definition.index_table]):
         owner = from_table(table)
         whose = f"it is index {owner.name} on {owner.full_table}" if owner else "it is no index table"
@@ -347,15 +364,14 @@ def at(table: Table, root: str) -> Index | None:
     return _from_files(table) if here and _is_damaged(table) else None
 
 
-def _distinct(indexes: Iterable[Index], base: str | None) -> list[Index]:
-    """Return the indexes of one base table, or of all, sorted by base table and index name.
+def _distinct(indexes: Iterable[Index]) -> list[Index]:
+    """Return each index once, sorted by base table and index name.
 
     If two tables claim to be the same index, the first by table name counts; one that is trusted before any other.
     """
     found: dict[tuple[str, str], list[Index]] = {}
     for index in sorted(indexes, key=lambda index: (not index.trusted, index.table.name)):
-        if base in (None, index.definition.table):
-            found.setdefault((index.definition.table, index.definition.name), []).append(index)
+        found.setdefault((index.definition.full_table, index.definition.name), []).append(index)
     return [
         replace(first, copies=tuple(copy.definition for copy in copies if copy.trusted))
         for first, *copies in (found[key] for key in sorted(found))

@@ -36,7 +36,7 @@ def by_database(spark: SparkSession, tables: Sequence[Table]) -> Judge:
 
     def judge(table: Table, definition: Definition | None) -> str:
         if definition is not None:
-            bases = [base for base in tables if base.name == definition.table]
+            bases = [base for base in tables if definition.is_on(base)]
         else:
             bases = [base for base in tables if _may_index(base, table)]
         bases = bases or [_of_user(spark, table, definition)]

@@ -44,7 +44,7 @@ def create_index(cursor: Cursor) -> CreateIndex | None:
         raise cursor.mismatch("ON TABLE", "USING")
     cursor.accept("TABLE")
     table = cursor.table()
-    return None if table.foreign else _hive(cursor, name, table, if_not_exists)
+    return None if cursor.is_foreign(table) else _hive(cursor, name, table, if_not_exists)
 
 
 def properties(cursor: Cursor) -> Pairs:
@@ -107,7 +107,7 @@ def _openlookeng(cursor: Cursor, name: str, if_not_exists: bool) -> CreateIndex:
         raise cursor.mismatch("BITMAP")
     cursor.expect("ON")
     table = cursor.table()
-    if table.foreign:
+    if cursor.is_foreign(table):
         raise Unsupported(f"CREATE INDEX is not supported in catalog '{table.catalog}'")
     columns = cursor.items(cursor.name)
     if any("=" in column for column in columns):

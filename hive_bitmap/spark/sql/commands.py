@@ -90,13 +90,18 @@ def columns(statement: Statement) -> tuple[tuple[str, str], ...]:
 
 
 def is_elsewhere(spark: SparkSession, statement: Statement) -> bool:
-    """Whether a statement is about another catalog than the session's own: one that it names, or the current one."""
+    """Whether a statement is about a catalog whose tables have no indexes: one that it names, or the current one.
+
+    Those of tables in other catalogs than the session's own are told by the table.
+    """
     match statement:
         case DropDatabase(database, catalog=catalog):
             pass
         case _:
             table = statement.table
             database, catalog = (table.database, table.catalog) if table else ("", "")
+            if table and metastore.is_indexed_catalog(spark, catalog or metastore.catalog_of(spark, database)):
+                return False
     catalog = (catalog or metastore.catalog_of(spark, database)).lower()
     return catalog != SESSION_CATALOG and not (catalog == "hive" and _has_no_catalog(spark, catalog))
 
@@ -193,9 +198,9 @@ def _table_of(spark: SparkSession, statement: RebuildIndex | SetProperties | Ren
         definitions = [index.definition for index in catalog.indexes_of_database(spark, database)]
         found = [definition for definition in definitions if definition.name == name]
         if len(found) == 1:
-            return in_spark(database, found[0].table)
+            return in_spark(database, found[0].table, catalog=found[0].catalog)
         if found:
-            tables = ", ".join(definition.table for definition in found)
+            tables = ", ".join(definition.full_table.removeprefix(f"{database}.") for definition in found)
             raise InvalidStatement(f"Index '{name}' is on several tables of {database}: {tables}; say {name} ON table")
         reason = f"Index '{name}' does not exist" + suggestion(name, [definition.name for definition in definitions])
     if statement.if_exists:

@@ -144,7 +144,7 @@ def _extend(spark: SparkSession, existing: list[Index], base: Table, statement: 
 def _same_content(definition: Definition, base: Table, statement: CreateIndex) -> bool:
     columns = {name.lower() for name in statement.columns}
     return (
-        definition.table == base.name
+        definition.is_on(base)
         and definition.type == statement.type
         and {name.lower() for name in definition.column_names} == columns
     )

@@ -20,10 +20,12 @@ _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", 
 class Cursor:
     """A position in the tokens of one statement. Methods raise InvalidStatement for an unexpected token.
 
-    A word or symbol matches a token if it equals the token's `key`, in which words are in upper case.
+    A word or symbol matches a token if it equals the token's `key`, in which words are in upper case. `is_indexed` says
+    of the name of another catalog than the session's own whether its tables may have indexes.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, is_indexed: Callable[[str], bool] = lambda catalog: False) -> None:
+        self._is_indexed = is_indexed
         parts = split(text)
         if len(parts) != 1:
             place = f"line {parts[1].line}, column {parts[1].column}: " if parts else ""
@@ -106,6 +108,10 @@ class Cursor:
             self._at = start
             raise self.error(f"a table is [catalog.][database.]table, and this name has {len(parts)} parts")
         return TableName(*reversed(parts))
+
+    def is_foreign(self, table: TableName) -> bool:
+        """Return whether a table is in a catalog that is left to Spark."""
+        return table.foreign and not self._is_indexed(table.catalog)
 
     def string(self, *, escapes: bool = True) -> str:
         """Consume a quoted string and return its value; a quote in it is doubled or, with `escapes`, backslashed."""

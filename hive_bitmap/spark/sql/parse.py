@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from hive_bitmap.core.table_info import NULL_PARTITION
 from hive_bitmap.errors import InvalidStatement
 from hive_bitmap.spark.sql.clauses import create_index, index_properties
@@ -24,8 +27,10 @@ from hive_bitmap.spark.sql.where import where
 DATABASE_WORDS = ("DATABASE", "SCHEMA", "NAMESPACE")
 
 
-def parse(text: str) -> Statement | None:
+def parse(text: str, is_indexed: Callable[[str], bool] = lambda catalog: False) -> Statement | None:
     """Parse an index statement; None for any other statement, which is for Spark to parse.
+
+    `is_indexed` says of the name of another catalog than the session's own whether its tables may have indexes.
 
     DROP TABLE, and DROP DATABASE with CASCADE, count as index statements, since they drop indexes. Raises
     InvalidStatement, with line and column, for a statement that is not well formed; Unsupported, InvalidProperty or
@@ -35,27 +40,28 @@ def parse(text: str) -> Statement | None:
     DropIndex(name='i', table=TableName(name='sales', database='', catalog=''), if_exists=True, where=None)
     >>> parse("SELECT 1")
     """
+    begun = partial(_cursor_after, text, is_indexed)
     match first_words(text, 3):
         case ["CREATE", "INDEX", *_]:
-            return create_index(_cursor_after(text, "CREATE", "INDEX"))
+            return create_index(begun("CREATE", "INDEX"))
         case ["ALTER", "INDEX", *_]:
-            return _alter(_cursor_after(text, "ALTER", "INDEX"))
+            return _alter(begun("ALTER", "INDEX"))
         case ["DROP", "INDEX", *_]:
-            return _drop(_cursor_after(text, "DROP", "INDEX"))
+            return _drop(begun("DROP", "INDEX"))
         case ["UPDATE", "INDEX", *_]:
-            return _update(_cursor_after(text, "UPDATE", "INDEX"))
+            return _update(begun("UPDATE", "INDEX"))
         case ["SHOW", "INDEX" | "INDEXES", *_] | ["SHOW", "FORMATTED", "INDEX" | "INDEXES"]:
-            return _show(_cursor_after(text, "SHOW"))
+            return _show(begun("SHOW"))
         case ["DROP", "TABLE", *_]:
-            return _drop_table(text)
+            return _drop_table(begun)
         case ["DROP", word, *_] if word in DATABASE_WORDS:
-            return _drop_database(text, word)
+            return _drop_database(begun, word)
         case _:
             return None
 
 
-def _cursor_after(text: str, *words: str) -> Cursor:
-    cursor = Cursor(text)
+def _cursor_after(text: str, is_indexed: Callable[[str], bool], *words: str) -> Cursor:
+    cursor = Cursor(text, is_indexed)
     cursor.expect(*words)
     return cursor
 
@@ -86,7 +92,7 @@ def _drop(cursor: Cursor) -> Statement | None:
     if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.name().lower()
     table = _on_table(cursor)
-    if table is not None and table.foreign:
+    if table is not None and cursor.is_foreign(table):
         return None
     condition = where(cursor) if cursor.accept("WHERE") else None
     cursor.end(*([] if table else ["ON"]), "WHERE")
@@ -126,23 +132,23 @@ def _show(cursor: Cursor) -> ShowIndexes:
     return ShowIndexes(table)
 
 
-def _drop_table(text: str) -> DropTable | None:
+def _drop_table(begun: Callable[..., Cursor]) -> DropTable | None:
     """Parse DROP TABLE; None if it has another form, which Spark then executes or refuses."""
     try:
-        cursor = _cursor_after(text, "DROP", "TABLE")
+        cursor = begun("DROP", "TABLE")
         if_exists = cursor.accept("IF", "EXISTS")
         table = cursor.table()
         purge = cursor.accept("PURGE")
         cursor.end()
     except InvalidStatement:
         return None
-    return None if table.foreign else DropTable(table, if_exists, purge)
+    return None if cursor.is_foreign(table) else DropTable(table, if_exists, purge)
 
 
-def _drop_database(text: str, word: str) -> DropDatabase | None:
+def _drop_database(begun: Callable[..., Cursor], word: str) -> DropDatabase | None:
     """Parse DROP DATABASE .. CASCADE; None for other forms: without CASCADE Spark drops only empty databases."""
     try:
-        cursor = _cursor_after(text, "DROP", word)
+        cursor = begun("DROP", word)
         if_exists = cursor.accept("IF", "EXISTS")
         *catalog, name = cursor.path()
         cursor.expect("CASCADE")

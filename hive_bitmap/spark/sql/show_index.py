@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from hive_bitmap.core.explaining.measures import size
 from hive_bitmap.core.index.definition import Definition
-from hive_bitmap.core.table_info import quote
+from hive_bitmap.core.table_info import full_name, in_spark, quote
 from hive_bitmap.spark.maintaining.show import IndexStatus, show
-from hive_bitmap.spark.metastore import metastore
 from hive_bitmap.spark.registry import catalog
 
 if TYPE_CHECKING:
@@ -47,12 +46,11 @@ def openlookeng_listing(spark: SparkSession, database: str, name: str | None) ->
     """Return the indexes of a database, or those with this name, in openLooKeng's columns, each with its state now."""
     indexes = catalog.indexes_of_database(spark, database)
     wanted = [index for index in indexes if name is None or index.definition.name == name]
-    tables = sorted({index.definition.table for index in wanted})
-    existing = {table.name for table in metastore.describe_many(spark, database, tables)}
+    tables = sorted({(index.definition.catalog, index.definition.table) for index in wanted})
     rows = [
-        _row(spark, status, table in existing)
-        for table in tables
-        for status in show(spark, f"{quote(database)}.{quote(table)}")
+        _row(spark, status, spark.catalog.tableExists(in_spark(database, table, catalog=catalog)))
+        for catalog, table in tables
+        for status in show(spark, in_spark(database, table, catalog=catalog))
         if name is None or status.definition.name == name
     ]
     return spark.createDataFrame(sorted(rows), _string_schema(OPENLOOKENG_COLUMNS))
@@ -63,7 +61,7 @@ def _row(spark: SparkSession, status: IndexStatus, table_exists: bool) -> tuple[
     return (
         definition.name,
         _owner(spark, definition),
-        f"{spark.catalog.currentCatalog()}.{definition.full_table}",
+        full_name(definition.catalog or spark.catalog.currentCatalog(), definition.database, definition.table),
         ",".join(definition.column_names),
         definition.type,
         size(status.index_bytes),

@@ -39,7 +39,7 @@ class TableName:
     @property
     def sql_name(self) -> str:
         """The quoted name for Spark SQL; with Spark's name of the session's own catalog if the statement names that."""
-        catalog = SESSION_CATALOG if self.catalog else ""
+        catalog = self.catalog if self.foreign or not self.catalog else SESSION_CATALOG
         return ".".join(quote(part) for part in (catalog, self.database, self.name) if part)
 
     @property

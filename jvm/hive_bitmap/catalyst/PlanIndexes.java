@@ -2,12 +2,14 @@ package hive_bitmap.catalyst;
 
 import hive_bitmap.catalyst.fetching.DriverScan;
 import hive_bitmap.catalyst.fetching.DriverScanExec;
+import hive_bitmap.catalyst.lake.IcebergScan;
 import hive_bitmap.catalyst.observing.Application;
 import hive_bitmap.catalyst.queries.IndexAnswer;
 import hive_bitmap.catalyst.queries.IndexAnswerExec;
 import hive_bitmap.catalyst.queries.IndexScan;
 import hive_bitmap.catalyst.queries.NarrowedRelations;
 import hive_bitmap.catalyst.reading.NarrowedScanExec;
+import hive_bitmap.catalyst.reading.Narrowing;
 import hive_bitmap.catalyst.spark.KeyCounts;
 import hive_bitmap.catalyst.spark.KeyCountsExec;
 import hive_bitmap.catalyst.spark.Scala;
@@ -24,6 +26,9 @@ import org.apache.spark.sql.execution.datasources.FileSourceStrategy;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.v2.BatchScanExec;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Strategy;
 import scala.collection.immutable.Seq;
 
 /** The planner strategy: physical plans for the leaves that {@link UseIndexes} puts into logical plans. */
@@ -34,22 +39,28 @@ public final class PlanIndexes extends SparkStrategy {
         this.session = session;
     }
 
-    /** Returns the relation below filters and projections, if it is one of files; null otherwise. */
-    private static LogicalRelation relationBelow(LogicalPlan plan) {
+    /** Returns what is below filters and projections. */
+    private static LogicalPlan below(LogicalPlan plan) {
         LogicalPlan below = plan;
         while (below instanceof Filter || below instanceof Project) below = Scala.list(below.children()).get(0);
-        return below instanceof LogicalRelation relation && relation.relation() instanceof HadoopFsRelation ? relation : null;
+        return below;
     }
 
     /** Wraps the scans in Spark's own physical plans, to show what they read. */
     private static Seq<SparkPlan> wrapped(Seq<SparkPlan> plans) {
         List<SparkPlan> found = new ArrayList<>();
         for (SparkPlan plan : Scala.list(plans)) {
-            found.add((SparkPlan) plan.transformUp(Scala.replacing(one ->
-                    one instanceof FileSourceScanExec scan
-                            ? new NarrowedScanExec(scan, NarrowedRelations.narrowing(scan.relation())) : null)));
+            found.add((SparkPlan) plan.transformUp(Scala.replacing(one -> {
+                Narrowing narrowing = narrowing(one);
+                return narrowing == null ? null : new NarrowedScanExec(one, narrowing);
+            })));
         }
         return Scala.seq(found);
+    }
+
+    private static Narrowing narrowing(SparkPlan plan) {
+        if (plan instanceof FileSourceScanExec scan) return NarrowedRelations.narrowing(scan.relation());
+        return plan instanceof BatchScanExec batch && batch.scan() instanceof IcebergScan scan ? scan.narrowing() : null;
     }
 
     @Override
@@ -60,9 +71,13 @@ public final class PlanIndexes extends SparkStrategy {
         if (plan instanceof DriverScan scan) return Scala.seq(List.of(new DriverScanExec(scan, scan.output())));
         if (plan instanceof IndexAnswer answer) return Scala.seq(List.of(new IndexAnswerExec(answer, answer.output())));
         if (plan instanceof KeyCounts counts) return Scala.seq(List.of(new KeyCountsExec(counts.output(), counts.rows())));
-        LogicalRelation relation = relationBelow(plan);
-        if (relation == null) return Scala.seq(List.of());
-        HadoopFsRelation files = (HadoopFsRelation) relation.relation();
+        LogicalPlan below = below(plan);
+        if (below instanceof DataSourceV2ScanRelation read && read.scan() instanceof IcebergScan) {
+            return wrapped(new DataSourceV2Strategy((org.apache.spark.sql.classic.SparkSession) session).apply(plan));
+        }
+        if (!(below instanceof LogicalRelation relation) || !(relation.relation() instanceof HadoopFsRelation files)) {
+            return Scala.seq(List.of());
+        }
         if (NarrowedRelations.narrowing(files) != null) return wrapped(FileSourceStrategy.apply(plan));
         if (files.location() instanceof InMemoryFileIndex listed && !Scala.list(relation.output()).isEmpty()) {
             Application.sized(Scala.list(relation.output()).get(0), listed::sizeInBytes);

@@ -73,7 +73,8 @@ public final class UseIndexes extends Rule<LogicalPlan> {
             leaveAlone(scans, "not_tested", scan -> scan.asksNothing() && ChosenStrategy.mustPay(scan));
             leaveAlone(scans, "unsupported", Scan::asksForFiles);
             leaveAlone(scans, "not_tested", scan -> !Reports.areWanted() && !scan.mayUseIndexes());
-            leaveAlone(scans, "unsupported", Scan::isOfUnknownDelta);
+            leaveAlone(scans, "not_tested", Aggregates::isIcebergs);
+            leaveAlone(scans, "unsupported", Scan::isOfUnknownLake);
             if (asksForFiles(plan)) leaveAlone(scans, "unsupported", scan -> true);
             Question question = new Question(session, scans);
             if (!Reports.areWanted()) leaveAloneAgain(scans, question);

@@ -103,6 +103,24 @@ def test_columns_without_names_are_found_by_position(tmp_path: Path) -> None:
         keys(handle, KeyColumn("x", "int"))
 
 
+def test_columns_with_ids_are_found_by_these(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    fields = {"a": pyorc.Int(), "b": pyorc.Int()}
+    for id, field in enumerate(fields.values(), 7):
+        field.set_attributes({"iceberg.id": str(id)})
+    with path.open("wb") as out, pyorc.Writer(out, pyorc.Struct(**fields)) as writer:
+        writer.writerows([(1, 2), (3, 4)])
+    handle = orc.open_file(str(path))
+    wanted = [KeyColumn("x", "int", field_id=8), KeyColumn("a", "int", field_id=9), KeyColumn("b", "int", field_id=7)]
+    found = orc.key_columns(handle, 0, wanted).to_pydict()
+    assert found == {"x": [2, 4], "a": [None, None], "b": [1, 3]}
+    assert orc.spark_only_columns(handle, wanted) == {}
+    with path.open("wb") as out, pyorc.Writer(out, pyorc.Struct(a=pyorc.Int())) as writer:
+        writer.write((1,))
+    with pytest.raises(Undecodable, match="columns of the file have none"):
+        orc.key_columns(orc.open_file(str(path)), 0, wanted)
+
+
 def test_names_are_found_without_case_and_must_be_clear(tmp_path: Path) -> None:
     handle = write(tmp_path, "struct<A:int,b:int,B:int,`c.d`:int,c:struct<d:int>,`e.f`:int>", [(1, 2, 3, 4, (5,), 6)])
     assert keys(handle, KeyColumn("a", "int"), KeyColumn("E.F", "int")) == [(1, 6)]

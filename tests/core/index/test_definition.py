@@ -419,3 +419,8 @@ class TestSchemas:
         assert schema_crc([at], "UTC") != schema_crc([at], "Asia/Tokyo")
         assert all(schema_crc([one], "UTC") == schema_crc([one], "Asia/Tokyo") for one in (day, local))
         assert schema_crc([Column("A", "int")], "UTC") == schema_crc([Column("a", "int")], "UTC")
+
+
+def test_orc_files_whose_columns_have_ids_stay_indexed_whatever_changes() -> None:
+    assert valid_schemas("orc", [Column("k", "int", field_id=1)], "UTC") is None
+    assert valid_schemas("orc", [Column("k", "int", field_id=1), Column("x", "int")], "UTC") is not None

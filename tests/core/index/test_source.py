@@ -32,6 +32,22 @@ def test_a_definition_is_kept_with_the_names_in_files() -> None:
     assert found == replace(INDEX, index_table="") and found is not None and found.columns == COLUMNS[:2]
 
 
+def test_a_definition_says_the_catalog_of_its_table() -> None:
+    columns = (Column("k", "int", field_id=3), Column("p", "string", field_id=4))
+    base = Table(database="d", name="t", kind="EXTERNAL", columns=columns, lake=Lake("iceberg", ("p",)), catalog="lake")
+    index = define(base, ["k"], name="i")
+    properties = to_properties(index)
+    assert (properties["hive_bitmap.version"], properties["hive_bitmap.source"]) == ("2", "iceberg")
+    assert properties["hive_bitmap.table"] == index.full_table == "lake.d.t"
+    assert json.loads(properties["hive_bitmap.columns"]) == [["k", "int", "", 3]]
+    assert from_properties(properties) == replace(index, index_table="")
+    assert index.is_on(base) and not index.is_on(replace(base, catalog=""))
+    assert index.spark_name == "spark_catalog.`d`.`d__t_i__`"
+    moved = replace(base, lake=Lake("iceberg", ("k",)))
+    told = schema_drift.problem(moved, Table(database="d", name="i", kind="EXTERNAL"), index)
+    assert told == "column k partitions table lake.d.t now: drop index i"
+
+
 def test_a_reader_of_files_knows_no_other_source() -> None:
     for changed in ({"hive_bitmap.source": "paimon"}, {"hive_bitmap.version": "1"}, {"hive_bitmap.version": "3"}):
         assert from_properties({**to_properties(INDEX), **changed}) is None

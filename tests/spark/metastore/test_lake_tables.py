@@ -1,4 +1,4 @@
-"""What the log of a Delta table says, as a table."""
+"""What the log of a Delta or Iceberg table says, as a table."""
 
 from __future__ import annotations
 
@@ -75,3 +75,63 @@ def test_without_facts_a_delta_table_is_refused_and_others_are_as_they_are() -> 
         format_of(TABLE)
     plain = Table(**{**vars(TABLE), "provider": "parquet", "properties": {lake_tables.FACTS: json.dumps(facts())}})
     assert lake_tables.described(plain) == plain
+
+
+ICEBERG = Table(
+    database="d",
+    name="t",
+    kind="EXTERNAL",
+    provider="iceberg",
+    location="file:/w/t",
+    catalog="lake",
+    columns=(Column("k", "int"), Column("p", "string"), Column("n", "bigint")),
+)
+FIELDS = [
+    {"id": 1, "name": "k", "required": False, "type": "int"},
+    {"id": 2, "name": "p", "required": False, "type": "string"},
+    {"id": 5, "name": "n", "required": False, "type": "long", "initial-default": 7},
+]
+SPECS = [
+    {"spec-id": 0, "fields": [{"name": "p", "transform": "identity", "source-id": 2, "field-id": 1000}]},
+    {"spec-id": 1, "fields": [{"name": "k_bucket", "transform": "bucket[4]", "source-id": 1, "field-id": 1001}]},
+]
+
+
+def described_iceberg(**changed: Any) -> Table:
+    schema = json.dumps({"type": "struct", "schema-id": 0, "fields": changed.pop("fields", FIELDS)})
+    facts = {"schema": schema, "specs": list(map(json.dumps, SPECS)), "format": "parquet", "version": "2", **changed}
+    return lake_tables.described(Table(**{**vars(ICEBERG), "properties": {lake_tables.FACTS: json.dumps(facts)}}))
+
+
+@pytest.mark.parametrize("format", ["parquet", "orc"])
+def test_columns_of_iceberg_have_ids_and_only_identity_takes_their_values_from_the_log(format: str) -> None:
+    table = described_iceberg(format=format)
+    assert table.columns == (
+        Column("k", "int", field_id=1),
+        Column("p", "string", field_id=2),
+        Column("n", "bigint", default=True, field_id=5),
+    )
+    assert table.lake == Lake("iceberg", ("p",), format=format)
+    assert (format_of(table), table.full_name, table.properties) == (format, "lake.d.t", {})
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"version": "4"}, "has version 4 of that format, which is not known"),
+        ({"format": "avro"}, "is written as avro"),
+        ({"fields": FIELDS[:2]}, "does not say which ids"),
+        ({"fields": []}, "does not say which ids"),
+    ],
+)
+def test_iceberg_tables_that_are_not_known_have_no_indexes(changed: dict[str, Any], why: str) -> None:
+    with pytest.raises(Unsupported, match=why):
+        format_of(described_iceberg(**changed))
+
+
+@pytest.mark.parametrize(
+    ("properties", "provider", "wanted"),
+    [({}, "iceberg", True), ({"table_type": "ICEBERG"}, "hive", True), ({"table_type": "x"}, "hive", False)],
+)
+def test_what_the_metastore_calls_iceberg(properties: dict[str, str], provider: str, wanted: bool) -> None:
+    assert lake_tables.is_iceberg(Table(**{**vars(TABLE), "properties": properties, "provider": provider})) == wanted

@@ -34,8 +34,6 @@ public final class DeltaFiles {
     private static final String OF_ADDED = PACKAGE + "files.TahoeBatchFileIndex";
     private static final String FORMAT = PACKAGE + "DeltaParquetFileFormat";
     private static final String TRANSACTION = PACKAGE + "OptimisticTransaction";
-    /** The property of a table's description that has the facts of its log (hive_bitmap/spark/metastore/lake_tables.py). */
-    private static final String FACTS = "hive_bitmap.facts_of_log";
 
     private DeltaFiles() {}
 
@@ -105,7 +103,7 @@ public final class DeltaFiles {
     /** Returns the description of a table with the facts that the version of the log that is read has of it. */
     public static CatalogTable described(CatalogTable table, FileIndex location) {
         Map<String, String> properties = new HashMap<>(Scala.javaMap(table.properties()));
-        properties.put(FACTS, facts(location));
+        properties.put(LakeFacts.PROPERTY, facts(location));
         return FileRelations.copied(table, "properties", Scala.map(properties));
     }
 

@@ -6,7 +6,7 @@ import java.lang.reflect.Method;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 
-/** Calls to public methods and constructors of classes that are not there when this is compiled. */
+/** Calls to methods and constructors of classes that are not there when this is compiled. */
 final class Reflected {
     private static final Map<String, Method> METHODS = new ConcurrentHashMap<>();
 
@@ -38,6 +38,55 @@ final class Reflected {
             return (T) object.getClass().getMethod(name, String.class).invoke(object, argument);
         } catch (NoSuchMethodException | IllegalAccessException e) {
             throw new Unknown(object.getClass().getName() + " has no method " + name, e);
+        } catch (InvocationTargetException e) {
+            throw failed(name, e);
+        }
+    }
+
+    /** Returns what a method without parameters of this name returns, which need not be public. */
+    @SuppressWarnings("unchecked")
+    static <T> T hidden(Object object, String name) {
+        return (T) called(object, name, new Class<?>[0]);
+    }
+
+    /** Calls a method with one parameter of this type, which need not be public. */
+    static void hidden(Object object, String name, Class<?> type, Object argument) {
+        called(object, name, new Class<?>[] {type}, argument);
+    }
+
+    private static Object called(Object object, String name, Class<?>[] types, Object... arguments) {
+        try {
+            return declared(object.getClass(), name, types).invoke(object, arguments);
+        } catch (IllegalAccessException e) {
+            throw new Unknown(name + " cannot be called", e);
+        } catch (InvocationTargetException e) {
+            throw failed(name, e);
+        }
+    }
+
+    /** Returns the method that a class, or the nearest one that it extends, declares. */
+    private static Method declared(Class<?> type, String name, Class<?>... types) {
+        for (Class<?> one = type; one != null; one = one.getSuperclass()) {
+            try {
+                Method found = one.getDeclaredMethod(name, types);
+                found.setAccessible(true);
+                return found;
+            } catch (NoSuchMethodException e) {
+                continue;
+            } catch (RuntimeException e) {
+                throw new Unknown(name + " cannot be called", e);
+            }
+        }
+        throw new Unknown(type.getName() + " has no method " + name, null);
+    }
+
+    /** Returns what a static public method with one parameter of this type returns. */
+    @SuppressWarnings("unchecked")
+    static <T> T ofType(Class<?> type, String name, Class<?> parameter, Object argument) {
+        try {
+            return (T) type.getMethod(name, parameter).invoke(null, argument);
+        } catch (NoSuchMethodException | IllegalAccessException e) {
+            throw new Unknown(type.getName() + " has no method " + name, e);
         } catch (InvocationTargetException e) {
             throw failed(name, e);
         }
@@ -95,7 +144,9 @@ final class Reflected {
 
     private static Method method(Class<?> type, String name) {
         try {
-            return type.getMethod(name);
+            Method found = type.getMethod(name);
+            found.trySetAccessible(); // of a class that is not public, too
+            return found;
         } catch (NoSuchMethodException e) {
             throw new Unknown(type.getName() + " has no method " + name, e);
         }

@@ -34,6 +34,12 @@ public final class IndexTables {
         return mayExist(session, database, table);
     }
 
+    /** Whether an index table has the usual name of one on a table in another catalog. Asks the metastore. */
+    public static boolean mayExistOfAnother(SparkSession session, String database, String table) {
+        ExternalCatalog catalog = session.sharedState().externalCatalog();
+        return catalog.databaseExists(database) && !Scala.list(catalog.listTables(database, database + "__" + table + "_*__")).isEmpty();
+    }
+
     /** Whether a database exists, and any of its tables is an index table or names one. Asks the metastore. */
     public static boolean mayExist(SparkSession session, String database) {
         ExternalCatalog catalog = session.sharedState().externalCatalog();

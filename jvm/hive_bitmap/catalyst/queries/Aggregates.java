@@ -3,6 +3,7 @@ package hive_bitmap.catalyst.queries;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import hive_bitmap.catalyst.lake.IcebergTables;
 import hive_bitmap.catalyst.python.Settings;
 import hive_bitmap.catalyst.spark.Allowlist;
 import hive_bitmap.catalyst.spark.AnswerSize;
@@ -28,6 +29,9 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Count;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Max;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Min;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -67,6 +71,21 @@ public final class Aggregates {
         } catch (NotFromKeys e) {
             to.put("why", e.getMessage());
         }
+    }
+
+    /**
+     * Whether Iceberg answers the aggregation over a scan from what it knows of whole files, if no row of them is deleted: one group of
+     * all rows, and nothing but numbers of values and the least and greatest of them.
+     */
+    public static boolean isIcebergs(Scan scan) {
+        if (!IcebergTables.isTable(scan.relation) || scan.aggregate == null || scan.existence != null) return false;
+        if (!scan.conjuncts.isEmpty() || !scan.runtimeFilters.isEmpty()) return false;
+        if (!Scala.list(scan.aggregate.groupingExpressions()).isEmpty()) return false;
+        List<AggregateExpression> found = new ArrayList<>();
+        for (NamedExpression one : Scala.list(scan.aggregate.aggregateExpressions())) DriverAggregation.addAggregates((Expression) one, found);
+        return found.stream().allMatch(one -> !one.isDistinct() && one.filter().isEmpty()
+                && (one.aggregateFunction() instanceof Count || one.aggregateFunction() instanceof Min
+                || one.aggregateFunction() instanceof Max));
     }
 
     /** Returns the sets of columns whose keys have to be counted; null if there is no aggregation, or counts do not answer it. */

@@ -1,5 +1,6 @@
 package hive_bitmap.catalyst.queries;
 
+import hive_bitmap.catalyst.lake.IcebergTables;
 import hive_bitmap.catalyst.spark.Conditions;
 import hive_bitmap.catalyst.spark.Scala;
 import hive_bitmap.catalyst.spark.SideQuery;
@@ -108,11 +109,16 @@ public final class Joins {
         Source source = source(large, column);
         if (source == null || overlaps(small, source.relation(), scans)) return;
         for (Scan scan : scans) {
-            if (scan.relation == source.relation() && scan.files() != null
-                    && size(small) <= MAX_BYTES && MIN_SIZE_RATIO * size(small) <= scan.files().location().sizeInBytes()) {
+            if (scan.relation == source.relation() && size(small) <= MAX_BYTES && MIN_SIZE_RATIO * size(small) <= bytes(scan)) {
                 scan.runtimeFilters.add(new RuntimeFilter(source.column(), small, key));
             }
         }
+    }
+
+    /** Returns the bytes of the files of a scan; 0 if Spark does not tell them. */
+    private static long bytes(Scan scan) {
+        if (scan.files() != null) return scan.files().location().sizeInBytes();
+        return IcebergTables.isTable(scan.relation) ? scan.bytes() : 0;
     }
 
     /** Whether a new filter, or one that a scan has, would execute a plan that the other one replaces or narrows. */

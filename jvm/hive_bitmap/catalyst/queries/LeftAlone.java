@@ -3,7 +3,6 @@ package hive_bitmap.catalyst.queries;
 import hive_bitmap.catalyst.python.CurrentContext;
 import hive_bitmap.catalyst.python.IndexedColumns;
 import hive_bitmap.catalyst.python.PythonRequest;
-import hive_bitmap.catalyst.reading.Listing;
 import hive_bitmap.catalyst.spark.Expressions;
 import java.util.List;
 import java.util.Map;
@@ -46,8 +45,8 @@ public final class LeftAlone {
         return scan.conjuncts.stream().map(Expressions::sql).collect(Collectors.joining(" AND "));
     }
 
-    /** Why a scan was left alone, of which files, until which {@code System.nanoTime()}, and of which version of the indexes. */
-    private record Known(String reason, String listing, long until, long indexes) {
+    /** Why a scan was left alone, of which {@link Scan#versionOfFiles}, until which {@code System.nanoTime()}, and of which version of the indexes. */
+    private record Known(String reason, String files, long until, long indexes) {
         boolean holds(boolean forEver) {
             return forEver || until - System.nanoTime() > 0 && indexes == IndexedColumns.version();
         }
@@ -68,8 +67,7 @@ public final class LeftAlone {
 
     private static String reason(Scan scan, Known found, boolean anyCondition) {
         if (found == null || !found.holds(anyCondition)) return null;
-        Listing listing = scan.listing();
-        return listing != null && listing.fingerprint().equals(found.listing) ? found.reason : null;
+        return found.files.equals(scan.versionOfFiles()) ? found.reason : null;
     }
 
     /**
@@ -78,12 +76,12 @@ public final class LeftAlone {
      * look them up here.
      */
     static void add(Scan scan, String reason, boolean anyCondition, long indexes) {
-        boolean isListed = scan.isListedBySpark() || !anyCondition && scan.isListed();
+        boolean isListed = scan.isListedBySpark() || !anyCondition && (scan.isListed() || scan.iceberg() != null);
         if (!isListed || !anyCondition && !scan.runtimeFilters.isEmpty()) return;
         if (TABLES.size() >= MAX_TABLES) TABLES.clear();
         Map<Key, Known> known = TABLES.computeIfAbsent(scan.table.qualifiedName(), name -> new ConcurrentHashMap<>());
         if (known.size() >= MAX_SCANS_OF_TABLE) known.clear();
-        String listing = scan.listing().fingerprint();
+        String listing = scan.versionOfFiles();
         Key any = Key.underAnyCondition(scan);
         Known now = new Known(reason, listing, System.nanoTime() + TTL_NANOSECONDS, indexes);
         known.put(anyCondition ? any : any.underThatOf(scan), now);

@@ -29,6 +29,7 @@ public final class NarrowedRelations {
 
     /** Whether Spark reads a scan by its own Parquet or ORC reader, which can be restricted to byte ranges. */
     static boolean reads(Scan scan) {
+        if (scan.iceberg() != null) return true;
         if (scan.files() == null) return false;
         if (scan.isOfDelta()) return true;
         Class<?> format = scan.files().fileFormat().getClass();
@@ -36,7 +37,8 @@ public final class NarrowedRelations {
     }
 
     /** Returns the relation, with the same expression ids, restricted to the {@link #choices} of files and blocks. */
-    static LogicalRelation narrowed(Scan scan, String choices, Narrowing narrowing) {
+    static LogicalPlan narrowed(Scan scan, String choices, Narrowing narrowing) {
+        if (scan.iceberg() != null) return scan.iceberg().narrowed(scan.columns, choices(choices), narrowing);
         HadoopFsRelation files = scan.files();
         if (scan.isOfDelta()) {
             return PlanDelta.narrowed((LogicalRelation) scan.relation, scan.listing(), choices(choices), narrowing);
@@ -74,7 +76,8 @@ public final class NarrowedRelations {
     }
 
     /** Returns the relation restricted to the files of these numbers in the scan's listing, which are read whole. */
-    static LogicalRelation restrictedTo(Scan scan, Set<Integer> numbers) {
+    static LogicalPlan restrictedTo(Scan scan, Set<Integer> numbers) {
+        if (scan.iceberg() != null) return scan.iceberg().only(scan.columns, numbers);
         HadoopFsRelation files = scan.files();
         if (scan.isOfDelta()) return withFiles(scan, FileRelations.over(files, DeltaFiles.only(files.location(), numbers)));
         return withFiles(scan, new HadoopFsRelation(

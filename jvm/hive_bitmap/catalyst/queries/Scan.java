@@ -1,9 +1,12 @@
 package hive_bitmap.catalyst.queries;
 
 import hive_bitmap.catalyst.lake.DeltaFiles;
+import hive_bitmap.catalyst.lake.IcebergFiles;
+import hive_bitmap.catalyst.lake.IcebergTables;
 import hive_bitmap.catalyst.observing.Application;
 import hive_bitmap.catalyst.observing.Observation;
 import hive_bitmap.catalyst.python.IndexedColumns;
+import hive_bitmap.catalyst.python.Reports;
 import hive_bitmap.catalyst.reading.Listing;
 import hive_bitmap.catalyst.spark.Conditions;
 import hive_bitmap.catalyst.spark.Scala;
@@ -30,6 +33,7 @@ import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.internal.SQLConf;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -61,12 +65,12 @@ public final class Scan {
     Observation observation = Observation.NONE;
     private Listing listing;
     private CatalogTable described;
+    private IcebergFiles iceberg;
 
     private Scan(
             LogicalPlan relation, List<Expression> conjuncts, AttributeSet required, Aggregate aggregate, List<Project> projections) {
         this.relation = relation;
-        this.table = relation instanceof HiveTableRelation hive
-                ? hive.tableMeta() : ((LogicalRelation) relation).catalogTable().get();
+        this.table = tableOf(relation);
         this.conjuncts = new ArrayList<>(conjuncts);
         this.aggregate = aggregate;
         this.projections = projections;
@@ -74,6 +78,11 @@ public final class Scan {
         for (Attribute column : Scala.list(relation.output())) {
             if (required == null || required.contains(column)) columns.add(column);
         }
+    }
+
+    private static CatalogTable tableOf(LogicalPlan relation) {
+        if (relation instanceof DataSourceV2Relation iceberg) return IcebergTables.described(iceberg);
+        return relation instanceof HiveTableRelation hive ? hive.tableMeta() : ((LogicalRelation) relation).catalogTable().get();
     }
 
     /** Returns the scan of a relation, or of a filter right above one, of which a query needs some columns (null: all). */
@@ -104,7 +113,7 @@ public final class Scan {
         return new Scan(filter.child(), Conditions.conjuncts(filter.condition()), all, aggregate, projections);
     }
 
-    /** Whether a plan is a table of the session's catalog that consists of files and is not narrowed yet. */
+    /** Whether a plan is a table of the session's catalog that consists of files, or one of Iceberg, and is not narrowed yet. */
     public static boolean isIndexable(LogicalPlan plan) {
         return plan instanceof HiveTableRelation hive && isOfSessionCatalog(hive.tableMeta())
                 || plan instanceof LogicalRelation relation
@@ -112,7 +121,8 @@ public final class Scan {
                 && isOfSessionCatalog(relation.catalogTable().get())
                 && !relation.isStreaming()
                 && relation.relation() instanceof HadoopFsRelation files
-                && (isListing(files.location()) || DeltaFiles.arePrepared(files));
+                && (isListing(files.location()) || DeltaFiles.arePrepared(files))
+                || IcebergTables.isTable(plan);
     }
 
     /** Whether a plan that is not optimized yet {@link #isIndexable}, or is a Delta table that will be. */
@@ -155,6 +165,7 @@ public final class Scan {
 
     /** Has the application observe this scan, which the query that this thread plans has. */
     public void observeFor(Application application, List<List<String>> keySets) {
+        if (!isOfSessionCatalog(table)) return; // advice is by the names of databases and tables alone
         boolean all = columns.size() == all().size();
         List<String> read = all ? List.of("*") : columns.stream().map(column -> column.name().toLowerCase(Locale.ROOT)).toList();
         observation = application.observe(table, all().get(0), dataConjuncts(), dataColumns(keySets), bytes(), read);
@@ -179,7 +190,7 @@ public final class Scan {
     }
 
     /** Returns the bytes of the files that Spark would read, as far as it knows them without a listing; -1 if it does not. */
-    private long bytes() {
+    long bytes() {
         if (isListedBySpark()) return files().location().sizeInBytes();
         scala.math.BigInt known = relation.stats().sizeInBytes();
         return known.isValidLong() && known.toLong() < SQLConf.get().defaultSizeInBytes() ? known.toLong() : -1;
@@ -197,6 +208,7 @@ public final class Scan {
 
     /** Returns the names of the options that the query gives to the reader, past those of the table. */
     List<String> optionsOfQuery() {
+        if (relation instanceof DataSourceV2Relation iceberg) return new ArrayList<>(iceberg.options().keySet());
         List<String> names = new ArrayList<>();
         if (files() == null) return names;
         Map<String, String> ofTable = new HashMap<>();
@@ -210,11 +222,18 @@ public final class Scan {
 
     /** Returns the files that Spark would read for this scan, listed once; null if Spark does not tell them. */
     Listing listing() {
+        if (listing == null && iceberg != null) listing = iceberg.listing();
         if (listing == null && files() != null) {
             listing = isOfDelta()
                     ? DeltaFiles.listing(files().location()) : Listing.of(files().location(), partitionFilters());
         }
         return listing;
+    }
+
+    /** Returns what tells whether Spark would read other files under the same conditions; null if it does not tell them. */
+    String versionOfFiles() {
+        if (iceberg != null) return iceberg.version();
+        return listing() == null ? null : listing().fingerprint();
     }
 
     /** Whether the files are those that Delta has prepared for the query. */
@@ -224,17 +243,28 @@ public final class Scan {
 
     /** Returns the table as Python is told of it: with what its log says of it, if it has one. */
     CatalogTable described() {
+        if (described == null && iceberg != null) described = iceberg.described(table);
         if (described == null) described = isOfDelta() ? DeltaFiles.described(table, files().location()) : table;
         return described;
     }
 
-    /** Whether the files are prepared by a Delta that is not as it is known. */
-    public boolean isOfUnknownDelta() {
-        if (!isOfDelta()) return false;
+    /** Returns the files that Iceberg plans for the scan; null for any other table, or before {@link #isOfUnknownLake}. */
+    IcebergFiles iceberg() {
+        return iceberg;
+    }
+
+    /** Whether the table is one of Delta or Iceberg, in a version that is not as it is known. If not, its facts are known then. */
+    public boolean isOfUnknownLake() {
         try {
-            return listing() == null || described() == null;
+            if (isOfDelta()) return listing() == null || described() == null;
+            if (!(relation instanceof DataSourceV2Relation table)) return false;
+            iceberg = new IcebergFiles(table, conjuncts.stream().map(this::named).toList());
+            return described() == null;
         } catch (RuntimeException | LinkageError e) {
-            LOG.info("a table of Delta is left to Spark: {}", e.toString());
+            LOG.info("a table with a log is left to Spark: {}", e.toString());
+            String of = relation instanceof DataSourceV2Relation table ? "Iceberg " + IcebergTables.version(table) : "this Delta";
+            String why = of + " is not as it is known: " + e.getMessage();
+            Reports.add(List.of(Reports.leftAlone(table.identifier().unquotedString(), "unsupported", why)));
             return true;
         }
     }
@@ -246,7 +276,7 @@ public final class Scan {
 
     /** Whether {@link #listing} has listed partitions that Spark had not listed before. */
     boolean isListed() {
-        return listing != null && listing.index != files().location();
+        return listing != null && files() != null && listing.index != files().location();
     }
 
     /** Returns the conjuncts that test only partition columns. */

@@ -16,14 +16,15 @@ import scala.Option;
 public final class FileRelations {
     private FileRelations() {}
 
-    /** Returns a table with another value in the field of its description with this name. */
-    public static CatalogTable copied(CatalogTable table, String field, Object value) {
+    /** Returns a description of a table, or a part of one, with another value in the field with this name. */
+    @SuppressWarnings("unchecked")
+    public static <T extends scala.Product> T copied(T described, String field, Object value) {
         List<Object> arguments = new ArrayList<>();
-        for (int at = 0; at < table.productArity(); at++) {
-            arguments.add(table.productElementName(at).equals(field) ? value : table.productElement(at));
+        for (int at = 0; at < described.productArity(); at++) {
+            arguments.add(described.productElementName(at).equals(field) ? value : described.productElement(at));
         }
         try { // by reflection, since each version of Spark has added parameters to the constructor
-            return (CatalogTable) CatalogTable.class.getConstructors()[0].newInstance(arguments.toArray());
+            return (T) described.getClass().getConstructors()[0].newInstance(arguments.toArray());
         } catch (ReflectiveOperationException e) {
             throw new IllegalStateException("a table cannot be copied in this version of Spark", e);
         }

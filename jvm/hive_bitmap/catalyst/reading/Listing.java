@@ -60,7 +60,10 @@ public final class Listing {
         return new Listing(index, partitionFilters, null, null);
     }
 
-    /** Returns the listing of files that the log of a table lists, as one partition; from some of them rows are deleted. */
+    /**
+     * Returns the listing of files that the log of a table lists, as one partition; from some of them rows are deleted. There is no
+     * {@code location} where Spark has no index of the files.
+     */
     public static Listing ofLog(FileIndex location, List<FileStatus> files, Set<Path> withDeletes) {
         List<FileStatusWithMetadata> listed = new ArrayList<>();
         for (FileStatus file : files) listed.add(new FileStatusWithMetadata(file, Scala.map(Map.of())));

@@ -18,6 +18,9 @@ import scala.collection.immutable.Seq;
 
 /** DROP TABLE, or DROP DATABASE .. CASCADE: once Spark, which may refuse it, has executed it, Python drops the indexes. */
 final class DropCommand extends PythonCommand {
+    /** With it, the session's own catalog may have tables that the metastore has not. */
+    private static final String SESSION_CATALOG_SETTING = "spark.sql.catalog." + Scan.SESSION_CATALOG;
+
     private final LogicalPlan original;
 
     private DropCommand(String text, LogicalPlan original) {
@@ -44,12 +47,23 @@ final class DropCommand extends PythonCommand {
     private boolean mayHaveIndexes(org.apache.spark.sql.classic.SparkSession session) {
         LogicalPlan child = Scala.list(original.children()).get(0);
         if (original instanceof DropTable && child instanceof UnresolvedIdentifier named) {
-            return IndexTables.mayExist(session, Scala.list(named.nameParts()));
+            return mayHaveIndexes(session, Scala.list(named.nameParts()));
         }
         if (!(child instanceof UnresolvedNamespace named)) return true;
         List<String> name = Scala.list(named.multipartIdentifier());
         if (name.size() > 2 || name.size() == 2 && !name.get(0).equalsIgnoreCase(Scan.SESSION_CATALOG)) return false;
         return name.isEmpty() || IndexTables.mayExist(session, name.get(name.size() - 1).toLowerCase(Locale.ROOT));
+    }
+
+    private static boolean mayHaveIndexes(org.apache.spark.sql.classic.SparkSession session, List<String> name) {
+        if (name.size() > 3) return false;
+        String table = name.get(name.size() - 1).toLowerCase(Locale.ROOT);
+        String database = name.size() > 1 ? name.get(name.size() - 2).toLowerCase(Locale.ROOT) : session.catalog().currentDatabase();
+        String catalog = name.size() == 3 ? name.get(0) : session.catalog().currentCatalog();
+        boolean here = catalog.equalsIgnoreCase(Scan.SESSION_CATALOG);
+        if (here && IndexTables.mayExist(session, database, table)) return true;
+        boolean inMetastore = here && session.conf().getOption(SESSION_CATALOG_SETTING).isEmpty();
+        return !inMetastore && IndexTables.mayExistOfAnother(session, database, table);
     }
 
     @Override

@@ -1,0 +1,176 @@
+package hive_bitmap.catalyst.lake;
+
+import hive_bitmap.catalyst.reading.FileChoice;
+import hive_bitmap.catalyst.reading.Listing;
+import hive_bitmap.catalyst.reading.Narrowing;
+import hive_bitmap.catalyst.spark.Scala;
+import java.lang.reflect.Constructor;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.stream.Collectors;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Strategy$;
+import org.apache.spark.sql.execution.datasources.v2.PushDownUtils$;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import scala.Option;
+
+/**
+ * The files of a scan of an Iceberg table, as Iceberg plans them: those of the snapshot that the relation is of, without what its own
+ * statistics and partitions exclude. What is read instead are some of these very tasks of Iceberg's, whole or in part, with their
+ * deletes, by Iceberg's own readers.
+ */
+public final class IcebergFiles {
+    private static final String SCAN = "org.apache.iceberg.spark.source.SparkBatchQueryScan";
+    private static final String BY_VALUES = "EQUALITY_DELETES";
+
+    private final DataSourceV2Relation relation;
+    private final List<Expression> filters;
+    private final Scan all;
+    private final Object schema;
+    private List<Object> tasks;
+    private Listing listing;
+
+    /** Has Iceberg begin a scan of a relation under conditions over its columns. Throws RuntimeException if it is not as known. */
+    public IcebergFiles(DataSourceV2Relation relation, List<Expression> filters) {
+        this.relation = relation;
+        this.filters = filters;
+        this.all = begun(null);
+        this.schema = Reflected.hidden(all, "schema");
+    }
+
+    /** Begins the scan as Spark does: with the filters, and of these columns (null: all). */
+    private Scan begun(StructType columns) {
+        ScanBuilder builder = ((SupportsRead) relation.table()).newScanBuilder(relation.options());
+        List<Predicate> predicates = new ArrayList<>();
+        for (Expression filter : filters) {
+            Option<Predicate> translated = DataSourceV2Strategy$.MODULE$.translateFilterV2(filter);
+            if (translated.isDefined()) predicates.add(translated.get());
+        }
+        ((SupportsPushDownV2Filters) builder).pushPredicates(predicates.toArray(new Predicate[0]));
+        if (columns != null) ((SupportsPushDownRequiredColumns) builder).pruneColumns(columns);
+        Scan scan = builder.build();
+        if (!scan.getClass().getName().equals(SCAN)) throw new Reflected.Unknown("Iceberg reads it by " + scan.getClass(), null);
+        return scan;
+    }
+
+    /** Returns what tells the version of the table that is read from its others. */
+    public String version() {
+        Object table = relation.table();
+        return Reflected.<Object>get(table, "snapshotId") + " " + Reflected.<Object>get(table, "branch");
+    }
+
+    /** Returns the description of the table with the facts that the version which is read has of it. */
+    public CatalogTable described(CatalogTable table) {
+        return IcebergTables.withFacts(table, relation, schema);
+    }
+
+    /** Returns the files, with the paths of those that have deletes; null if a file is there twice. */
+    public synchronized Listing listing() {
+        if (listing != null) return listing;
+        List<FileStatus> files = new ArrayList<>();
+        Set<Path> withDeletes = new HashSet<>();
+        Set<Path> paths = new HashSet<>();
+        for (Object task : tasks()) {
+            Object file = Reflected.get(task, "file");
+            Path path = IcebergTables.path(Reflected.get(file, "location"));
+            if (!paths.add(path)) return null;
+            files.add(new FileStatus(Reflected.<Long>get(file, "fileSizeInBytes"), false, 0, 1, 0, path));
+            if (!Reflected.<Collection<?>>get(task, "deletes").isEmpty()) withDeletes.add(path);
+        }
+        listing = Listing.ofLog(null, files, withDeletes);
+        return listing;
+    }
+
+    private List<Object> tasks() {
+        if (tasks == null) tasks = new ArrayList<>(Reflected.<List<Object>>hidden(all, "tasks"));
+        return tasks;
+    }
+
+    /**
+     * Returns the relation of which some columns, and the {@code choices} by the numbers of files in the listing only, are read. A file
+     * without a choice is read whole, and so is one with deletes by values.
+     */
+    public LogicalPlan narrowed(List<Attribute> columns, Map<Integer, FileChoice> choices, Narrowing narrowing) {
+        List<Object> chosen = new ArrayList<>();
+        Map<Path, FileChoice> known = new HashMap<>();
+        for (int number = 0; number < tasks().size(); number++) {
+            Object task = tasks().get(number);
+            FileChoice choice = choices.get(number);
+            if (choice == null || hasDeletesByValues(task)) {
+                chosen.add(task);
+                continue;
+            }
+            known.put(listing().files.get(number).getPath(), choice);
+            addRanges(task, choice, chosen);
+        }
+        return read(columns, chosen, known, narrowing);
+    }
+
+    private static boolean hasDeletesByValues(Object task) {
+        for (Object deletes : Reflected.<Collection<?>>get(task, "deletes")) {
+            if (String.valueOf(Reflected.<Object>get(deletes, "content")).equals(BY_VALUES)) return true;
+        }
+        return false;
+    }
+
+    private static void addRanges(Object task, FileChoice choice, List<Object> chosen) {
+        long[] ranges = choice.ranges();
+        long size = Reflected.<Long>get(task, "length");
+        for (int at = 0; at < ranges.length; at += 2) {
+            boolean whole = ranges[at] == 0 && ranges[at + 1] == size;
+            chosen.add(whole ? task : RangeTask.of(task, ranges[at], ranges[at + 1]));
+        }
+    }
+
+    /** Returns the relation of which some columns, and the files of these numbers only, are read. */
+    public LogicalPlan only(List<Attribute> columns, Set<Integer> numbers) {
+        Set<Integer> sorted = new TreeSet<>(numbers);
+        List<Object> chosen = sorted.stream().map(tasks()::get).collect(Collectors.toList());
+        return read(columns, chosen, sorted, null);
+    }
+
+    /** Returns the relation with a scan that has these tasks; {@code choice} tells it from scans of others. */
+    private LogicalPlan read(List<Attribute> columns, List<Object> chosen, Object choice, Narrowing narrowing) {
+        Set<String> names = columns.stream().map(Attribute::name).collect(Collectors.toSet());
+        List<StructField> fields = new ArrayList<>();
+        for (StructField field : relation.schema().fields()) if (names.contains(field.name())) fields.add(field);
+        Scan scan = begun(new StructType(fields.toArray(new StructField[0])));
+        Reflected.hidden(scan, "resetTasks", List.class, chosen);
+        return of(new IcebergScan(scan, choice, narrowing));
+    }
+
+    private LogicalPlan of(IcebergScan scan) {
+        scala.collection.immutable.Seq<AttributeReference> output = PushDownUtils$.MODULE$.toOutputAttrs(scan.readSchema(), relation);
+        try { // by reflection, since versions of Spark have added parameters to the constructor
+            Class<?> type = Class.forName("org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation");
+            Constructor<?> constructor = type.getConstructors()[0];
+            List<Object> arguments = new ArrayList<>(List.of(relation, scan, output));
+            for (Class<?> parameter : List.of(constructor.getParameterTypes()).subList(3, constructor.getParameterCount())) {
+                arguments.add(parameter == Option.class ? Option.empty() : parameter == boolean.class ? false : Scala.seq(List.of()));
+            }
+            return (LogicalPlan) constructor.newInstance(arguments.toArray());
+        } catch (ReflectiveOperationException e) {
+            throw new Reflected.Unknown("this version of Spark has other scans", e);
+        }
+    }
+}
