@@ -67,6 +67,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "costs": dict(plan.costs),
         "deleted": plan.deleted,
         "in_driver": plan.in_driver,
+        "row_tasks": plan.row_tasks,
         "files": plan.files.to_pylist(),
         "blocks": plan.blocks.to_pylist(),
     }
