@@ -51,7 +51,7 @@ public final class Allowlist {
             DayName MonthName DateAdd DateSub DateDiff AddMonths MonthsBetween LastDay NextDay TruncDate TruncTimestamp
             MakeDate DateFormatClass GetTimestamp DateFromUnixDate UnixDate UnixSeconds UnixMillis UnixMicros
             SecondsToTimestamp MillisToTimestamp MicrosToTimestamp FromUnixTime UnixTimestamp ToUnixTimestamp
-            FromUTCTimestamp ToUTCTimestamp ConvertTimezone
+            FromUTCTimestamp ToUTCTimestamp ConvertTimezone TimestampDiff
             """);
     /** Static methods that Spark calls for what has no expression of its own: class and method. */
     private static final Set<String> CALLS = names("""
