@@ -48,7 +48,7 @@ $(DOCS): $(INSTALLED)
 demo: $(INSTALLED) ## index a year of flights from New York, 12 times, and ask a few questions
 	@$(WITH_JAVA) $(BIN)/python -m demo
 
-test: $(INSTALLED) ## run the tests that need no servers; T="tests/planning -k name" runs some of all; COVERAGE=1
+test: $(INSTALLED) ## run the tests that need no servers; T="tests/core/planning -k name" runs some of all; COVERAGE=1
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(if $(COVERAGE),--cov=hive_bitmap --cov-report=term:skip-covered) $(or $(T),$(WORKERS) -m "not servers and not hive and not stores and not lake")
 
 check: $(INSTALLED) ## lint, check the format, and check the types

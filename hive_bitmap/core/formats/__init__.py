@@ -92,7 +92,8 @@ class FileFormat:
     """A file format, which the metastore identifies by the class of the table's input format.
 
     A format has either a `reader`, which reads values with Arrow, or a `layout`, if only Spark reads its values. Tables
-    of the latter are supported if their SerDe is one of `serdes`, which make exactly one row of each record.
+    of the latter are supported if their SerDe is one of `serdes`, which make exactly one row of each record; settings
+    of a session that change what their readers make of a file belong to `spark/metastore/serde.DOUBTFUL_SETTINGS`.
     """
 
     name: str

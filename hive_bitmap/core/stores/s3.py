@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from hive_bitmap.core.stores.objects import Objects, client_options, opening, require_obstore, retries
 from hive_bitmap.core.stores.options import Options, flag
@@ -22,7 +23,7 @@ DEFAULT_PROVIDERS = (
     "IAMInstanceCredentialsProvider"
 )
 _AWS_ENDPOINT = re.compile(
-    r"(?:https?://)?(?:.*\.)?s3[.-](?:dualstack\.|fips\.)?(?:([a-z0-9-]+)\.)?amazonaws\.com(?:\.cn)?/?"
+    r"(?:https?://)?(?:.*\.)?s3[.-](?:dualstack\.|fips\.)?(?:([a-z0-9-]+)\.)?(?:vpce\.)?amazonaws\.com(?:\.cn)?/?"
 )
 _ENCRYPTIONS = {
     "AES256": "AES256",
@@ -232,9 +233,9 @@ def _proxy(settings: BucketSettings) -> dict[str, str]:
 
 def _is_address(endpoint: str) -> bool:
     """Return whether the host is an IP address or localhost, so that the bucket cannot be a subdomain of it."""
-    host = endpoint.partition("://")[2].partition("/")[0].rpartition(":")[0] or endpoint.partition("://")[2]
+    host = urlsplit(endpoint).hostname or ""
     try:
-        ipaddress.ip_address(host.strip("[]"))
+        ipaddress.ip_address(host)
     except ValueError:
         return host == "localhost"
     return True

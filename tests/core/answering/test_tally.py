@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from hive_bitmap.core.answering import tally as counting
 from hive_bitmap.core.answering.tally import COUNT, tally
+from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import lookup
 from hive_bitmap.core.index.definition import Definition
@@ -25,7 +26,7 @@ from hive_bitmap.core.selecting.select import is_understood
 from hive_bitmap.errors import CorruptIndex
 from tests.core.selecting.test_select import COLUMNS, FILES, PREDICATES, Row, group_of, truth, unit_of
 
-ENCODINGS = st.sampled_from(["gap", "plain", "ewah", "roaring"])
+ENCODED = st.sampled_from(list(ENCODINGS))
 KEYS = st.sampled_from([("k",), ("s",), ("k", "s"), ("s", "k")])
 
 
@@ -41,7 +42,7 @@ def expected(files: list[list[Row]], predicate: Predicate, keys: tuple[str, ...]
     return Counter(tuple(row[key] for key in keys) for rows in files for row in rows if truth(predicate, row))
 
 
-@given(FILES, PREDICATES, ENCODINGS, ENCODINGS, KEYS)
+@given(FILES, PREDICATES, ENCODED, ENCODED, KEYS)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_keys_of_two_indexes_are_counted_as_python_counts_them(
     tmp_path: Path, files: list[list[Row]], predicate: Predicate, first: str, second: str, keys: tuple[str, ...]
@@ -52,7 +53,7 @@ def test_keys_of_two_indexes_are_counted_as_python_counts_them(
     assert counted(unit, predicate, keys) == expected(files, predicate, keys)
 
 
-@given(FILES, PREDICATES, ENCODINGS, KEYS)
+@given(FILES, PREDICATES, ENCODED, KEYS)
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_keys_of_one_composite_index_need_no_bitmaps(
     tmp_path: Path, files: list[list[Row]], predicate: Predicate, encoding: str, keys: tuple[str, ...]

@@ -102,9 +102,9 @@ class TestDefine:
             (
                 {"encoding": "roring"},
                 InvalidProperty,
-                "unknown encoding 'roring'; known: plain, gap, ewah, roaring; did you mean 'roaring'?",
+                f"unknown encoding 'roring'; known: {', '.join(ENCODINGS)}; did you mean 'roaring'?",
             ),
-            ({"encoding": "zzz"}, InvalidProperty, "unknown encoding 'zzz'; known: plain, gap, ewah, roaring"),
+            ({"encoding": "zzz"}, InvalidProperty, f"unknown encoding 'zzz'; known: {', '.join(ENCODINGS)}"),
             (
                 {"compression": "ztsd"},
                 InvalidProperty,

@@ -257,6 +257,8 @@ to_unix_timestamp(ts)
 from_utc_timestamp(ts, 'Asia/Tokyo')
 to_utc_timestamp(ts, 'Asia/Tokyo')
 convert_timezone('America/New_York', 'Asia/Tokyo', n)
+timestampdiff(MONTH, ts, TIMESTAMP '2024-03-10 12:00:00')
+datediff(HOUR, TIMESTAMP '2024-03-31 00:30:00', ts)
 -- casts:
 CAST(i AS STRING)
 CAST(i AS DOUBLE)

@@ -194,7 +194,8 @@ public final class PythonCalls {
         BiFunction<Object, Object, Object> answers = answers();
         if (answers == null) throw new IllegalStateException("no Python process answers");
         UserGroupInformation user = user(); // a thread keeps the user for whom it was started
-        PrivilegedExceptionAction<Object> asked = () -> answered(session, request, answers, properties);
+        ClassLoader classes = Thread.currentThread().getContextClassLoader(); // and the classes, of ADD JAR above all
+        PrivilegedExceptionAction<Object> asked = () -> answered(session, request, answers, properties, classes);
         return threads.submit(() -> user.doAs(asked));
     }
 
@@ -208,8 +209,14 @@ public final class PythonCalls {
     }
 
     private static Object answered(
-            SparkSession session, Object request, BiFunction<Object, Object, Object> answers, Properties properties) {
+            SparkSession session,
+            Object request,
+            BiFunction<Object, Object, Object> answers,
+            Properties properties,
+            ClassLoader classes) {
         SparkContext context = session.sparkContext();
+        ClassLoader before = Thread.currentThread().getContextClassLoader();
+        Thread.currentThread().setContextClassLoader(classes);
         SparkSession.setActiveSession(session);
         context.setLocalProperties(properties);
         try {
@@ -219,6 +226,7 @@ public final class PythonCalls {
         } finally {
             SparkSession.clearActiveSession();
             context.setLocalProperties(new Properties());
+            Thread.currentThread().setContextClassLoader(before);
         }
     }
 

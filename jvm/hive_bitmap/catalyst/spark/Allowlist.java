@@ -21,7 +21,7 @@ import org.apache.spark.sql.types.StringType$;
 
 /**
  * What may be computed from the distinct keys of an index in place of the rows: expressions and types of which it is proved
- * that the result is the same (tests/catalyst/test_allowlist.py asks each of them). What is not listed is left to Spark.
+ * that the result is the same (tests/spark/catalyst/test_allowlist.py asks each of them). What is not listed is left to Spark.
  *
  * <p>An expression is listed if it has the same value whenever its arguments have: it is deterministic, has no state, runs no
  * query and no function of a user. Its modes (ANSI, time zone, collation) are its own. Classes are listed by name, since not
@@ -51,7 +51,7 @@ public final class Allowlist {
             DayName MonthName DateAdd DateSub DateDiff AddMonths MonthsBetween LastDay NextDay TruncDate TruncTimestamp
             MakeDate DateFormatClass GetTimestamp DateFromUnixDate UnixDate UnixSeconds UnixMillis UnixMicros
             SecondsToTimestamp MillisToTimestamp MicrosToTimestamp FromUnixTime UnixTimestamp ToUnixTimestamp
-            FromUTCTimestamp ToUTCTimestamp ConvertTimezone
+            FromUTCTimestamp ToUTCTimestamp ConvertTimezone TimestampDiff
             """);
     /** Static methods that Spark calls for what has no expression of its own: class and method. */
     private static final Set<String> CALLS = names("""
