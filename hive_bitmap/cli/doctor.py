@@ -120,7 +120,7 @@ def _stores(spark: SparkSession) -> str:
     from hive_bitmap.spark.registry import catalog
 
     session_stores.use(spark)
-    folder = catalog.default_folder(spark, metastore.split_name(spark, "t")[0])
+    folder = catalog.default_folder(spark, metastore.split_name(spark, "t")[1])
     there = "is reached" if stores.exists(folder) else "is not there yet, and made by the first index"
     return f"{folder}, where indexes lie by default, {there}"
 

@@ -23,7 +23,7 @@ from hive_bitmap.core.index import deletion, listing_digest, roots
 from hive_bitmap.core.index.definition import REFRESH_INTERVAL, Definition, define, flag, require_distinct
 from hive_bitmap.core.index.manifest import FILES, SHARDS
 from hive_bitmap.core.table_info import Table
-from hive_bitmap.errors import BuildFailed, InvalidProperty, StoreError
+from hive_bitmap.errors import BuildFailed, InvalidProperty, StoreError, Unsupported
 from hive_bitmap.spark.building import build_job, partition_change, staging
 from hive_bitmap.spark.building.build_scope import BuildPlan, plan_attachment, plan_creation, plan_rebuild, plan_refresh
 from hive_bitmap.spark.building.file_groups import jobs
@@ -224,9 +224,14 @@ def attach(
     """Build new indexes of a table from those it had under a former name, whose shards are linked or rewritten.
 
     Base files that are as they were indexed are not read, also if their folder was moved. The former indexes stay as
-    they are. Raise BuildFailed.
+    they are. Raise BuildFailed, and Unsupported if the table has base files, and none that a former index knows.
     """
-    return _run(spark, plan_attachment(spark, base, definitions, former), True, progress, time.monotonic())
+    planned = plan_attachment(spark, base, definitions, former)
+    refreshes = [change.refresh for change in planned.changes]
+    if any(one.read for one in refreshes) and not any(one.files.num_rows for one in refreshes):
+        names = ", ".join(index.definition.name for index in former)
+        raise Unsupported(f"no file of table {base.full_name} is one that index {names} knows: it is another table")
+    return _run(spark, planned, True, progress, time.monotonic())
 
 
 def _rebuild(

@@ -68,7 +68,7 @@ def _answer(spark: SparkSession, kind: str, text: str) -> Any:
 
 def _attach(spark: SparkSession, former: list[str], now: list[str]) -> None:
     """Attach the indexes of a table that Spark has just renamed; names are lists of their parts."""
-    database = former[-2] if len(former) > 1 else metastore.split_name(spark, quote(former[-1]))[0]
+    database = former[-2] if len(former) > 1 else metastore.split_name(spark, quote(former[-1]))[1]
     old, new = in_spark(database, former[-1]), in_spark(now[-2] if len(now) > 1 else database, now[-1])
     if catalog.find_even_if_dropped(spark, old)[0] is None:
         attach(spark, new, old)

@@ -228,7 +228,8 @@ def require_free(spark: SparkSession, base: Table, indexes: Sequence[Index], def
     for table in metastore.describe_many(spark, base.database, [definition.index_table]):
         owner = from_table(table)
         whose = f"it is index {owner.name} on {owner.full_table}" if owner else "it is no index table"
-        raise AlreadyExists(f"table {table.full_name} already exists and {whose}: give another name with IN TABLE")
+        how = "give the index another name" if base.lake is not None else "give another name with IN TABLE"
+        raise AlreadyExists(f"table {table.full_name} already exists and {whose}: {how}")
 
 
 def require_same_table(base: Table, index: Index) -> None:

@@ -36,6 +36,8 @@ def test_a_wrong_value_is_refused(spark: SparkSession, name: str, value: str, wh
             spark.sql(f"SET hive_bitmap.{name}={value}")
         with pytest.raises(PySparkException, match=re.escape(why)):
             spark.conf.set(f"hive_bitmap.{name}", value)
+        with pytest.raises(PySparkException, match=re.escape(why)):
+            spark.sql(f"SET spark.hive_bitmap.{name}={value}")
         assert spark.conf.get(f"hive_bitmap.{name}", None) != value
 
 

@@ -108,6 +108,10 @@ def test_what_is_refused(spark: SparkSession, database: str, tmp_path: Path) -> 
         hive_bitmap.attach(spark, "other", "parted")
     with pytest.raises(NotFound):
         hive_bitmap.attach(spark, "nowhere", "parted")
+    spark.sql("CREATE TABLE another LIKE new")
+    spark.sql("INSERT INTO another SELECT * FROM new")
+    with pytest.raises(Unsupported, match="is one that index k knows: it is another table"):
+        hive_bitmap.attach(spark, "another", "parted")
     hive_bitmap.attach(spark, "new", "parted")
     require_right(spark, "new")
     assert len(generations(spark, database)) == 2

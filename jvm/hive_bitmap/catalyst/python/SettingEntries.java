@@ -52,13 +52,9 @@ public final class SettingEntries {
 
     /** Registers the entries, once in a JVM, and warns of what the configuration of the application has wrong. */
     public static synchronized void register(SparkConf application) {
-        CHECKS.forEach((name, check) -> {
-            if (SQLConf$.MODULE$.containsConfigKey(name)) return;
-            SQLConf.buildConf(name).doc("A setting of hive_bitmap.").stringConf().transform(checked(value -> {
-                String problem = problem(name, value);
-                if (problem != null) throw new IllegalArgumentException(problem);
-                return value;
-            })).createOptional();
+        CHECKS.keySet().forEach(name -> {
+            register(name, name);
+            register(SPARKS + name, name);
         });
         for (Tuple2<String, String> setting : application.getAllWithPrefix(SPARKS + OURS)) {
             String name = OURS + setting._1();
@@ -66,6 +62,16 @@ public final class SettingEntries {
             if (problem == null && CHECKS.containsKey(name)) problem = problem(name, setting._2());
             if (problem != null) LOG.warn("the configuration of the application is not as it should be: {}", problem);
         }
+    }
+
+    /** Registers an entry, if there is none of this name, whose values are those of a setting. */
+    private static void register(String entry, String name) {
+        if (SQLConf$.MODULE$.containsConfigKey(entry)) return;
+        SQLConf.buildConf(entry).doc("A setting of hive_bitmap.").stringConf().transform(checked(value -> {
+            String problem = problem(name, value);
+            if (problem != null) throw new IllegalArgumentException(problem);
+            return value;
+        })).createOptional();
     }
 
     /** Returns why a name is none of our settings, with the one that may be meant; null if it is one, or of somebody else. */
