@@ -40,7 +40,7 @@ COUNT_PRICES = CountPrices()
 
 @dataclass(frozen=True)
 class CountCost:
-    """Seconds that counting through the index takes at most, and those that Spark takes for as many rows.
+    """Seconds that counting through the index takes at most once it has begun, and those of Spark for as many rows.
 
     `why_slower` says why Spark counts more quickly; None if it does not.
     """
@@ -105,7 +105,7 @@ def _compared(
     by_spark = spark_seconds(rows, columns, cores, prices, waits)
     named = "the column" if columns == 1 else f"{columns} columns"
     slower = f"Spark reads {named} in less time than {what}" if seconds > CLEARLY_CHEAPER * by_spark else None
-    return CountCost(prices.answer_start + seconds, by_spark, slower)
+    return CountCost(seconds, by_spark, slower)
 
 
 def spark_seconds(rows: int, columns: int, cores: int, prices: CountPrices, waits: float = 0.0) -> float:

@@ -59,7 +59,7 @@ class Plan:
     `bytes_selected` are bytes of base files, `index_bytes` bytes of the bitmaps that were decoded. `costs` has the
     estimated seconds of each possible strategy. `deleted` is the number of files that are in the index and no longer in
     the table. `in_driver` says that for the strategy `rows` the process that planned reads them, and no task;
-    `row_tasks` how many tasks they are work for.
+    `row_tasks` how many tasks they are work for, None if no file was looked at.
     """
 
     table: str
@@ -79,7 +79,7 @@ class Plan:
     costs: Mapping[Strategy, float] = field(default_factory=dict)
     deleted: int | None = None
     in_driver: bool = False
-    row_tasks: int = 1
+    row_tasks: int | None = None
     code: Reason | None = None
     candidates: LookupResults | None = field(default=None, repr=False, compare=False)
 

@@ -355,15 +355,16 @@ class _Evaluation:
     key_sets: Sequence[Sequence[str]]
     cost: Callable[..., CountCost]
     forced: bool
-    seconds: float = 0.0
-    by_spark: float = 0.0
+    seconds: float = COUNT_PRICES.answer_start
+    by_spark: float = COUNT_PRICES.spark_start
 
     def __call__(self, lookups: Sequence[Lookup]) -> list[LookupResult]:
         for keys in self.key_sets:
             cost = self.cost(lookups, keys=keys)
             if cost.why_slower is not None and not self.forced:
                 raise Unsupported(cost.why_slower)
-            self.seconds, self.by_spark = self.seconds + cost.seconds, max(self.by_spark, cost.by_spark)
+            self.seconds += cost.seconds
+            self.by_spark += cost.by_spark - COUNT_PRICES.spark_start
         total = index_bytes(lookups)
         if total <= DRIVER_INDEX_BYTES or (
             total <= DRIVER_STATISTICS_BYTES and bytes_to_look_up(lookups) <= DRIVER_INDEX_BYTES

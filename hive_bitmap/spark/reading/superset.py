@@ -41,7 +41,7 @@ def superset_rows(spark: SparkSession, request: Request, prepared: Prepared) -> 
         return None  # the splits are chosen here, so conditions of the query on partitions would not prune them
     if reading.format in LAYOUTS:
         return _engine_splits(spark, request, reading, _columns(spark.table(request.table), request))
-    most = prepared.plan.row_tasks
+    most = prepared.plan.row_tasks or 1
     frame = task_rows(spark, request, reading, tasks_of(reading, min(parallelism(spark), most)), most)
     return _columns(spark.table(request.table).where("FALSE") if frame is None else frame, request)
 
