@@ -79,7 +79,7 @@ def test_tables_of_other_catalogs(iceberg: SparkSession, iceberg_table: str) -> 
         spark.sql(f"CREATE TABLE {t} USING iceberg AS SELECT 1 AS k")
         hive_bitmap.build(spark, t, ["k"], name="ik")
         spark.sql(f"DROP TABLE {t}")
-        assert "is gone, dropped or renamed" in hive_bitmap.show(spark, t)[0].problem
+        assert "is gone: drop the index" in hive_bitmap.show(spark, t)[0].problem
         assert hive_bitmap.drop(spark, t, "ik")
         assert hive_bitmap.show(spark, own)[0].definition.name == "own"
     finally:
