@@ -92,3 +92,21 @@ def test_identical_questions_at_the_same_time_are_asked_once(t: SparkSession, mo
         assert not [one for one in found if difference(one, wanted)]
         assert len(calls) == 1
         assert sum(calls.values()) <= 2  # a thread that begins a second later asks again
+
+
+def test_a_question_with_an_expression_is_asked_by_each_query(t: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Expressions of one text may have other time zones or modes, as those of views have."""
+    prepare, calls = serving.prepare, Counter[str]()
+
+    def slow(spark: Any, request: Any, *args: Any) -> Any:
+        calls[request.predicate or ""] += 1
+        time.sleep(1)
+        return prepare(spark, request, *args)
+
+    monkeypatch.setattr(serving, "prepare", slow)
+    query = "SELECT id FROM t WHERE k % 10 = 3"
+    wanted = by_spark(t, query)
+    with indexed(t, "blocks", strict="false", planning_seconds="30"), ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: answer(frame(t, query)), range(4)))
+    assert not [one for one in found if difference(one, wanted)]
+    assert sum(calls.values()) == 4

@@ -53,6 +53,7 @@ public final class Question extends PythonRequest {
     private final Map<Integer, LogicalPlan> rows = new ConcurrentHashMap<>();
     private final long indexes = IndexedColumns.version();
     private volatile List<Outcome> outcomes = List.of();
+    private ObjectNode written;
     private volatile String reply;
     private volatile boolean closed;
     private volatile boolean cut; // Python has ended early, because the call was late
@@ -93,6 +94,8 @@ public final class Question extends PythonRequest {
             }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
+        } finally {
+            keep(null);
         }
     }
 
@@ -119,12 +122,13 @@ public final class Question extends PythonRequest {
 
     /**
      * Returns what the reply depends on, so that queries that ask it at the same time may have one reply: the user, and all but
-     * the session. Null if the reply is for this query alone, as it depends on files that are listed, or on rows that are read,
-     * meanwhile.
+     * the session. Null if the reply is for this query alone, as it depends on files that are listed, on rows that are read, or on
+     * expressions that are evaluated meanwhile: their text does not tell their time zone, nor their evaluation mode.
      */
     private String textForAll() {
         if (scans.stream().anyMatch(scan -> !scan.isListedBySpark() || !scan.runtimeFilters.isEmpty())) return null;
-        ObjectNode asked = fields();
+        ObjectNode asked = keep(written()).deepCopy();
+        if (scans.stream().anyMatch(scan -> !scan.leaves.isEmpty())) return null;
         asked.remove("session");
         return PythonCalls.user() + " " + asked;
     }
@@ -224,7 +228,17 @@ public final class Question extends PythonRequest {
         return fields().toString();
     }
 
-    private ObjectNode fields() {
+    /** Keeps the question while it is asked, so that it is not written again for Python; null: no longer. */
+    private synchronized ObjectNode keep(ObjectNode question) {
+        written = question;
+        return question;
+    }
+
+    private synchronized ObjectNode fields() {
+        return written == null ? written() : written;
+    }
+
+    private ObjectNode written() {
         ObjectNode question = JsonNodeFactory.instance.objectNode();
         question.put("protocol", PROTOCOL).put("session", sessionName()).put("settings", settingsVersion()).put("cores", cores());
         ArrayNode all = question.putArray("scans");
