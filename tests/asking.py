@@ -52,6 +52,20 @@ def under(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[SparkSes
 
 
 @contextlib.contextmanager
+def unchecked(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[SparkSession]:
+    """The session with settings that no check has seen: as where they were set before the extension was there."""
+    said = spark._jsparkSession.sessionState().conf().settings()
+    before = {name: said.get(name) for name in settings}
+    for name, value in settings.items():
+        said.put(name, value)
+    try:
+        yield spark
+    finally:
+        for name, old in before.items():
+            said.remove(name) if old is None else said.put(name, old)
+
+
+@contextlib.contextmanager
 def indexed(spark: SparkSession, strategy: str = "", **more: str) -> Iterator[SparkSession]:
     """The session with the rule on, in strict mode; `more` are settings of ours without their prefix."""
     if strategy == BY_TASKS:

@@ -13,7 +13,7 @@ import hive_bitmap
 from hive_bitmap.core.memory_budget import BUDGET
 from hive_bitmap.core.planning import settings
 from hive_bitmap.spark.catalyst.enabling import Answers
-from tests.asking import Answer, answer, by_spark, difference, frame, indexed, require_alike, told, under
+from tests.asking import Answer, answer, by_spark, difference, frame, indexed, require_alike, told, unchecked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -127,9 +127,9 @@ def test_results_that_are_wider_than_their_keys_are_computed_in_tasks(
 
 
 def test_a_wrong_limit_is_told(crowd: SparkSession) -> None:
-    """A session refuses such a value; as a default of all sessions it can be there."""
+    """SET refuses such a value; set before there was a check, it can be there."""
     wrong = {"spark.hive_bitmap.answer_bytes": "much"}
-    with indexed(crowd, "index only", strict="false"), under(crowd, wrong):
+    with indexed(crowd, "index only", strict="false"), unchecked(crowd, wrong):
         [relation] = hive_bitmap.explain(BY_KEY, crowd).relations
         assert "hive_bitmap.answer_bytes is 'much'; it takes bytes, such as 16777216 or 16m" in relation.detail
         assert len(answer(frame(crowd, BY_KEY)).rows) == MANY

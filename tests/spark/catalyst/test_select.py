@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hive_bitmap
-from tests.asking import OFF, by_index, by_spark, indexed, require_alike, require_alike_always, under, used
+from tests.asking import OFF, by_index, by_spark, indexed, require_alike, require_alike_always, unchecked, under, used
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -248,13 +248,13 @@ def plan(spark: SparkSession, text: str) -> str:
 
 
 def test_a_setting_that_is_not_understood(shop: SparkSession) -> None:
-    """As a default of all sessions, which none refuses: strict, it is an error; else the query is Spark's own."""
+    """SET refuses it; set before there was a check, it is an error if strict, and else the query is Spark's own."""
     text, wrong = "SELECT id FROM sales WHERE store = 3", {"spark.hive_bitmap.strategy": "perhaps"}
-    with indexed(shop), under(shop, wrong):
+    with indexed(shop), unchecked(shop, wrong):
         shop.conf.unset("hive_bitmap.strategy")
         with pytest.raises(Exception, match=r"strategy is .perhaps."):
             shop.sql(text).collect()
-    with indexed(shop, strict="false"), under(shop, wrong):
+    with indexed(shop, strict="false"), unchecked(shop, wrong):
         shop.conf.unset("hive_bitmap.strategy")
         assert shop.sql(text).count() == 300
         [one] = hive_bitmap.explain(shop.sql(text)).relations
