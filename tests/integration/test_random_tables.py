@@ -20,7 +20,7 @@ from hive_bitmap.core.formats import FORMATS
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.strategy import STRATEGIES
 from hive_bitmap.errors import FileChanged, InvalidPredicate, Unsupported
-from hive_bitmap.spark.preparing import prepare
+from hive_bitmap.spark.preparing import index_lookup
 from hive_bitmap.spark.registry import catalog
 from tests.integration import random_tables as making
 from tests.integration.random_tables import Table
@@ -53,7 +53,7 @@ def test_answers_are_sparks_whatever_happened(
     calm: SparkSession, database: str, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if seed % 3 == 1:  # every third index is one that is too large for the driver
-        monkeypatch.setattr(prepare, "DRIVER_INDEX_BYTES", -1)
+        monkeypatch.setattr(index_lookup, "DRIVER_INDEX_BYTES", -1)
     check_seed(calm, database, tmp_path, seed)
 
 

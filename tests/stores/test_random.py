@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hive_bitmap.spark.metastore import session_stores
-from hive_bitmap.spark.preparing import prepare
+from hive_bitmap.spark.preparing import index_lookup
 from tests.integration.test_random_tables import PUSHDOWN, check_seed
 
 if TYPE_CHECKING:
@@ -39,5 +39,5 @@ def test_answers_are_sparks_whatever_happened(
     calm: SparkSession, home: str, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if seed % 3 == 1:  # every third index is one that is too large for the driver
-        monkeypatch.setattr(prepare, "DRIVER_INDEX_BYTES", -1)
+        monkeypatch.setattr(index_lookup, "DRIVER_INDEX_BYTES", -1)
     check_seed(calm, calm.catalog.currentDatabase(), tmp_path, seed, home)

@@ -1,6 +1,7 @@
 """Planning: from what the indexes say of a table's files to the cheapest strategy.
 
-`planner` prices the strategies (`prices`). The result is a `plan`, a value.
+`index_choice` tells which index serves each column, or why none does. `planner` prices the strategies (`prices`). The
+result is a `plan`, a value.
 """
 
-__all__ = ["plan", "planner", "prices", "reasons", "settings", "strategy"]
+__all__ = ["index_choice", "plan", "planner", "prices", "reasons", "settings", "strategy"]

@@ -7,14 +7,13 @@ cheap as the cheapest of the others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
 import numpy as np
 import pyarrow as pa
 
-from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.manifest import Freshness
 from hive_bitmap.core.planning.plan import BLOCKS_SCHEMA, FILES_SCHEMA, IndexUse, Plan
 from hive_bitmap.core.planning.prices import (
@@ -31,7 +30,6 @@ from hive_bitmap.core.planning.prices import (
 )
 from hive_bitmap.core.planning.reasons import Reason
 from hive_bitmap.core.planning.strategy import Strategy
-from hive_bitmap.core.predicates.nodes import Predicate, columns_of
 from hive_bitmap.core.selecting.candidates import Lookup, LookupResults
 from hive_bitmap.core.selecting.select import LookupResult
 from hive_bitmap.core.stores.speed import LOCAL, Speed
@@ -84,41 +82,6 @@ def full_scan(
     return Plan(
         table=table, predicate=predicate, strategy=Strategy.FULL_SCAN, reason=reason, indexes=indexes, code=code
     )
-
-
-def explain_indexes(
-    indexes: Sequence[tuple[Definition, str]], chosen: Mapping[str, Definition], predicate: Predicate
-) -> tuple[IndexUse, ...]:
-    """Tell for each index of a table whether it is used, and why.
-
-    `indexes` pairs each definition with the reason why it cannot be used, which is empty if it can.
-    """
-    wanted = {column.lower() for column in columns_of(predicate)}
-    uses = []
-    for definition, why_not in indexes:
-        serves = [column for column, d in chosen.items() if d is definition]
-        others = sorted({chosen[c.lower()].name for c in definition.column_names if c.lower() in chosen})
-        if serves:
-            reason = f"serves {', '.join(serves)}" if serves != [""] else "knows how many rows there are"
-        elif why_not:
-            reason = why_not
-        elif others:
-            reason = f"index {', '.join(others)} serves the same column"
-        elif wanted:
-            reason = f"the predicate does not test {' or '.join(definition.column_names)}"
-        else:
-            reason = "the predicate tests no indexed column"
-        encoding = definition.bitmap_encoding
-        uses.append(
-            IndexUse(
-                name=definition.name,
-                columns=definition.column_names,
-                encoding=encoding,
-                used=bool(serves),
-                reason=reason,
-            )
-        )
-    return tuple(uses)
 
 
 def make_plan(inputs: PlanInputs, uses: tuple[IndexUse, ...], work: LookupResults) -> Plan:

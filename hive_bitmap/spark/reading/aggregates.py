@@ -33,7 +33,8 @@ from hive_bitmap.core.selecting.candidates import Lookup, LookupResults, restric
 from hive_bitmap.core.selecting.key_matches import MatchingKeys
 from hive_bitmap.core.selecting.lookup_units import Flags, Place
 from hive_bitmap.errors import CorruptBitmap, CorruptIndex
-from hive_bitmap.spark.preparing.prepare import DRIVER_INDEX_BYTES, Prepared, Reading
+from hive_bitmap.spark.preparing.index_lookup import DRIVER_INDEX_BYTES
+from hive_bitmap.spark.preparing.prepare import Prepared, Reading
 from hive_bitmap.spark.preparing.request import Request
 from hive_bitmap.spark.preparing.spark_fallback import fallback_reason
 from hive_bitmap.spark.tasks.distribution import in_tasks, store_error_of

@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hive_bitmap.core.columns import Column
-from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.index.manifest import Freshness
-from hive_bitmap.core.planning.planner import EngineSkips, PlanInputs, explain_indexes, make_plan
+from hive_bitmap.core.planning.planner import EngineSkips, PlanInputs, make_plan
 from hive_bitmap.core.planning.strategy import Strategy
-from hive_bitmap.core.predicates.nodes import TRUE, And, Compare
+from hive_bitmap.core.predicates.nodes import Compare
 from hive_bitmap.core.selecting.candidates import Lookup, LookupResults, PartitionState, WholeFile
 from hive_bitmap.core.selecting.lookup_units import LookupUnit
 from hive_bitmap.core.selecting.select import LookupResult
@@ -162,27 +160,6 @@ def test_a_sample_is_priced_as_the_table() -> None:
     work = looked_up(*FEW)
     one, many = (make_plan(replace(INPUTS, scale=scale), (), work).costs for scale in (1.0, 10.0))
     assert all(many[strategy] > one[strategy] for strategy in one)
-
-
-def test_each_index_says_why_it_is_used_or_not() -> None:
-    columns = [Column(name, "int") for name in "abc"]
-    a, ab, c, off = (
-        Definition(name=name, database="d", table="t", columns=tuple(columns[place] for place in places))
-        for name, places in [("a", (0,)), ("ab", (0, 1)), ("c", (2,)), ("off", (1,))]
-    )
-    uses = explain_indexes(
-        [(a, ""), (ab, ""), (c, ""), (off, "it is not enabled")],
-        {"a": a},
-        And((Compare("A", "=", 1), Compare("b", "=", 2))),
-    )
-    assert [(use.name, use.used, use.reason) for use in uses] == [
-        ("a", True, "serves a"),
-        ("ab", False, "index a serves the same column"),
-        ("c", False, "the predicate does not test c"),
-        ("off", False, "it is not enabled"),
-    ]
-    [counted, unused] = explain_indexes([(a, ""), (c, "")], {"": a}, TRUE)
-    assert (counted.reason, unused.reason) == ("knows how many rows there are", "the predicate tests no indexed column")
 
 
 def test_few_rows_are_work_for_one_task_and_many_for_many() -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hive_bitmap
-from hive_bitmap.spark.preparing import prepare
+from hive_bitmap.spark.preparing import index_lookup
 from hive_bitmap.spark.reading import aggregates
 from hive_bitmap.spark.registry import catalog
 from tests.asking import by_index, by_spark, difference, told, under
@@ -73,7 +73,7 @@ def test_answers_are_sparks(
     monkeypatch: pytest.MonkeyPatch,
     pytestconfig: pytest.Config,
 ) -> None:
-    for module in (prepare, aggregates):  # every third index is one that is too large for the driver
+    for module in (index_lookup, aggregates):  # every third index is one that is too large for the driver
         monkeypatch.setattr(module, "DRIVER_INDEX_BYTES", -1 if seed % 3 == 1 else 1 << 28)
     times, queries, ways = LONG if pytestconfig.getoption("--long") else SHORT
     rng = random.Random(f"tables {seed}")

@@ -14,7 +14,7 @@ import hive_bitmap
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.core.table_info import quote
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.spark.preparing import prepare
+from hive_bitmap.spark.preparing import index_lookup
 from hive_bitmap.spark.reading import aggregates
 from hive_bitmap.spark.registry import catalog
 from tests.integration import random_tables as making
@@ -44,7 +44,7 @@ def test_counts_by_key_are_sparks_whatever_happened(
 def check_seed(spark: SparkSession, database: str, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> int:
     """How many of the questions the index answered."""
     rng = random.Random(seed + 7000)
-    for module in (prepare, aggregates):  # every third index is one that is too large for the driver
+    for module in (index_lookup, aggregates):  # every third index is one that is too large for the driver
         monkeypatch.setattr(module, "DRIVER_INDEX_BYTES", -1 if seed % 3 == 1 else 1 << 28)
     monkeypatch.setattr(aggregates, "PIECE_ROWS", rng.choice([1, 100, 1 << 24]))
     table = making.make_table(spark, rng, database, tmp_path)

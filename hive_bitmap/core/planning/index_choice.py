@@ -1,0 +1,112 @@
+"""Which index of a table serves each column of a request, or why none does. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from hive_bitmap.core.index.definition import Definition
+from hive_bitmap.core.planning.plan import IndexUse
+from hive_bitmap.core.planning.reasons import Reason
+from hive_bitmap.core.predicates.nodes import Predicate, Unknown, columns_of, leaves_of
+from hive_bitmap.core.selecting.candidates import choose_indexes
+
+
+@dataclass(frozen=True)
+class Unserved:
+    """Why no index can serve a request: a code, and a sentence."""
+
+    code: Reason
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexChoice:
+    """The index that serves each column, by lower-case name; why none can, if so; and what becomes of each index.
+
+    For a count of all rows, any index serves under the name "".
+    """
+
+    by_column: Mapping[str, Definition]
+    unserved: Unserved | None
+    uses: tuple[IndexUse, ...]
+
+    def unused(self, reason: str) -> tuple[IndexUse, ...]:
+        """Return the same indexes as not used: for their own reason, or for this one."""
+        return tuple(replace(use, used=False, reason=reason if use.used else use.reason) for use in self.uses)
+
+
+def choose(
+    indexes: Sequence[tuple[Definition, str]],
+    predicate: Predicate,
+    *,
+    keys: Sequence[str] = (),
+    count: bool = False,
+    has_condition: bool = True,
+) -> IndexChoice:
+    """Choose the indexes for a predicate and, with `count`, for grouping keys (in lower case).
+
+    `indexes` pairs each definition with the reason why it cannot be used, which is empty if it can. `has_condition`
+    tells whether the query has a condition at all; its predicate may be TRUE where it has one that no index tests.
+    """
+    usable = [definition for definition, why_not in indexes if not why_not]
+    by_column = choose_indexes(usable, predicate, keys)
+    if not count:
+        by_column.pop("", None)
+    unserved = _unserved(indexes, predicate, by_column, keys, has_condition=has_condition)
+    return IndexChoice(by_column=by_column, unserved=unserved, uses=explain_indexes(indexes, by_column, predicate))
+
+
+def _unserved(
+    indexes: Sequence[tuple[Definition, str]],
+    predicate: Predicate,
+    by_column: Mapping[str, Definition],
+    keys: Sequence[str],
+    *,
+    has_condition: bool,
+) -> Unserved | None:
+    if not indexes:
+        return Unserved(Reason.NO_INDEX, "the table has no index")
+    unusable = "".join(f"; {why_not}" for _, why_not in indexes if why_not)
+    if missing := [key for key in keys if key not in by_column]:
+        return Unserved(Reason.NOT_TESTED, f"no index of type BITMAP has the key {missing[0]}{unusable}")
+    if by_column:
+        return None
+    tested = "no index has a column that the predicate tests"
+    why = tested if has_condition else "no condition that can be looked up in an index"
+    return Unserved(Reason.NO_INDEX if unusable else _why_untested(predicate), f"{why}{unusable}")
+
+
+def _why_untested(predicate: Predicate) -> Reason:
+    is_opaque = any(isinstance(leaf, Unknown) for leaf in leaves_of(predicate))
+    return Reason.NOT_UNDERSTOOD if is_opaque else Reason.NOT_TESTED
+
+
+def explain_indexes(
+    indexes: Sequence[tuple[Definition, str]], by_column: Mapping[str, Definition], predicate: Predicate
+) -> tuple[IndexUse, ...]:
+    """Tell for each index whether it is used, and why; the arguments are those of `choose` and its result."""
+    tested = bool(columns_of(predicate))
+    return tuple(_use(definition, why_not, by_column, tested=tested) for definition, why_not in indexes)
+
+
+def _use(definition: Definition, why_not: str, by_column: Mapping[str, Definition], *, tested: bool) -> IndexUse:
+    serves = [column for column, chosen in by_column.items() if chosen is definition]
+    others = sorted({by_column[c.lower()].name for c in definition.column_names if c.lower() in by_column})
+    if serves:
+        reason = f"serves {', '.join(serves)}" if serves != [""] else "knows how many rows there are"
+    elif why_not:
+        reason = why_not
+    elif others:
+        reason = f"index {', '.join(others)} serves the same column"
+    elif tested:
+        reason = f"the predicate does not test {' or '.join(definition.column_names)}"
+    else:
+        reason = "the predicate tests no indexed column"
+    return IndexUse(
+        name=definition.name,
+        columns=definition.column_names,
+        encoding=definition.bitmap_encoding,
+        used=bool(serves),
+        reason=reason,
+    )

@@ -1,0 +1,112 @@
+"""Look up a request's predicate in the indexes of a snapshot, in this process or, if much is read, in tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from hive_bitmap.core.answering.count_budget import COUNT_PRICES, CountCost, bytes_to_look_up, count_cost, index_bytes
+from hive_bitmap.core.index.definition import Definition
+from hive_bitmap.core.planning.prices import waiting_seconds
+from hive_bitmap.core.selecting.candidates import (
+    Lookup,
+    LookupResults,
+    evaluate_here,
+    exact_where_known,
+    look_up,
+    look_up_files,
+)
+from hive_bitmap.core.selecting.key_matches import MatchingKeys
+from hive_bitmap.core.selecting.select import LookupResult
+from hive_bitmap.errors import Unsupported
+from hive_bitmap.spark.preparing.snapshot import Snapshot
+from hive_bitmap.spark.preparing.spark_leaves import evaluate_leaves
+from hive_bitmap.spark.tasks.distribution import in_tasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DRIVER_INDEX_BYTES = 256 << 20  # more bytes of index than this are looked up in tasks
+DRIVER_STATISTICS_BYTES = 4 << 30  # of more bytes of index than this, the driver does not even read the statistics
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counting:
+    """The sets of keys, in lower case, by which rows are counted; of `extremes`, MIN and MAX are enough.
+
+    An answer that costs more than Spark's own is not looked up, unless it is `forced`.
+    """
+
+    key_sets: Sequence[Sequence[str]]
+    extremes: frozenset[str] = frozenset()
+    forced: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookedUp:
+    """What the indexes say of each file, and of a count, what the index and what Spark take for it, in seconds."""
+
+    results: LookupResults
+    answer_seconds: float
+    spark_count_seconds: float
+
+
+def look_up_snapshot(
+    spark: SparkSession, snapshot: Snapshot, chosen: Mapping[str, Definition], counting: Counting
+) -> LookedUp:
+    """Look up the residual predicates of a snapshot's partitions; `chosen` is the index that serves each column.
+
+    Raises Unsupported if Spark counts in less time, and StoreError.
+    """
+    resolved = snapshot.resolved
+    matching_keys = evaluate_leaves(resolved.evaluate, resolved.predicate, chosen, snapshot.partitions)
+    cost = partial(
+        count_cost,
+        matching_keys=matching_keys,
+        cores=resolved.cores,
+        waits=waiting_seconds(snapshot.files, resolved.cores, snapshot.store),
+        extremes=counting.extremes,
+    )
+    evaluation = _Evaluation(spark, matching_keys, counting, cost)
+    found = look_up_files(snapshot.partitions, snapshot.predicates, chosen, evaluation)
+    every_key = list(dict.fromkeys(key for keys in counting.key_sets for key in keys))
+    results = replace(exact_where_known(found, every_key), matching_keys=matching_keys)
+    if resolved.base.lake is not None:  # files that are not listed may be those that the table's own statistics exclude
+        results = replace(results, deleted=0)
+    return LookedUp(results=results, answer_seconds=evaluation.seconds, spark_count_seconds=evaluation.by_spark)
+
+
+@dataclass
+class _Evaluation:
+    """Looks up, once it is clear that no key set is counted by Spark in less time.
+
+    `seconds` and `by_spark` are what the index and Spark take for all.
+    """
+
+    spark: SparkSession
+    matching_keys: MatchingKeys
+    counting: Counting
+    cost: Callable[..., CountCost]
+    seconds: float = COUNT_PRICES.answer_start
+    by_spark: float = COUNT_PRICES.spark_start
+
+    def __call__(self, lookups: Sequence[Lookup]) -> list[LookupResult]:
+        for keys in self.counting.key_sets:
+            cost = self.cost(lookups, keys=keys)
+            if cost.why_slower is not None and not self.counting.forced:
+                raise Unsupported(cost.why_slower)
+            self.seconds += cost.seconds
+            self.by_spark += cost.by_spark - COUNT_PRICES.spark_start
+        if _is_small(lookups):
+            return evaluate_here(self.matching_keys)(lookups)
+        return in_tasks(self.spark, lookups, partial(look_up, matching_keys=self.matching_keys))
+
+
+def _is_small(lookups: Sequence[Lookup]) -> bool:
+    """Whether little enough of the indexes has to be read for this process to do so."""
+    total = index_bytes(lookups)
+    if total <= DRIVER_INDEX_BYTES:
+        return True
+    return total <= DRIVER_STATISTICS_BYTES and bytes_to_look_up(lookups) <= DRIVER_INDEX_BYTES
