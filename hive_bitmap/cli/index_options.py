@@ -50,6 +50,13 @@ refresh_interval_option = click.option(
     help="Least time between two refreshes after writes.",
 )
 
+keep_removed_option = click.option(
+    "--keep-removed",
+    default="",
+    metavar="TIME",
+    help="How long to keep files that a Delta or Iceberg table no longer has, for queries of older versions.",
+)
+
 
 def all_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options `--all` and `--database`."""

@@ -13,6 +13,7 @@ from hive_bitmap.cli.index_options import (
     auto_refresh_option,
     compression_option,
     encoding_option,
+    keep_removed_option,
     refresh_interval_option,
     require_one,
     tables_of,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 @click.option("--if-not-exists", is_flag=True, help="Skip indexes that already exist.")
 @auto_refresh_option
 @refresh_interval_option
+@keep_removed_option
 @format_option
 @click.pass_obj
 def create(

@@ -138,6 +138,7 @@ def status_record(status: IndexStatus) -> dict[str, Any]:
         "enabled": status.definition.enabled,
         "auto_refresh": status.definition.auto_refresh,
         "refresh_interval": status.definition.refresh_interval,
+        "keep_removed": status.definition.keep_removed,
         "lag_seconds": round(status.lag),
         "last_refresh": None if status.last_refresh is None else refresh_record(status.last_refresh),
         "next_rebuild": status.next_rebuild,

@@ -27,12 +27,14 @@ class Lake:
 
     `partitioned_by` are the columns whose values readers take from the log, and not from the files. `problem` says why
     such a table has no indexes; empty if it may have some. `format` is that of its files, or of those that it will get.
+    `past` says that it is a version of before, or of another branch.
     """
 
     kind: str
     partitioned_by: tuple[str, ...] = ()
     problem: str = ""
     format: str = "parquet"
+    past: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hive_bitmap
-from hive_bitmap.errors import InvalidProperty, NotFound, Unsupported
+from hive_bitmap.errors import NotFound, Unsupported
 from tests import asking
 from tests.lake.test_iceberg import CATALOGS, IN_LAKE, append, create, make, of, status
 
@@ -41,8 +41,6 @@ def test_indexes_that_cannot_be(iceberg: SparkSession, iceberg_table: str) -> No
     for column in ("a.b", "id"):  # a leaf of a struct, and a column that is gone
         with pytest.raises(NotFound, match="column"):
             hive_bitmap.build(spark, t, [column])
-    with pytest.raises(InvalidProperty, match="auto_refresh"):
-        hive_bitmap.build(spark, t, ["k"], auto_refresh=True)
 
 
 @IN_LAKE

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import hive_bitmap
-from hive_bitmap.errors import InvalidProperty, Unsupported
+from hive_bitmap.errors import Unsupported
 from tests import asking
 from tests.lake.test_delta import make
 
@@ -36,10 +36,6 @@ def test_indexes_that_cannot_be(spark: SparkSession, database: str) -> None:
     for why, act in refused.items():
         with pytest.raises(Unsupported, match=why):
             act()
-    with pytest.raises(InvalidProperty, match="auto_refresh"):
-        hive_bitmap.build(spark, "t", ["id"], auto_refresh=True)
-    with pytest.raises(InvalidProperty, match="auto_refresh"):
-        hive_bitmap.set_properties(spark, "t", "ik", {"auto_refresh": "true"})
 
 
 def test_what_is_left_to_spark(spark: SparkSession, database: str) -> None:

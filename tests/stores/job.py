@@ -24,6 +24,7 @@ from hive_bitmap.spark.metastore import session_stores
 FILES, ROWS, KEYS = 4, 5_000, 500  # of a table, of a file
 PARTITIONS = 2  # each is a task of a build, however small it is: so both executors have one
 HALTED = 6.0  # seconds in which the driver has sent its tasks
+ATTEMPTS = 30
 BEGUN = 120.0  # seconds in which both executors have registered: Spark waits for one only
 T = TypeVar("T")
 
@@ -85,18 +86,20 @@ def lacks_it(spark: SparkSession, home: str, lacking: str) -> None:
 def killing(spark: SparkSession, do: Callable[[], T]) -> T:
     """What `do` returns, one of the executors of this program being killed while it has a task of it.
 
-    It is halted before, so that the task that it gets cannot end.
+    It is halted before, so that the task that it gets cannot end. Little work is a single task, which Spark gives to
+    any executor: if it was another's, all of it is done once more.
     """
     victim = processes_of_executors(spark)[0]
-    os.kill(victim, signal.SIGSTOP)
     with ThreadPoolExecutor(1) as pool:
-        waits = pool.submit(do)
-        done, _ = wait([waits], timeout=HALTED)
-        os.kill(victim, signal.SIGKILL)
-        found = waits.result()
-    if done:
-        raise RuntimeError("the executor that was halted had no task")
-    return found
+        for _ in range(ATTEMPTS):
+            os.kill(victim, signal.SIGSTOP)
+            waits = pool.submit(do)
+            done, _ = wait([waits], timeout=HALTED)
+            os.kill(victim, signal.SIGCONT if done else signal.SIGKILL)
+            found = waits.result()
+            if not done:
+                return found
+    raise RuntimeError("the executor that was halted had no task")
 
 
 def processes_of_executors(spark: SparkSession) -> list[int]:

@@ -26,7 +26,7 @@ VERSIONS = {"": VERSION, "delta": "2", "iceberg": "2"}
 PREFIX = "hive_bitmap."
 POINTER = PREFIX + "index_tables"  # property of a base table: comma-separated index tables that IN TABLE named
 TYPES = ("BITMAP", "COMPACT")
-OWN_PROPERTIES = ("encoding", "compression", "comment", "enabled", "auto_refresh", "refresh_interval")
+OWN_PROPERTIES = ("encoding", "compression", "comment", "enabled", "auto_refresh", "refresh_interval", "keep_removed")
 REFRESH_INTERVAL = "30 seconds"
 SHORTEST_INTERVAL = 1.0  # seconds
 COMPRESSIONS = ("zstd", "snappy", "gzip")  # of the shards; Hive before 4 has no zstd
@@ -62,8 +62,9 @@ class Definition:
     rebuild changes to. One with `auto_refresh` is refreshed after writes by the applications that see them, each of
     them at most once in `refresh_interval`, a length of time. `properties` are user-defined names and values; they are
     stored and shown, and have no effect. `source` is what tells the files of the base table: `delta` or `iceberg`, its
-    log; empty, its folders. `catalog` is Spark's name of the catalog that the base table is in, empty for the session's
-    own, in which all index tables are.
+    log; empty, its folders. What such an index knows of files that were removed from the table is kept for the length
+    of time `keep_removed`, for versions of before; empty: not at all. `catalog` is Spark's name of the catalog that the
+    base table is in, empty for the session's own, in which all index tables are.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Definition:
     next_encoding: str = ""
     auto_refresh: bool = False
     refresh_interval: str = REFRESH_INTERVAL
+    keep_removed: str = ""
     properties: tuple[tuple[str, str], ...] = ()
     id: str = ""
     source: str = ""
@@ -134,6 +136,11 @@ class Definition:
         """The `refresh_interval` in seconds."""
         return seconds_of(self.refresh_interval)
 
+    @property
+    def kept_seconds(self) -> float:
+        """The `keep_removed` in seconds; 0 if nothing is kept."""
+        return seconds_of(self.keep_removed) if self.keep_removed else 0.0
+
     def renewed(self) -> Definition:
         """Return the definition with `next_encoding` applied. If it differs, a rebuild must build the whole index."""
         return replace(self, encoding=self.next_encoding or self.encoding, next_encoding="")
@@ -152,6 +159,7 @@ def define(
     where: str = "",
     auto_refresh: bool = False,
     refresh_interval: str = REFRESH_INTERVAL,
+    keep_removed: str = "",
     properties: Mapping[str, str] | None = None,
 ) -> Definition:
     """Return the definition of an index on columns of a table, in the order of the base table, as in Hive.
@@ -182,7 +190,7 @@ def define(
     kind = one_of("type", type.upper(), TYPES)
     index = check_name(name or default_name([column.name for column in ordered]))
     source = table.lake.kind if table.lake else ""
-    require_followable(index, kind, source, auto_refresh)
+    require_followable(index, kind, auto_refresh)
     return Definition(
         name=index,
         database=table.database,
@@ -196,6 +204,7 @@ def define(
         where=where,
         auto_refresh=auto_refresh,
         refresh_interval=checked_interval(refresh_interval),
+        keep_removed=checked_keeping(index, source, keep_removed),
         properties=_user_properties(properties or {}),
         source=source,
         catalog=table.catalog,
@@ -232,16 +241,30 @@ def own_property(key: str) -> str | None:
     return None
 
 
-def require_followable(name: str, type: str, source: str, auto_refresh: bool) -> None:
-    """Raise InvalidProperty if an index of this type, on a table of this source, cannot have this `auto_refresh`."""
-    if auto_refresh and source:
-        raise InvalidProperty(
-            f"index {name} is on a {source} table, where it is refreshed by REBUILD: no auto_refresh yet"
-        )
+def require_followable(name: str, type: str, auto_refresh: bool) -> None:
+    """Raise InvalidProperty if an index of this type cannot have this `auto_refresh`."""
     if auto_refresh and type == "COMPACT":
         raise InvalidProperty(
             f"index {name} is COMPACT: its readers expect it to change at a rebuild only; auto_refresh is for BITMAP"
         )
+
+
+def checked_keeping(name: str, source: str, length: str) -> str:
+    """Return a `keep_removed` as it is stored; a number alone is one of days.
+
+    Raise InvalidProperty for one that is none, and for an index on a table whose folders tell its files: a file that
+    was removed there is gone.
+
+    >>> [checked_keeping("i", "delta", length) for length in ("7", "12 hours", "0")]
+    ['7 days', '12 hours', '']
+    """
+    days = length.strip()
+    wanted = f"{days} days" if days.replace(".", "", 1).isdecimal() else days
+    if not wanted or not seconds_of(wanted):
+        return ""
+    if not source:
+        raise InvalidProperty(f"index {name} cannot have keep_removed: only Delta and Iceberg keep removed files")
+    return wanted
 
 
 def checked_interval(length: str) -> str:
@@ -290,6 +313,8 @@ def to_properties(definition: Definition) -> dict[str, str]:
         optional[PREFIX + "auto_refresh"] = "true"
     if definition.refresh_interval != REFRESH_INTERVAL:
         optional[PREFIX + "refresh_interval"] = definition.refresh_interval
+    if definition.keep_removed:
+        optional[PREFIX + "keep_removed"] = definition.keep_removed
     if definition.source:
         optional[PREFIX + "source"] = definition.source
     if definition.properties:
@@ -353,6 +378,7 @@ def from_properties(properties: Mapping[str, str]) -> Definition | None:
             next_encoding=stored.get("next_encoding", ""),
             auto_refresh=stored.get("auto_refresh") == "true",
             refresh_interval=checked_interval(stored.get("refresh_interval", REFRESH_INTERVAL)),
+            keep_removed=checked_keeping(stored["index"], source, stored.get("keep_removed", "")),
             properties=tuple((key, value) for key, value in json.loads(stored.get("properties", "[]"))),
             id=stored.get("id", ""),
             source=source,

@@ -101,6 +101,7 @@ def build(
     if_not_exists: bool = False,
     auto_refresh: bool | None = None,
     refresh_interval: str = REFRESH_INTERVAL,
+    keep_removed: str = "",
     properties: Mapping[str, str] | None = None,
     progress: ProgressCallback | None = None,
 ) -> list[BuildReport]:
@@ -111,9 +112,10 @@ def build(
     rebuilt. `where`, a condition on the partition columns, limits them to the partitions for which it is true. With
     `if_not_exists` an item is skipped if an index of its name exists. With `auto_refresh` the indexes are refreshed
     after writes, at most once in `refresh_interval`; None: if `hive.optimize.index.autoupdate` of the session is true
-    and the index can be. `properties` are user-defined names and values, which are stored and shown. Raise NotFound,
-    AlreadyExists, Unsupported, InvalidProperty or InvalidPredicate before anything is written, and BuildFailed if the
-    job or the publishing fails.
+    and the index can be. `keep_removed`, such as `7 days`, is how long the index keeps what it knows of files that a
+    Delta or Iceberg table no longer has, for queries of older versions. `properties` are user-defined names and values,
+    which are stored and shown. Raise NotFound, AlreadyExists, Unsupported, InvalidProperty or InvalidPredicate before
+    anything is written, and BuildFailed if the job or the publishing fails.
     """
     started = time.monotonic()
     if auto_refresh and deferred:
@@ -124,8 +126,7 @@ def build(
     base, indexes = catalog.table_and_indexes(spark, table)
     format_of(base)
     require_no_stream(base)
-    may_follow = base.lake is None and not deferred
-    follows = _follows_by_default(spark, type, may_follow) if auto_refresh is None else auto_refresh
+    follows = _follows_by_default(spark, type, deferred=deferred) if auto_refresh is None else auto_refresh
     definitions = []
     for item in columns:
         definition = define(
@@ -140,6 +141,7 @@ def build(
             where=where or "",
             auto_refresh=follows,
             refresh_interval=refresh_interval,
+            keep_removed=keep_removed,
             properties=properties,
         )
         if if_not_exists and any(index.definition.name == definition.name for index in indexes):
@@ -158,10 +160,10 @@ def build(
     return _run(spark, planned, True, progress, started)
 
 
-def _follows_by_default(spark: SparkSession, type: str, may_follow: bool) -> bool:
+def _follows_by_default(spark: SparkSession, type: str, *, deferred: bool) -> bool:
     """Return the `auto_refresh` of a new index for which none is given: Hive's own setting, where that is possible."""
     said = spark.conf.get(AUTO_UPDATE, None) or "false"
-    return may_follow and type.upper() != "COMPACT" and flag(AUTO_UPDATE, said)
+    return not deferred and type.upper() != "COMPACT" and flag(AUTO_UPDATE, said)
 
 
 def rebuild(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from hive_bitmap.core.index import checksums, generation, listing_digest, manife
 from hive_bitmap.core.index.definition import Definition, schema_crc, valid_schemas
 from hive_bitmap.core.index.manifest import ALL, UNBUILT, Manifest
 from hive_bitmap.core.parallel import THREADS, map_parallel
+from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table, Values
 from hive_bitmap.errors import CorruptIndex, NotFound, Unsupported
 from hive_bitmap.spark.building.file_groups import shard_bytes
@@ -39,7 +41,8 @@ class Scope:
     `BuildPlan.sources`) of those to cover. With `full` nothing is kept of a published generation. With `quick`, what
     is recorded of a partition is believed: where it says that nothing changed, the partition leaves the scope, and is
     only counted in `untouched`. `remains` says that a killed build left a table which was to replace the index table.
-    A new index takes what it can from `former`, an index of the table under an earlier name, whose generations are
+    What it knows of the files with the paths `removed`, which the table no longer has, is kept for older versions. A
+    new index takes what it can from `former`, an index of the table under an earlier name, whose generations are
     `taken`.
     """
 
@@ -50,6 +53,7 @@ class Scope:
     quick: bool = False
     untouched: int = 0
     remains: bool = False
+    removed: frozenset[str] = frozenset()
     former: Definition | None = None
     taken: Mapping[Values, str] = field(default_factory=dict)
 
@@ -208,10 +212,18 @@ def _plan_existing(
             published={values: one for values, one in state.items() if values in chosen},
             full=full or definition != index.definition,
             quick=quick and not index.problem,  # which a build that looks at everything repairs
+            removed=_removed(spark, base, definition),
             remains=any(roots.is_replacement(copy, index.definition) for copy in index.copies),
         )
         scopes.append(scope)
     return _plan(spark, base, scopes, [one for one in partitions if one.values in chosen], compact)
+
+
+def _removed(spark: SparkSession, base: Table, definition: Definition) -> frozenset[str]:
+    """The paths of the files that the table has lost since the time for which an index keeps them."""
+    if not definition.keep_removed:
+        return frozenset()
+    return base_files.removed_files(spark, base, time.time() - definition.kept_seconds)
 
 
 def _trusted(indexes: Sequence[Index]) -> Sequence[Index]:
@@ -276,7 +288,8 @@ def _changes(base: Table, scopes: Sequence[Scope], sources: Sequence[Source], se
             moved_from = "" if published is before else next(iter(before.row_of)).rpartition("/")[0]
         if published is not None:
             plain = scope.definition.has_bitmaps and ENCODINGS[scope.definition.encoding].DENSE
-            what = refresh(published, _present(published.folder), source.files, **asdict(settings), plain=plain)
+            files = (*source.files, *_still_kept(published, source.files, scope.removed))
+            what = refresh(published, _present(published.folder), files, **asdict(settings), plain=plain)
             if scope.former is not None:  # all goes into the new index
                 alone = tuple((shard,) for shard in what.linked) if moved_from else ()
                 linked = () if moved_from else what.linked
@@ -293,6 +306,15 @@ def _changes(base: Table, scopes: Sequence[Scope], sources: Sequence[Source], se
         )
 
     return map_parallel(change, [(index, number) for index, scope in enumerate(scopes) for number in scope.partitions])
+
+
+def _still_kept(published: Manifest, files: Sequence[FileStatus], removed: frozenset[str]) -> list[FileStatus]:
+    """Return the removed files that an index keeps, as it knows them: none of those that it could not index."""
+    if not removed:
+        return []
+    known = removed.intersection(published.row_of) - {file.path for file in files}
+    rows = sorted(published.row_of[path] for path in known)
+    return [published.fingerprints[row].status for row in rows if published.shard_of[row] is not None]
 
 
 def _manifest(folder: str, definition: Definition) -> Manifest | None:

@@ -31,7 +31,9 @@ class Places:
         self._lock = Lock()  # a look-up changes an LRUCache, too
 
     def add(self, base: Table) -> None:
-        """Add the folder of a table."""
+        """Add the folder of a table, unless its files are those that a log lists."""
+        if base.lake is not None:
+            return
         with self._lock:
             self._tables[base.location] = (base.database, base.name)
 

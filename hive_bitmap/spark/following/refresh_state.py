@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
+from hive_bitmap.core.table_info import full_name, in_spark
+
 FIRST_PAUSE = 60.0  # seconds from a refresh that failed to the next one, and twice as many after each further one
 LONGEST_PAUSE = 3600.0
 MOST_PARTITIONS = 1000  # of which a refresh is told; where there are more, it looks at all
@@ -33,9 +35,15 @@ class Key:
     database: str
     table: str
     interval: float
+    catalog: str = ""  # "" is the session's own
+
+    @property
+    def spark_name(self) -> str:
+        """The table's name in Spark's SQL."""
+        return in_spark(self.database, self.table, catalog=self.catalog)
 
     def __str__(self) -> str:
-        return f"{self.database}.{self.table}"
+        return full_name(self.catalog, self.database, self.table)
 
 
 @dataclass(frozen=True, kw_only=True)

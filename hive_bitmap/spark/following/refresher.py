@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 from cachetools import TTLCache
 
 from hive_bitmap.core.explaining.measures import size
-from hive_bitmap.core.selecting.candidates import LookupResults
+from hive_bitmap.core.index.manifest import Freshness
+from hive_bitmap.core.selecting.candidates import LookupResults, WholeFile
+from hive_bitmap.core.stores import WITH_DELETES, FileStatus
 from hive_bitmap.core.table_info import Table, in_spark
 from hive_bitmap.errors import NotFound
 from hive_bitmap.spark.following.places import Places
@@ -37,11 +39,14 @@ LOOK_SECONDS = 30.0  # for which tables that are made meanwhile may be overlooke
 
 @dataclass(frozen=True)
 class Unindexed:
-    """Base files that a query reads whole: how many, their bytes, and the seconds since the oldest was written."""
+    """Base files that a query reads whole: how many, their bytes, and the seconds since the oldest was written.
+
+    The seconds are None for files of Iceberg, which does not say when they were written.
+    """
 
     files: int
     bytes: int
-    lag: float
+    lag: float | None
 
 
 class Refresher:
@@ -65,7 +70,8 @@ class Refresher:
             return self._written_by_path(spark, fields["path"])
         partitions = fields["partitions"]
         found = None if partitions is None else frozenset(map(_partition, partitions))
-        return self._written(spark, fields["database"], fields["table"], found)
+        name = in_spark(fields["database"], fields["table"], catalog=fields["catalog"])
+        return self._written(spark, name, found)
 
     def seen(self, spark: SparkSession, base: Table, indexes: Iterable[Index], results: LookupResults) -> str:
         """Take the files that a query found unindexed; return what to tell of them, "" if nothing.
@@ -74,17 +80,19 @@ class Refresher:
         seen has a refresh of its own.
         """
         followers = following(indexes)
-        if not followers or not results.whole_files:
+        whole_files = [file for file in results.whole_files if not _is_known(file)]
+        if not followers or not whole_files or (base.lake is not None and base.lake.past):
             return ""
         self._places.add(base)
-        found = _unindexed(results)
-        self._jvm(spark).lag(found.lag)
+        found = _unindexed([file.status for file in whole_files])
+        if found.lag is not None:
+            self._jvm(spark).lag(found.lag)
         names = [column.name for column in base.partition_columns]
-        values = {results.partitions[file.partition].values for file in results.whole_files}
+        values = {results.partitions[file.partition].values for file in whole_files}
         partitions = few(frozenset(_partition(dict(zip(names, one, strict=True))) for one in values))
         keys = _keys(base, followers)
         for key in keys:
-            if found.lag >= key.interval and not self.queue.is_wanted(key):
+            if (found.lag is None or found.lag >= key.interval) and not self.queue.is_wanted(key):
                 self.queue.want(Wanted(key=key, partitions=partitions, session=spark, by_query=True))
         told = f"{found.files:,} {'files' if found.files > 1 else 'file'} ({size(found.bytes)}) not indexed yet"
         return f"{told}; a refresh is queued" if any(map(self.queue.is_wanted, keys)) else told
@@ -103,7 +111,7 @@ class Refresher:
             place = self._places.at(path)
         if place is not None:
             partitions = frozenset([_partition(place.values)]) if place.values else None
-            self._written(spark, place.database, place.table, partitions)
+            self._written(spark, in_spark(place.database, place.table), partitions)
         return "null"
 
     def _look_around(self, spark: SparkSession) -> None:
@@ -117,9 +125,9 @@ class Refresher:
         for base in metastore.describe_many(spark, database, sorted(names)):
             self._places.add(base)
 
-    def _written(self, spark: SparkSession, database: str, table: str, partitions: frozenset[Partition] | None) -> str:
+    def _written(self, spark: SparkSession, name: str, partitions: frozenset[Partition] | None) -> str:
         try:
-            base, indexes = catalog.table_and_indexes(spark, in_spark(database, table), catalog.INDEX_CACHE_SECONDS)
+            base, indexes = catalog.table_and_indexes(spark, name, catalog.INDEX_CACHE_SECONDS)
         except NotFound:
             return "null"
         followers = following(indexes)
@@ -158,13 +166,18 @@ def _partition(values: Mapping[str, str | None]) -> Partition:
 
 def _keys(base: Table, followers: Iterable[Index]) -> list[Key]:
     intervals = {index.definition.refresh_seconds for index in followers}
-    return [Key(base.database, base.name, interval) for interval in sorted(intervals)]
+    return [Key(base.database, base.name, interval, base.catalog) for interval in sorted(intervals)]
 
 
-def _unindexed(results: LookupResults) -> Unindexed:
-    files = [file.status for file in results.whole_files]
-    oldest = min(file.mtime_ms for file in files) / 1000
-    return Unindexed(len(files), sum(file.size for file in files), max(time.time() - oldest, 0.0))
+def _is_known(file: WholeFile) -> bool:
+    """Whether an index has a file, of which rows are deleted, so that Spark counts it."""
+    return file.status.etag == WITH_DELETES and file.freshness is Freshness.STALE
+
+
+def _unindexed(files: Sequence[FileStatus]) -> Unindexed:
+    times = [file.mtime_ms / 1000 for file in files if file.mtime_ms]
+    lag = max(time.time() - min(times), 0.0) if times else None
+    return Unindexed(len(files), sum(file.size for file in files), lag)
 
 
 def _is_stopped(spark: SparkSession) -> bool:

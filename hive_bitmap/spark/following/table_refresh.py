@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hive_bitmap.core.index import generation, refresh_record
 from hive_bitmap.core.index.refresh_record import RefreshRecord
-from hive_bitmap.core.table_info import Table, in_spark
+from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import NotFound, StoreError
 from hive_bitmap.spark.building.build import BuildReport, refresh
 from hive_bitmap.spark.following.refresh_state import Key, Outcome, Partition
@@ -64,7 +64,7 @@ def is_followed(spark: SparkSession, key: Key) -> bool:
 def _followers(spark: SparkSession, key: Key) -> tuple[Table | None, list[Index]]:
     """Return the table of a key and the indexes that follow it with that interval; None and none if it is gone."""
     try:
-        base, indexes = catalog.table_and_indexes(spark, in_spark(key.database, key.table))
+        base, indexes = catalog.table_and_indexes(spark, key.spark_name)
     except NotFound:
         return None, []
     return base, [index for index in following(indexes) if index.definition.refresh_seconds == key.interval]

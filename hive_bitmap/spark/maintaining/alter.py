@@ -12,6 +12,7 @@ from hive_bitmap.core.index.definition import (
     Definition,
     check_name,
     checked_interval,
+    checked_keeping,
     flag,
     one_of,
     own_property,
@@ -106,12 +107,16 @@ def _enabled(definition: Definition, value: str) -> Definition:
 
 def _auto_refresh(definition: Definition, value: str) -> Definition:
     wanted = flag("auto_refresh", value)
-    require_followable(definition.name, definition.type, definition.source, wanted)
+    require_followable(definition.name, definition.type, wanted)
     return replace(definition, auto_refresh=wanted)
 
 
 def _refresh_interval(definition: Definition, value: str) -> Definition:
     return replace(definition, refresh_interval=checked_interval(value))
+
+
+def _keep_removed(definition: Definition, value: str) -> Definition:
+    return replace(definition, keep_removed=checked_keeping(definition.name, definition.source, value))
 
 
 def _user_property(definition: Definition, key: str, value: str) -> Definition:
@@ -125,4 +130,5 @@ _CHANGES: Mapping[str, Callable[[Definition, str], Definition]] = {
     "enabled": _enabled,
     "auto_refresh": _auto_refresh,
     "refresh_interval": _refresh_interval,
+    "keep_removed": _keep_removed,
 }

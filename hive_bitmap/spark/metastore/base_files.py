@@ -51,6 +51,14 @@ def partitions(spark: SparkSession, base: Table) -> list[Partition]:
     return found
 
 
+def removed_files(spark: SparkSession, base: Table, since: float) -> frozenset[str]:
+    """Return the paths of files that the log of a lake table has removed since then, in seconds since 1970."""
+    if base.lake is None:
+        return frozenset()
+    removed = iceberg_log.removed_files if base.lake.kind == lake_tables.ICEBERG else delta_log.removed_files
+    return removed(spark, base, since)
+
+
 def list_files(base: Table, found: Sequence[Partition]) -> list[Source]:
     """Return the base files of these partitions; raise Unsupported for a folder that readers might list differently."""
     return map_parallel(partial(list_partition, base), found)

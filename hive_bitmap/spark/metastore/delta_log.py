@@ -59,6 +59,23 @@ def live_files(spark: SparkSession, table: Table) -> tuple[FileStatus, ...]:
     return tuple(sorted((_file(root, *one) for one in listed), key=lambda file: file.path))
 
 
+def removed_files(spark: SparkSession, table: Table, since: float) -> frozenset[str]:
+    """Return the paths of the files that a Delta table has lost since then, in seconds since 1970.
+
+    The log forgets them after `delta.deletedFileRetentionDuration`. Raises Unsupported.
+    """
+    from pyspark.sql import DataFrame
+
+    try:
+        location = _files_of_log(spark, table)
+        root = hadoop_path(str(location.path().toString()))
+        removed = DataFrame(location.getSnapshot().tombstones().toDF(), spark)
+        recent = removed.where(removed.deletionTimestamp >= int(since * 1000)).select("path").limit(MOST_FILES)
+        return frozenset(_file(root, path, 0, 0).path for path in recent.toArrow()["path"].to_pylist())
+    except Exception as e:  # as above
+        raise Unsupported(f"the log of table {table.full_name} cannot be read: {sentence(e)}") from e
+
+
 def _file(root: str, path: str, size: int, modified: int) -> FileStatus:
     """Return a file of the log, where its path is a URI, relative to the table unless it has a scheme."""
     decoded = unquote(path)

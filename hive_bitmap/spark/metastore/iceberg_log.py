@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from hive_bitmap.core.stores import IMMUTABLE, FileStatus
@@ -87,6 +88,24 @@ def live_files(spark: SparkSession, table: Table) -> tuple[FileStatus, ...]:
     if len({file.path for file in listed}) < len(listed):
         raise Unsupported(f"table {table.full_name} has a file twice, whose rows count twice")
     return tuple(sorted(listed, key=lambda file: file.path))
+
+
+def removed_files(spark: SparkSession, table: Table, since: float) -> frozenset[str]:
+    """Return the paths of the files that snapshots since then, in seconds since 1970, have removed from a table.
+
+    Those of snapshots that are still there; a rollback removes no file. Raises Unsupported.
+    """
+    name = in_spark(table.database, table.name, catalog=table.catalog)
+    try:
+        entries, snapshots = spark.table(f"{name}.all_entries"), spark.table(f"{name}.snapshots")
+        then = datetime.fromtimestamp(since, timezone.utc)
+        late = snapshots.where(snapshots.committed_at >= then).select("snapshot_id")
+        removed = entries.where("status = 2 AND data_file.content = 0").join(late, "snapshot_id")
+        paths = removed.selectExpr("data_file.file_path AS path").limit(MOST_FILES).toArrow()["path"].to_pylist()
+    except Exception as e:
+        raise Unsupported(f"the files of table {table.full_name} cannot be listed: {sentence(e)}") from e
+    default = _default_file_system(spark)
+    return frozenset(raw_hadoop_path(path, default) for path in paths)
 
 
 def _described(spark: SparkSession, table: Table) -> Table:

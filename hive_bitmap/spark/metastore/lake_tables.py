@@ -44,6 +44,7 @@ class Facts:
     partitioned_by: tuple[str, ...]
     mapping: str
     features: tuple[str, ...]
+    past: bool = False  # whether it is of a version of before
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Facts:
@@ -53,6 +54,7 @@ class Facts:
             partitioned_by=tuple(fields["partitioned_by"]),
             mapping=fields["mapping"],
             features=tuple(fields["features"]),
+            past=fields.get("past", False),
         )
 
 
@@ -60,19 +62,25 @@ class Facts:
 class IcebergFacts:
     """What Iceberg says of a version of a table: its schema and all its ways of partitioning, each as Iceberg's JSON.
 
-    `format` is the format of new files, `version` that of the table's format.
+    `format` is the format of new files, `version` that of the table's format. `past` says that the version of the table
+    is one of before, or that of another branch than the main one.
     """
 
     schema: str
     specs: tuple[str, ...]
     format: str
     version: str
+    past: bool = False
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> IcebergFacts:
         """Return the facts in a JSON object of the JVM (`IcebergTables.java`)."""
         return cls(
-            schema=fields["schema"], specs=tuple(fields["specs"]), format=fields["format"], version=fields["version"]
+            schema=fields["schema"],
+            specs=tuple(fields["specs"]),
+            format=fields["format"],
+            version=fields["version"],
+            past=fields.get("past", False),
         )
 
 
@@ -122,7 +130,7 @@ def by_iceberg_facts(table: Table, facts: IcebergFacts) -> Table:
     elif not columns or len(columns) < len(table.columns):
         problem = "does not say which ids its columns have in files"
     partitioned_by = tuple(column.name for column in columns if column.field_id in identity)
-    lake = Lake(ICEBERG, partitioned_by, problem, facts.format.lower())
+    lake = Lake(ICEBERG, partitioned_by, problem, facts.format.lower(), facts.past)
     return replace(table, columns=columns, partition_columns=(), by_folders=False, lake=lake)
 
 
@@ -138,7 +146,7 @@ def by_facts(table: Table, facts: Facts) -> Table:
         partition_columns=(),
         by_folders=False,
         declared=facts.schema,
-        lake=Lake(DELTA, facts.partitioned_by, _problem(facts, mapped)),
+        lake=Lake(DELTA, facts.partitioned_by, _problem(facts, mapped), past=facts.past),
     )
 
 

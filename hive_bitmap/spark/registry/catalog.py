@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
-_OPTIONAL = frozenset(PREFIX + name for name in ("next_encoding", "auto_refresh", "refresh_interval"))
+_OPTIONAL = frozenset(PREFIX + name for name in ("next_encoding", "auto_refresh", "refresh_interval", "keep_removed"))
 TABLES_AT_ONCE = 500  # tables described in one metastore call
 INDEX_CACHE_SECONDS = 30.0  # seconds for which a query may miss changes that other sessions made to indexes
 MOST_CACHED_PARTITIONS = 10_000  # the partitions of an index table with more of them are not cached

@@ -89,6 +89,8 @@ def _properties(definition: Definition) -> str:
     pairs |= {"compression": definition.compression, "enabled": str(definition.enabled).lower()}
     if definition.auto_refresh:
         pairs |= {"auto_refresh": "true", "refresh_interval": definition.refresh_interval}
+    if definition.keep_removed:
+        pairs |= {"keep_removed": definition.keep_removed}
     return ",".join(f"{key}={value}" for key, value in (pairs | dict(definition.properties)).items())
 
 

@@ -85,7 +85,6 @@ def test_an_index_of_files_does_not_fit_a_table_that_has_a_log_now() -> None:
         (["p"], {}),
         (["k"], {"where": "p = 'x'"}),
         (["k"], {"index_table": "x"}),
-        (["k"], {"auto_refresh": True}),
     ],
 )
 def test_what_such_an_index_cannot_be(columns: list[str], how: dict[str, object]) -> None:

@@ -3,6 +3,7 @@ package hive_bitmap.catalyst.following;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import hive_bitmap.catalyst.spark.Names;
 import java.util.Collection;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.TableIdentifier;
@@ -11,7 +12,7 @@ import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils;
 /**
  * What a write has changed, as Python is told of it: partitions of a table, or the files in a folder.
  *
- * @param table a table with its database; null for a folder
+ * @param table a table with its catalog and database; null for a folder
  * @param path the folder that was written into, by a path that may be that of a table; null for a table
  * @param partitions values of some or all partition columns, by column; a partition that has those of one of them may have
  *     changed; null if all may have
@@ -46,6 +47,8 @@ record Write(TableIdentifier table, String path, Collection<Map<String, String>>
     String json() {
         ObjectNode json = JsonNodeFactory.instance.objectNode();
         if (table == null) return json.put("path", path).toString();
+        String catalog = table.catalog().get();
+        json.put("catalog", catalog.equals(Names.SESSION_CATALOG) ? "" : catalog);
         json.put("database", table.database().get()).put("table", table.table());
         if (partitions == null) return json.putNull("partitions").toString();
         ArrayNode listed = json.putArray("partitions");

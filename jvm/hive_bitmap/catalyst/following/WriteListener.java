@@ -1,5 +1,6 @@
 package hive_bitmap.catalyst.following;
 
+import hive_bitmap.catalyst.spark.Names;
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.ArrayList;
 import java.util.List;
@@ -67,6 +68,8 @@ public final class WriteListener implements QueryExecutionListener {
             return FollowedInsert.isDynamic(insert) ? null : FollowedInsert.write(insert);
         }
         if (HiveInserts.is(command)) return HiveInserts.isDynamic(command) ? null : HiveInserts.write(command);
+        TableIdentifier ofLog = LogWrites.table(command);
+        if (ofLog != null) return Write.toTable(isOfAnother(ofLog) ? ofLog : session.sessionState().catalog().qualifyIdentifier(ofLog));
         List<String> fields = COMMANDS.get(command.getClass().getSimpleName());
         if (fields == null) return null;
         Object named = field(command, fields.get(0));
@@ -75,6 +78,11 @@ public final class WriteListener implements QueryExecutionListener {
         List<Map<String, String>> partitions =
                 fields.size() > 1 ? partitions(field(command, fields.get(1))) : List.of();
         return Write.bySpecs(qualified, partitions);
+    }
+
+    /** Whether a table is in another catalog than the session's own. */
+    private static boolean isOfAnother(TableIdentifier table) {
+        return table.catalog().isDefined() && !table.catalog().get().equals(Names.SESSION_CATALOG);
     }
 
     private static Object field(LogicalPlan command, String name) {

@@ -7,6 +7,7 @@ import hive_bitmap.catalyst.python.IndexTables;
 import hive_bitmap.catalyst.python.IndexedColumns;
 import hive_bitmap.catalyst.python.PythonCalls;
 import hive_bitmap.catalyst.python.Settings;
+import hive_bitmap.catalyst.spark.Names;
 import hive_bitmap.catalyst.spark.SideQuery;
 import java.security.PrivilegedAction;
 import java.util.concurrent.ArrayBlockingQueue;
@@ -77,7 +78,11 @@ public final class Writes {
     private static boolean isReady(SparkSession session, Write write) {
         if (write.table() == null) return false;
         String database = write.table().database().get();
-        if (!IndexTables.mayExist((org.apache.spark.sql.classic.SparkSession) session, database, write.table().table())) return false;
+        boolean isOwn = write.table().catalog().get().equals(Names.SESSION_CATALOG);
+        org.apache.spark.sql.classic.SparkSession classic = (org.apache.spark.sql.classic.SparkSession) session;
+        boolean mayExist = isOwn && IndexTables.mayExist(classic, database, write.table().table())
+                || IndexTables.mayExistOfAnother(classic, database, write.table().table());
+        if (!mayExist) return false;
         return Helper.awaited(session, SECONDS_TO_START) == null;
     }
 

@@ -107,6 +107,17 @@ public final class DeltaFiles {
         return FileRelations.copied(table, "properties", Scala.map(properties));
     }
 
+    /** Whether the files are those of a version of before; false if this Delta does not tell. */
+    private static boolean isOfPast(FileIndex location) {
+        try {
+            Object read = Reflected.get(Reflected.get(location, "preparedScan"), "scannedSnapshot");
+            Object newest = Reflected.get(Reflected.get(location, "deltaLog"), "unsafeVolatileSnapshot");
+            return Reflected.<Long>get(read, "version") < Reflected.<Long>get(newest, "version");
+        } catch (Reflected.Unknown e) {
+            return false;
+        }
+    }
+
     private static String facts(FileIndex location) {
         Object metadata = Reflected.get(location, "metadata");
         scala.collection.Map<String, String> configuration = Reflected.get(metadata, "configuration");
@@ -123,6 +134,7 @@ public final class DeltaFiles {
             while (all.hasNext()) names.add(all.next());
             names.stream().sorted().forEach(features::add);
         }
+        facts.put("past", isOfPast(location));
         return facts.toString();
     }
 }

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import hive_bitmap.catalyst.reading.FileRelations;
+import hive_bitmap.catalyst.spark.Names;
 import hive_bitmap.catalyst.spark.Scala;
 import java.lang.reflect.InvocationTargetException;
 import java.net.URI;
@@ -36,8 +37,8 @@ public final class IcebergTables {
     private static final String OF_ROWS = "org.apache.iceberg.BaseTable"; // and of no metadata
     private static final String SCHEMAS = "org.apache.iceberg.SchemaParser";
     private static final String SPECS = "org.apache.iceberg.PartitionSpecParser";
-    private static final String SESSION_CATALOG = "spark_catalog";
     private static final String PROVIDER = "iceberg";
+    private static final String MAIN = "main"; // the branch that is the table
     private static final String OWNER = "owner"; // the property of a table, and the field of its description
     /** What follows the name of a table to choose a version of it, as Iceberg's catalogs take it. */
     private static final Pattern VERSION = Pattern.compile("(branch|tag)_.*|(snapshot_id|at_timestamp)_\\d+");
@@ -73,11 +74,11 @@ public final class IcebergTables {
             return null;
         }
         String catalog = relation.catalog().get().name();
-        boolean own = catalog.equalsIgnoreCase(SESSION_CATALOG);
+        boolean own = catalog.equalsIgnoreCase(Names.SESSION_CATALOG);
         String database = own ? namespace[0].toLowerCase(Locale.ROOT) : namespace[0];
         String name = own ? table.toLowerCase(Locale.ROOT) : table;
         if (!NAME.matcher(database).matches() || !NAME.matcher(name).matches()) return null;
-        return new TableIdentifier(name, Option.apply(database), Option.apply(own ? SESSION_CATALOG : catalog));
+        return new TableIdentifier(name, Option.apply(database), Option.apply(own ? Names.SESSION_CATALOG : catalog));
     }
 
     /** Returns the description of a table, without the facts of its log. */
@@ -119,7 +120,7 @@ public final class IcebergTables {
     }
 
     private static String owner(TableIdentifier table) {
-        if (!table.catalog().get().equals(SESSION_CATALOG)) return "";
+        if (!table.catalog().get().equals(Names.SESSION_CATALOG)) return "";
         ExternalCatalog metastore = ((org.apache.spark.sql.classic.SparkSession) SparkSession.active()).sharedState().externalCatalog();
         String database = table.database().get();
         return metastore.tableExists(database, table.table()) ? metastore.getTable(database, table.table()).owner() : "";
@@ -138,6 +139,9 @@ public final class IcebergTables {
         Map<String, String> properties = Reflected.get(table, "properties");
         facts.put("format", properties.getOrDefault("write.format.default", "parquet"));
         facts.put("version", String.valueOf(relation.table().properties().get("format-version")));
+        String branch = Reflected.get(relation.table(), "branch");
+        boolean isMain = branch == null || branch.equals(MAIN);
+        facts.put("past", Reflected.get(relation.table(), "snapshotId") != null || !isMain);
         return facts.toString();
     }
 

@@ -1,5 +1,6 @@
 package hive_bitmap.catalyst.python;
 
+import hive_bitmap.catalyst.spark.Names;
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.List;
 import java.util.Locale;
@@ -10,7 +11,6 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /** Index tables in the metastore, by names and properties: whether it is worth waiting for Python. */
 public final class IndexTables {
-    private static final String CATALOG = "spark_catalog";
     private static final int AT_ONCE = 100; // tables that are asked for in one call
     private static final String OURS = "hive_bitmap."; // of an index table, and of a table that names some by IN TABLE
 
@@ -26,7 +26,7 @@ public final class IndexTables {
 
     /** The same of a table as a statement names it, if that is in the session's own catalog; false if it is not. */
     public static boolean mayExist(SparkSession session, List<String> name) {
-        if (name.size() > 3 || name.size() == 3 && !name.get(0).equalsIgnoreCase(CATALOG)) return false;
+        if (name.size() > 3 || name.size() == 3 && !name.get(0).equalsIgnoreCase(Names.SESSION_CATALOG)) return false;
         String table = name.get(name.size() - 1).toLowerCase(Locale.ROOT);
         String database = name.size() == 1
                 ? session.sessionState().catalog().getCurrentDatabase()

@@ -9,6 +9,7 @@ import hive_bitmap.catalyst.python.IndexedColumns;
 import hive_bitmap.catalyst.python.Reports;
 import hive_bitmap.catalyst.reading.Listing;
 import hive_bitmap.catalyst.spark.Conditions;
+import hive_bitmap.catalyst.spark.Names;
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -43,9 +44,6 @@ import org.slf4j.LoggerFactory;
  * the columns that the query needs. {@code aggregate} is the aggregation over this scan alone, or null.
  */
 public final class Scan {
-    /** Spark's {@code CatalogManager} has this name too, but is a class in Spark 4.0 and an interface in later ones. */
-    public static final String SESSION_CATALOG = "spark_catalog";
-
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
 
     final LogicalPlan relation;
@@ -143,7 +141,7 @@ public final class Scan {
     /** Whether a table is of the catalog whose tables are indexed; other ones, too, may describe theirs as Spark's do. */
     private static boolean isOfSessionCatalog(CatalogTable table) {
         scala.Option<String> catalog = table.identifier().catalog();
-        return catalog.isEmpty() || catalog.get().equalsIgnoreCase(SESSION_CATALOG);
+        return catalog.isEmpty() || catalog.get().equalsIgnoreCase(Names.SESSION_CATALOG);
     }
 
     /** Whether the query needs a hidden column such as {@code _metadata}, which has the file of a row and its place in it. */

@@ -1,8 +1,8 @@
 package hive_bitmap.catalyst.statements;
 
 import hive_bitmap.catalyst.python.IndexTables;
-import hive_bitmap.catalyst.queries.Scan;
 import hive_bitmap.catalyst.spark.Leaf;
+import hive_bitmap.catalyst.spark.Names;
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.List;
 import java.util.Locale;
@@ -19,7 +19,7 @@ import scala.collection.immutable.Seq;
 /** DROP TABLE, or DROP DATABASE .. CASCADE: once Spark, which may refuse it, has executed it, Python drops the indexes. */
 final class DropCommand extends PythonCommand {
     /** With it, the session's own catalog may have tables that the metastore has not. */
-    private static final String SESSION_CATALOG_SETTING = "spark.sql.catalog." + Scan.SESSION_CATALOG;
+    private static final String SESSION_CATALOG_SETTING = "spark.sql.catalog." + Names.SESSION_CATALOG;
 
     private final LogicalPlan original;
 
@@ -51,7 +51,7 @@ final class DropCommand extends PythonCommand {
         }
         if (!(child instanceof UnresolvedNamespace named)) return true;
         List<String> name = Scala.list(named.multipartIdentifier());
-        if (name.size() > 2 || name.size() == 2 && !name.get(0).equalsIgnoreCase(Scan.SESSION_CATALOG)) return false;
+        if (name.size() > 2 || name.size() == 2 && !name.get(0).equalsIgnoreCase(Names.SESSION_CATALOG)) return false;
         return name.isEmpty() || IndexTables.mayExist(session, name.get(name.size() - 1).toLowerCase(Locale.ROOT));
     }
 
@@ -60,7 +60,7 @@ final class DropCommand extends PythonCommand {
         String table = name.get(name.size() - 1).toLowerCase(Locale.ROOT);
         String database = name.size() > 1 ? name.get(name.size() - 2).toLowerCase(Locale.ROOT) : session.catalog().currentDatabase();
         String catalog = name.size() == 3 ? name.get(0) : session.catalog().currentCatalog();
-        boolean here = catalog.equalsIgnoreCase(Scan.SESSION_CATALOG);
+        boolean here = catalog.equalsIgnoreCase(Names.SESSION_CATALOG);
         if (here && IndexTables.mayExist(session, database, table)) return true;
         boolean inMetastore = here && session.conf().getOption(SESSION_CATALOG_SETTING).isEmpty();
         return !inMetastore && IndexTables.mayExistOfAnother(session, database, table);
