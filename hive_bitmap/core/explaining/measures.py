@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from datetime import datetime, timezone
 
 from hive_bitmap.core.explaining.blockmap import files_kept
@@ -25,6 +27,18 @@ def measures(plan: Plan) -> list[tuple[str, str, str, str]]:
         percent(plan.bytes_selected, plan.bytes_total),
     )
     return [*lines[:2], byte_line, lines[2]]
+
+
+def by_reason(counted: Iterable[Iterable[tuple[str, int]]]) -> dict[str, int]:
+    """Sum up how often each reason was counted in several places; the most frequent comes first.
+
+    >>> by_reason([[("new", 1)], [("changed", 3), ("new", 1)]])
+    {'changed': 3, 'new': 2}
+    """
+    total: Counter[str] = Counter()
+    for some in counted:
+        total.update(dict(some))
+    return dict(total.most_common())
 
 
 def percent(part: float | None, whole: float | None) -> str:

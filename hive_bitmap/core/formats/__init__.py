@@ -24,6 +24,7 @@ __all__ = [
     "BY_INPUT_FORMAT",
     "FORMATS",
     "LAYOUTS",
+    "UNSPLIT",
     "FileFormat",
     "Format",
     "blocks",
@@ -94,6 +95,7 @@ class FileFormat:
     A format has either a `reader`, which reads values with Arrow, or a `layout`, if only Spark reads its values. Tables
     of the latter are supported if their SerDe is one of `serdes`, which make exactly one row of each record; settings
     of a session that change what their readers make of a file belong to `spark/metastore/serde.DOUBTFUL_SETTINGS`.
+    Readers take a file whose name ends with one of `unsplit` as one split.
     """
 
     name: str
@@ -101,6 +103,7 @@ class FileFormat:
     reader: Format | None = None
     layout: Layout | None = None
     serdes: tuple[str, ...] = ()
+    unsplit: tuple[str, ...] = ()
 
 
 _HIVE, _HADOOP = "org.apache.hadoop.hive.", "org.apache.hadoop.mapred."
@@ -113,7 +116,13 @@ _RECORDS = (_LAZY_SIMPLE, f"{_SERDE}lazybinary.LazyBinarySerDe")
 FILE_FORMATS = (
     FileFormat(name="parquet", input_format=f"{_HIVE}ql.io.parquet.MapredParquetInputFormat", reader=parquet),
     FileFormat(name="orc", input_format=f"{_HIVE}ql.io.orc.OrcInputFormat", reader=orc),
-    FileFormat(name="text", input_format=f"{_HADOOP}TextInputFormat", layout=text, serdes=_TEXTS),
+    FileFormat(
+        name="text",
+        input_format=f"{_HADOOP}TextInputFormat",
+        layout=text,
+        serdes=_TEXTS,
+        unsplit=text.COMPRESSED,
+    ),
     FileFormat(
         name="avro",
         input_format=f"{_HIVE}ql.io.avro.AvroContainerInputFormat",
@@ -126,6 +135,7 @@ FILE_FORMATS = (
     ),
 )
 BY_INPUT_FORMAT: Mapping[str, FileFormat] = {one.input_format: one for one in FILE_FORMATS}
+UNSPLIT: Mapping[str, tuple[str, ...]] = {one.name: one.unsplit for one in FILE_FORMATS}
 LAYOUTS: Mapping[str, Layout] = {one.name: one.layout for one in FILE_FORMATS if one.layout is not None}
 FORMATS: Mapping[str, Format] = {one.name: one.reader for one in FILE_FORMATS if one.reader is not None} | {
     name: EngineFormat(name, layout) for name, layout in LAYOUTS.items()

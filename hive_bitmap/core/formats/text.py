@@ -20,7 +20,7 @@ from hive_bitmap.core.formats.units import Longs, Units
 from hive_bitmap.errors import Undecodable
 
 CHUNK_BYTES = 4 << 20
-GZIP, DEFLATE = ".gz", ".deflate"
+COMPRESSED = GZIP, DEFLATE = ".gz", ".deflate"
 OTHER_CODECS = (".bz2", ".lz4", ".snappy", ".zst", ".lzo", ".lzo_deflate", ".passthrough")
 _NEW_LINE, _RETURN = 10, 13
 
@@ -29,7 +29,7 @@ def units(source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Un
     """Yield the lines that start in the bytes from `start` to before `end`."""
     if path.endswith(OTHER_CODECS):
         raise Undecodable(f"text compressed as {path.rpartition('.')[2]}: known are gzip and deflate")
-    if path.endswith((GZIP, DEFLATE)):
+    if path.endswith(COMPRESSED):
         chunks = _inflated(source) if path.endswith(DEFLATE) else _unzipped(source)
         yield Units(np.zeros(1, np.int64), np.array([_count(chunks)], np.int64))
         return

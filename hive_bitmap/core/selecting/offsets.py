@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
-from hive_bitmap.core.formats.text import DEFLATE, GZIP
+from hive_bitmap.core.formats import UNSPLIT
 from hive_bitmap.errors import Unsupported
 
 READER_LIMIT = 10 << 30  # bytes; Hive 2's default of hive.index.compact.query.max.size, for the splits it reads
@@ -53,7 +53,7 @@ def covering_offsets(files: pa.Table, blocks: pa.Table, format: str, split: int 
     offsets: dict[str, list[int]] = {}
     chosen = blocks.filter(pa.array(blocks["selected"].to_numpy() > 0)).select(["file", "offset", "length"])
     for file, offset, length in zip(*(column.to_pylist() for column in chosen.columns), strict=True):
-        if format == "text" and paths[file].endswith((GZIP, DEFLATE)):
+        if paths[file].endswith(UNSPLIT[format]):
             offsets[paths[file]] = [offset]
             continue
         if split is None:

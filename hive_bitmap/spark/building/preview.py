@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from hive_bitmap.core.explaining.measures import seconds, size
+from hive_bitmap.core.explaining.measures import by_reason, seconds, size
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.table_info import Table, Values, partition_name
 from hive_bitmap.spark.building.build_scope import BuildPlan, plan_rebuild
@@ -68,10 +68,7 @@ class Preview:
     @property
     def why(self) -> dict[str, int]:
         """How many of these files would be read for each reason, the most frequent first."""
-        reasons: Counter[str] = Counter()
-        for one in self.partitions:
-            reasons.update(dict(one.why))
-        return dict(reasons.most_common())
+        return by_reason(one.why for one in self.partitions)
 
     def __repr__(self) -> str:
         return f"Preview({self})"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow.compute as pc
 
 from hive_bitmap.core import stores, table_info
-from hive_bitmap.core.explaining.measures import size
+from hive_bitmap.core.explaining.measures import by_reason, size
 from hive_bitmap.core.index import generation, manifest, refresh_record, roots
 from hive_bitmap.core.index.definition import Definition, schema_crc, valid_schemas
 from hive_bitmap.core.index.manifest import UNBUILT, Freshness, Manifest
@@ -124,12 +124,10 @@ class IndexStatus:
     @property
     def next_rebuild(self) -> str:
         """What the next rebuild reads, and why, in words; "" if it reads nothing."""
-        reasons: Counter[str] = Counter()
-        for one in self.partitions:
-            reasons.update(dict(one.why_read))
+        reasons = by_reason(one.why_read for one in self.partitions)
         if not reasons:
             return ""
-        why = ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common())
+        why = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
         return f"the next rebuild reads {self.to_read:,} files of {size(self.bytes_to_read)} ({why})"
 
     @property
@@ -203,7 +201,7 @@ def _status(spark: SparkSession, base: Table | None, index: Index, found: list[S
         lambda one: _partition(names, index, one, folders.get(one.values), schemas), wanted.values()
     )
     problem = index.problem or _first_problem(partitions) or roots.refusal(index.definition)
-    last = refresh_record.read(index.definition.root)
+    last = refresh_record.read(index.definition.root) if index.definition.auto_refresh else None
     return IndexStatus(index.definition, tuple(partitions), problem, last_refresh=last)
 
 
