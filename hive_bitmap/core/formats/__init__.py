@@ -32,7 +32,6 @@ __all__ = [
     "engine",
     "key_values",
     "orc_rows",
-    "text",
     "units",
 ]
 
