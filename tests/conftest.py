@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadGroupScheduling
 
 import hive_bitmap
@@ -33,6 +34,12 @@ _JAVA_OPTIONS += " -Djdk.lang.Process.launchMechanism=VFORK"
 os.environ.setdefault("SPARK_SUBMIT_OPTS", _JAVA_OPTIONS)
 # Of the Spark that all tests share: a heap that need not grow first, and a metastore that is lost if the machine dies.
 _SHARED = "-XX:MetaspaceSize=512m -Xms1g -Xmn400m -Dderby.system.durability=test"
+
+# How long an example takes says nothing on a machine that does other things as well.
+settings.register_profile(
+    "no clock", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
+settings.load_profile("no clock")
 
 CAMPAIGN = "campaign"  # the property of a test that the summary prints
 
