@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hive_bitmap.core.columns import find
@@ -35,7 +36,7 @@ def create(spark: SparkSession, statement: CreateIndex) -> list[BuildReport]:
     _require_columns(base, statement)
     if statement.dialect is Dialect.OPENLOOKENG:
         existing = catalog.indexes_of_database(spark, base.database)
-        if not _is_name_free(existing, base, statement):
+        if not is_name_free(existing, base, statement):
             return _extend(spark, existing, base, statement)
     index_table = statement.index_table
     if index_table is not None and (index_table.database or base.database).lower() != base.database:
@@ -104,7 +105,7 @@ def require_partition_columns(base: Table, where: Where | None) -> None:
             )
 
 
-def _is_name_free(existing: list[Index], base: Table, statement: CreateIndex) -> bool:
+def is_name_free(existing: Sequence[Index], base: Table, statement: CreateIndex) -> bool:
     """Whether no index of the database has the statement's name.
 
     If so, raises AlreadyExists if an index of another name has the same table, columns and type, as openLooKeng does.
@@ -112,7 +113,7 @@ def _is_name_free(existing: list[Index], base: Table, statement: CreateIndex) ->
     if any(index.definition.name == statement.name for index in existing):
         return False
     for index in existing:
-        if _same_content(index.definition, base, statement):
+        if same_content(index.definition, base, statement):
             raise AlreadyExists(f"{_SAME_CONTENT}: it is '{index.definition.name}'")
     return True
 
@@ -126,7 +127,7 @@ def _extend(spark: SparkSession, existing: list[Index], base: Table, statement: 
     reason = f"Index '{statement.name}' already exists"
     for index in existing:
         before, where = index.definition, statement.where
-        if before.name != statement.name or not _same_content(before, base, statement):
+        if before.name != statement.name or not same_content(before, base, statement):
             continue
         if before.where and where:
             values = [partition.values for partition in metastore.partitions(spark, base)]
@@ -142,7 +143,8 @@ def _extend(spark: SparkSession, existing: list[Index], base: Table, statement: 
     return []
 
 
-def _same_content(definition: Definition, base: Table, statement: CreateIndex) -> bool:
+def same_content(definition: Definition, base: Table, statement: CreateIndex) -> bool:
+    """Whether an index has the table, the columns in any order, and the type that a statement names."""
     columns = {name.lower() for name in statement.columns}
     return (
         definition.is_on(base)

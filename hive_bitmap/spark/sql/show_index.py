@@ -65,26 +65,29 @@ def _row(spark: SparkSession, status: IndexStatus, table_exists: bool) -> tuple[
         ",".join(definition.column_names),
         definition.type,
         size(status.index_bytes),
-        _state(status) if table_exists else "Table Deleted",
-        _partitions(status),
-        _properties(definition),
+        state(status) if table_exists else "Table Deleted",
+        partitions(status),
+        properties(definition),
         _NOTHING_CACHED,
         _NOTHING_CACHED,
     )
 
 
-def _state(status: IndexStatus) -> str:
+def state(status: IndexStatus) -> str:
+    """Return openLooKeng's word for whether queries have the whole table of an index."""
     return "Out-of-sync" if status.problem or status.stale or status.unindexed or status.gone else "OK"
 
 
-def _partitions(status: IndexStatus) -> str:
+def partitions(status: IndexStatus) -> str:
+    """Return the partitions to which an index is limited, in lines that fit a screen; `all` if it is to none."""
     if not status.definition.where:
         return "all"
     names = ",".join(partition.name for partition in status.partitions)
     return "\n".join(names[at : at + _PARTITIONS_WIDTH] for at in range(0, len(names), _PARTITIONS_WIDTH))
 
 
-def _properties(definition: Definition) -> str:
+def properties(definition: Definition) -> str:
+    """Return the properties of an index, its own before those of users, as `name=value` between commas."""
     pairs = {"encoding": definition.encoding} if definition.has_bitmaps else {}
     pairs |= {"compression": definition.compression, "enabled": str(definition.enabled).lower()}
     if definition.auto_refresh:
