@@ -45,20 +45,21 @@ def run(
         return []
     files = sum(len(job.work.paths) for job in jobs if isinstance(job.work, Group))
     with reported(spark, files, progress) as counter:
-        tasks = with_store_settings(spark, _run_jobs, counter=counter)
+        tasks = with_store_settings(spark, run_jobs, counter=counter)
         try:
-            rows = distribute(spark, _balanced(spark, jobs)).mapInArrow(tasks, pickled("report")).collect()
+            capacity = [end - start for start, end in cuts(spark, len(jobs))]
+            rows = distribute(spark, balanced(jobs, capacity)).mapInArrow(tasks, pickled("report")).collect()
         except Exception as e:  # no narrower class: without py4j (Spark Connect) its errors cannot be imported
             raise BuildFailed(f"the build failed, the published index is untouched: {cause(e)}") from e
     return [pickle.loads(row[0]) for row in rows]
 
 
-def _balanced(spark: SparkSession, jobs: Sequence[Job]) -> list[Job]:
+def balanced(jobs: Sequence[Job], capacity: Sequence[int]) -> list[Job]:
     """Order the jobs so that each task of `distribute`, which gets neighbours, has about as many bytes to read.
 
-    The largest jobs are assigned first, each to the task with the fewest bytes.
+    `capacity` says how many jobs each task gets, which are all together. The largest jobs are assigned first, each to
+    the task with the fewest bytes.
     """
-    capacity = [end - start for start, end in cuts(spark, len(jobs))]
     tasks: list[list[Job]] = [[] for _ in capacity]
     for job in sorted(jobs, key=lambda job: -job.work.bytes):
         not_full = (task for task, most in zip(tasks, capacity, strict=True) if len(task) < most)
@@ -66,9 +67,9 @@ def _balanced(spark: SparkSession, jobs: Sequence[Job]) -> list[Job]:
     return [job for task in tasks for job in task]
 
 
-def _run_jobs(records: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.RecordBatch]:
+def run_jobs(records: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.RecordBatch]:
     """Inside a task: run its jobs, and yield one pickled ShardReport a batch."""
-    for jobs in batches(received(records), _weight, THREADS, AHEAD_BYTES):
+    for jobs in batches(received(records), weight, THREADS, AHEAD_BYTES):
         for job, reports in zip(jobs, map_parallel(_run_job, jobs), strict=True):
             if counter is not None and isinstance(job.work, Group):
                 once = [report for report in reports if report.index == 0]  # the same files for every index
@@ -78,7 +79,7 @@ def _run_jobs(records: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.Re
             yield pa.record_batch([pa.array([pickle.dumps(report) for report in numbered], pa.binary())], ["report"])
 
 
-def _weight(job: Job) -> float:
+def weight(job: Job) -> float:
     """Return the bytes that a job reads; infinity if its store is local, so that it runs alone."""
     return job.work.bytes if stores.parallel(job.group.folders[0]) > 1 else math.inf
 

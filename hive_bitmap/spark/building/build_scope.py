@@ -26,6 +26,7 @@ from hive_bitmap.spark.metastore.file_listing import format_of
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index, Published
 from hive_bitmap.spark.registry.coverage import covered
+from hive_bitmap.spark.tasks.distribution import parallelism
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -191,7 +192,7 @@ def _plan_existing(
 ) -> BuildPlan:
     """Plan a build of the partitions that `choose` returns of those known; `whole` says that these are all."""
     base, indexes = catalog.table_and_indexes(spark, table)
-    wanted = [catalog.named(base, indexes, name) for name in dict.fromkeys(map(str.lower, names))] or _trusted(indexes)
+    wanted = [catalog.named(base, indexes, name) for name in dict.fromkeys(map(str.lower, names))] or trusted(indexes)
     if not wanted:
         raise NotFound(f"table {base.full_name} has no index to rebuild")
     for index in wanted:
@@ -226,7 +227,7 @@ def _removed(spark: SparkSession, base: Table, definition: Definition) -> frozen
     return base_files.removed_files(spark, base, time.time() - definition.kept_seconds)
 
 
-def _trusted(indexes: Sequence[Index]) -> Sequence[Index]:
+def trusted(indexes: Sequence[Index]) -> Sequence[Index]:
     """Return the indexes that are trusted, and log the others; return all if none is, to be refused."""
     wanted = [index for index in indexes if index.trusted] or indexes
     for index in indexes:
@@ -257,7 +258,7 @@ def _plan(
     planned = [one for one in looked if one.indexes]
     narrowed = [_narrowed(scope, index, looked, planned) for index, scope in enumerate(scopes)]
     sources = [one.source for one in planned]
-    target = shard_bytes(spark, sum(one.bytes for one in looked))
+    target = shard_bytes(sum(one.bytes for one in looked), parallelism(spark))
     settings = _Refreshing(schemas=schemas, schema_crc=crc, shard_bytes=target, compact=compact)
     changes = _changes(base, narrowed, sources, settings)
     return BuildPlan(base=base, sources=tuple(sources), scopes=tuple(narrowed), changes=tuple(changes), schema_crc=crc)

@@ -31,20 +31,23 @@ GROUP_BYTES = 512 << 20  # most bytes of base files of one shard: limits the wor
 SMALL_GROUP_BYTES = 8 << 20  # groups are not made smaller than this to occupy more tasks
 
 
-def shard_bytes(spark: SparkSession, total: int) -> int:
-    """Return how many bytes of base files a shard should cover if files of `total` bytes are indexed in one build."""
-    share = total // (parallelism(spark) * SHARDS_PER_CORE)
+def shard_bytes(total: int, cores: int) -> int:
+    """Return how many bytes of base files a shard should cover if files of `total` bytes are indexed in one build.
+
+    `cores` tasks of it run at once.
+    """
+    share = total // (cores * SHARDS_PER_CORE)
     return min(GROUP_BYTES, max(SMALL_GROUP_BYTES, share))
 
 
-def count_shards(spark: SparkSession, sources: Sequence[Source]) -> int:
-    """Return how many shards a build of one index on these partitions would write."""
-    target = shard_bytes(spark, sum(file.size for source in sources for file in source.files))
+def count_shards(sources: Sequence[Source], cores: int) -> int:
+    """Return how many shards a build of one index on these partitions would write, `cores` at once."""
+    target = shard_bytes(sum(file.size for source in sources for file in source.files), cores)
     return sum(1 for source in sources for _ in grouped(source.files, target))
 
 
 def grouped(files: Sequence[FileStatus], target: int) -> Iterator[Sequence[FileStatus]]:
-    """Yield the files, in order, in groups of about equal size, near `target` bytes."""
+    """Yield the files, in order, in groups of about equal size, near `target` bytes; a file is never cut."""
     total = sum(file.size for file in files)
     each = total / max(round(total / target), 1)
     before, number = 0, 0
@@ -52,7 +55,7 @@ def grouped(files: Sequence[FileStatus], target: int) -> Iterator[Sequence[FileS
     for file in files:
         if group and before + file.size / 2 > each * (number + 1):
             yield group
-            group, number = [], number + 1
+            group, number = [], max(number + 1, round(before / each))  # one file may be as large as several groups
         group.append(file)
         before += file.size
     if group:
@@ -67,8 +70,13 @@ def jobs(spark: SparkSession, base: Table, changes: Sequence[Change], staging: s
     options = ReadOptions(format_of(base), base.columns, metastore.time_zone(spark), staging)
     crc = schema_crc(base.columns, options.time_zone, serde.read_properties(base))
     template = Group(partition=0, paths=(), bytes=0, read_options=options, schema_crc=crc, definitions=(), folders=())
+    return jobs_like(template, changes, parallelism(spark))
+
+
+def jobs_like(template: Group, changes: Sequence[Change], cores: int) -> list[Job]:
+    """Return the jobs of a build whose groups read their files as `template` says, and of which `cores` run at once."""
     shared = _shared(changes)
-    target = shard_bytes(spark, sum(file.size for files, _ in shared for file in files))
+    target = shard_bytes(sum(file.size for files, _ in shared for file in files), cores)
     groups = [
         Job(tuple(change.index for change in together), _group(template, together, files))
         for all_files, together in shared

@@ -99,10 +99,11 @@ def preview(
     """
     planned = plan_rebuild(spark, table, names, partition, full, compact)
     cores = parallelism(spark)
-    return [_preview(planned, number, cores) for number in range(len(planned.scopes))]
+    return [preview_of(planned, number, cores) for number in range(len(planned.scopes))]
 
 
-def _preview(planned: BuildPlan, number: int, cores: int) -> Preview:
+def preview_of(planned: BuildPlan, number: int, cores: int) -> Preview:
+    """Return what a build does for the index of this number, `cores` tasks at once."""
     changes = planned.changes_of(number)
     changed = [_partition(planned.base, change) for change in changes if not change.refresh.up_to_date]
     dropped = [PartitionPreview(name=_name(planned.base, values), what=DROP) for values in planned.dropped(number)]

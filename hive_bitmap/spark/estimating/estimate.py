@@ -186,7 +186,7 @@ def _read_footers(
             + [size[:, blocks] for (_, size), blocks in zip(read, filled, strict=True)],
             axis=1,
         ),
-        shards=count_shards(spark, found),
+        shards=count_shards(found, parallelism(spark)),
     )
 
 
