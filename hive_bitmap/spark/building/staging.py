@@ -123,8 +123,8 @@ def _stage(spark: SparkSession, base: Table, wanted: Sequence[Source], columns: 
     files = [file.path for source in wanted for file in source.files]
     prints = {found.path: found for found in map_parallel(_fingerprint, files) if found is not None}
     try:
-        write = with_store_settings(spark, _write, folder=folder)
-        rows = _values(spark, base, wanted, columns).mapInArrow(write, PARTS).collect()
+        task = with_store_settings(spark, write, folder=folder)
+        rows = _values(spark, base, wanted, columns).mapInArrow(task, PARTS).collect()
     except Exception as e:  # no narrower class: without py4j (Spark Connect) its errors cannot be imported
         raise BuildFailed(f"Spark cannot read table {base.full_name}: {cause(e)}") from e
     parts: dict[str, dict[int, str]] = {path: {} for path in prints}
@@ -154,7 +154,7 @@ def _values(spark: SparkSession, base: Table, wanted: Sequence[Source], columns:
 
     frame = spark.table(base.spark_name)
     if base.partition_columns and len(wanted) <= MOST_NAMED:
-        frame = frame.where(" OR ".join(_partition(base, source) for source in wanted))
+        frame = frame.where(" OR ".join(condition_on(base, source) for source in wanted))
     return frame.select(
         *(f.col(quote(name)) for name in columns),
         f.input_file_name().alias(FILE),
@@ -162,7 +162,7 @@ def _values(spark: SparkSession, base: Table, wanted: Sequence[Source], columns:
     )
 
 
-def _partition(base: Table, source: Source) -> str:
+def condition_on(base: Table, source: Source) -> str:
     """Return SQL that is true for a partition, and maybe for others that equal it once cast to the column's type."""
     pairs = zip(base.partition_columns, source.values, strict=True)
     equal = (
@@ -172,9 +172,9 @@ def _partition(base: Table, source: Source) -> str:
     return f"({' AND '.join(equal)})"
 
 
-def _write(batches: Iterable[pa.RecordBatch], folder: str) -> Iterator[pa.RecordBatch]:
+def write(batches: Iterable[pa.RecordBatch], folder: str) -> Iterator[pa.RecordBatch]:
     """Inside a task: write the rows of each split to a scratch file; yield its base file, split start and name."""
-    rows = (split for batch in batches for split in _splits(batch))
+    rows = (split for batch in batches for split in splits(batch))
     for (path, start), some in groupby(rows, key=lambda split: split[0]):
         name = f"{uuid4().hex}.parquet"
         first = next(some)[1]
@@ -187,7 +187,7 @@ def _write(batches: Iterable[pa.RecordBatch], folder: str) -> Iterator[pa.Record
         yield pa.record_batch([pa.array([path]), pa.array([start]), pa.array([name])], ["path", "start", "part"])
 
 
-def _splits(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, int], pa.RecordBatch]]:
+def splits(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, int], pa.RecordBatch]]:
     """Cut a batch where the split changes; yield (file, start of the split) and the rows without these two columns."""
     columns = [batch.column(name) for name in (FILE, START)]
     changed = np.zeros(batch.num_rows, bool)
