@@ -91,7 +91,7 @@ class Server:
         log.debug("%s", statement)
         cursor = self.connection.cursor()
         try:
-            with _as_server_error(self.name, statement):
+            with as_server_error(self.name, statement):
                 cursor.arraysize = FETCHED
                 cursor.execute(statement)
                 names = [column[0] for column in cursor.description or ()]
@@ -101,7 +101,7 @@ class Server:
 
     def _fetched(self, cursor: Any, statement: str) -> Iterator[list[tuple[Any, ...]]]:
         while True:
-            with _as_server_error(self.name, statement):
+            with as_server_error(self.name, statement):
                 batch = cursor.fetchmany(FETCHED)
             if not batch:
                 return
@@ -124,7 +124,7 @@ def connected(address: Address) -> Iterator[Server]:
     if address.auth == "KERBEROS" and not any(map(find_spec, _KERBEROS)):
         raise ServerError("for Kerberos another package is needed: pip install kerberos")
     transport = _transport(address)
-    with _as_server_error(f"HiveServer2 at {address}", ""):
+    with as_server_error(f"HiveServer2 at {address}", ""):
         connection = hive.connect(thrift_transport=transport, username=address.username)
     try:
         yield Server(connection, f"HiveServer2 at {address}")
@@ -207,7 +207,7 @@ def _close(opened: Any) -> None:
 
 
 @contextmanager
-def _as_server_error(server: str, statement: str) -> Iterator[None]:
+def as_server_error(server: str, statement: str) -> Iterator[None]:
     """Turn errors of the DB-API, Thrift and SASL into ServerError; `statement` is empty while a session is opened."""
     try:
         yield
@@ -244,7 +244,7 @@ def _broken(server: str, statement: str, error: Exception) -> str:
     if isinstance(cause, SSLCertVerificationError):
         return f"{server} shows a certificate that is not trusted ({cause.verify_message.rstrip('.')}): see --ca-file"
     if isinstance(cause, SSLError):
-        return f"{server} does not speak TLS ({cause.reason or cause}): go without --ssl, or see the port"
+        return f"{server} does not speak TLS ({getattr(cause, 'reason', None) or cause}): go without --ssl, or see the port"
     if status := re.fullmatch(r"HTTP status (\d+.*)", text):
         why = "this user or password" if status[1].startswith("401") else "our request"
         return f"{server} does not accept {why} (HTTP {status[1]}): see --auth, --username, --transport and --http-path"

@@ -1,130 +1,25 @@
-"""Test the HiveServer2 client without a server: conditions, manifests as text, and errors of connections."""
+"""Connections to a HiveServer2: rows in batches, and errors of any layer as one sentence."""
 
 from __future__ import annotations
 
 import contextlib
-import gzip
 import socket
 import sqlite3
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
-from datetime import date
-from decimal import Decimal
+from http.client import BadStatusLine
 from pathlib import Path
+from socket import gaierror
+from ssl import SSLCertVerificationError, SSLError
 
-import click
-import duckdb
-import numpy as np
-import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from pyhive.exc import OperationalError
+from TCLIService.ttypes import TExecuteStatementResp, TStatus, TStatusCode
+from thrift.transport.TTransport import TTransportException
 
 from hive_bitmap import cli
-from hive_bitmap.cli.server import address_of
-from hive_bitmap.core import stores
-from hive_bitmap.core.index import checksums, manifest
-from hive_bitmap.core.predicates.nodes import (
-    And,
-    Compare,
-    Constant,
-    In,
-    IsNull,
-    Or,
-    Predicate,
-    Prefix,
-    SparkLeaf,
-    Unknown,
-)
-from hive_bitmap.core.selecting.key_matches import key_matches
-from hive_bitmap.errors import CorruptIndex, ServerError
-from hive_bitmap.hive.hiveserver.connection import FETCHED, Address, Server, connected
-from hive_bitmap.hive.hiveserver.hiveql import condition
-
-KEYS: dict[str, tuple[pa.DataType, list[object]]] = {
-    "int": (pa.int32(), [None, -(2**31), -1, 0, 1, 7, 2**31 - 1]),
-    "string": (pa.string(), [None, "", "a", "ab", "a b", "é", "it's", "a\\b", "b%", "$x", "日本", "a;b", 'q"']),
-    "decimal(7,2)": (pa.decimal128(7, 2), [None, *map(Decimal, ("-12345.67", "-0.50", "0.00", "0.01", "99999.99"))]),
-    "date": (pa.date32(), [None, date(1600, 1, 1), date(1970, 1, 1), date(2024, 2, 29), date(9999, 12, 31)]),
-    "boolean": (pa.bool_(), [None, True, False]),
-}
-
-
-def leaves(type: str) -> st.SearchStrategy[Predicate]:
-    values = st.sampled_from([value for value in KEYS[type][1] if value is not None])
-    found: list[st.SearchStrategy[Predicate]] = [
-        st.builds(IsNull, st.just("k"), st.booleans()),
-        st.just(Constant(True)),
-        st.just(Constant(None)),
-        st.just(Unknown("f(k)", "not understood")),
-        st.just(SparkLeaf("k % 2 = 1", "k")),
-    ]
-    found.append(st.builds(Compare, st.just("k"), st.sampled_from(["=", "<>"] if type == "boolean" else OPS), values))
-    found.append(st.builds(In, st.just("k"), st.lists(values, min_size=1, unique=True).map(tuple), st.booleans()))
-    if type == "string":
-        prefixes = st.sampled_from(["", "a", "a ", "é", "it"])
-        found.append(st.builds(Prefix, st.just("k"), prefixes, st.booleans()))
-    return st.one_of(found)
-
-
-OPS = ["=", "<>", "<", "<=", ">", ">="]
-
-
-@st.composite
-def typed_predicates(draw: st.DrawFn) -> tuple[str, Predicate]:
-    type = draw(st.sampled_from(sorted(KEYS)))
-    children = st.lists(leaves(type), min_size=2, max_size=3).map(tuple)
-    node = st.one_of(leaves(type), st.builds(And, children), st.builds(Or, children))
-    return type, draw(st.one_of(node, st.builds(Or, st.lists(node, min_size=2, max_size=3).map(tuple))))
-
-
-@settings(deadline=None, max_examples=60)
-@given(typed_predicates())
-def test_a_condition_loses_no_key(typed: tuple[str, Predicate]) -> None:
-    """DuckDB evaluates the condition that would be sent to a server."""
-    type, predicate = typed
-    keys = pa.array(KEYS[type][1], KEYS[type][0])
-    wanted = np.flatnonzero(key_matches(predicate, keys, {}))
-    said = condition(predicate, {"k": type}).replace("`", '"') or "TRUE"
-    rows = pa.table({"k": keys, "number": range(len(keys))})  # noqa: F841 - DuckDB reads the variable
-    found = {number for (number,) in duckdb.sql(f"SELECT number FROM rows WHERE {said}").fetchall()}
-    assert set(wanted.tolist()) <= found
-
-
-def test_a_plain_condition_is_sent_whole() -> None:
-    predicate = Or((And((Compare("k", ">", 1), Compare("k", "<", 5))), IsNull("k")))
-    assert condition(predicate, {"k": "int"}) == "(`k` > 1 AND `k` < 5) OR (`k` IS NULL)"
-    assert condition(And((predicate, Compare("k", "<>", 3))), {"k": "int"}).startswith("((`k` > 1 AND")
-
-
-def test_a_manifest_is_the_same_as_lines(tmp_path: Path) -> None:
-    file = {"path": "file:/é 1", "size": 7, "mtime_ms": 1, "etag": "", "tail_crc32": 2**32 - 1, "schema_crc": 3}
-    known = {
-        **file,
-        "shard": "s",
-        "reason": "",
-        "indirect": ["a"],
-        "offsets": [4, 9],
-        "lengths": [5, 6],
-        "rows": [1, 0],
-    }
-    other = {**file, "path": "b", "reason": "no", "indirect": [], "offsets": [], "lengths": [], "rows": []}
-    shards = pa.Table.from_pylist([{"shard": "s", "size": 1, "rows": 2, "cardinality_size": 3}], manifest.SHARDS)
-    folder = f"file:{tmp_path}/g"
-    stores.make_folder(f"{folder}/{checksums.FOLDER}")
-    manifest.write(folder, [pa.Table.from_pylist([known, other], manifest.FILES)], shards, {})
-    with gzip.open(tmp_path / "g" / "_manifest" / manifest.LINES_NAME, "rt", encoding="ascii") as lines:
-        found = manifest.from_lines(folder, lines)
-    assert (found.files, found.shards) == (manifest.read(folder).files, shards)
-    assert found.row_of == {"file:/é 1": 1, "b": 0}
-
-
-def test_a_manifest_of_lines_that_are_none_is_refused() -> None:
-    for lines in (["{"], ['{"other": {}}'], ["[1]"], ['{"file": {"size": "x"}}']):
-        with pytest.raises(CorruptIndex, match="the manifest of file:/g cannot be read"):
-            manifest.from_lines("file:/g", lines)
+from hive_bitmap.errors import NotPermitted, ServerError
+from hive_bitmap.hive.hiveserver.connection import FETCHED, Address, Server, as_server_error, connected
 
 
 def test_rows_of_any_connection_arrive_in_batches() -> None:
@@ -210,42 +105,114 @@ def test_a_server_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
+def refused(message: str) -> OperationalError:
+    """What PyHive raises when a server refuses a statement."""
+    status = TStatus(statusCode=TStatusCode.ERROR_STATUS, errorMessage=message)
+    return OperationalError(TExecuteStatementResp(status=status))
+
+
+def of_http(text: str) -> TTransportException:
+    return TTransportException(message=text)
+
+
+def told(error: Exception, statement: str) -> ServerError:
+    with pytest.raises(ServerError) as raised, as_server_error("HS2", statement):
+        raise error
+    assert raised.value.__cause__ is error
+    return raised.value
+
+
 @pytest.mark.parametrize(
-    ("argv", "said"),
+    ("error", "said"),
     [
-        (["--hiveserver2", "h:1", "create", "t", "a"], "this needs Spark; with --hiveserver2 go: show, query --count"),
-        (["--hiveserver2", "h:1", "query", "t", "a = 1"], "this needs Spark"),
-        (["--hiveserver2", "h:99999", "show", "t"], "'h:99999' is not HOST:PORT"),
-        (["--hiveserver2", "h:x", "show", "t"], "is not HOST:PORT"),
-        (["--auth", "PLAIN", "show", "t"], "'PLAIN' is not one of"),
-        (["--timeout", "0", "show", "t"], "is not in the range x>0"),
-        (["register", "/w/i"], "--hiveserver2 HOST:PORT must come before this command"),
+        (
+            refused("Error while compiling statement: FAILED: SemanticException [Error 10001]: no table\nat java.."),
+            "HS2 refuses: SemanticException [Error 10001]: no table: SELECT 1",
+        ),
+        (refused("FAILED: Execution Error, return code 2"), "HS2 refuses: return code 2: SELECT 1"),
+        (sqlite3.OperationalError("no such   table:\tt"), "HS2 refuses: no such table: t: SELECT 1"),
+        (TimeoutError(), "HS2 gave no answer in time to: SELECT 1; --timeout sets another limit"),
+        (of_http("read timed out"), "HS2 gave no answer in time to: SELECT 1; --timeout sets another limit"),
+        (of_http("EOF"), "HS2 broke the connection (EOF) at: SELECT 1; see its log"),
+        (BrokenPipeError("pipe"), "HS2 broke the connection (pipe) at: SELECT 1; see its log"),
     ],
 )
-def test_wrong_usage(argv: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(argv) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert said in " ".join(err.split())
+def test_an_error_of_a_statement_in_a_sentence(error: Exception, said: str) -> None:
+    found = told(error, " SELECT\n 1 ")
+    assert str(found) == said and not isinstance(found, NotPermitted)
 
 
-def test_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert address_of(None, "NONE", None, "hive", 1) is None
-    assert address_of("h", "NONE", None, "hive", 1) == Address(host="h", port=10000, seconds=1)
-    assert str(address_of("[::1]:7", "KERBEROS", None, "svc", 1)) == "::1:7"
-    monkeypatch.setenv("HIVE_BITMAP_PASSWORD", "secret")
-    found = address_of("h:2", "LDAP", "ann", "hive", 1)
-    assert found is not None and (found.username, found.password) == ("ann", "secret")
-    with pytest.raises(click.BadParameter, match="is not HOST:PORT"):
-        address_of("h:1:2", "NONE", None, "hive", 1)
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Permission denied: user=ann, access=READ_EXECUTE",
+        "Error: Insufficient privileges to execute show databases",
+        "org.apache.hadoop.security.AccessControlException: no",
+        "Permission denied: Principal [name=ann] does not have following privileges for operation QUERY",
+        "dfs is not on the whitelist",
+    ],
+)
+def test_what_is_not_permitted_is_an_error_of_its_own(message: str) -> None:
+    found = told(refused(message), "SELECT 1")
+    assert isinstance(found, NotPermitted)
+    assert str(found).startswith("HS2 does not permit this: ")
+    assert str(found).endswith(": SELECT 1; ask its administrator, or see --username")
 
 
-def test_the_entry_point_loads_no_spark() -> None:
-    code = (
-        "import sys\nfrom hive_bitmap import cli\n"
-        "from hive_bitmap.hive.hiveserver import index_coverage, register, server_queries\n"
-        "print(cli.main(['--hiveserver2', '127.0.0.1:1', 'show', 't']))\n"
-        "print([name for name in sys.modules if name.split('.')[0] in ('pyspark', 'py4j')])"
+def of(inner: Exception) -> TTransportException:
+    """Thrift's error about another one."""
+    return TTransportException(message="Could not connect to any of [('h', 1)]", inner=inner)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (refused("no session"), "refuses a session: no session"),
+        (of_http("HTTP status 401 Unauthorized"), "does not accept this user or password (HTTP 401 Unauthorized): see"),
+        (of_http("HTTP status 405"), "does not accept our request (HTTP 405): see --auth, --username, --transport and"),
+        (of(gaierror("no")), "cannot be reached: there is no host of that name"),
+        (of(ConnectionRefusedError()), "cannot be reached: is it running, and is this its Thrift port"),
+        (ConnectionRefusedError(), "cannot be reached: is it running"),
+        (BadStatusLine("x"), "does not speak HTTP: are --transport and --ssl its own?"),
+        (of(SSLError(1, "[SSL] wrong version")), "does not speak TLS ("),
+        (of_http("Bad status: 3 (b'Error validating the login')"), "does not accept this user or password (Error val"),
+        (AssertionError("no such function"), "is too old: Hive 0.13 or newer is needed (no such function)"),
+        (ValueError("anything"), "did not let us in: anything; see --auth, --username"),
+        (of_http("EOF"), "ended the talk while the session was opened (EOF): are --auth, --transport and --ssl its"),
+        (TimeoutError(), "gave no answer in time when the session was opened: is this its Thrift port"),
+    ],
+)
+def test_an_error_of_a_session_says_what_to_look_at(error: Exception, said: str) -> None:
+    assert str(told(error, "")).startswith(f"HS2 {said}")
+
+
+def test_a_certificate_that_is_not_trusted() -> None:
+    error = SSLCertVerificationError()
+    error.verify_message = "self-signed certificate."
+    assert str(told(of(error), "")) == (
+        "HS2 shows a certificate that is not trusted (self-signed certificate): see --ca-file"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "1\n[]\n"
+
+
+def test_an_error_of_ours_while_rows_are_read_stays_what_it_is() -> None:
+    with pytest.raises(KeyError), as_server_error("HS2", "SELECT 1"):
+        raise KeyError("ours")
+
+
+@pytest.mark.parametrize(
+    ("statement", "shown"), [("x" * 80, "x" * 80), ("x" * 81, "x" * 78 + ".."), ("a\n  b", "a b")]
+)
+def test_a_long_statement_is_cut(statement: str, shown: str) -> None:
+    assert str(told(refused("no"), statement)) == f"HS2 refuses: no: {shown}"
+
+
+def test_a_file_without_a_certificate(tmp_path: Path) -> None:
+    (tmp_path / "ca").write_text("nothing")
+    with pytest.raises(ServerError) as raised:
+        connected(Address(host="h", ssl=True, ca_file=str(tmp_path / "ca"))).__enter__()
+    assert str(raised.value) == f"{tmp_path}/ca holds no certificate in PEM format"
+
+
+def test_kerberos_over_http() -> None:
+    with pytest.raises(ServerError, match="over HTTP we cannot use Kerberos: give --auth LDAP"):
+        connected(Address(host="h", auth="KERBEROS", transport="http")).__enter__()
