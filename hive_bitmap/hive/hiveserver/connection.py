@@ -244,7 +244,8 @@ def _broken(server: str, statement: str, error: Exception) -> str:
     if isinstance(cause, SSLCertVerificationError):
         return f"{server} shows a certificate that is not trusted ({cause.verify_message.rstrip('.')}): see --ca-file"
     if isinstance(cause, SSLError):
-        return f"{server} does not speak TLS ({getattr(cause, 'reason', None) or cause}): go without --ssl, or see the port"
+        why = getattr(cause, "reason", None) or cause
+        return f"{server} does not speak TLS ({why}): go without --ssl, or see the port"
     if status := re.fullmatch(r"HTTP status (\d+.*)", text):
         why = "this user or password" if status[1].startswith("401") else "our request"
         return f"{server} does not accept {why} (HTTP {status[1]}): see --auth, --username, --transport and --http-path"

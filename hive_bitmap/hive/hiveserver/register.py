@@ -31,7 +31,7 @@ def register(server: Server, root: str, index_table: str | None = None) -> Defin
         raise Unsupported(
             "Spark's Thrift Server shows no folders: CREATE TABLE as docs/format.md says, or ask HiveServer2"
         )
-    stored = _definition(server, root.rstrip("/"))
+    stored = definition_in(server, root.rstrip("/"))
     name = index_table or index_table_name(stored.database, stored.table, stored.name)
     definition = replace(stored, index_table=name.lower())
     base = tables.describe(server, definition.full_table)
@@ -51,17 +51,17 @@ def create_table(
         raise Unsupported(why_not)
     _drop_registered(server, definition)
     location = definition.root if base.partition_columns else generation_folders[()]
-    server.all(_create_statement(base, definition, location))
+    server.all(create_statement(base, definition, location))
     if base.partition_columns:
         _add_partitions(server, base, definition, generation_folders)
 
 
-def _definition(server: Server, root: str) -> Definition:
+def definition_in(server: Server, root: str) -> Definition:
     """Return the definition of the index, from the newest generation in a folder or in a partition folder below it."""
     folder: str | None = root
     while folder is not None:
         entries = files.entries(server, folder) or []
-        if newest := _newest(server, folder, entries):
+        if newest := newest_in(server, folder, entries):
             break
         below = [entry.name for entry in entries if entry.is_folder and "=" in entry.name]
         folder = f"{folder}/{below[0]}" if below else None
@@ -79,7 +79,7 @@ def _definition(server: Server, root: str) -> Definition:
     return definition
 
 
-def _newest(server: Server, folder: str, entries: Iterable[files.Entry]) -> str | None:
+def newest_in(server: Server, folder: str, entries: Iterable[files.Entry]) -> str | None:
     """Return the newest generation in a folder that is complete and not replaced; names sort by time of build."""
     for name in sorted((e.name for e in entries if generation.is_generation(e.name)), reverse=True):
         names = {entry.name for entry in files.entries(server, f"{folder}/{name}") or []}
@@ -97,7 +97,7 @@ def _generations(server: Server, base: Table, definition: Definition) -> dict[tu
     found = {}
     for values in tables.partitions(server, base) if columns else [()]:
         folder = generation.partition_folder(definition.root, columns, values)
-        newest = _newest(server, folder, files.entries(server, folder) or [])
+        newest = newest_in(server, folder, files.entries(server, folder) or [])
         if newest is not None:
             found[values] = newest
     return found
@@ -115,7 +115,8 @@ def _drop_registered(server: Server, definition: Definition) -> None:
     server.all(f"DROP TABLE {there.sql_name}")
 
 
-def _create_statement(base: Table, definition: Definition, location: str) -> str:
+def create_statement(base: Table, definition: Definition, location: str) -> str:
+    """Return the statement that makes the index table, with the types that the base table has now."""
     types = {column.name: column.type for column in base.columns}
     keys = [Column(column.name, types[column.name.lower()]) for column in definition.columns]
     properties = ", ".join(f"{literal(k)}={literal(v)}" for k, v in to_properties(definition).items())

@@ -7,6 +7,7 @@ times are compared; the checksum of a file's tail, which other entry points comp
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Sequence
 
 from hive_bitmap.core import stores
@@ -29,6 +30,7 @@ from hive_bitmap.hive.hiveserver.states import Values, folders, format_of, state
 from hive_bitmap.spark.preparing.table_state import typed_values
 
 log = logging.getLogger(__name__)
+_INTEGER = re.compile("-?[0-9]{1,18}")
 WHOLE_BLOCKS = ("parquet", "orc")  # formats whose readers assign a block to the one split with its offset
 
 
@@ -62,7 +64,7 @@ def _ask(server: Server, base: Table, format: str, predicate: str | None) -> Pla
         ]
         states.append(state(server, base, format, values, folder, indexes))
     predicates = [residual[one.values] for one in states]
-    in_partitions = _partition_condition(base.partition_columns, residual)
+    in_partitions = partition_condition(base.partition_columns, residual)
     results = look_up_files(states, predicates, chosen, evaluation(server, chosen, in_partitions))
     # The rows of a generation never change, so comparing the folders shows whether the rows were of one state.
     again = [tables.describe(server, index_table.sql_name) for index_table, _ in used]
@@ -80,7 +82,7 @@ def count(server: Server, table: str, predicate: str | None) -> int:
     Raises the errors of `ask`, and Unsupported if the index alone does not know the number.
     """
     plan = ask(server, table, predicate)
-    _require_fresh(plan)
+    require_fresh(plan)
     if plan.rows_selected is None:
         raise Unsupported(
             f"the indexes of {plan.table} alone cannot tell how many rows satisfy {predicate!r}: "
@@ -113,7 +115,7 @@ def write_offsets(
     base = tables.describe(server, table)
     format = format_of(server, base)
     plan = _ask(server, base, format, predicate)
-    _require_fresh(plan)
+    require_fresh(plan)
     if format in WHOLE_BLOCKS:
         offsets, most = selected_offsets(plan.files, plan.blocks, {}), plan.bytes_selected or 0
     else:
@@ -161,7 +163,7 @@ def _residual_predicates(server: Server, base: Table, tree: Predicate) -> dict[V
     return {one: rest for one, rest in pairs if not isinstance(rest, Constant) or rest.value is True}
 
 
-def _partition_condition(columns: Sequence[Column], partitions: Iterable[Values]) -> str:
+def partition_condition(columns: Sequence[Column], partitions: Iterable[Values]) -> str:
     """Return a condition in HiveQL that is TRUE for these partitions, and maybe for others; empty for all.
 
     Columns with many values, or values that a server might misread, are left out of it.
@@ -172,13 +174,20 @@ def _partition_condition(columns: Sequence[Column], partitions: Iterable[Values]
         texts = {values[position] for values in partitions}
         if not texts or None in texts or len(texts) > MOST_VALUES or column.type not in ("string", "int", "bigint"):
             continue
-        values = [literal(str(text) if column.type == "string" else int(str(text)), column.type) for text in texts]
+        values = [_literal(str(text), column.type) for text in texts]
         if all(values):
             parts.append(f"{quote(column.name)} IN ({', '.join(sorted(values))})")
     return " AND ".join(parts)
 
 
-def _require_fresh(plan: Plan) -> None:
+def _literal(text: str, type: str) -> str:
+    """Return the value of a partition column as a literal in HiveQL; empty if a server might read it differently."""
+    if type == "string":
+        return literal(text, type)
+    return literal(int(text), type) if _INTEGER.fullmatch(text) else ""
+
+
+def require_fresh(plan: Plan) -> None:
     """Raise Unsupported if a file is not indexed as it is now."""
     scanned = plan.files.filter(plan.files["scanned"])
     if not scanned.num_rows:

@@ -199,9 +199,7 @@ def test_an_error_of_ours_while_rows_are_read_stays_what_it_is() -> None:
         raise KeyError("ours")
 
 
-@pytest.mark.parametrize(
-    ("statement", "shown"), [("x" * 80, "x" * 80), ("x" * 81, "x" * 78 + ".."), ("a\n  b", "a b")]
-)
+@pytest.mark.parametrize(("statement", "shown"), [("x" * 80, "x" * 80), ("x" * 81, "x" * 78 + ".."), ("a\n  b", "a b")])
 def test_a_long_statement_is_cut(statement: str, shown: str) -> None:
     assert str(told(refused("no"), statement)) == f"HS2 refuses: no: {shown}"
 

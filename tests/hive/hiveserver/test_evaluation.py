@@ -1,4 +1,4 @@
-"""Predicates over index rows that a server sends. The server is SQLite, which takes the same conditions; rows decide."""
+"""Predicates over index rows that a server sends: SQLite, which takes the same conditions; rows decide."""
 
 from __future__ import annotations
 

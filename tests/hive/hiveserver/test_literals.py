@@ -56,10 +56,12 @@ def test_literals(text: str, literal: Literal) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["128Y", "32768S", "9223372036854775808L", "9" * 39, "1." + "0" * 38, "1e3", "1.5e0", "1.5BD", "1D", "1F", "0x1"]
-    + ["'a\\n'", "'it''s'", '"a"', "r'a'", "X'61'", "-'1'", "-TRUE", "-NULL", "- -1", "+1", "a", "`TRUE`", "(1)"]
-    + ["DATE '1582-12-31'", "DATE '2023-02-29'", "DATE '2023-2-9'", "DATE ' 2023-02-09'", 'DATE "2023-02-09"']
-    + ["DATE 20230209", "DATE", "-", "TIMESTAMP '2023-02-09'", "-DATE '2023-02-09'", "current_date"],
+    [
+        *("128Y", "32768S", "9223372036854775808L", "9" * 39, "1." + "0" * 38, "1e3", "1.5e0", "1.5BD", "1D", "1F"),
+        *("0x1", "'a\\n'", "'it''s'", '"a"', "r'a'", "X'61'", "-'1'", "-TRUE", "-NULL", "- -1", "+1", "a", "`TRUE`"),
+        *("(1)", "DATE '1582-12-31'", "DATE '2023-02-29'", "DATE '2023-2-9'", "DATE ' 2023-02-09'", "DATE", "-"),
+        *('DATE "2023-02-09"', "DATE 20230209", "TIMESTAMP '2023-02-09'", "-DATE '2023-02-09'", "current_date"),
+    ],
 )
 def test_what_another_session_might_read_otherwise_is_no_literal(text: str) -> None:
     assert read(text) is None

@@ -36,6 +36,7 @@ class Workshop:
 
     folder: Path
     definition: Definition
+    crc: int = CRC  # under which files are indexed
 
     @classmethod
     def at(cls, folder: Path, **fields: Any) -> Workshop:
@@ -53,8 +54,18 @@ class Workshop:
     @property
     def template(self) -> Group:
         """A group without files, as all groups of a build are."""
-        options = ReadOptions("parquet", (K, S), "UTC")
-        return Group(partition=0, paths=(), bytes=0, read_options=options, schema_crc=CRC, definitions=(), folders=())
+        return Group(
+            partition=0,
+            paths=(),
+            bytes=0,
+            read_options=ReadOptions("parquet", (K, S), "UTC"),
+            schema_crc=self.crc,
+            definitions=(),
+            folders=(),
+        )
+
+    def under(self, crc: int) -> Workshop:
+        return replace(self, crc=crc)
 
     def write(self, name: str, keys: Sequence[int | None], row_group_size: int = 2) -> FileStatus:
         """Write a base file of these keys, and of texts that are their squares."""
