@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -162,7 +163,7 @@ def _rebuild_all(spark: SparkSession, tables: Sequence[str], format_: str, optio
                 reports += run(spark, table, progress=progress, **options)
         except (HiveBitmapError, PySparkException, OSError) as e:
             failed += 1
-            messages().print(f"{table}: {one_line(e)}", style="red", markup=False, soft_wrap=True)
+            print(f"hive-bitmap: {table}: {one_line(e)}", file=sys.stderr)  # noqa: T201 - an error, also with --quiet
     _print_reports(format_, reports, (TABLE_FIELD, *REBUILD_FIELDS), "no table has an index")
     if failed:
         raise HiveBitmapError(f"the indexes of {failed} of {len(tables)} tables could not be rebuilt")

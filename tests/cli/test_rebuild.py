@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -64,3 +65,17 @@ def test_partitions_that_are_not_there(by_month: str, run: Run) -> None:
     for spec, said in (("month=9", "(month=9) does not exist"), ("k=1", "no partition column 'k'")):
         status, out, err = run("rebuild", by_month, "--partition", spec)
         assert (status, out) == (1, "") and said in err
+
+
+def test_what_fails_of_all_tables_is_said_also_with_quiet(spark: SparkSession, database: str, run: Run) -> None:
+    for name in ("good", "bad"):
+        spark.sql(f"CREATE TABLE {name} USING parquet AS SELECT id AS k FROM range(10)")
+        assert run("create", name, "k")[0] == 0
+        spark.sql(f"INSERT INTO {name} VALUES (10)")
+    [location] = spark.sql("DESCRIBE EXTENDED bad").where("col_name = 'Location'").collect()
+    (Path(location["data_type"].removeprefix("file:")) / "x=1").mkdir()
+    status, out, err = run("--quiet", "rebuild", "--database", database, "--format", "json")
+    assert status == 1 and [record["table"] for record in json.loads(out)] == [f"{database}.good"]
+    [first, last] = err.splitlines()
+    assert database in first and "bad" in first and "which a reader may take for a partition" in first
+    assert last == "hive-bitmap: the indexes of 1 of 2 tables could not be rebuilt"
