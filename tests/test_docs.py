@@ -150,6 +150,18 @@ def test_commands_in_the_pages_exist(page: str, line: str) -> None:
         assert program in OTHER_PROGRAMS
 
 
+@pytest.mark.parametrize("language", ["crontab", "python"])
+def test_commands_in_schedules_exist(language: str) -> None:
+    blocks = fenced("docs/guide/automation.md", language)
+    lines = [line for block in blocks for line in re.findall(r"/bin/hive-bitmap ([^\">\n]*)", block)]
+    assert lines
+    for line in lines:
+        with command.make_context("hive-bitmap", shlex.split(line)) as context:
+            name, chosen, rest = command.resolve_command(context, [*context._protected_args, *context.args])
+            assert name is not None and chosen is not None
+            chosen.make_context(name, rest, parent=context).close()
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_python_in_the_pages_compiles_and_uses_existing_names(page: str) -> None:
     for block in fenced(page, "python"):
@@ -217,6 +229,29 @@ def test_the_closed_lists_of_the_guide_are_those_of_the_code() -> None:
         TRUSTED_OWNERS,
         TRUSTED_ROOTS,
     }
+
+
+def texts_of_the_code() -> str:
+    """Return all strings of the package, a line each; `\\0` stands for what is filled in."""
+    texts = []
+    for path in (HOME / "hive_bitmap").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                texts.append("".join(v.value if isinstance(v, ast.Constant) else "\0" for v in node.values))  # type: ignore[misc]
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                texts.append(node.value)
+    return "\n".join(text.replace("\n", " ") for text in texts)
+
+
+def test_troubleshooting_has_each_reason_and_quotes_messages_as_they_are() -> None:
+    page = "docs/guide/troubleshooting.md"
+    assert first_cells(page, "Explain says that a scan was left alone") == [reason.value for reason in Reason]
+    tables = re.findall(r"^\| message \|.*\n\|-.*\n((?:\|.*\n)+)", (HOME / page).read_text(), re.MULTILINE)
+    quoted = [found for table in tables for found in re.findall(r"^\| `(.*?)` \|", table, re.MULTILINE)]
+    assert len(quoted) == sum(table.count("\n") for table in tables) > 10
+    texts = texts_of_the_code()
+    unknown = [said for said in quoted if not re.search(".*".join(map(re.escape, said.split(".."))), texts)]
+    assert unknown == []
 
 
 def test_every_command_is_in_the_guide() -> None:

@@ -14,15 +14,24 @@ import pytest
 import hive_bitmap
 from demo import flights
 from hive_bitmap.cli import main
+from tests import transcripts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HOME = Path(__file__).parents[1]
 # The examples of other pages need a HiveServer2 or a store and are in tests/hive/hiveserver and tests/stores.
-SHELL = ["docs/guide/life.md", "docs/guide/queries.md", "docs/guide/reference.md"]
+SHELL = [
+    "docs/guide/life.md",
+    "docs/guide/queries.md",
+    "docs/guide/reference.md",
+    "docs/guide/troubleshooting.md",
+    "docs/guide/automation.md",
+]
 PYTHON = ["README.md", "docs/guide/install.md", "docs/guide/queries.md"]
 SQL = ["docs/guide/life.md", "docs/guide/recipes.md"]
+# Pages that make tables of their own, and show what their commands print.
+TRANSCRIPTS = ["docs/guide/tutorial.md"]
 
 
 def fenced(page: str, language: str) -> list[str]:
@@ -63,6 +72,7 @@ def _spark() -> SparkSession:
 def test_the_commands_of_a_page_one_after_the_other(
     spark: SparkSession, work: Path, page: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    hive_bitmap.enable(spark)  # as a command does that starts its own
     lines = [line for block in fenced(page, "console") for line in block.splitlines() if line.startswith("$ ")]
     for line in lines:
         program, *arguments = shlex.split(line.removeprefix("$ "))
@@ -87,3 +97,31 @@ def test_the_sql_of_a_page(spark: SparkSession, work: Path, tables: str, page: s
     assert blocks
     for block in blocks:
         spark.sql(block.replace("default__", f"{tables}__").replace("default.", f"{tables}.")).collect()
+
+
+@pytest.mark.parametrize("page", TRANSCRIPTS)
+def test_a_page_shows_what_its_commands_print(spark: SparkSession, database: str, tmp_path: Path, page: str) -> None:
+    steps = transcripts.steps((HOME / page).read_text())
+    assert [step.text for step in steps if step.language == "python"] == fenced(page, "python")
+    assert sum(step.shown is not None for step in steps) > len(steps) / 2
+    hive_bitmap.enable(spark)
+    names: dict[str, object] = {"spark": spark}
+    with transcripts.terminal(tmp_path):
+        for step in steps:
+            real = transcripts.printed(step, names).replace(database, "default")
+            assert step.shown is None or transcripts.differences(step.shown, real) == [], real
+
+
+def test_the_hooks_of_dbt_create_an_index_and_keep_it_fresh(spark: SparkSession, work: Path, tables: str) -> None:
+    [models] = fenced("docs/guide/automation.md", "yaml")
+    hooks = re.findall(r'^ +- "(.*)"$', models, re.MULTILINE)
+    assert len(hooks) == 2
+    hive_bitmap.enable(spark)
+    for _ in range(2):
+        for hook in hooks:
+            spark.sql(hook.replace("{{ this }}", f"{tables}.flights"))
+    spark.sql("INSERT INTO flights SELECT * FROM flights LIMIT 10")
+    [before] = hive_bitmap.show(spark, "flights")
+    spark.sql(hooks[1].replace("{{ this }}", f"{tables}.flights"))
+    [after] = hive_bitmap.show(spark, "flights")
+    assert (before.unindexed, after.unindexed) == (1, 0) and after.fresh == before.fresh + 1
