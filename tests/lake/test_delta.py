@@ -91,6 +91,43 @@ def test_delta_plans_the_scan_and_parts_of_its_files_are_left_out(spark: SparkSe
     asking.require_alike(spark, "SELECT count(*) FROM t WHERE k = 7", "index only")
 
 
+OVER_PARTITIONS = (
+    "p = 'p1' AND k = 7",
+    "p IN ('p0', 'p1') AND k < 9",
+    "p <> 'p0' AND k IN (7, 8)",
+    "upper(p) = 'P1' AND k = 7",
+    "p > 'p' AND d = DATE '2024-01-02' AND k = 7",
+    "d IS NULL AND k > 490",
+    "p = 'p1'",
+    "p = 'none' AND k = 7",
+)
+
+
+def test_counts_with_conditions_on_partitions_come_from_the_index(spark: SparkSession, database: str) -> None:
+    """The files that Delta lists for such a condition are those of the partitions that satisfy it."""
+    spark.sql("CREATE TABLE t (id BIGINT, k INT, p STRING, d DATE) USING delta PARTITIONED BY (p, d)")
+    spark.sql(
+        "INSERT INTO t SELECT id, CAST(id % 500 AS INT), CONCAT('p', id % 2), "
+        "IF(id % 6 = 5, NULL, DATE_ADD(DATE '2024-01-01', CAST(id % 3 AS INT))) FROM range(0, 20000, 1, 2)"
+    )
+    with asking.indexed(spark):
+        spark.sql("CREATE INDEX ik ON TABLE t (k) AS 'BITMAP'")
+    for condition in OVER_PARTITIONS:
+        counted = f"SELECT count(*) FROM t WHERE {condition}"
+        for query in (counted, f"SELECT k, count(*) FROM t WHERE {condition} GROUP BY k"):
+            asking.require_alike(spark, query, "index only", "blocks")
+            if "none" not in condition:  # of which no file is listed
+                assert asking.used(spark, query, "index only") == [("t", "answered")], query
+    both = "SELECT count(*) FROM t WHERE (p = 'p1' OR k = 7) AND k < 9"  # tests rows as well
+    asking.require_alike(spark, both, "index only", "blocks")
+    joined = "SELECT count(*) FROM t JOIN (SELECT 'p1' AS q) ON p = q WHERE k = 7"
+    asking.require_alike(spark, joined, "index only", "blocks")
+    by_subquery = "SELECT count(*) FROM t WHERE p = (SELECT max(p) FROM t) AND k = 7"
+    asking.require_alike(spark, by_subquery, "index only", "blocks")
+    with asking.under(spark, {"spark.databricks.delta.stats.skipping": "false"}):
+        asking.require_alike(spark, f"SELECT count(*) FROM t WHERE {OVER_PARTITIONS[0]}", "index only")
+
+
 DVS = {"enableDeletionVectors": "true"}
 MAPPED = {"columnMapping.mode": "name", "minReaderVersion": "2", "minWriterVersion": "5"}
 

@@ -1,7 +1,7 @@
 package hive_bitmap.catalyst.lake;
 
-import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import hive_bitmap.catalyst.reading.FileRelations;
 import hive_bitmap.catalyst.reading.Listing;
@@ -16,6 +16,7 @@ import java.util.Set;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.slf4j.Logger;
@@ -88,6 +89,16 @@ public final class DeltaFiles {
             if (before != null && !before.equals(added)) throw new Reflected.Unknown("a file is there twice", null);
         }
         return new ArrayList<>(found.values());
+    }
+
+    /** Whether a condition over partition columns is one of those by which the files were prepared. Spark tests it no more then. */
+    public static boolean arePreparedBy(FileIndex location, Expression condition) {
+        try {
+            scala.collection.Iterable<Expression> filters = Reflected.get(Reflected.get(location, "preparedScan"), "partitionFilters");
+            return Scala.list(filters.toSeq()).stream().anyMatch(condition::semanticEquals);
+        } catch (Reflected.Unknown e) {
+            return false;
+        }
     }
 
     /** Returns the prepared files of these numbers only, as Delta itself has it of a list of files. */

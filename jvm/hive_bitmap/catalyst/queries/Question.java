@@ -248,7 +248,7 @@ public final class Question extends PythonRequest {
             one.put("version", TABLES.of(scan.described()));
             one.put("condition", String.join(" AND ", scan.conjuncts.stream().map(Expressions::shown).toList()));
             scan.leaves.clear();
-            one.set("tree", new Conditions(scan.all(), scan.leaves).tree(scan.conjuncts));
+            one.set("tree", new Conditions(scan.all(), scan.leaves).tree(scan.conjunctsOfRows()));
             ArrayNode columns = one.putArray("columns");
             for (Attribute column : scan.columns) columns.add(column.name());
             one.put("indexed_known", IndexedColumns.areKnown(scan.table));

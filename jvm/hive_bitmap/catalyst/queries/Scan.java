@@ -286,6 +286,13 @@ public final class Scan {
         return found;
     }
 
+    /** Returns the conjuncts but for those that all rows of the listed files satisfy, since Delta has listed them by these. */
+    List<Expression> conjunctsOfRows() {
+        if (!isOfDelta()) return conjuncts;
+        return conjuncts.stream().filter(one -> !(Conditions.isOver(one, partitionColumns())
+                && DeltaFiles.arePreparedBy(files().location(), one))).toList();
+    }
+
     /** Returns a condition with the column names of the table, which a query may write in another case. */
     private Expression named(Expression condition) {
         return (Expression) condition.transform(Scala.replacing(one -> {
