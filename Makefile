@@ -18,7 +18,7 @@ export PYSPARK_DRIVER_PYTHON = $(PYSPARK_PYTHON)
 unexport SPARK_HOME SPARK_CONF_DIR SPARK_REMOTE HADOOP_CONF_DIR HIVE_CONF_DIR PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL = help
-.PHONY: help install demo test check bench bench-hive bench-functions bench-stores hive servers soak stores lake jar compat answers golden format test-docker docs dist clean
+.PHONY: help install demo test check bench bench-hive bench-functions bench-stores hive servers soak stores lake jar compat answers golden notebook format test-docker docs dist clean
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | awk -F@ '{ printf "%-23s %s\n", $$1, $$2 }'
@@ -89,6 +89,9 @@ answers: $(INSTALLED) ## ask plain Spark the queries of tests/spark/catalyst/cor
 
 golden: $(INSTALLED) ## keep indexes of this version in tests/golden, which later versions must read
 	@$(WITH_JAVA) $(BIN)/python -m tests.golden.make
+
+notebook: $(INSTALLED) ## run docs/notebook.ipynb, and keep what its cells show
+	@$(WITH_JAVA) $(BIN)/python -m tests.notebooks docs/notebook.ipynb
 
 jar: $(INSTALLED) ## compile the Java of jvm/ into the jar of the package
 	@$(WITH_JAVA) $(BIN)/python scripts/jar.py

@@ -1,7 +1,11 @@
-"""A hook of MkDocs: pages that lie outside docs/ are part of the site, and links between the two are turned."""
+"""A hook of MkDocs: pages that lie outside docs/ are part of the site, and links between the two are turned.
+
+So is the notebook, as a page that shows what its cells show.
+"""
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 from pathlib import Path
@@ -15,6 +19,7 @@ OUTSIDE = {
     "CONTRIBUTING.md": "contributing.md",
     "bench/README.md": "bench.md",
 }
+NOTEBOOK = "notebook.ipynb"  # in docs/
 _LINK = re.compile(r"\]\(([^):#\s]+)(#[^)]*)?\)")
 
 
@@ -24,6 +29,8 @@ def on_files(files: Any, *, config: Any) -> Any:
 
     for source, page in OUTSIDE.items():
         files.append(File.generated(config, page, content=(HOME / source).read_text()))
+    book = json.loads((HOME / "docs" / NOTEBOOK).read_text())
+    files.append(File.generated(config, NOTEBOOK.replace(".ipynb", ".md"), content=page_of(book)))
     return files
 
 
@@ -31,6 +38,25 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> st
     """The text of a page with links that lead to pages of the site."""
     sources = {place: source for source, place in OUTSIDE.items()}
     return turned(markdown, sources.get(page.file.src_uri, f"docs/{page.file.src_uri}"), page.file.src_uri)
+
+
+def page_of(notebook: dict[str, Any]) -> str:
+    r"""A notebook as Markdown; what a cell shows is HTML if it can be, else text.
+
+    >>> code = {"cell_type": "code", "source": ["1 + 1"], "outputs": [{"data": {"text/plain": ["2"]}}]}
+    >>> page_of({"cells": [{"cell_type": "markdown", "source": ["# Sums"]}, code]})
+    '# Sums\n\n```python\n1 + 1\n```\n\n```\n2\n```\n'
+    """
+    parts = []
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        for output in cell.get("outputs", []):
+            data = output.get("data", {"text/plain": output.get("text", [])})
+            html, text = ("".join(data.get(kind, [])) for kind in ("text/html", "text/plain"))
+            # Markdown takes an element that is one line as it is.
+            parts.append(html.replace("\n", "&#10;") if html else f"```\n{text.rstrip()}\n```")
+    return "\n\n".join(parts) + "\n"
 
 
 def turned(text: str, source: str, place: str) -> str:

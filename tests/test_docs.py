@@ -189,7 +189,8 @@ def test_links_in_the_pages_have_targets(page: str) -> None:
 
 def test_the_site_has_every_page_once() -> None:
     shown = re.findall(r"^ +- (?:.*: )?(\S+\.md)$", (HOME / "mkdocs.yml").read_text(), re.MULTILINE)
-    assert sorted(shown) == sorted(site.OUTSIDE.get(page, page.removeprefix("docs/")) for page in PAGES)
+    pages = [site.OUTSIDE.get(page, page.removeprefix("docs/")) for page in PAGES]
+    assert sorted(shown) == sorted([*pages, site.NOTEBOOK.replace(".ipynb", ".md")])
 
 
 def test_links_are_turned_to_the_site() -> None:

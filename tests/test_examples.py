@@ -14,7 +14,7 @@ import pytest
 import hive_bitmap
 from demo import flights
 from hive_bitmap.cli import main
-from tests import transcripts
+from tests import notebooks, transcripts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -110,6 +110,26 @@ def test_a_page_shows_what_its_commands_print(spark: SparkSession, database: str
         for step in steps:
             real = transcripts.printed(step, names).replace(database, "default")
             assert step.shown is None or transcripts.differences(step.shown, real) == [], real
+
+
+def test_the_notebook_shows_what_its_cells_show(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    cells = [cell for cell in notebooks.read(HOME / "docs/notebook.ipynb")["cells"] if cell["cell_type"] == "code"]
+    hive_bitmap.enable(spark)
+    names: dict[str, object] = {}
+    with transcripts.terminal(tmp_path):
+        for cell in cells:
+            source, kept = "".join(cell["source"]), cell["outputs"]
+            found = notebooks.run(source, names)
+            assert [sorted(one.get("data", ["text"])) for one in found] == [
+                sorted(one.get("data", ["text"])) for one in kept
+            ]
+            for one, wanted in zip(found, kept, strict=True):
+                real, shown = (
+                    "".join(output.get("text") or output["data"]["text/plain"]).replace(database, "default")
+                    for output in (one, wanted)
+                )
+                assert transcripts.differences(shown, real) == [], real
+    assert len(cells) > 8
 
 
 def test_the_hooks_of_dbt_create_an_index_and_keep_it_fresh(spark: SparkSession, work: Path, tables: str) -> None:

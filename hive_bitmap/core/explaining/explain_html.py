@@ -30,30 +30,36 @@ def to_html(plan: Plan) -> str:
     return page(f"{plan.table}: {plan.predicate or 'all rows'}", body(plan))
 
 
-def page(title: str, lines: Iterable[str]) -> str:
-    """A complete HTML document with these lines of HTML for its body."""
+def page(title: str, lines: Iterable[str], kind: str = "") -> str:
+    """A complete HTML document with these lines of HTML for its body, whose class is `kind`."""
     style = (files(__package__) / "explain.css").read_text(encoding="utf-8")
     return "\n".join(
         [
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>",
+            f'<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n<body class="{kind}">',
             *lines,
             "</body>\n</html>\n",
         ]
     )
 
 
-def fragment(lines: Iterable[str]) -> str:
+def fragment(lines: Iterable[str], height: int = 32) -> str:
     """These lines of HTML for a page of somebody else, such as a notebook: a frame of their own, with its own styles.
 
-    Light or dark is what the reader of the page has. Nothing in it runs or is loaded.
+    Light or dark is what the reader of the page has. Nothing in it runs or is loaded. What is higher than `height`, in
+    em, is scrolled.
     """
-    whole = escape(page("hive_bitmap", lines))
+    whole = escape(page("hive_bitmap", lines, "frame"))
     return (
         f'<iframe srcdoc="{whole}" sandbox="" title="hive_bitmap" '
-        'style="width:100%;height:32em;border:0;border-radius:6px"></iframe>'
+        f'style="width:100%;height:{height}em;border:0;border-radius:6px"></iframe>'
     )
+
+
+def shown(plan: Plan) -> str:
+    """The plan for a page of somebody else."""
+    return fragment(body(plan))
 
 
 def body(plan: Plan) -> Iterator[str]:
@@ -79,13 +85,13 @@ def _tiles(plan: Plan) -> Iterator[str]:
     for word, kept, total, share in measures(plan):
         yield (
             f'<div class="tile"><div class="word">{word}</div><div class="kept">{escape(share)}</div>'
-            f'<div class="all">{kept} of {total}</div>{_meter(_width(share))}</div>'
+            f'<div class="all">{_of(kept, total)}</div>{_meter(_width(share))}</div>'
         )
     yield "</div>"
 
 
 def _indexes(plan: Plan) -> Iterator[str]:
-    yield '<h2>Indexes</h2>\n<div class="card"><table>'
+    yield '<h2>Indexes</h2>\n<div class="card wide"><table>'
     if not plan.indexes:
         yield "<tr><td>This table has none.</td></tr>"
     for index in plan.indexes:
@@ -166,6 +172,10 @@ def _cells(name: str, cells: Cells) -> Iterator[str]:
         share = f"{of_all(selected, rows)} ({percent(selected, rows)})"
         tip = f"{name}\n{blocks}, from byte {offset:,}, {size(length)}\n{share}"
         yield f'<i class="h{level}" data-tip="{escape(tip)}"></i>'
+
+
+def _of(kept: str, total: str) -> str:
+    return "not known" if kept == total == "-" else f"{kept} of {total}"
 
 
 def _width(share: str) -> float:

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.core.explaining.measures import seconds, size
+from hive_bitmap.core.explaining.reports import Report, Reports
 from hive_bitmap.core.index import deletion, listing_digest, roots
 from hive_bitmap.core.index.definition import REFRESH_INTERVAL, Definition, define, flag, require_distinct
 from hive_bitmap.core.index.manifest import FILES, SHARDS
@@ -48,7 +49,7 @@ ProgressCallback = Callable[[BuildProgress], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class BuildReport:
+class BuildReport(Report):
     """What a build did for one index, and what the index contains afterwards, for the partitions that were in scope.
 
     Sizes are in bytes; `index_rows` counts rows of the index table. `files_read` base files of `bytes_read` bytes were
@@ -82,6 +83,18 @@ class BuildReport:
         has = f"{self.base_rows:,} rows indexed in {size(self.index_bytes)}"
         left = f"; {len(self.unindexed):,} files could not be indexed" if self.unindexed else ""
         return f"{self.definition.name} on {self.definition.full_table}: {read}; {has}{left}"
+
+    def _cells(self) -> dict[str, str]:
+        return {
+            "index": self.definition.name,
+            "table": self.definition.full_table,
+            "columns": ", ".join(self.definition.column_names),
+            "files read": f"{self.files_read:,}, {size(self.bytes_read)}",
+            "rows indexed": f"{self.base_rows:,}",
+            "size": size(self.index_bytes),
+            "not indexed": f"{len(self.unindexed):,} files" if self.unindexed else "",
+            "time": seconds(self.seconds),
+        }
 
 
 def build(
@@ -150,7 +163,7 @@ def build(
         definitions.append(locations.with_root(spark, base, definition, location))
     require_distinct(definitions)
     if not definitions:
-        return []
+        return Reports()
     keys = sorted({name for definition in definitions for name in definition.column_names})
     permission.require_reading(spark, base, keys, "CREATE INDEX")
     planned = plan_creation(spark, base, definitions)
@@ -212,7 +225,7 @@ def refresh(
     started = time.monotonic()
     planned = plan_refresh(spark, table, names, partitions)
     if planned.is_empty:
-        return [_report(planned, number, (), 0, started) for number in range(len(planned.scopes))]
+        return Reports(_report(planned, number, (), 0, started) for number in range(len(planned.scopes)))
     return _rebuild(spark, planned, progress, started)
 
 
@@ -274,7 +287,7 @@ def _run(
             drop_remains(spark, scope.definition)
     if needed or created:
         _warn_of_untrusted(spark, planned)
-    return [_report(planned, number, contents, changed, started) for number in range(len(planned.scopes))]
+    return Reports(_report(planned, number, contents, changed, started) for number in range(len(planned.scopes)))
 
 
 def _warn_of_untrusted(spark: SparkSession, planned: BuildPlan) -> None:

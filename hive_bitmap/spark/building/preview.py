@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow.compute as pc
 
 from hive_bitmap.core.explaining.measures import by_reason, seconds, size
+from hive_bitmap.core.explaining.reports import Report, Reports
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.table_info import Table, Values, partition_name
 from hive_bitmap.spark.building.build_scope import BuildPlan, plan_rebuild
@@ -44,7 +45,7 @@ class PartitionPreview:
 
 
 @dataclass(frozen=True)
-class Preview:
+class Preview(Report):
     """What a rebuild would do for one index: the `partitions` that would change; `untouched` counts the others.
 
     `seconds` is roughly how long it would take, if its index were built alone.
@@ -73,6 +74,16 @@ class Preview:
     def __repr__(self) -> str:
         return f"Preview({self})"
 
+    def _cells(self) -> dict[str, str]:
+        return {
+            "index": self.definition.name,
+            "table": self.definition.full_table,
+            "partitions": f"{len(self.partitions):,} of {len(self.partitions) + self.untouched:,}",
+            "files to read": f"{self.files:,}, {size(self.bytes)}",
+            "why": ", ".join(f"{count:,} {why}" for why, count in self.why.items()) or "up to date",
+            "about": seconds(self.seconds),
+        }
+
     def __str__(self) -> str:
         name = f"{self.definition.name} on {self.definition.full_table}"
         if not self.partitions:
@@ -99,7 +110,7 @@ def preview(
     """
     planned = plan_rebuild(spark, table, names, partition, full, compact)
     cores = parallelism(spark)
-    return [preview_of(planned, number, cores) for number in range(len(planned.scopes))]
+    return Reports(preview_of(planned, number, cores) for number in range(len(planned.scopes)))
 
 
 def preview_of(planned: BuildPlan, number: int, cores: int) -> Preview:

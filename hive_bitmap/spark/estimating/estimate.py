@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hive_bitmap.core.explaining.measures import seconds, size
+from hive_bitmap.core.explaining.reports import Report, Reports
 from hive_bitmap.core.index.definition import Definition, define
 from hive_bitmap.errors import InvalidProperty
 from hive_bitmap.spark.building import staging
@@ -44,7 +45,7 @@ TASK_BLOCKS = 8  # fewest sampled blocks of a task: with fewer, it is seen less 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Estimate:
+class Estimate(Report):
     """The estimate of one index.
 
     `columns` are in base-table order. `files` and `rows` are those of the table, `blocks_total` counts blocks with
@@ -90,6 +91,16 @@ class Estimate:
 
     def __repr__(self) -> str:
         return f"Estimate({' '.join(str(self).split())})"
+
+    def _cells(self) -> dict[str, str]:
+        return {
+            "columns": ", ".join(self.columns),
+            "size": f"{size(self.index_bytes)} of {size(self.base_bytes)}",
+            "keys": f"≥ {self.distinct_keys:,}",
+            "rows a key": f"{self.rows_per_key:,.1f}",
+            "built in": seconds(self.seconds),
+            "verdict": self.verdict,
+        }
 
     def __str__(self) -> str:
         share = f"{self.share_of_size:.0%} of the table" if self.share_of_size >= 0.01 else "<1% of the table"
@@ -163,7 +174,7 @@ def _estimates(
     ]
     measured = iter(in_tasks(spark, [item for items in work for item in items], measure))
     samples = [[next(measured) for _ in items] for items in work]
-    return [_estimate(d, number, footers, samples[number], cores) for number, d in enumerate(definitions)]
+    return Reports(_estimate(d, number, footers, samples[number], cores) for number, d in enumerate(definitions))
 
 
 def _read_footers(

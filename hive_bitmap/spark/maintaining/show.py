@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pyarrow.compute as pc
 
 from hive_bitmap.core import stores, table_info
-from hive_bitmap.core.explaining.measures import by_reason, size
+from hive_bitmap.core.explaining.measures import by_reason, moment, size
+from hive_bitmap.core.explaining.reports import Report, Reports
 from hive_bitmap.core.index import generation, manifest, refresh_record, roots
 from hive_bitmap.core.index.definition import Definition, schema_crc, valid_schemas
 from hive_bitmap.core.index.manifest import UNBUILT, Freshness, Manifest
@@ -65,7 +66,7 @@ class PartitionStatus:
 
 
 @dataclass(frozen=True)
-class IndexStatus:
+class IndexStatus(Report):
     """The state of one index: its partitions, without those that its WHERE excludes, and sums over them.
 
     `problem` says why queries cannot use the index or parts of it; empty if they can. `keys` is the number of distinct
@@ -87,6 +88,18 @@ class IndexStatus:
         files = ", ".join(f"{count:,} {name}" for count, name in counts if count) or "no"
         said = f"{one.name} on {one.full_table} ({', '.join(one.column_names)}): {files} files"
         return "; ".join([f"{said}, {size(self.index_bytes)}", *filter(None, [self.next_rebuild, self.problem])])
+
+    def _cells(self) -> dict[str, str]:
+        files = {name: f"{getattr(self, name):,}" for name in ("fresh", "stale", "unindexed", "gone")}
+        return {
+            "index": self.definition.name,
+            "columns": ", ".join(self.definition.column_names),
+            "encoding": self.definition.bitmap_encoding or "COMPACT",
+            **files,
+            "size": size(self.index_bytes),
+            "last build": "" if self.built is None else moment(self.built),
+            "note": "; ".join(filter(None, [self.next_rebuild, self.problem])),
+        }
 
     @property
     def fresh(self) -> int:
@@ -180,11 +193,11 @@ def show(spark: SparkSession, table: str, *, keys: bool = False) -> list[IndexSt
     if secret:
         shown = [replace(one, partitions=tuple(map(_without_rows, one.partitions))) for one in shown]
     if not keys:
-        return shown
-    return [
+        return Reports(shown)
+    return Reports(
         _with_keys(spark, status, index) if index.trusted else status
         for status, index in zip(shown, indexes, strict=True)
-    ]
+    )
 
 
 def _status(spark: SparkSession, base: Table | None, index: Index, found: list[Source]) -> IndexStatus:
