@@ -6,6 +6,7 @@ BIN = $(VENV)/bin
 INSTALLED = $(VENV)/.installed
 STORES = $(VENV)/.stores
 DOCS = $(VENV)/.docs
+RELEASE = $(VENV)/.release
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # All tests: a worker a core, four at most, for each has a Spark of its own. A choice of them: no workers.
 WORKERS = --numprocesses auto --maxprocesses 4
@@ -18,7 +19,7 @@ export PYSPARK_DRIVER_PYTHON = $(PYSPARK_PYTHON)
 unexport SPARK_HOME SPARK_CONF_DIR SPARK_REMOTE HADOOP_CONF_DIR HIVE_CONF_DIR PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL = help
-.PHONY: help install demo test check bench bench-hive bench-functions bench-stores hive servers soak stores lake jar compat answers golden notebook format test-docker docs dist clean
+.PHONY: help install demo test check bench bench-hive bench-functions bench-stores hive servers soak stores lake jar compat answers golden notebook format test-docker docs dist release clean
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | awk -F@ '{ printf "%-23s %s\n", $$1, $$2 }'
@@ -43,6 +44,11 @@ $(STORES): $(INSTALLED)
 $(DOCS): $(INSTALLED)
 	@echo "installing MkDocs into $(VENV)" >&2
 	@$(PIP) --constraint constraints.txt --editable '.[docs]'
+	@touch $@
+
+$(RELEASE): $(INSTALLED)
+	@echo "installing twine into $(VENV)" >&2
+	@$(PIP) --constraint constraints.txt --editable '.[release]'
 	@touch $@
 
 demo: $(INSTALLED) ## index a year of flights from New York, 12 times, and ask a few questions
@@ -96,7 +102,7 @@ notebook: $(INSTALLED) ## run docs/notebook.ipynb, and keep what its cells show
 jar: $(INSTALLED) ## compile the Java of jvm/ into the jar of the package
 	@$(WITH_JAVA) $(BIN)/python scripts/jar.py
 
-test-docker: $(INSTALLED) ## run the same tests with the servers of docker/compose.yaml, which needs a Docker engine
+test-docker: dist ## run the same tests with the servers of docker/compose.yaml, which needs a Docker engine
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) -m hive --docker tests
 
 stores: $(STORES) ## run the tests with real HDFS and S3 servers, S3=versitygw (needs Go) with a strict one; first some 800 MB of jars are fetched
@@ -111,6 +117,9 @@ docs: $(DOCS) ## build the site of the pages and the Python API into site/
 dist: $(INSTALLED) ## build the wheel and the source distribution into dist/
 	@rm -rf dist
 	@$(BIN)/python -m build --outdir dist .
+
+release: $(RELEASE) ## build and try what a release consists of, and list its licences; REHEARSAL=1 without a date in CHANGELOG.md
+	@$(WITH_JAVA) REHEARSAL=$(REHEARSAL) $(BIN)/python scripts/release.py
 
 clean: ## remove all that make has made, .venv and Java included
 	rm -rf $(VENV) .java build dist site *.egg-info demo-warehouse bench-warehouse .mypy_cache .ruff_cache .pytest_cache .hypothesis
