@@ -51,6 +51,12 @@ class KeyBytes:
         """The size of one decoded bitmap of the block, in bytes."""
         return (self.rows + 7) // 8
 
+    def part(self, first: int, end: int) -> KeyBytes:
+        """Return the bitmaps of the keys from `first` to `end` (exclusive, or the last key)."""
+        owned = self.first[first : end + 1]
+        entries = slice(int(owned[0]), int(owned[-1]))
+        return KeyBytes(self.rows, owned - owned[0], self.position[entries], self.value[entries])
+
     def cardinalities(self) -> NDArray[np.int64]:
         """Return the number of rows of each key (int64, k)."""
         return segment_sums(np.bitwise_count(self.value), self.first)

@@ -14,6 +14,7 @@ __all__ = [
     "lookup",
     "manifest",
     "markers",
+    "packed_rows",
     "partition_conditions",
     "refresh_record",
     "roots",

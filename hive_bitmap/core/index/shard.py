@@ -8,7 +8,7 @@ Parquet file of one column in `_manifest` holds the cardinality of each bitmap o
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.bitmaps import ragged
-from hive_bitmap.core.index import checksums
+from hive_bitmap.core.index import checksums, packed_rows
 from hive_bitmap.core.index.definition import BUCKET, OFFSET, OFFSETS, Definition
 from hive_bitmap.core.parallel import map_parallel
 
@@ -76,7 +76,7 @@ def compact(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
 def write(path: str, rows: pa.Table, definition: Definition) -> Written:
     """Write sorted rows as the shard `path`, and their column CARDINALITY, if they have it, in a file of its own.
 
-    Both files are private, until `let_read`. Raise OSError or StoreError.
+    The rows may be packed (`packed_rows`). Both files are private, until `let_read`. Raise OSError or StoreError.
     """
     beside = cardinalities_path(path)
     counted = CARDINALITY.name in rows.column_names
@@ -128,11 +128,11 @@ def _write_shard(path: str, rows: pa.Table, definition: Definition) -> tuple[int
 
 
 def _write(sink: pa.NativeFile, rows: pa.Table, definition: Definition) -> None:
-    with pq.ParquetWriter(sink, rows.schema, **_writer_options(definition)) as writer:
-        for start, end in _row_groups(
-            rows, definition.column_names, {field.name for field in definition.bitmap_fields}
-        ):
-            writer.write_table(rows.slice(start, end - start), row_group_size=max(end - start, 1))
+    schema = packed_rows.unpacked(rows.slice(0, 0), definition).schema
+    with pq.ParquetWriter(sink, schema, **_writer_options(definition)) as writer:
+        for start, end in _row_groups(rows, definition):
+            some = packed_rows.unpacked(rows.slice(start, end - start), definition)
+            writer.write_table(some, row_group_size=max(end - start, 1))
 
 
 def cardinalities_path(path: str) -> str:
@@ -169,23 +169,18 @@ def _writer_options(definition: Definition) -> dict[str, Any]:
     }
 
 
-def _row_groups(rows: pa.Table, keys: Collection[str], bitmaps: Collection[str]) -> Iterator[tuple[int, int]]:
+def _row_groups(rows: pa.Table, definition: Definition) -> Iterator[tuple[int, int]]:
     """Yield (start, end) of row groups: about ROW_GROUP_BYTES, ROW_GROUP_KEY_BYTES or ROW_GROUP_ROWS, at most.
 
-    `keys` are the names of the key columns, by which the rows are sorted, `bitmaps` those of the columns with bitmaps.
+    The rows are sorted by the key columns.
     """
     if rows.num_rows == 0:
         return
-    weight = np.full(rows.num_rows, ROW_BYTES, np.int64)
-    for name in rows.column_names:
-        if name in bitmaps and pa.types.is_binary(rows.schema.field(name).type):
-            weight += pc.binary_length(rows[name]).to_numpy()
-        elif pa.types.is_list(rows.schema.field(name).type):
-            weight += pc.list_value_length(rows[name]).to_numpy() * (
-                rows.schema.field(name).type.value_type.bit_width // 8
-            )
+    weight = ROW_BYTES + packed_rows.bitmap_bytes(rows, definition)
+    if OFFSETS.name in rows.column_names:
+        weight += pc.list_value_length(rows[OFFSETS.name]).to_numpy() * (OFFSETS.type.value_type.bit_width // 8)
     group = np.cumsum(weight) // ROW_GROUP_BYTES
-    for name in keys:
+    for name in definition.column_names:
         group = np.maximum(group, np.cumsum(_new_bytes(rows[name])) // ROW_GROUP_KEY_BYTES)
     group = np.maximum(group, np.arange(rows.num_rows) // ROW_GROUP_ROWS)
     starts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))

@@ -20,7 +20,7 @@ from hive_bitmap.core import stores
 from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.bitmaps.keybytes import KeyBytes, key_bytes
 from hive_bitmap.core.formats.blocks import Blocks
-from hive_bitmap.core.index import fingerprint, shard
+from hive_bitmap.core.index import fingerprint, packed_rows, shard
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.index.manifest import FILES
@@ -35,6 +35,7 @@ SHARD_BYTES = 256 << 20  # index rows collected in memory before a shard is writ
 MOST_BYTES = 1 << 30  # index rows of one file; more fit neither a task nor the 32-bit offsets of an Arrow array
 ADVICE = "use the encoding gap"
 AHEAD_BYTES = 128 << 20  # base files that are indexed at the same time, unless two files are larger
+KEYS_AT_ONCE = 1 << 17  # whose bitmaps are encoded together: this limits the memory of encoding
 NEAR_CODES = 128  # integers within a range this narrow are encoded by their distance from the smallest
 DENSE_CODES = 1 << 22  # up to this many possible codes are renumbered through a table of flags
 
@@ -162,12 +163,13 @@ def _index_blocks(group: Group, found: Fingerprint) -> IndexedFile:
 def _rows_or_reason(group: Group, definition: Definition, path: str, handle: Any, blocks: Blocks) -> pa.Table | str:
     """Return the rows of one index for all blocks of a file, or the reason why the file cannot be indexed."""
     format, columns = group.read_options.file_format(), group.read_options.key_columns(definition.columns)
-    rows, size = [built_schema(definition).empty_table()], 0
+    making = packed_rows.packing(definition)
+    rows, size = [_empty(definition)], 0
     try:
         for block in np.flatnonzero(blocks.rows).tolist():
             keys = format.key_columns(handle, block, columns)
-            rows.append(index_rows(definition, keys, path, int(blocks.offset[block])))
-            size += rows[-1].nbytes
+            rows.append(packed_rows.packed(index_rows(making, keys, path, int(blocks.offset[block])), making))
+            size += max(rows[-1].nbytes, int(packed_rows.bitmap_bytes(rows[-1], definition).sum()))
             if size > MOST_BYTES:
                 raise Undecodable(
                     f"its {definition.encoding} bitmaps take more than {MOST_BYTES >> 20:,} MiB: {ADVICE}"
@@ -175,6 +177,12 @@ def _rows_or_reason(group: Group, definition: Definition, path: str, handle: Any
     except (Undecodable, pa.ArrowException) as e:  # ArrowException: the rows do not fit into an Arrow array
         return str(e)
     return pa.concat_tables(rows)
+
+
+def _empty(definition: Definition) -> pa.Table:
+    """Return no packed rows."""
+    making = packed_rows.packing(definition)
+    return packed_rows.packed(built_schema(making).empty_table(), making)
 
 
 def _unindexed(group: Group, found: Fingerprint, reason: str) -> IndexedFile:
@@ -190,7 +198,7 @@ def _write_shard(group: Group, index: int, indexed: Sequence[IndexedFile]) -> Sh
     """Write the shard of one index, unless none of the files could be indexed."""
     definition = group.definitions[index]
     parts = [part for file in indexed if not isinstance(part := file.rows[index], str)]
-    rows = shard.sort(pa.concat_tables([built_schema(definition).empty_table(), *parts]), definition.column_names)
+    rows = shard.sort(pa.concat_tables([_empty(definition), *parts]), definition.column_names)
     if not definition.has_bitmaps:
         rows = shard.compact(rows, definition.column_names)
     name = shard_name(group.folders[index]) if parts else None
@@ -241,7 +249,10 @@ def _bitmaps(definition: Definition, found: KeyBytes) -> list[pa.Array]:
         raise Undecodable(
             f"{encoding.NAME} bitmaps of {found.keys:,} keys in one block take over {MOST_BYTES >> 20:,} MiB: {ADVICE}"
         )
-    return list(encoding.encode(found))
+    if found.keys <= KEYS_AT_ONCE:
+        return list(encoding.encode(found))
+    parts = [encoding.encode(found.part(first, first + KEYS_AT_ONCE)) for first in range(0, found.keys, KEYS_AT_ONCE)]
+    return [pa.concat_arrays(columns) for columns in zip(*parts, strict=True)]
 
 
 def _codes(columns: Sequence[pa.ChunkedArray]) -> tuple[npt.NDArray[np.unsignedinteger], list[pa.Array]]:

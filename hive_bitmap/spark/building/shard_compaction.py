@@ -6,21 +6,21 @@ they hold as much together. If a shard turns out to be damaged, its base files a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.index import checksums, shard
+from hive_bitmap.core.index import checksums, packed_rows, shard
 from hive_bitmap.core.index.definition import BUCKET, OFFSET, Definition
 from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.index.lookup import cardinalities, open_checked
 from hive_bitmap.core.index.manifest import FILES
 from hive_bitmap.core.index.shard import CARDINALITY
 from hive_bitmap.core.index.table_schema import built_schema, compact_schema, shard_name
-from hive_bitmap.errors import CorruptIndex
+from hive_bitmap.errors import CorruptBitmap, CorruptIndex
 from hive_bitmap.spark.building.group_indexing import SHARD_BYTES, Group, ShardReport, index_group
 
 
@@ -83,11 +83,18 @@ def _files_of(item: Compaction, paths: Sequence[str]) -> pa.Table:
 
 
 def _rows(item: Compaction, path: str, size: int) -> pa.Table:
-    """Return the rows of a shard that belong to kept files. Raise CorruptIndex."""
-    rows = shard_rows(item.group.definitions[0], path, size)
-    if item.moved_from:
-        rows = rows.set_column(rows.schema.get_field_index(BUCKET.name), BUCKET, _moved(rows[BUCKET.name], item))
-    return rows.filter(pc.is_in(rows[BUCKET.name], value_set=_files_of(item, [path])["path"]))
+    """Return the rows of a shard that belong to kept files, packed. Raise CorruptIndex."""
+    definition, kept = item.group.definitions[0], _files_of(item, [path])["path"]
+
+    def wanted(rows: pa.Table) -> pa.Table:
+        if item.moved_from:
+            rows = rows.set_column(rows.schema.get_field_index(BUCKET.name), BUCKET, _moved(rows[BUCKET.name], item))
+        return packed_rows.packed(rows.filter(pc.is_in(rows[BUCKET.name], value_set=kept)), definition)
+
+    try:
+        return pa.concat_tables(map(wanted, _row_groups(definition, path, size)))
+    except CorruptBitmap as e:
+        raise CorruptIndex(f"shard {path} cannot be read: {e}") from e
 
 
 def _moved(paths: pa.ChunkedArray, item: Compaction) -> pa.ChunkedArray:
@@ -104,16 +111,28 @@ def shard_rows(definition: Definition, path: str, size: int) -> pa.Table:
 
     The schema is `built_schema(definition)`, or `compact_schema(definition)` for COMPACT.
     """
+    return pa.concat_tables(_row_groups(definition, path, size))
+
+
+def _row_groups(definition: Definition, path: str, size: int) -> Iterator[pa.Table]:
+    """Yield the rows of each row group of a shard, at least an empty one. Raise CorruptIndex."""
+    schema = (built_schema if definition.has_bitmaps else compact_schema)(definition)
+    yield schema.empty_table()
     try:
+        counted = pa.array(cardinalities(path), CARDINALITY.type) if definition.has_bitmaps else None
         with stores.open_input(path) as source:
             if source.size() != size:
                 raise OSError(f"it has {source.size()} bytes instead of {size}")
             sums = checksums.read(path.rpartition("/")[0]).get(path.rpartition("/")[2])
-            rows = open_checked(source, checksums.footer_of(source, sums), sums).read()
-        if definition.has_bitmaps:
-            rows = rows.append_column(CARDINALITY, pa.array(cardinalities(path), CARDINALITY.type))
-        schema = (built_schema if definition.has_bitmaps else compact_schema)(definition)
-        return rows.select(schema.names).cast(schema)
+            file, first = open_checked(source, checksums.footer_of(source, sums), sums), 0
+            if counted is not None and len(counted) != file.metadata.num_rows:
+                raise ValueError(f"it has {file.metadata.num_rows:,} rows and {len(counted):,} cardinalities")
+            for number in range(file.num_row_groups):
+                rows = file.read_row_group(number)
+                if counted is not None:
+                    rows = rows.append_column(CARDINALITY, counted.slice(first, rows.num_rows))
+                first += rows.num_rows
+                yield rows.select(schema.names).cast(schema)
     except (OSError, pa.ArrowException, KeyError, ValueError) as e:
         raise CorruptIndex(f"shard {path} cannot be read: {e}") from e
 
@@ -122,8 +141,8 @@ def _write(item: Compaction, waiting: Mapping[str, pa.Table]) -> ShardReport:
     definition = item.group.definitions[0]
     rows = pa.concat_tables(waiting.values())
     if len(waiting) > 1:
-        order = [(name, "ascending") for name in (BUCKET.name, OFFSET.name) if name in rows.column_names]
-        rows = shard.sort(rows.sort_by(order), definition.column_names)  # the second sort is stable
+        places = [name for name in (BUCKET.name, OFFSET.name) if name in rows.column_names]
+        rows = shard.sort(rows, [*definition.column_names, *places])
     name = shard_name(item.group.folders[0])
     path = f"{item.group.folders[0]}/{name}"
     written = shard.write(path, rows, definition)
