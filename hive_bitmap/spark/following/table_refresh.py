@@ -36,7 +36,7 @@ def refresh_followers(spark: SparkSession, key: Key, partitions: Iterable[Partit
     listed = None if partitions is None else [dict(one) for one in partitions]
     if listed == []:
         return Outcome.IN_VAIN
-    if any(_is_being_built(base, index, listed) for index in followers):
+    if any(is_being_built(base, index, listed) for index in followers):
         return Outcome.TOO_EARLY
     began = time.monotonic()
     try:
@@ -48,7 +48,7 @@ def refresh_followers(spark: SparkSession, key: Key, partitions: Iterable[Partit
         raise
     files = max((sum(one.files_read for one in same) for same in zip(*reports, strict=True)), default=0)
     _record(followers, RefreshRecord.of_now(time.monotonic() - began, files))
-    return Outcome.CHANGED if any(map(_has_changed, reports[0])) else Outcome.IN_VAIN
+    return Outcome.CHANGED if any(map(has_changed, reports[0])) else Outcome.IN_VAIN
 
 
 def following(indexes: Iterable[Index]) -> list[Index]:
@@ -81,22 +81,22 @@ def _until_published(
     """
     names = [index.definition.name for index in followers]
     passes = [refresh(spark, table, names, partitions=partitions or ())]
-    if partitions and not any(map(_has_looked, passes[0])):
+    if partitions and not any(map(has_looked, passes[0])):
         partitions, passes = None, [refresh(spark, table, names)]
-    while any(map(_has_changed, passes[-1])) and len(passes) < MOST_PASSES:
+    while any(map(has_changed, passes[-1])) and len(passes) < MOST_PASSES:
         passes.append(refresh(spark, table, names, partitions=partitions or ()))
     return passes
 
 
-def _has_looked(report: BuildReport) -> bool:
-    return bool(report.untouched or report.base_files or _has_changed(report))
+def has_looked(report: BuildReport) -> bool:
+    return bool(report.untouched or report.base_files or has_changed(report))
 
 
-def _has_changed(report: BuildReport) -> bool:
+def has_changed(report: BuildReport) -> bool:
     return bool(report.files_read or report.partitions_dropped or report.changed)
 
 
-def _is_being_built(base: Table, index: Index, partitions: Sequence[dict[str, str | None]] | None) -> bool:
+def is_being_built(base: Table, index: Index, partitions: Sequence[dict[str, str | None]] | None) -> bool:
     """Return whether a build that began a short while ago is at work in one of these partitions."""
     columns = [column.name for column in base.partition_columns]
     wanted = [{name.lower(): value for name, value in one.items()} for one in partitions or ()]

@@ -69,7 +69,7 @@ def look_up_snapshot(
         waits=waiting_seconds(snapshot.files, resolved.cores, snapshot.store),
         extremes=counting.extremes,
     )
-    evaluation = _Evaluation(spark, matching_keys, counting, cost)
+    evaluation = Evaluation(spark, matching_keys, counting, cost)
     found = look_up_files(snapshot.partitions, snapshot.predicates, chosen, evaluation)
     every_key = list(dict.fromkeys(key for keys in counting.key_sets for key in keys))
     results = replace(exact_where_known(found, every_key), matching_keys=matching_keys)
@@ -79,7 +79,7 @@ def look_up_snapshot(
 
 
 @dataclass
-class _Evaluation:
+class Evaluation:
     """Looks up, once it is clear that no key set is counted by Spark in less time.
 
     `seconds` and `by_spark` are what the index and Spark take for all.
@@ -99,12 +99,12 @@ class _Evaluation:
                 raise Unsupported(cost.why_slower)
             self.seconds += cost.seconds
             self.by_spark += cost.by_spark - COUNT_PRICES.spark_start
-        if _is_small(lookups):
+        if is_small(lookups):
             return evaluate_here(self.matching_keys)(lookups)
         return in_tasks(self.spark, lookups, partial(look_up, matching_keys=self.matching_keys))
 
 
-def _is_small(lookups: Sequence[Lookup]) -> bool:
+def is_small(lookups: Sequence[Lookup]) -> bool:
     """Whether little enough of the indexes has to be read for this process to do so."""
     total = index_bytes(lookups)
     if total <= DRIVER_INDEX_BYTES:

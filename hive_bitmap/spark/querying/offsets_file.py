@@ -53,11 +53,11 @@ def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: 
     folders = sources(spark, base)
     for folder in folders:
         require_one_listing(folder)
-    whole = _whole_files(planned, {file.path: file for folder in folders for file in folder.files})
+    whole = whole_files(planned, {file.path: file for folder in folders for file in folder.files})
     if format in LAYOUTS:
         found = unit_offsets(spark, format, planned.candidates, whole)
     else:
-        found = selected_offsets(planned.files, planned.blocks, _all_offsets(format, whole))
+        found = selected_offsets(planned.files, planned.blocks, all_offsets(format, whole))
     content = result_file(found, utf8=utf8)
     most = sum(file.size for folder in folders for file in folder.files if file.path in found)
     if most > READER_LIMIT:
@@ -67,7 +67,7 @@ def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: 
     return planned
 
 
-def _whole_files(planned: Plan, listed: Mapping[str, FileStatus]) -> list[str]:
+def whole_files(planned: Plan, listed: Mapping[str, FileStatus]) -> list[str]:
     """Return the files all of whose blocks are listed: those that no index knows as they are.
 
     `listed` are the files of the table by path, with the tags of a store, which Spark's listing does not tell.
@@ -84,7 +84,7 @@ def _whole_files(planned: Plan, listed: Mapping[str, FileStatus]) -> list[str]:
     return changed + [file.status.path for file in planned.candidates.whole_files]
 
 
-def _all_offsets(format: str, paths: Iterable[str]) -> dict[str, list[int]]:
+def all_offsets(format: str, paths: Iterable[str]) -> dict[str, list[int]]:
     """Return the offsets of all blocks that have rows, by the path of the file."""
     offsets = {}
     for path in paths:

@@ -50,7 +50,7 @@ def unit_offsets(
             pieces = np.array_split(needed, min(len(needed), parallelism(spark))) if len(needed) else []
             tasks += [UnitTask(format, restrict(lookup, files.tolist()), results.matching_keys) for files in pieces]
     offsets: dict[str, list[int]] = {}
-    for found, problem in in_tasks(spark, tasks, _offsets):
+    for found, problem in in_tasks(spark, tasks, located):
         if problem:
             raise Unsupported(problem)
         for path, numbers in found.items():
@@ -59,7 +59,7 @@ def unit_offsets(
     return offsets
 
 
-def _offsets(task: UnitTask) -> tuple[dict[str, Longs], str]:
+def located(task: UnitTask) -> tuple[dict[str, Longs], str]:
     """Return the offsets of each file of a task, and the reason if they cannot be determined; this runs in the task."""
     try:
         return dict(_all(task) if task.lookup is None else _selected(task, task.lookup)), ""

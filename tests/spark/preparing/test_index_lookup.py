@@ -1,0 +1,131 @@
+"""Whether an index is looked up at all, and where: by sizes of shards and prices, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hive_bitmap.core.answering.count_budget import COUNT_PRICES, CountCost
+from hive_bitmap.core.predicates.nodes import TRUE, And, Compare, Predicate
+from hive_bitmap.core.selecting.candidates import Lookup
+from hive_bitmap.core.selecting.lookup_units import IndexPart, LookupUnit
+from hive_bitmap.errors import Unsupported
+from hive_bitmap.spark.preparing import index_lookup
+from hive_bitmap.spark.preparing.index_lookup import (
+    DRIVER_INDEX_BYTES,
+    DRIVER_STATISTICS_BYTES,
+    Counting,
+    Evaluation,
+    is_small,
+)
+from tests.core.selecting.test_select import unit_of
+
+NOBODY: Any = None  # in place of a session, which is asked for nothing
+K, S = Compare("k", "=", 1), Compare("s", "=", "a")
+
+
+def lookup(unit: LookupUnit, predicate: Predicate = K) -> Lookup:
+    count = len(unit.paths)
+    return Lookup(
+        partition=0,
+        unit=unit,
+        predicate=predicate,
+        fingerprints=(),
+        spark_only=(frozenset[str](),) * count,
+        schema_crc=(1,) * count,
+        foreign=(None,) * count,
+    )
+
+
+def shards(**sizes: Sequence[int]) -> LookupUnit:
+    """A unit whose indexes have shards of these sizes, none of which exists."""
+    none = np.zeros(0, np.int64)
+    parts = {
+        name: IndexPart(
+            index=name,
+            key=pa.field(name, pa.int32()),
+            encoding="gap",
+            shards=tuple((f"file:/gone/{name}-{number}", size) for number, size in enumerate(held)),
+            files=none,
+        )
+        for name, held in sizes.items()
+    }
+    return LookupUnit(paths=(), file=none, offset=none, length=none, rows=none, parts=parts)
+
+
+@pytest.mark.parametrize(
+    ("lookups", "small"),
+    [
+        ([], True),
+        ([lookup(shards(k=[DRIVER_INDEX_BYTES]))], True),
+        ([lookup(shards(k=[DRIVER_INDEX_BYTES // 2] * 3), S)], True),  # which is not tested
+        # beyond that, the statistics say what would be read; of shards that are gone, nothing
+        ([lookup(shards(k=[DRIVER_INDEX_BYTES + 1]))], True),
+        ([lookup(shards(k=[DRIVER_STATISTICS_BYTES]))], True),
+        ([lookup(shards(k=[DRIVER_STATISTICS_BYTES + 1]))], False),
+        ([lookup(shards(k=[DRIVER_STATISTICS_BYTES], s=[1]), And((K, S)))], False),
+        ([lookup(shards(k=[1 << 30]))] * 9, True),  # the same shards once
+    ],
+)
+def test_little_is_looked_up_by_this_process(lookups: list[Lookup], small: bool) -> None:
+    assert is_small(lookups) is small
+
+
+@pytest.mark.parametrize("limit", [0, 10**9])
+def test_what_the_statistics_do_not_exclude_counts(tmp_path: Any, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    monkeypatch.setattr(index_lookup, "DRIVER_INDEX_BYTES", limit)
+    unit = unit_of(tmp_path, [[{"k": 1, "s": "a", "f": 0.0}]], {"k": "gap"}, {"k": [0]})
+    assert is_small([lookup(unit)]) is (limit > 0)
+    assert is_small([lookup(unit, Compare("k", "=", 9))])  # no row group may hold it
+    assert is_small([lookup(unit, TRUE)])
+
+
+def evaluated(unit: LookupUnit, counting: Counting, *costs: CountCost) -> tuple[Evaluation, list[Any]]:
+    given = iter(costs)
+    asked = []
+
+    def cost(lookups: Sequence[Lookup], keys: Sequence[str]) -> CountCost:
+        asked.append(tuple(keys))
+        return next(given)
+
+    evaluation = Evaluation(NOBODY, {}, counting, cost)
+    found = evaluation([lookup(unit)])
+    assert asked == [tuple(keys) for keys in counting.key_sets]
+    return evaluation, found
+
+
+CHEAP = CountCost(seconds=0.5, by_spark=COUNT_PRICES.spark_start + 2.0)
+DEAR = replace(CHEAP, why_slower="Spark reads the column in less time")
+
+
+@pytest.fixture
+def unit(tmp_path: Any) -> LookupUnit:
+    return unit_of(tmp_path, [[{"k": n % 2, "s": "a", "f": 0.0} for n in range(7)]], {"k": "gap"}, {"k": [0]})
+
+
+@pytest.mark.parametrize(
+    ("counting", "costs", "seconds", "by_spark"),
+    [
+        (Counting(key_sets=()), [], 0.0, 0.0),  # no count: nothing is compared
+        (Counting(key_sets=((),)), [CHEAP], 0.5, 2.0),
+        (Counting(key_sets=(("k",), ("s",))), [CHEAP, CHEAP], 1.0, 4.0),
+        (Counting(key_sets=(("k",),), forced=True), [DEAR], 0.5, 2.0),
+    ],
+)
+def test_what_is_looked_up_and_what_it_takes(
+    unit: LookupUnit, counting: Counting, costs: list[CountCost], seconds: float, by_spark: float
+) -> None:
+    evaluation, [found] = evaluated(unit, counting, *costs)
+    assert found.counts.tolist() == [2, 1] and found.exact.all()
+    assert evaluation.seconds == pytest.approx(COUNT_PRICES.answer_start + seconds)
+    assert evaluation.by_spark == pytest.approx(COUNT_PRICES.spark_start + by_spark)
+
+
+def test_one_key_set_that_spark_counts_sooner_is_enough(unit: LookupUnit) -> None:
+    with pytest.raises(Unsupported, match=r"^Spark reads the column in less time$"):
+        evaluated(unit, Counting(key_sets=(("k",), ("s",))), CHEAP, DEAR)
