@@ -152,7 +152,7 @@ def explain(
         frame, session, text = query, query.sparkSession, ""
     else:
         if analyze:
-            _require_query(query)
+            require_query(query)
         session, text = spark or SparkSession.active(), query
         frame = session.sql(query, args=args)
     if not is_enabled(session):
@@ -217,7 +217,7 @@ def explained(spark: SparkSession, text: str, args: Arguments = None) -> DataFra
     if match is None:
         return None
     query = text[match.end() :].strip()
-    if not match["analyze"] and not _begins_query(query):
+    if not match["analyze"] and not begins_query(query):
         return None
     explanation = explain(query, spark, args, analyze=bool(match["analyze"]), mode=(match["mode"] or "").strip())
     indexed = [one for one in explanation.relations if one.reason != Reason.NO_INDEX]
@@ -283,12 +283,14 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     yield f"<h2>Spark</h2>\n<pre>{escape(explanation.engine)}</pre>"
 
 
-def _begins_query(text: str) -> bool:
+def begins_query(text: str) -> bool:
+    """Whether a text may be a query, by its first word."""
     tokens = tokenize(text)
     return bool(tokens) and tokens[0].key in _BEGIN_QUERIES
 
 
-def _require_query(text: str) -> None:
+def require_query(text: str) -> None:
+    """Raise InvalidStatement for a text that may write."""
     tokens = tokenize(text)
     first = tokens[0].key if tokens else ""
     hidden = first in ("WITH", "FROM") and tokens[-1].kind == "ambiguous"  # tokens end early, before an INSERT maybe

@@ -44,7 +44,7 @@ def decided(frame: DataFrame, table: str, predicate: str | None, wanted: Strateg
         return Decided(full_scan(table, predicate, why, (), Reason.UNSUPPORTED))
     reports = reports_of(frame)
     asked = next((report for report in reports if report.asked), None)
-    found = _plan_of_others(frame, reports, table) if asked is None else _plan(asked.relation, table)
+    found = _plan_of_others(frame, reports, table) if asked is None else plan_of(asked.relation, table)
     plan = replace(found, predicate=predicate)
     may_choose = plan.code != Reason.STORE and any(use.used for use in plan.indexes)
     if wanted not in (None, Strategy.FULL_SCAN, plan.strategy) and may_choose:
@@ -53,7 +53,8 @@ def decided(frame: DataFrame, table: str, predicate: str | None, wanted: Strateg
     return Decided(plan, None if asked is None else asked.answer)
 
 
-def _plan(relation: Relation, table: str) -> Plan:
+def plan_of(relation: Relation, table: str) -> Plan:
+    """Return the plan for a scan of which the rule has reported, or one that says why there is none."""
     if relation.plan is not None:
         return relation.plan
     if relation.action == LEFT_ALONE:

@@ -35,7 +35,7 @@ def with_root(spark: SparkSession, base: Table, definition: Definition, location
     root = catalog.root_at(location)
     if re.match(r"(?!file:)\w+:/(//|[^/])", root):
         raise InvalidProperty(f"LOCATION {location} names no host or bucket: the metastore would add one")
-    _require_unmarked(root)
+    require_unmarked(root)
     _require_apart(spark, base, root, location)
     return replace(known, root=root)
 
@@ -53,7 +53,7 @@ def require_own(spark: SparkSession, base: Table, definition: Definition) -> Non
             raise Unsupported(f"{problem}: {anew}")
     elif root != _default_root(spark, definition):
         try:
-            _require_unmarked(root)
+            require_unmarked(root)
             _require_apart(spark, base, root, root, definition)
         except (AlreadyExists, InvalidProperty) as e:
             raise Unsupported(
@@ -90,7 +90,7 @@ def overlap(one: str, other: str) -> bool:
     return _is_in(one, other) or _is_in(other, one)
 
 
-def _require_unmarked(root: str) -> None:
+def require_unmarked(root: str) -> None:
     """Raise AlreadyExists if the folder, or one above it, has the marker of an index, of whatever metastore."""
     for folder in stores.with_parents(stores.canonical(root)):
         try:

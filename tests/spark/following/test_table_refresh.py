@@ -138,3 +138,10 @@ def test_a_build_of_another_partition_is_not_waited_for(
     folder = begun(shop, "p=1/Q=x")
     assert stores.exists(folder)
     assert busy(shop, PARTITIONED, partitions) is waits
+
+
+@pytest.mark.parametrize(("partition", "waits"), [({"p": "1", "q": None}, True), ({"p": "1"}, False)])
+def test_a_value_that_is_not_told_is_not_null(tmp_path: Path, partition: dict[str, str | None], waits: bool) -> None:
+    shop = Workshop.at(tmp_path)
+    begun(shop, "p=1/Q=__NULL__")
+    assert busy(shop, PARTITIONED, [partition]) is waits
