@@ -35,7 +35,7 @@ def print_rows(format_: str, frame: DataFrame, limit: int | None) -> None:
             write_json(_json(frame if limit is None else frame.limit(limit)))
         case "csv":
             rows = _json(frame if limit is None else frame.limit(limit))
-            write_csv(frame.columns, (map(_csv_value, _values(row)) for row in rows))
+            write_csv(frame.columns, (map(csv_value, values_of(row)) for row in rows))
         case _:
             _print_as_table(frame, limit)
 
@@ -44,7 +44,7 @@ def _print_as_table(frame: DataFrame, limit: int | None) -> None:
     shown = TABLE_ROWS if limit is None else limit
     rows = list(_json(frame.limit(shown if limit is not None else shown + 1)))
     right = [type.partition("(")[0] in NUMBERS for _, type in frame.dtypes]
-    print_table(frame.columns, ([_text(value) for value in _values(row)] for row in rows[:shown]), right)
+    print_table(frame.columns, ([text_of(value) for value in values_of(row)] for row in rows[:shown]), right)
     if len(rows) > shown:
         messages().print(f"[dim]only the first {shown} rows; --limit N shows more, --format csv or json all")
 
@@ -59,15 +59,18 @@ def _json(frame: DataFrame) -> Iterator[str]:
     return (row[0] for row in rows.toLocalIterator(prefetchPartitions=True))
 
 
-def _values(row: str) -> list[Any]:
+def values_of(row: str) -> list[Any]:
+    """Return the values of a row that is in JSON; numbers keep their digits."""
     return list(json.loads(row, parse_float=_Number, parse_int=_Number).values())
 
 
-def _csv_value(value: Any) -> Any:
+def csv_value(value: Any) -> Any:
+    """Return a value for CSV, in which a nested one is a text."""
     return _nested(value) if isinstance(value, (dict, list)) else value
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """Return a value as text for people."""
     match value:
         case None:
             return "NULL"

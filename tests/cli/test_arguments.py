@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import logging
 import os
 import re
@@ -19,8 +16,6 @@ from hypothesis import strategies as st
 from hive_bitmap import cli
 from hive_bitmap.cli.invocation import one_line
 from hive_bitmap.cli.name_lists import split_names, split_pairs
-from hive_bitmap.cli.output import csv_line, printable, write_json
-from hive_bitmap.cli.row_output import _csv_value, _values
 
 COMMANDS = [
     "advise",
@@ -122,43 +117,6 @@ def test_any_partition_goes_through_quotes(pairs: dict[str, str | None]) -> None
 def test_lists_of_names_that_are_none(text: str) -> None:
     with pytest.raises(click.BadParameter):
         split_names(text)
-
-
-@given(st.lists(st.lists(st.none() | st.text(st.characters(exclude_categories=("Cs",))), min_size=2, max_size=4)))
-def test_csv_is_what_a_csv_reader_reads(records: list[list[str | None]]) -> None:
-    text = "".join(map(csv_line, records))
-    read = list(csv.reader(io.StringIO(text, newline=""), strict=True))
-    assert read == [[value or "" for value in record] for record in records]
-
-
-def test_csv_tells_null_from_empty_text() -> None:
-    assert csv_line([None, ""]) == ',""\n'
-
-
-def test_numbers_keep_all_their_digits() -> None:
-    row = '{"a": 12345678901234567890.123456789012345678, "b": 1e-7, "c": {"d": [0.10, 9223372036854775807]}}'
-    assert csv_line(map(_csv_value, _values(row))) == (
-        '12345678901234567890.123456789012345678,1e-7,"{""d"": [0.10, 9223372036854775807]}"\n'
-    )
-
-
-def test_json_starts_with_the_first_record(capsys: pytest.CaptureFixture[str]) -> None:
-    def failing() -> None:
-        raise ValueError("the engine failed")
-        yield ""
-
-    with pytest.raises(ValueError, match="the engine failed"):
-        write_json(failing())
-    assert capsys.readouterr().out == ""
-    write_json(iter(["1", "2"]))
-    assert json.loads(capsys.readouterr().out) == [1, 2]
-    write_json(iter([]))
-    assert json.loads(capsys.readouterr().out) == []
-
-
-@given(st.text())
-def test_a_terminal_gets_nothing_that_moves_it(text: str) -> None:
-    assert printable(text).isprintable()
 
 
 def test_an_error_is_one_line() -> None:

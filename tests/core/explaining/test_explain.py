@@ -1,4 +1,4 @@
-"""A plan as text, JSON and HTML: the figures are counted again here, by hand and from the plan's own tables."""
+"""A plan as text and JSON: the figures are counted again here, by hand and from the plan's own tables."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import dataclasses
 import json
 import re
 from collections.abc import Sequence
-from html.parser import HTMLParser
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from hive_bitmap.core.explaining import explain, explain_html
+from hive_bitmap.core.explaining import explain
 from hive_bitmap.core.planning.plan import IndexUse, Plan
 
 FRESH = ("fresh", "", False)
@@ -123,7 +122,6 @@ def test_a_plan_of_nothing_says_so() -> None:
     assert "no index on this table" in text
     assert re.search(r"rows +- +- +-$", text, re.MULTILINE)
     assert "block map" not in text
-    assert "</html>" in explain.to_html(EMPTY)
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])
@@ -161,68 +159,6 @@ def test_json_is_the_plan() -> None:
     assert set(told) >= {field.name for field in dataclasses.fields(Plan) if field.repr}
 
 
-class Page(HTMLParser):
-    "Collects the tags, attributes and text of a page."
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.open: list[str] = []
-        self.text = ""
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag != "meta":
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-    def tips(self) -> list[str]:
-        return [tip for _, attributes in self.tags if (tip := attributes.get("data-tip"))]
-
-
-def test_html_stands_alone_and_has_a_tooltip_a_block() -> None:
-    page = Page(explain.to_html(THREE))
-    assert page.open == []
-    assert {tag for tag, _ in page.tags} & {"script", "link", "img", "iframe"} == set()
-    assert not [name for _, attributes in page.tags for name in attributes if name in ("src", "href")]
-    assert "url(" not in page.text
-    assert "one.parquet\nblock 3, from byte 204, 100 B\n50 of 1,000 rows (5 %)" in page.tips()
-    assert len(page.tips()) == 7 + 1
-    levels = [attributes["class"] for tag, attributes in page.tags if tag == "i" and "data-tip" in attributes]
-    assert levels == ["h0", "h1", "h6", "h7", "h9", "h0", "h0", "whole"]
-
-
-def test_html_escapes_whatever_comes_from_the_plan() -> None:
-    evil = '<script>alert("x")</script>\'&'
-    path = f"file:/w/{evil.replace('/', '')}"
-    plan = make_plan(
-        [(path, evil, FRESH, [(10, 1)]), (path, evil, ("stale", evil, True), [])],
-        table=evil,
-        predicate=evil,
-        strategy=evil,
-        reason=evil,
-        indexes=(IndexUse(name=evil, columns=(evil,), encoding=evil, used=True, reason=evil),),
-        costs={evil: 1.0},
-    )
-    page = Page(explain.to_html(plan))
-    assert "script" not in {tag for tag, _ in page.tags}
-    assert page.text.count(evil) == 12
-
-
-def test_html_of_many_blocks_shares_cells() -> None:
-    plan = make_plan([(f"file:/w/{n}", "", FRESH, [(10, 1)] * 7_000) for n in range(4)])
-    page = Page(explain.to_html(plan))
-    assert 4 <= len(page.tips()) <= explain_html.MAX_CELLS
-    assert "a cell is up to 2 blocks" in page.text
-    assert "0\nblocks 1 to 2, from byte 4, 200 B\n2 of 20 rows (10 %)" in page.tips()
-
-
 def test_what_was_not_looked_at_is_not_known() -> None:
     told = explain.to_json(NOT_LOOKED_UP)
     figures = [f"{of}_{what}" for of in ("files", "blocks", "rows", "bytes") for what in ("total", "selected")]
@@ -232,4 +168,4 @@ def test_what_was_not_looked_at_is_not_known() -> None:
     assert "(a) COMPACT  not used: z is not a" in text
     unknown = re.findall(r"^ *(\w+) +- +- +-$", text, re.MULTILINE)
     assert unknown == ["files", "blocks", "bytes", "rows"]
-    assert "None" not in explain.to_html(NOT_LOOKED_UP) + text
+    assert "None" not in text
