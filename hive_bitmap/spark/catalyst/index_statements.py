@@ -44,7 +44,7 @@ def answer(spark: SparkSession, kind: str, text: str) -> str:
 
 def _answer(spark: SparkSession, kind: str, text: str) -> Any:
     if kind == "drop":
-        drop_after(spark, [_doomed(one) for one in json.loads(text)["doomed"]])
+        drop_after(spark, [doomed_of(one) for one in json.loads(text)["doomed"]])
         return {}
     if kind == "renamed":
         _attach(spark, *json.loads(text))
@@ -62,7 +62,7 @@ def _answer(spark: SparkSession, kind: str, text: str) -> Any:
         case "run":
             return {"rows": _rows(spark, statement)}
         case "doomed" if isinstance(statement, DropTable | DropDatabase):
-            return {"doomed": [_record(one) for one in doomed_indexes(spark, statement)]}
+            return {"doomed": [record_of(one) for one in doomed_indexes(spark, statement)]}
     raise InvalidStatement(f"not a statement on indexes: {text}")
 
 
@@ -74,12 +74,14 @@ def _attach(spark: SparkSession, former: list[str], now: list[str]) -> None:
         attach(spark, new, old)
 
 
-def _record(index: Doomed) -> dict[str, Any]:
+def record_of(index: Doomed) -> dict[str, Any]:
+    """Return what the JVM keeps of an index to drop until Spark has dropped its table."""
     properties, table = to_properties(index.definition), index.definition.index_table
     return {"properties": properties, "table": table, "live": sorted(index.live), "refusal": index.refusal}
 
 
-def _doomed(record: dict[str, Any]) -> Doomed:
+def doomed_of(record: dict[str, Any]) -> Doomed:
+    """Return the index of a record. Raise InvalidStatement if it is not as it was told."""
     definition = from_properties(record["properties"])
     if definition is None:
         raise InvalidStatement("the JVM has not given back what it was told of the indexes to drop")

@@ -1,0 +1,96 @@
+"""What the JVM is told of a text that may be an index statement, as far as no session is asked."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hive_bitmap.core.columns import Column
+from hive_bitmap.core.index.definition import Definition
+from hive_bitmap.errors import InvalidStatement
+from hive_bitmap.spark.building.publish import Doomed
+from hive_bitmap.spark.catalyst.index_statements import answer, doomed_of, record_of
+
+NOBODY: Any = None  # in place of a session
+INDEX = Definition(
+    name="i",
+    database="db",
+    table="t",
+    columns=(Column("k", "int"), Column("a b", "decimal(5,2)")),
+    index_table="elsewhere",
+    root="file:/w/i",
+    id="0" * 32,
+    comment="it's",
+    properties=(("a", "b"),),
+)
+
+
+@pytest.mark.parametrize(
+    "doomed",
+    [
+        Doomed(INDEX, frozenset({"file:/w/i/g2", "file:/w/i/g1"})),
+        Doomed(replace(INDEX, type="COMPACT", index_table=""), frozenset(), "of another owner"),
+    ],
+)
+def test_indexes_to_drop_go_to_the_jvm_and_come_back(doomed: Doomed) -> None:
+    told = json.loads(json.dumps(record_of(doomed)))
+    assert told["live"] == sorted(doomed.live)
+    assert doomed_of(told) == doomed
+
+
+@pytest.mark.parametrize("harm", ["hive_bitmap.encoding", "hive_bitmap.id"])
+def test_what_comes_back_otherwise_is_not_dropped(harm: str) -> None:
+    told = record_of(Doomed(INDEX, frozenset()))
+    told["properties"][harm] = "other"
+    with pytest.raises(InvalidStatement, match=r"^the JVM has not given back what it was told"):
+        doomed_of(told)
+
+
+@pytest.mark.parametrize("kind", ["parse", "run", "doomed"])
+@pytest.mark.parametrize("text", ["SELECT 1", "DROP TABLE", "DROP DATABASE d", "UPDATE INDEX SET a = 1"])
+def test_a_text_that_is_none_is_left_to_spark(kind: str, text: str) -> None:
+    assert answer(NOBODY, kind, text) == "null"
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (
+            "CREATE INDEX i ON",
+            {
+                "error": "line 1, column 18: mismatched input '<EOF>', expecting a name",
+                "condition": "PARSE_SYNTAX_ERROR",
+                "sqlstate": "42601",
+            },
+        ),
+        (
+            "CREATE INDEX i USING btree ON t (a)",
+            {
+                "error": "type BTREE is not built: BITMAP answers the same predicates, say USING bitmap",
+                "condition": "UNSUPPORTED_FEATURE",
+                "sqlstate": "0A000",
+            },
+        ),
+        (
+            "CREATE INDEX i ON TABLE t (a) AS 'none'",
+            {
+                "error": "class name provided for index handler not found. 'none' is none of BITMAP and COMPACT",
+                "condition": "INDEX_NOT_FOUND",
+                "sqlstate": "42704",
+            },
+        ),
+        (
+            "DROP INDEX i -- \ud800",
+            {
+                "error": "line 1, column 17: half a surrogate pair is no character, in 'DROP INDEX i -- \\ud800'",
+                "condition": "PARSE_SYNTAX_ERROR",
+                "sqlstate": "42601",
+            },
+        ),
+    ],
+)
+def test_an_error_has_the_words_and_the_class_of_spark(text: str, error: dict[str, str]) -> None:
+    assert json.loads(answer(NOBODY, "parse", text)) == error

@@ -1,0 +1,177 @@
+"""What a task reads of base files: the selected rows, a changed file whole, and never rows too few. No Spark."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hive_bitmap.core import stores
+from hive_bitmap.core.index import fingerprint
+from hive_bitmap.core.index.table_schema import key_columns
+from hive_bitmap.core.predicates.nodes import TRUE, Compare, Constant, Predicate
+from hive_bitmap.core.selecting.candidates import Lookup
+from hive_bitmap.core.selecting.lookup_units import LookupUnit
+from hive_bitmap.errors import FileChanged
+from hive_bitmap.spark.reading.read_task import ReadTask, read_task
+from tests.core.selecting.test_select import COLUMNS, PREDICATES, Row, truth, unit_of
+
+NO_CONSTANTS = pa.table({"": [0]})
+K1 = Compare("k", "=", 1)
+
+
+def lookup_of(unit: LookupUnit, predicate: Predicate) -> Lookup:
+    count = len(unit.paths)
+    return Lookup(
+        partition=0,
+        unit=unit,
+        predicate=predicate,
+        fingerprints=tuple(map(fingerprint.take, unit.paths)),
+        spark_only=(frozenset[str](),) * count,
+        schema_crc=(1,) * count,
+        foreign=(None,) * count,
+    )
+
+
+def task(
+    lookup: Lookup | None, names: Sequence[str] = ("k", "s"), whole: Sequence[str] = (), **fields: Any
+) -> ReadTask:
+    wanted = [column for column in COLUMNS if column.name in names]
+    given: dict[str, Any] = {
+        "format": "parquet",
+        "columns": tuple(key_columns(wanted, COLUMNS, "UTC")),
+        "constants": NO_CONSTANTS,
+        "names": tuple(names),
+        "lookup": lookup,
+        "whole_files": tuple(map(stores.status, whole)),
+        "matching_keys": {},
+    }
+    return ReadTask(**(given | fields))
+
+
+def rows_of(read: ReadTask) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for batch in read_task(read) for row in batch.to_pylist()]
+
+
+def rows(*keys: int | None) -> list[Row]:
+    return [{"k": key, "s": f"{number}", "f": 0.0} for number, key in enumerate(keys)]
+
+
+@given(st.lists(st.lists(st.sampled_from([None, 0, 1, 2]), max_size=13), min_size=1, max_size=3), PREDICATES, st.data())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_all_rows_that_may_match_are_read_in_order_and_once(
+    tmp_path: Path, keys: list[list[int | None]], predicate: Predicate, data: st.DataObject
+) -> None:
+    files = [rows(*some) for some in keys]
+    known = sorted(data.draw(st.sets(st.sampled_from(range(len(files))))))
+    unit = unit_of(tmp_path, files, {"k": "gap", "s": "gap"}, {"k": known, "s": known})
+    found = rows_of(task(lookup_of(unit, predicate)))
+    everything = [(row["k"], row["s"]) for some in files for row in some]
+    wanted = [(row["k"], row["s"]) for some in files for row in some if truth(predicate, row)]
+    remaining = iter(everything)
+    assert all(one in remaining for one in found)  # in the order of the files, and none twice
+    left = list(found)
+    for one in wanted:
+        left.remove(one)
+
+
+def test_only_selected_rows_of_the_wanted_columns_are_read(tmp_path: Path) -> None:
+    unit = unit_of(tmp_path, [rows(1, 2, 1), rows(3)], {"k": "gap"}, {"k": [0, 1]})
+    assert rows_of(task(lookup_of(unit, K1))) == [(1, "0"), (1, "2")]
+    assert rows_of(task(lookup_of(unit, K1), names=("s",))) == [("0",), ("2",)]
+    assert rows_of(task(lookup_of(unit, Constant(False)))) == []
+
+
+def test_values_of_the_partition_have_their_place(tmp_path: Path) -> None:
+    unit = unit_of(tmp_path, [rows(1, 2)], {"k": "gap"}, {"k": [0]})
+    constants = pa.table({"p": pa.array(["x"]), "q": pa.array([None], pa.int32())})
+    found = rows_of(task(lookup_of(unit, K1), names=("q", "k", "p"), constants=constants))
+    assert found == [(None, 1, "x")]
+
+
+def test_files_that_no_index_knows_are_read_whole_and_last(tmp_path: Path) -> None:
+    unit = unit_of(tmp_path, [rows(1, 2)], {"k": "gap"}, {"k": [0]})
+    new = tmp_path / "new.parquet"
+    pq.write_table(pa.table({"s": ["n", "m"], "more": [1, 2], "k": pa.array([9, 1], pa.int32())}), new)
+    one = task(lookup_of(unit, K1), whole=[f"file:{new}"])
+    assert one.paths == (unit.paths[0], f"file:{new}")
+    assert rows_of(one) == [(1, "0"), (9, "n"), (1, "m")]
+    assert rows_of(task(None, whole=[f"file:{new}"])) == [(9, "n"), (1, "m")]
+
+
+def test_a_file_that_was_replaced_is_read_whole_if_it_had_no_match(tmp_path: Path) -> None:
+    unit = unit_of(tmp_path, [rows(2, 2), rows(1)], {"k": "gap"}, {"k": [0, 1]})
+    lookup = lookup_of(unit, K1)
+    pq.write_table(pa.table({"k": pa.array([1, 5], pa.int32()), "s": ["new", "newer"]}), unit.paths[0][5:])
+    assert rows_of(task(lookup)) == [(1, "new"), (5, "newer"), (1, "0")]
+
+
+@pytest.mark.parametrize("check_only", [False, True])
+def test_a_file_that_is_gone_ends_the_query(tmp_path: Path, check_only: bool) -> None:
+    unit = unit_of(tmp_path, [rows(2)], {"k": "gap"}, {"k": [0]})
+    lookup = lookup_of(unit, K1)  # none of its rows matches
+    os.unlink(unit.paths[0][5:])
+    with pytest.raises(FileChanged) as raised:
+        rows_of(task(lookup, check_only=check_only))
+    assert str(raised.value) == f"{unit.paths[0]} was deleted after the query was planned: run it again"
+
+
+def test_a_task_that_only_checks_reads_nothing_and_ends_the_query_for_a_change(tmp_path: Path) -> None:
+    unit = unit_of(tmp_path, [rows(1)], {"k": "gap"}, {"k": [0]})
+    one = task(lookup_of(unit, TRUE), check_only=True)
+    assert rows_of(one) == []
+    os.utime(unit.paths[0][5:], (1, 1))
+    with pytest.raises(FileChanged, match=r"was replaced after the query was planned: run it again$"):
+        rows_of(one)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "was deleted after the query was planned: run it again"),
+        (b"no such format", "changed and cannot be read without Spark now"),
+    ],
+)
+def test_a_whole_file_that_cannot_be_read(tmp_path: Path, content: bytes | None, said: str) -> None:
+    path = tmp_path / "a.parquet"
+    path.write_bytes(b"")
+    one = task(None, whole=[f"file:{path}"])
+    if content is None:
+        path.unlink()
+    else:
+        path.write_bytes(content)
+    with pytest.raises(FileChanged) as raised:
+        rows_of(one)
+    assert str(raised.value).startswith(f"file:{path} {said}")
+
+
+def test_a_file_that_changes_while_it_is_read(tmp_path: Path) -> None:
+    unit = unit_of(tmp_path, [rows(*[1] * 5)], {"k": "gap"}, {"k": [0]})
+    for one in (task(lookup_of(unit, K1)), task(None, whole=unit.paths)):
+        found = read_task(one)
+        assert next(found).num_rows
+        os.utime(unit.paths[0][5:], (len(unit.paths[0]), 1))
+        with pytest.raises(FileChanged, match=r"was replaced while it was read: run the query again$"):
+            list(found)
+
+
+def test_a_column_that_only_spark_reads_now(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"k": pa.array(["text"])}), path)
+    with pytest.raises(FileChanged, match="and only Spark can read it now"):
+        rows_of(task(None, names=("k",), whole=[f"file:{path}"]))
+
+
+def test_a_column_that_is_read_need_not_be_among_the_names(tmp_path: Path) -> None:
+    """A scan of partition columns alone reads a data column, which tells how many rows there are."""
+    unit = unit_of(tmp_path, [rows(1, 2, 1)], {"k": "gap"}, {"k": [0]})
+    one = task(lookup_of(unit, K1), names=("k",), constants=pa.table({"p": [7]}))
+    assert rows_of(replace(one, names=("p",))) == [(7,), (7,)]
