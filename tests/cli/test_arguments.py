@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hive_bitmap import cli
-from hive_bitmap.cli.invocation import one_line
 from hive_bitmap.cli.name_lists import split_names, split_pairs
 
 COMMANDS = [
@@ -117,11 +116,6 @@ def test_any_partition_goes_through_quotes(pairs: dict[str, str | None]) -> None
 def test_lists_of_names_that_are_none(text: str) -> None:
     with pytest.raises(click.BadParameter):
         split_names(text)
-
-
-def test_an_error_is_one_line() -> None:
-    assert one_line(ValueError("")) == "ValueError"
-    assert one_line(ValueError("a\nb\n\nJVM stacktrace:\nx")) == "a b"
 
 
 def test_an_interrupt_and_a_full_disk(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
