@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hive_bitmap.cli.output import (
@@ -27,7 +27,6 @@ FIELDS = (Field("name", "Name"), Field("rows", "Rows", lambda rows: f"{rows:,}",
 RECORDS = [{"name": "a b", "rows": 1000, "more": [1, None]}, {"name": "\x1b[31m", "rows": 7, "more": True}]
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.none() | st.text(st.characters(exclude_categories=("Cs",))), min_size=2, max_size=4)))
 def test_csv_is_what_a_csv_reader_reads(records: list[list[str | None]]) -> None:
     text = "".join(map(csv_line, records))
@@ -53,7 +52,6 @@ def test_json_starts_with_the_first_record(capsys: pytest.CaptureFixture[str]) -
     assert json.loads(capsys.readouterr().out) == []
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_a_terminal_gets_nothing_that_moves_it(text: str) -> None:
     assert printable(text).isprintable()

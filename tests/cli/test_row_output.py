@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hive_bitmap.cli.output import csv_line
@@ -65,7 +65,6 @@ def written(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-@settings(deadline=None)
 @given(st.lists(JSON, max_size=3) | st.dictionaries(st.text(max_size=3), JSON, max_size=3))
 def test_nested_values_are_the_same_json(value: Any) -> None:
     text = written(value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -13,9 +12,6 @@ from hive_bitmap.core.predicates.nodes import Predicate, SparkLeaf
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table, Values
 from hive_bitmap.spark.registry.catalog import Index
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, kw_only=True)

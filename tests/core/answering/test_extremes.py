@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.core.answering.extremes import extremes, has_order, one_index_knows
@@ -52,7 +52,7 @@ def require_found(lookups: list[Lookup], key: str, rows: list[Row]) -> None:
 
 
 @given(FILES, PREDICATES, st.sampled_from(["k", "s"]), st.data())
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100)
 def test_extremes_are_pythons(
     tmp_path: Path, files: list[list[Row]], predicate: Predicate, key: str, data: st.DataObject
 ) -> None:

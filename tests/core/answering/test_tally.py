@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.core.answering import tally as counting
@@ -43,7 +43,7 @@ def expected(files: list[list[Row]], predicate: Predicate, keys: tuple[str, ...]
 
 
 @given(FILES, PREDICATES, ENCODED, ENCODED, KEYS)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 def test_keys_of_two_indexes_are_counted_as_python_counts_them(
     tmp_path: Path, files: list[list[Row]], predicate: Predicate, first: str, second: str, keys: tuple[str, ...]
 ) -> None:
@@ -54,7 +54,7 @@ def test_keys_of_two_indexes_are_counted_as_python_counts_them(
 
 
 @given(FILES, PREDICATES, ENCODED, KEYS)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 def test_keys_of_one_composite_index_need_no_bitmaps(
     tmp_path: Path, files: list[list[Row]], predicate: Predicate, encoding: str, keys: tuple[str, ...]
 ) -> None:

@@ -52,7 +52,7 @@ def blocks(draw: st.DrawFn) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(blocks(), st.data())
 def test_bitmaps_asked_for_are_those_of_their_rows(encoding: str, codes: list[np.ndarray], data: st.DataObject) -> None:
     kept = keep(encoding, codes)

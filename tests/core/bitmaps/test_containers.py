@@ -54,7 +54,7 @@ BITMAPS = st.lists(st.tuples(st.lists(PARTS, max_size=3), st.booleans()), min_si
 
 
 @given(BITMAPS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_the_containers_of_many_bitmaps_are_found_at_once(described: list[tuple[list[set[int]], bool]]) -> None:
     wanted, stored = [], []
     for parts, optimize in described:

@@ -159,7 +159,7 @@ some_blocks = st.lists(block_of_runs | block_of_rows, min_size=1, max_size=4)
 
 
 @every_encoding
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(blocks=some_blocks, keys=st.sets(st.integers(0, 200)) | st.sets(st.integers(0, 5)))
 def test_any_keys_of_any_blocks(encoding: Encoding, blocks: list[np.ndarray], keys: set[int]) -> None:
     stored = store(encoding, blocks)
@@ -191,7 +191,7 @@ def test_null_is_refused(encoding: Encoding) -> None:
 
 
 @every_encoding
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_damage_is_refused_or_harmless(encoding: Encoding, data: st.DataObject) -> None:
     """A damaged bitmap raises an error and writes nothing, or is another valid bitmap, which stays in its block."""

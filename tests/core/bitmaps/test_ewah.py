@@ -95,7 +95,7 @@ def test_other_arrays_are_read(rows: Iterable[int], array: list[int]) -> None:
 ranges = st.lists(st.tuples(st.integers(0, 3000), st.integers(1, 400)), max_size=8)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(ranges, st.sets(st.integers(0, 3399), max_size=40), st.booleans())
 def test_all_keys_are_written_as_one_word_after_another(
     runs: list[tuple[int, int]], single: set[int], aligned: bool

@@ -49,7 +49,7 @@ def test_the_examples_of_hive_1803() -> None:
     assert lengths[2].as_py() == [7]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.tuples(st.sampled_from([0x00, 0xFF, 0xFF, 0x00, 0x01, 0xFE]), st.integers(1, 300)), max_size=20))
 def test_the_coding_is_the_definition(pieces: list[tuple[int, int]]) -> None:
     plain = b"".join(bytes([byte]) * size for byte, size in pieces)

@@ -76,7 +76,7 @@ def test_croaring_reads_ours_and_we_read_croarings(name: str) -> None:
 ranges = st.lists(st.tuples(st.integers(0, 199_999), st.integers(1, 70_000)), max_size=6)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(ranges, st.sets(st.integers(0, 199_999), max_size=50), st.booleans())
 def test_any_bitmap_of_croaring_is_read(runs: list[tuple[int, int]], single: set[int], optimize: bool) -> None:
     theirs = BitMap(single)

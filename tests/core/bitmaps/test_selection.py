@@ -20,7 +20,7 @@ def some(where: selection.BitLayout, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 256, len(full), np.uint8) & full
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(row_counts, st.data())
 def test_nothing_everything_and_some_blocks(rows: list[int], data: st.DataObject) -> None:
     where = selection.layout(rows)
@@ -33,7 +33,7 @@ def test_nothing_everything_and_some_blocks(rows: list[int], data: st.DataObject
     ]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(row_counts, st.integers(0, 1000), st.integers(0, 1000))
 def test_operators_are_those_of_sets(rows: list[int], one: int, two: int) -> None:
     where = selection.layout(rows)

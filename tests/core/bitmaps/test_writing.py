@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hive_bitmap.core.bitmaps import writing
@@ -49,7 +49,6 @@ RANGES = st.lists(st.tuples(ROW, st.integers(1, ROWS)).map(lambda one: (one[0], 
 
 @pytest.mark.parametrize("long", [1, 3, 64])
 @given(before=SETS, ranges=RANGES)
-@settings(deadline=None)
 def test_ranges_of_rows(long: int, before: set[int], ranges: list[tuple[int, int]]) -> None:
     bits = selection(before)
     with pytest.MonkeyPatch.context() as patch:
@@ -60,7 +59,6 @@ def test_ranges_of_rows(long: int, before: set[int], ranges: list[tuple[int, int
 
 @pytest.mark.parametrize("long", [1, 3, 64])
 @given(before=SETS, ranges=RANGES)
-@settings(deadline=None)
 def test_runs_of_bytes(long: int, before: set[int], ranges: list[tuple[int, int]]) -> None:
     runs = [(begin // 8, end // 8 - begin // 8) for begin, end in ranges]
     bits = selection(before)
@@ -76,7 +74,6 @@ def test_runs_of_bytes(long: int, before: set[int], ranges: list[tuple[int, int]
     data=st.lists(st.sampled_from([0, 1, 16, 255]), min_size=30, max_size=40).map(bytes),
     places=st.lists(st.tuples(st.integers(0, 60), st.integers(0, 30), st.integers(0, 20)), max_size=8),
 )
-@settings(deadline=None)
 def test_slices(wide: int, before: set[int], data: bytes, places: list[tuple[int, int, int]]) -> None:
     slices = [(start, begin, min(length, max(len(data) - begin, 0))) for start, begin, length in places]
     wanted = set(before)

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hive_bitmap.core.explaining import blockmap
@@ -24,7 +24,6 @@ FILES = st.lists(
 
 
 @given(FILES, st.integers(1, 7), st.integers(1, 4), st.integers(0, 99))
-@settings(deadline=None)
 def test_files_of_which_something_is_read_are_drawn_first_and_the_rest_is_counted(
     files: list[tuple[tuple[str, str, bool], list[tuple[int, int]]]], max_files: int, max_cells: int, seed: int
 ) -> None:

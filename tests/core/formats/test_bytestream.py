@@ -7,7 +7,7 @@ import struct
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hive_bitmap.core.formats import bytestream
@@ -72,7 +72,6 @@ def written(kind: str, value: object) -> bytes:
 
 
 @given(st.lists(VALUES, max_size=8), st.integers(1, 12), st.integers(0, 5))
-@settings(deadline=None)
 def test_values_are_read_back_whatever_the_window(values: list[tuple[str, object]], window: int, start: int) -> None:
     parts = [written(kind, value) for kind, value in values]
     data = bytes(start) + b"".join(parts)
@@ -90,7 +89,6 @@ def test_values_are_read_back_whatever_the_window(values: list[tuple[str, object
 
 
 @given(st.lists(VALUES, min_size=1, max_size=4), st.data())
-@settings(deadline=None)
 def test_a_value_that_is_cut_off_is_told_with_its_place(values: list[tuple[str, object]], data: st.DataObject) -> None:
     whole = b"".join(written(kind, value) for kind, value in values)
     end = data.draw(st.integers(0, len(whole) - 1))
@@ -117,7 +115,6 @@ ACTS = st.one_of(
 
 @given(st.lists(ACTS, max_size=12), st.integers(1, 7))
 @example([("read", 5), ("read", -3)], 7)
-@settings(deadline=None)
 def test_reading_and_skipping_go_forward_alone(acts: list[tuple[str, int]], window: int) -> None:
     data = bytes(range(20))
     oracle = io.BytesIO(data)

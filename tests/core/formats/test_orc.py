@@ -75,7 +75,7 @@ def test_columns_that_are_all_missing_have_as_many_rows_as_the_stripe(path: str)
     assert orc.key_columns(orc.open_file(path), 0, COLUMNS[3:]).num_rows == orc.blocks(orc.open_file(path)).rows[0]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(data=st.data())
 def test_read_rows_equals_pyarrow(table: pa.Table, path: str, data: st.DataObject) -> None:
     found = orc.blocks(orc.open_file(path))

@@ -73,7 +73,7 @@ def test_the_file_has_several_stripes_of_several_row_groups(handle: orc.OrcHandl
     assert rows[0] > 5 * STRIDE
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_rows_are_those_of_the_stripe(handle: orc.OrcHandle, data: st.DataObject) -> None:
     block, names = (

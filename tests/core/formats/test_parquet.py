@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.core.formats import parquet, parquet_rows
@@ -103,7 +103,7 @@ selections = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 @given(chosen=selections, blocks=st.sets(st.integers(0, 3)), sparse=st.sampled_from([0.0, 0.2, 1.0]))
 def test_read_rows_equals_pyarrow(
     table: pa.Table,

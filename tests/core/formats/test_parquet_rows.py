@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.core.formats import parquet_rows
@@ -33,7 +33,7 @@ def file_of(folder: Path, texts: list[str | None], dictionary: bool = True) -> s
     st.sampled_from([1, 2, 16]),
     st.sampled_from([1 << 10, 1 << 20]),
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 def test_the_selected_rows_come_once_in_order(
     tmp_path: Path, chosen: list[set[int]], whole: set[int], first: int, growth: int, most: int
 ) -> None:

@@ -83,7 +83,7 @@ FILES = st.one_of(
 
 @given(FILES, st.data())
 @example(of_records([None, None, (b"k", b"v"), None]), None)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_unit_is_what_follows_one_mark(file: File, data: st.DataObject | None) -> None:
     assert file.read() == file.units
     if data is None or not file.units:
@@ -96,7 +96,7 @@ def test_a_unit_is_what_follows_one_mark(file: File, data: st.DataObject | None)
 
 
 @given(FILES.filter(lambda file: file.units), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_a_file_that_is_cut_off_is_undecodable_or_ends_there(file: File, data: st.DataObject) -> None:
     """A record or block that is cut is damage; what is cut between them is a shorter file."""
     cut = File(file.content[: data.draw(st.integers(0, len(file.content) - 1))])

@@ -28,7 +28,7 @@ def starts_of(data: bytes) -> list[int]:
     return np.cumsum([0, *map(len, lines_of(data))])[:-1].tolist()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(pieces=PIECES, chunk=st.integers(1, 12), block=st.integers(1, 30), seed=st.integers(0, 99))
 def test_lines_blocks_and_offsets_of_rows(
     pieces: list[bytes], chunk: int, block: int, seed: int, tmp_path_factory: pytest.TempPathFactory

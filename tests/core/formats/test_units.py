@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.core.formats import units
@@ -46,7 +46,7 @@ LISTED = st.builds(
 
 
 @given(LISTED, st.integers(1, 25), st.data())
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 def test_units_are_put_together_to_blocks_and_found_again_by_their_rows(
     tmp_path: Path, layout: Listed, most: int, data: st.DataObject
 ) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.core.index import checksums
@@ -77,7 +77,7 @@ def test_each_byte_of_a_column_chunk_and_of_the_footer_is_checked(shard: Path) -
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 def test_a_read_covers_column_chunks_whole_or_not_at_all(shard: Path, first: int, second: int) -> None:
     content = shard.read_bytes()
     places = sorted({0, len(content), *(at for pair in ranges(shard) for at in pair), first % len(content)})
@@ -120,7 +120,7 @@ class TestOfAGeneration:
     @given(
         st.dictionaries(st.text(max_size=5), st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=3), max_size=3)
     )
-    @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=30)
     def test_they_are_read_as_they_were_written(self, tmp_path: Path, sums: dict[str, list[int]]) -> None:
         folder = f"file:{tmp_path}"
         (tmp_path / FOLDER).mkdir(exist_ok=True)

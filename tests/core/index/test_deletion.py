@@ -9,7 +9,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.core import stores
@@ -96,7 +96,7 @@ class TestDelete:
         assert deletion.delete([], definition) == []
 
     @given(st.sets(st.sampled_from(THEIRS)), st.sets(st.sampled_from(OURS)))
-    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=60)
     def test_what_others_have_put_there_stays_with_the_marker_and_is_told(
         self, tmp_path: Path, theirs: set[str], ours: set[str]
     ) -> None:

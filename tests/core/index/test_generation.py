@@ -13,7 +13,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.core import stores
@@ -299,7 +299,7 @@ MADE = st.builds(
 
 
 @given(st.lists(MADE, min_size=1, max_size=4), st.sampled_from([0.0, HOUR, DAY]))
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80)
 def test_states_by_markers_and_what_is_superseded(tmp_path: Path, dead: int, made: list[Made], grace: float) -> None:
     definition = replace(DEFINITION, root=f"file:{tmp_path}/{uuid4().hex}")
     folders = [one.make(definition.root, dead, definition) for one in made]

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.core.bitmaps import ENCODINGS, selection
@@ -109,7 +109,7 @@ FILES = st.lists(st.lists(st.lists(KEYS, min_size=1, max_size=12), max_size=3), 
 
 
 @given(FILES, st.sampled_from(KINDS), st.integers(0, 1), st.sets(st.one_of(NUMBERS, TEXTS)), st.integers(1, 4))
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80)
 def test_the_entries_of_keys_are_those_of_the_rows_that_hold_them(
     tmp_path: Path, files: list[list[Block]], kind: str, column: int, keys: set[Any], group_rows: int
 ) -> None:
@@ -151,7 +151,7 @@ def selected(held: Shard, found: list[Entries]) -> dict[Place, set[int]]:
 
 
 @given(FILES, st.integers(1, 4))
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50)
 def test_all_entries_distinct_keys_ranges_and_cardinalities(
     tmp_path: Path, files: list[list[Block]], group_rows: int
 ) -> None:

@@ -15,7 +15,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.core.index import checksums, manifest
@@ -105,7 +105,7 @@ HELD = [
 
 class TestStored:
     @given(PATHS, st.data())
-    @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=40)
     def test_what_is_written_is_read_back_sorted_by_path_also_from_its_lines(
         self, tmp_path: Path, paths: list[str], data: st.DataObject
     ) -> None:

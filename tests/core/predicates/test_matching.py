@@ -65,7 +65,7 @@ def leaves_and_keys(draw: st.DrawFn) -> tuple[Leaf, pa.Array]:
     return draw(st.sampled_from(leaves)), pa.array(keys, kind)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(leaves_and_keys())
 def test_matches_are_those_of_python_and_lie_in_the_interval(case: tuple[Leaf, pa.Array]) -> None:
     leaf, keys = case

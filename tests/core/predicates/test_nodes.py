@@ -114,7 +114,7 @@ def nodes_of(predicate: Predicate) -> Iterator[Predicate]:
 
 
 @given(trees(EXACT))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_negation_is_that_of_three_valued_logic(table: sqlite3.Connection, predicate: Predicate) -> None:
     negated = negate(predicate)
     assert truths(table, sql(negated)) == truths(table, f"NOT ({sql(predicate)})")
@@ -122,7 +122,7 @@ def test_negation_is_that_of_three_valued_logic(table: sqlite3.Connection, predi
 
 
 @given(trees(EXACT))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_the_smaller_tree_is_true_for_the_same_rows(table: sqlite3.Connection, predicate: Predicate) -> None:
     smaller = simplify(predicate)
     was, now = (truths(table, sql(one)) for one in (predicate, smaller))
@@ -130,7 +130,7 @@ def test_the_smaller_tree_is_true_for_the_same_rows(table: sqlite3.Connection, p
 
 
 @given(ANY)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_the_smaller_tree_is_flat_and_has_neither_constants_nor_duplicates(predicate: Predicate) -> None:
     smaller = simplify(predicate)
     assert simplify(smaller) == smaller

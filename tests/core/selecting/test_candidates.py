@@ -122,7 +122,7 @@ CHOSEN = {"k": BY_K, "s": BY_S}
 
 
 @given(st.lists(CASES, max_size=3), st.lists(st.sampled_from([TRUE, K, FALSE, NULL]), min_size=3, max_size=3))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_each_file_is_looked_up_where_an_index_knows_it_as_it_is_and_else_read_whole(
     cases: list[tuple[int, dict[int, Known] | None, dict[int, Known] | None, int]], predicates: list[Predicate]
 ) -> None:
@@ -292,7 +292,6 @@ class TestResiduals:
     """What is left of a predicate in a partition."""
 
     @given(TREES)
-    @settings(deadline=None)
     def test_it_is_true_for_the_same_rows(self, predicate: Predicate) -> None:
         values = list(product([None, 0, 1, 2], [None, "a", "b"]))
         typed = pa.table({"p": pa.array([p for p, _ in values], pa.int32()), "Q": pa.array([q for _, q in values])})

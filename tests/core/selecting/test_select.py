@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.core.columns import Column
@@ -150,7 +150,7 @@ KINDS = st.sampled_from(["gap", "plain", "ewah", "roaring", "compact"])
 
 
 @given(FILES, PREDICATES, KINDS, st.one_of(KINDS, st.none()), st.data())
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120)
 def test_selected_rows_hold_every_match_and_no_other_where_exact(
     tmp_path: Path, files: list[list[Row]], predicate: Predicate, first: str, second: str | None, data: st.DataObject
 ) -> None:

@@ -42,7 +42,7 @@ STEPS = st.lists(
 
 
 @given(st.binary(max_size=SIZE), st.integers(0, SIZE), st.integers(1, 20), STEPS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_it_is_read_as_bytes_in_memory_are(content: bytes, tail: int, ahead: int, steps: list[tuple[str, int]]) -> None:
     file, made = opened(content, min(tail, len(content)), ahead)
     oracle = io.BytesIO(content)
@@ -70,7 +70,7 @@ def test_it_is_read_as_bytes_in_memory_are(content: bytes, tail: int, ahead: int
 
 @given(st.integers(0, SIZE), st.integers(1, 20), st.lists(st.tuples(st.integers(0, SIZE), st.integers(0, SIZE))))
 @example(0, 10, [(20, 10), (25, 2), (15, 10)])
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_what_has_been_read_is_not_requested_again(tail: int, ahead: int, reads: list[Request]) -> None:
     file, made = opened(CONTENT, tail, ahead)
     for start, size in [*reads, *reads]:

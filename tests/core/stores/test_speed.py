@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from statistics import median
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hive_bitmap.core.stores import speed
@@ -32,7 +32,6 @@ REQUESTS = st.lists(
 
 
 @given(REQUESTS)
-@settings(deadline=None)
 def test_it_is_the_median_of_the_latest_requests(requests: list[tuple[float, int]]) -> None:
     speed.forget()
     for seconds, size in requests:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.core.index.definition import Definition
@@ -89,7 +89,7 @@ def evaluated(
 
 
 @given(FILES, PREDICATES, KINDS, st.one_of(KINDS, st.none()), st.data())
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80)
 def test_rows_that_may_match_are_counted(
     tmp_path: Path, files: list[list[Row]], predicate: Predicate, first: str, second: str | None, data: st.DataObject
 ) -> None:

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.errors import NotPermitted, ServerError, Unsupported
@@ -17,7 +17,7 @@ from tests.hive.hiveserver.folders import server
 NAMES = st.text("ab *?[]{}\\'\"%|é$;", min_size=1, max_size=6)
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(NAMES, st.dictionaries(NAMES.filter(lambda name: "|" not in name), st.binary(max_size=5), max_size=4))
 def test_a_folder_of_any_name_is_listed_by_name(
     tmp_path_factory: pytest.TempPathFactory, name: str, files: dict[str, bytes]

@@ -63,7 +63,7 @@ def typed_predicates(draw: st.DrawFn) -> tuple[str, Predicate]:
     return type, draw(st.one_of(node, st.builds(Or, st.lists(node, min_size=2, max_size=3).map(tuple))))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(typed_predicates())
 def test_a_condition_loses_no_key(typed: tuple[str, Predicate]) -> None:
     """DuckDB evaluates the condition that would be sent to a server."""

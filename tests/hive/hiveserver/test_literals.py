@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hive_bitmap.core.predicates.tokens import tokenize
@@ -114,7 +114,6 @@ def test_values_of_columns(text: str, type: str, value: Any) -> None:
     assert found == value and found.__class__ is value.__class__
 
 
-@settings(deadline=None)
 @given(st.sampled_from(list(BITS)), st.integers(-(2**70), 2**70) | st.integers(-300, 300))
 def test_integers_against_the_range_of_their_type(type: str, number: int) -> None:
     literal = read(str(number))
@@ -126,7 +125,6 @@ def test_integers_against_the_range_of_their_type(type: str, number: int) -> Non
     assert value_of(literal, type) is expected or value_of(literal, type) == expected
 
 
-@settings(deadline=None)
 @given(st.integers(1, 38), st.integers(0, 38), st.decimals(-(10**12), 10**12, places=3, allow_nan=False))
 def test_decimals_lose_no_digit(precision: int, scale: int, number: Decimal) -> None:
     if scale > precision:

@@ -93,7 +93,7 @@ def our_rows(predicate: Predicate) -> Sequence[int]:
     return np.flatnonzero(rows_of(predicate)).tolist()
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(CONDITIONS)
 @example("a = 1 OR s = 'a' AND NOT a = 2 OR a BETWEEN 0 AND 1 AND s IS NULL")
 @example("NOT a NOT IN (1, NULL) OR NOT (s <=> NULL)")

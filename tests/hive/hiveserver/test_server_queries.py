@@ -54,7 +54,7 @@ def test_many_partitions_are_not_listed(count: int, limited: bool) -> None:
 TEXTS = st.none() | st.sampled_from(["1", "2", "-3", "007", "1_0", "x", ""])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(TEXTS, st.none() | st.sampled_from(["a", "b", "it's", "é", ""])), max_size=5))
 def test_no_partition_that_is_wanted_is_left_out(partitions: list[Values]) -> None:
     """DuckDB evaluates the condition over the values as a server has them."""

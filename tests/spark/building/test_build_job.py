@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hive_bitmap.core.index.manifest import FILES
@@ -46,7 +46,6 @@ def test_tasks_have_about_as_much_to_read(sizes: list[int], capacity: list[int],
     assert [sum(one.work.bytes for one in task) for task in found] == loads
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=30), st.integers(1, 8))
 def test_every_job_is_done_once_and_no_task_has_much_more_than_need_be(sizes: list[int], tasks: int) -> None:
     tasks = min(tasks, len(sizes))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hive_bitmap.core.columns import Column
@@ -76,7 +76,6 @@ def test_shards_occupy_the_cores_within_limits(total: int, cores: int, bytes: in
     assert shard_bytes(total, cores) == bytes
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 30), max_size=40), st.integers(1, 60))
 def test_groups_are_the_files_in_order_and_about_equal(sizes: list[int], target: int) -> None:
     given = files(*sizes)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hive_bitmap.core import stores
@@ -53,7 +53,6 @@ def hashable(key: Sequence[Any]) -> tuple[Any, ...]:
     return tuple("NaN" if isinstance(value, float) and math.isnan(value) else value for value in key)
 
 
-@settings(deadline=None)
 @given(st.data(), st.sampled_from(sorted(ENCODINGS)))
 def test_a_block_has_a_row_for_each_key(data: st.DataObject, encoding: str) -> None:
     types = data.draw(st.lists(st.sampled_from(list(TYPES)), min_size=1, max_size=3))

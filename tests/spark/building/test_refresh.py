@@ -206,7 +206,7 @@ FILE = st.builds(
 SOME = st.lists(FILE, max_size=12, unique_by=lambda file: file.path)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(SOME, SOME, st.sampled_from([SIZE, 4 * SIZE, 100 * SIZE]), st.booleans(), st.sets(st.sampled_from("abcd")))
 def test_every_file_is_kept_or_read_and_its_rows_are_where_the_plan_says(
     known: list[Known], now: list[Known], target: int, compact: bool, damaged: set[str]

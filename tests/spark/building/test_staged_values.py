@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.core.columns import Column
@@ -43,7 +43,7 @@ def staged(folder: Path, lines: int, parts: Sequence[int], row_groups: int = 3) 
     return f"file:{path}", found
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=4), st.integers(1, 20), st.integers(1, 5))
 def test_the_rows_of_a_block_are_found_in_the_parts(
     tmp_path: Path, parts: list[int], block: int, row_groups: int

@@ -27,7 +27,6 @@ def batch(rows: list[tuple[str, int, int]]) -> pa.RecordBatch:
     return pa.record_batch(arrays, ["k", FILE, START])
 
 
-@settings(deadline=None)
 @given(SPLITS)
 def test_a_batch_is_cut_where_the_split_changes(rows: list[tuple[str, int, int]]) -> None:
     found = list(splits(batch(rows)))
@@ -42,7 +41,7 @@ def test_a_batch_without_rows_is_of_no_split() -> None:
 
 
 @given(st.lists(SPLITS, max_size=4))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_each_run_of_a_split_is_a_scratch_file(
     tmp_path_factory: pytest.TempPathFactory, batches: list[list[tuple[str, int, int]]]
 ) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hive_bitmap.spark.estimating.extrapolate import (
@@ -83,7 +83,6 @@ def test_keys_at_random_are_in_the_share_of_blocks_that_they_are_in(chance: floa
     assert found.of_rows == pytest.approx(1 / 5000, rel=0.3)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 30), st.integers(2, 100))
 def test_keys_of_one_block_each_are_found_as_such(keys: int, blocks: int) -> None:
     held = np.repeat(np.eye(blocks, dtype=bool), keys, axis=0)

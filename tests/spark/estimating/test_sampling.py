@@ -14,7 +14,7 @@ from hive_bitmap.spark.estimating.sampling import FEWEST_BLOCKS, choose_blocks
     blocks=st.lists(st.tuples(st.integers(1, 1000), st.integers(1, 10**6)), max_size=200),
     share=st.floats(0.001, 1.0),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_no_more_blocks_are_chosen_than_asked_for(blocks: list[tuple[int, int]], share: float) -> None:
     rows, size = (np.array([block[which] for block in blocks], np.int64) for which in (0, 1))
     chosen = choose_blocks(rows, size, share)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 
@@ -167,7 +167,7 @@ NAMES = st.one_of(
 
 
 @given(text=NAMES)
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=400)
 def test_names_have_the_parts_that_sparks_parser_finds(spark: SparkSession, text: str) -> None:
     parser = spark._jsparkSession.sessionState().sqlParser()  # type: ignore[attr-defined]
     try:

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.core import stores
@@ -66,7 +66,7 @@ def rows(*keys: int | None) -> list[Row]:
 
 
 @given(st.lists(st.lists(st.sampled_from([None, 0, 1, 2]), max_size=13), min_size=1, max_size=3), PREDICATES, st.data())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 def test_all_rows_that_may_match_are_read_in_order_and_once(
     tmp_path: Path, keys: list[list[int | None]], predicate: Predicate, data: st.DataObject
 ) -> None:

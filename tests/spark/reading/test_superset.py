@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hive_bitmap.core.columns import Column
@@ -66,7 +66,6 @@ def test_lookups_are_divided_by_files(files: tuple[int, ...], whole: int, at_onc
     assert [len(one.paths) for one in tasks_of(reading(results(*files, whole=whole)), at_once)] == sizes
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 5), max_size=4), st.integers(0, 3), st.integers(1, 9))
 def test_every_file_is_in_one_task_with_its_blocks(files: list[int], whole: int, at_once: int) -> None:
     work = results(*files, whole=whole)

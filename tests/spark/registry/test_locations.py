@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hive_bitmap.core.columns import Column
@@ -17,7 +17,6 @@ from hive_bitmap.spark.registry.locations import canonical, overlap, require_unm
 PARTS = st.lists(st.sampled_from(["a", "ab", "b", "a b"]), max_size=4)
 
 
-@settings(deadline=None)
 @given(PARTS, PARTS, st.sampled_from(["", "/"]))
 def test_folders_overlap_if_one_begins_with_all_parts_of_the_other(one: list[str], other: list[str], end: str) -> None:
     shared = min(len(one), len(other))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hive_bitmap.core.index.definition import OWN_PROPERTIES
@@ -40,7 +40,6 @@ def test_a_statement_is_read_as_the_file_says(text: str, expected: str) -> None:
     require(lambda: created(text), expected)
 
 
-@settings(deadline=None)
 @given(st.sets(st.sampled_from(list(CLAUSES))))
 def test_any_clauses_may_be_left_out(chosen: set[str]) -> None:
     said = [clause for clause in CLAUSES if clause in chosen]

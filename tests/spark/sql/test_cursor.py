@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hive_bitmap.errors import InvalidStatement
@@ -105,7 +105,6 @@ def test_a_name_cannot_be_empty(text: str) -> None:
     assert str(raised.value) == "line 1, column 3: a name cannot be empty"
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(min_size=1).filter(lambda name: name.isprintable()), min_size=1, max_size=5))
 def test_dotted_names(parts: list[str]) -> None:
     text = ".".join("`" + part.replace("`", "``") + "`" for part in parts)
@@ -125,7 +124,6 @@ def test_catalogs_that_are_left_to_spark(catalog: str, foreign: bool) -> None:
     assert cursor.is_foreign(TableName("t", "db", catalog)) is foreign
 
 
-@settings(deadline=None)
 @given(CHARACTERS)
 def test_a_doubled_quote_stands_for_one(text: str) -> None:
     if "\\" not in text:
@@ -134,7 +132,6 @@ def test_a_doubled_quote_stands_for_one(text: str) -> None:
         assert Cursor('"' + text.replace('"', '""') + '"').string() == text
 
 
-@settings(deadline=None)
 @given(CHARACTERS)
 def test_characters_by_number(text: str) -> None:
     written = "".join(f"\\u{ord(char):04x}" for char in text if ord(char) < 1 << 16)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hive_bitmap.core.columns import Column
@@ -49,7 +49,6 @@ def test_an_index_without_a_where_is_of_all_partitions() -> None:
     assert partitions(status(where="p < 3")) == ""
 
 
-@settings(deadline=None)
 @given(st.lists(st.text("abc=1", min_size=1, max_size=40), max_size=20))
 def test_partitions_are_told_in_lines(names: list[str]) -> None:
     lines = partitions(status(*({} for _ in names), names=tuple(names), where="p < 3")).split("\n")

@@ -69,7 +69,7 @@ def blocks(draw: st.DrawFn) -> tuple[list[int], Stored]:
 
 @pytest.mark.parametrize("encoding", list(ENCODINGS))
 @given(block=blocks())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_fault_is_counted(encoding: str, block: tuple[list[int], Stored]) -> None:
     keys, stored = block
     base = pa.table({"k": pa.array([key if key >= 0 else None for key in keys], pa.int32())})
@@ -82,7 +82,7 @@ def test_every_fault_is_counted(encoding: str, block: tuple[list[int], Stored]) 
     keys=st.lists(st.integers(0, 6), min_size=1, max_size=40),
     change=st.lists(st.one_of(st.just(0), st.none(), st.integers(-3, 3)), min_size=7, max_size=7),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_every_wrong_cardinality_is_counted(keys: list[int], change: list[int | None]) -> None:
     stored: Stored = [(key, frozenset(row for row, k in enumerate(keys) if k == key)) for key in sorted(set(keys))]
     said = [None if more is None else keys.count(key) + more for (key, _), more in zip(stored, change, strict=False)]
