@@ -48,6 +48,7 @@ def main() -> int:
     outcomes = _ask_all(console, spark)
     _show_offsets(console, spark, outcomes[0])
     _show_map(console, outcomes[0])
+    _advise(console, spark)
     spark.stop()
     if not all(outcome.equal for outcome in outcomes):
         console.print("[bold red]An answer differs from Spark's own: this is a bug in hive_bitmap.")
@@ -154,6 +155,14 @@ def _show_map(console: Console, outcome: Outcome) -> None:
     page = WAREHOUSE / "anchorage.html"
     page.write_text(to_html(outcome.plan), encoding="utf-8")
     console.print(f"\n[green]✓[/] the same as an HTML page, with every block: {page.absolute().as_uri()}")
+
+
+def _advise(console: Console, spark: SparkSession) -> None:
+    """Name the index that these queries would have gained most from, if there is one, and those that none has used."""
+    console.rule("advice on these queries")
+    with console.status("[dim]estimating indexes"):
+        advice = hive_bitmap.advise(spark, limit=1)
+    console.print(Text(str(advice)))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import click
 from rich.text import Text
 
 from hive_bitmap.cli.invocation import Endpoint, messages
-from hive_bitmap.cli.output import Field, print_records
+from hive_bitmap.cli.output import Field, format_option, print_records
 from hive_bitmap.cli.records import thousands
 from hive_bitmap.core.explaining.measures import seconds, size
 
@@ -39,9 +39,9 @@ CANDIDATE_FIELDS = (
 @click.option(
     "--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Name at most so many new indexes."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+@format_option
 @click.pass_obj
-def advise(endpoint: Endpoint, table: str | None, file: str | None, limit: int, as_json: bool) -> None:
+def advise(endpoint: Endpoint, table: str | None, file: str | None, limit: int, format_: str) -> None:
     """Name indexes that queries would have gained from, and indexes that none has used.
 
     The queries are those in FILE, or those that this very process has planned. With TABLE, only its queries and indexes
@@ -55,7 +55,7 @@ def advise(endpoint: Endpoint, table: str | None, file: str | None, limit: int, 
 
     with endpoint.session() as spark:
         found = run(spark, file=file, table=table, limit=limit)
-    if as_json:
+    if format_ == "json":
         sys.stdout.write(json.dumps(asdict(found), ensure_ascii=False, indent=2) + "\n")
         return
     _print(found)

@@ -28,7 +28,7 @@ def test_it_prints_candidates_and_unused_indexes(spark: SparkSession, database: 
         assert first.startswith(f"{database}.t") and " day " in first
         assert f"CREATE INDEX `day` ON TABLE `{database}`.`t` (`day`) AS 'BITMAP';" in out
         assert "unused index" in out and " MB" in out and "1 scans seen since 20" in err
-        status, out, _ = run("advise", "t", "--json", "--limit", "1")
+        status, out, _ = run("advise", "t", "--format", "json", "--limit", "1")
     found = json.loads(out)
     assert status == 0 and found["queries"] == 1
     assert [one["columns"] for one in found["candidates"]] == [["day"]]
