@@ -45,7 +45,7 @@ def advise(endpoint: Endpoint, table: str | None, file: str | None, limit: int, 
     """Name indexes that queries would have gained from, and indexes that none has used.
 
     The queries are those in FILE, or those that this very process has planned. With TABLE, only its queries and indexes
-    count. The statements that create the indexes are printed, too.
+    count. The statements that create the indexes are printed, too. As CSV, only the indexes to create are.
 
     \b
     Example:
@@ -57,6 +57,9 @@ def advise(endpoint: Endpoint, table: str | None, file: str | None, limit: int, 
         found = run(spark, file=file, table=table, limit=limit)
     if format_ == "json":
         sys.stdout.write(json.dumps(asdict(found), ensure_ascii=False, indent=2) + "\n")
+        return
+    if format_ == "csv":
+        print_records("csv", [asdict(one) for one in found.candidates], CANDIDATE_FIELDS, "")
         return
     _print(found)
 

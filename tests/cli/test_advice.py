@@ -28,6 +28,8 @@ def test_it_prints_candidates_and_unused_indexes(spark: SparkSession, database: 
         assert first.startswith(f"{database}.t") and " day " in first
         assert f"CREATE INDEX `day` ON TABLE `{database}`.`t` (`day`) AS 'BITMAP';" in out
         assert "unused index" in out and " MB" in out and "1 scans seen since 20" in err
+        status, out, _ = run("advise", "t", "--format", "csv")
+        assert status == 0 and out.count("\n") == 2 and out.startswith("table,columns,") and "CREATE INDEX `day`" in out
         status, out, _ = run("advise", "t", "--format", "json", "--limit", "1")
     found = json.loads(out)
     assert status == 0 and found["queries"] == 1
