@@ -232,7 +232,7 @@ def ask_count(
         sql = f"SELECT count(*) FROM {TABLE} WHERE {where}"
         contenders[DUCKDB] = Contender(lambda: _one(duck, sql))
     finished = race(contenders, repeats, lambda answer: answer)
-    return _asked(question, table, finished, finished.answers[SPARK], hive_bitmap.plan(spark, table, where, count=True))
+    return _asked(question, table, finished, finished.answers[SPARK], _plan(spark, table, where, count=True))
 
 
 def ask_fetch(
@@ -255,7 +255,7 @@ def ask_fetch(
         sql = f"SELECT * FROM {TABLE} WHERE {where}"
         contenders[DUCKDB] = Contender(lambda: duck.execute(sql).to_arrow_table())
     finished = race(contenders, repeats, _multiset_in_spark if question.drained else multiset)
-    return _asked(question, table, finished, finished.answers[SPARK][0], hive_bitmap.plan(spark, table, where))
+    return _asked(question, table, finished, finished.answers[SPARK][0], _plan(spark, table, where))
 
 
 def ask_grouped(spark: SparkSession, duck: duckdb.DuckDBPyConnection, sql: str, repeats: int) -> Grouped:
@@ -333,6 +333,12 @@ def _multiset_in_spark(frame: DataFrame) -> tuple[int, int]:
     total = f"CAST(sum(CAST(xxhash64({', '.join(SCHEMA.names)}) AS DECIMAL(38, 0))) AS STRING)"
     [row] = frame.selectExpr("count(*)", total).collect()
     return row[0], int(row[1] or 0)
+
+
+def _plan(spark: SparkSession, table: str, where: str, *, count: bool = False) -> Plan:
+    """The plan by cost, whichever contender's settings are left in the session."""
+    _by_index(spark)()
+    return hive_bitmap.plan(spark, table, where, count=count)
 
 
 def base_read(plan: Plan) -> tuple[int, int]:

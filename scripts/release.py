@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from configparser import ConfigParser
+from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -49,9 +50,12 @@ def main() -> int:
     """Return the exit status."""
     try:
         version = checked_version((HOME / "setup.cfg").read_text(), (HOME / "CHANGELOG.md").read_text())
+        if not is_rehearsal():
+            require_committed(version)
         if not (HOME / f"tests/golden/{version}.tar.gz").is_file():
             raise NotReady(f"tests/golden has no indexes of {version}, which later versions must read: make golden")
-        shutil.rmtree(DIST, ignore_errors=True)
+        if DIST.exists():
+            shutil.rmtree(DIST)
         _run([sys.executable, "-m", "build", "--outdir", str(DIST), str(HOME)])
         [wheel], [source] = DIST.glob("*.whl"), DIST.glob("*.tar.gz")
         _run([sys.executable, "-m", "twine", "check", "--strict", str(wheel), str(source)])
@@ -66,6 +70,11 @@ def main() -> int:
     return 0
 
 
+def is_rehearsal() -> bool:
+    """Return whether this is tried with what is neither dated nor committed yet."""
+    return os.environ.get("REHEARSAL") == "1"
+
+
 def checked_version(setup_cfg: str, changes: str) -> str:
     """Return the version of a setup.cfg, which the first heading of the changes must name as released.
 
@@ -75,15 +84,30 @@ def checked_version(setup_cfg: str, changes: str) -> str:
     config = ConfigParser(interpolation=None)
     config.read_string(setup_cfg)
     version = config["metadata"]["version"]
-    first, said = (re.findall(r"^## (\S+) ?(.*)$", changes, re.MULTILINE) or [("nothing", "")])[0]
+    first, said = (re.findall(r"^## (\S+)[^\S\n]*(.*?)\s*$", changes, re.MULTILINE) or [("nothing", "")])[0]
     if first != version:
         raise NotReady(f"setup.cfg has version {version}, and CHANGELOG.md begins with {first}: make them the same")
-    if not re.fullmatch(r"\(\d{4}-\d\d-\d\d\)", said) and os.environ.get("REHEARSAL") != "1":
+    if not _is_day(said) and not is_rehearsal():
         raise NotReady(
             f"CHANGELOG.md says of {version} {said or 'no date'}: give it the day, (2027-01-31); or rehearse: "
             "make release REHEARSAL=1"
         )
     return version
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return text == f"({date.fromisoformat(text[1:-1])})"
+    except ValueError:
+        return False
+
+
+def require_committed(version: str) -> None:
+    """Raise NotReady if git would tag something else than what is released."""
+    if changed := _run(["git", "status", "--porcelain"]).strip():
+        raise NotReady(f"these files are not committed:\n{changed}")
+    if _run(["git", "tag", "--list", f"v{version}"]).strip():
+        raise NotReady(f"tag v{version} is there already: raise the version in setup.cfg and CHANGELOG.md")
 
 
 def licences(lines: Iterable[str], own: str) -> str:

@@ -35,6 +35,7 @@ def test_what_its_functions_say_of_themselves() -> None:
     [
         ("## 0.2.0 (2027-01-31)\n## 0.1.0\n", "setup.cfg has version 0.1.0, and CHANGELOG.md begins with 0.2.0"),
         ("## 0.1.0 (not released)\n", "CHANGELOG.md says of 0.1.0 (not released): give it the day"),
+        ("## 0.1.0 (2027-99-99)\n", "CHANGELOG.md says of 0.1.0 (2027-99-99): give it the day"),
         ("# Changes\n", "begins with nothing"),
     ],
 )
@@ -44,6 +45,12 @@ def test_no_release_of_another_version_or_without_a_day(
     monkeypatch.delenv("REHEARSAL", raising=False)
     with pytest.raises(release.NotReady, match=re.escape(said)):
         release.checked_version("[metadata]\nversion = 0.1.0\n", changes)
+
+
+@pytest.mark.parametrize("heading", ["## 0.1.0 (2027-01-31)\n", "## 0.1.0 (2027-01-31) \r\n", "## 0.1.0  (2027-01-31)"])
+def test_a_day_is_a_day_however_the_line_ends(heading: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("REHEARSAL", raising=False)
+    assert release.checked_version("[metadata]\nversion = 0.1.0\n", heading) == "0.1.0"
 
 
 def test_a_rehearsal_needs_no_day(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 STDERR = 2
-PYSPARK_LOGS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")  # they log errors that are raised as well
 NOISE = (
     b"WARNING: Using incubator modules: jdk.incubator.vector",
     b"NOTE: Picked up JDK_JAVA_OPTIONS:",
@@ -52,10 +51,12 @@ class StderrFilter:
 
 @contextmanager
 def quiet_pyspark() -> Iterator[None]:
-    """Silence PYSPARK_LOGS, and the FutureWarnings that PySpark's own use of pandas causes."""
+    """Silence PySpark's own log of errors, which are told anyway, and the FutureWarnings of its use of pandas."""
     from pyspark.logger import PySparkLogger
 
-    loggers = [PySparkLogger.getLogger(name) for name in PYSPARK_LOGS]
+    from hive_bitmap.spark.handled_errors import LOGGERS
+
+    loggers = [PySparkLogger.getLogger(name) for name in LOGGERS]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=FutureWarning, module=r"pyspark\.")
         for logger in loggers:

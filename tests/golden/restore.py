@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import os
 import shutil
 import tarfile
 import zlib
@@ -32,7 +33,7 @@ def restored(spark: SparkSession, version: str) -> Iterator[Path]:
     """The tables of a version in the current database, and their folder; no other process has them meanwhile."""
     home, name = make.root(version), make.database(version)
     before = spark.catalog.currentDatabase()
-    with open(f"{home}.lock", "w") as lock:
+    with open(f"{home}.lock", "a", opener=_no_link) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         shutil.rmtree(home, ignore_errors=True)
         with tarfile.open(make.FOLDER / f"{version}.tar.gz") as packed:
@@ -49,6 +50,11 @@ def restored(spark: SparkSession, version: str) -> Iterator[Path]:
             spark.catalog.setCurrentDatabase(before)
             spark.sql(f"DROP DATABASE {name} CASCADE")
             shutil.rmtree(home)
+
+
+def _no_link(path: str, flags: int) -> int:
+    """Open a file in a folder that all may write to; raise OSError if somebody has put a link there."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
 def _tell_files_anew(manifest: Path) -> None:

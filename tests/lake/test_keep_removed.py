@@ -61,6 +61,16 @@ def test_of_iceberg(iceberg: SparkSession, iceberg_table: str) -> None:
     require_kept(iceberg, iceberg_table, f"VERSION AS OF {first.snapshot_id}")
 
 
+def test_for_ever(iceberg: SparkSession, iceberg_table: str) -> None:
+    """Longer than there have been days is no error."""
+    iceberg.sql(f"CREATE TABLE {iceberg_table} (id BIGINT, k INT) USING iceberg")
+    iceberg.sql(f"INSERT INTO {iceberg_table} VALUES (1, 2), (3, 4)")
+    hive_bitmap.build(iceberg, iceberg_table, ["k"], keep_removed="1000000 days")
+    iceberg.sql(f"INSERT OVERWRITE {iceberg_table} VALUES (5, 6)")
+    [report] = hive_bitmap.rebuild(iceberg, iceberg_table)
+    assert report.files_read == 1 and hive_bitmap.show(iceberg, iceberg_table)[0].gone > 0
+
+
 def test_a_table_of_files_has_none(spark: SparkSession, database: str) -> None:
     spark.sql(f"CREATE TABLE t USING parquet AS {ROWS}")
     with pytest.raises(InvalidProperty, match="only Delta and Iceberg keep"):

@@ -224,7 +224,7 @@ def _removed(spark: SparkSession, base: Table, definition: Definition) -> frozen
     """The paths of the files that the table has lost since the time for which an index keeps them."""
     if not definition.keep_removed:
         return frozenset()
-    return base_files.removed_files(spark, base, time.time() - definition.kept_seconds)
+    return base_files.removed_files(spark, base, max(time.time() - definition.kept_seconds, 0.0))
 
 
 def trusted(indexes: Sequence[Index]) -> Sequence[Index]:

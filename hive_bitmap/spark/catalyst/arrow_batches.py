@@ -11,6 +11,7 @@ import pyarrow as pa
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.predicates.nodes import SparkLeaf
 from hive_bitmap.spark.catalyst.conditions import Condition
+from hive_bitmap.spark.handled_errors import handled
 from hive_bitmap.spark.metastore.spark_schema import CHAR_TYPE_KEY
 from hive_bitmap.spark.preparing.spark_leaves import at_places, with_places
 from hive_bitmap.spark.versions import arrow_schema
@@ -59,8 +60,9 @@ def satisfying_keys(
         if column.type.startswith(("char", "varchar")):
             schema[column.name].metadata = {CHAR_TYPE_KEY: column.type}
         [batch] = _messages(rows, schema)
-        satisfied = request.satisfying(scan, condition.expressions[leaf], schema.json(), batch)
-        return at_places(keys, DataFrame(satisfied, spark))
+        with handled():
+            satisfied = request.satisfying(scan, condition.expressions[leaf], schema.json(), batch)
+            return at_places(keys, DataFrame(satisfied, spark))
     except (PySparkException, Py4JJavaError, pa.ArrowException) as e:
         if request.isLate():
             raise
