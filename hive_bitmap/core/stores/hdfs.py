@@ -181,7 +181,7 @@ class Hdfs:
             except StoreError:  # this user is not in that group
                 access = access.without_group
         if access.acl or access.defaults:
-            self._request(requests.OTHER, path, lambda: self._client.set_acl(inner, _all_entries(access)))
+            self._request(requests.OTHER, path, lambda: self._client.set_acl(inner, all_entries(access)))
         elif (inherited := self._acl(path)) is not None and inherited.entries:
             self._request(requests.OTHER, path, lambda: self._client.remove_acl(inner))
         self._request(requests.OTHER, path, lambda: self._client.set_permission(inner, access.mode))
@@ -206,7 +206,7 @@ class Hdfs:
 
     def _mode_below(self, folder: str) -> int:
         """Return the mode of a new folder in `folder`: that of its nearest ancestor, without shared write if sticky."""
-        while folder.count("/") > 3:
+        while _inner(f"{folder}/") != "/":
             try:
                 mode = int(self._info(folder).permission)
                 return mode & 0o777 & ~(SHARED_WRITE if mode & STICKY else 0)
@@ -228,7 +228,7 @@ class Hdfs:
         requests.count(kind)
         try:
             with self._slots:
-                return retried(request, _is_transient, self._attempts)
+                return retried(request, is_transient, self._attempts)
         except FileNotFoundError as error:
             raise FileNotFoundError(f"no such file: {path}") from error
         except (FileExistsError, NotADirectoryError, IsADirectoryError):
@@ -266,13 +266,13 @@ class _Writer(AbortableWriter):
             self._store.delete_file(self._path)
 
 
-def _is_transient(error: Exception) -> bool:
+def is_transient(error: Exception) -> bool:
     """Return whether an error may be transient: the node is starting, failing over, or was not reached."""
     text = str(error).lower()
     return not isinstance(error, FileNotFoundError) and any(part in text for part in _TRANSIENT)
 
 
-def _all_entries(access: Access) -> list[Any]:
+def all_entries(access: Access) -> list[Any]:
     """Return all entries of an ACL, including the three that the mode stands for, which the name node leaves out."""
     from hdfs_native import AclEntry
 
