@@ -77,6 +77,8 @@ def test_the_commands_of_a_page_one_after_the_other(
     for line in lines:
         program, *arguments = shlex.split(line.removeprefix("$ "))
         assert program == "hive-bitmap"
+        if "--all" in arguments and "--database" not in arguments:  # of all databases: those of other tests, too
+            arguments = [one for one in arguments if one != "--all"] + ["--database", spark.catalog.currentDatabase()]
         if arguments != ["sql"]:  # the prompt
             assert main(arguments) == 0, f"{line}: {capsys.readouterr().err}"
 
