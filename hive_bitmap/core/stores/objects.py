@@ -130,9 +130,9 @@ class Objects:
         """Copy an object inside the store; return False if the paths are in different stores."""
         import obstore
 
-        with self._request(requests.WRITE, target):
-            if parts(source)[:2] != parts(target)[:2]:
-                return False
+        if parts(source)[:2] != parts(target)[:2]:
+            return False
+        with self._request(requests.WRITE, source):  # an error is mostly that of a source that is gone
             obstore.copy(self._client, _key(source), _key(target))
         return True
 
