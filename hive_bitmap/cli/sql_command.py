@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from hive_bitmap.errors import HiveBitmapError
 from hive_bitmap.spark.sql.script import Part, split
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 @click.command()
@@ -92,7 +93,7 @@ def _run_interactively(spark: SparkSession, format_: str, limit: int | None) -> 
     """Run statements as they are typed, until the input ends; an error or Ctrl-C ends only the current input."""
     from hive_bitmap.cli.terminal import inputs
 
-    for parts in inputs(spark):
+    for parts in inputs(lambda: [table.name for table in spark.catalog.listTables()]):
         for part in parts:
             started = time.monotonic()
             try:
@@ -116,19 +117,26 @@ def _run(spark: SparkSession, part: Part, format_: str, limit: int | None) -> st
     try:
         frame = hive_bitmap.sql(spark, part.in_place)
         if frame.columns:
-            print_rows(format_, _with_unique_names(frame), limit)
+            names = unique_names(frame.columns)
+            print_rows(format_, frame if names == frame.columns else frame.toDF(*names), limit)
         sys.stdout.flush()
     except (HiveBitmapError, PySparkException, Py4JError) as e:
         return one_line(e)
     return None
 
 
-def _with_unique_names(frame: DataFrame) -> DataFrame:
-    """Return the same rows; columns with the name of an earlier one get a number."""
-    names: list[str] = []
-    for name in frame.columns:
+def unique_names(names: Sequence[str]) -> list[str]:
+    """Return the names; one that an earlier one has, which Spark compares without case, gets a number.
+
+    >>> unique_names(["a", "b", "A", "a"])
+    ['a', 'b', 'A (2)', 'a (3)']
+    """
+    found: list[str] = []
+    taken: set[str] = set()
+    for name in names:
         number = 1
-        while (unique := name if number == 1 else f"{name} ({number})") in names:
+        while (unique := name if number == 1 else f"{name} ({number})").lower() in taken:
             number += 1
-        names.append(unique)
-    return frame if names == frame.columns else frame.toDF(*names)
+        found.append(unique)
+        taken.add(unique.lower())
+    return found

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import get_app
@@ -19,9 +18,6 @@ from hive_bitmap.core.index.definition import COMPRESSIONS, TYPES
 from hive_bitmap.errors import InvalidStatement
 from hive_bitmap.spark.sql.script import Part, is_complete, split
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 EXIT_WORDS = ("exit", "quit")
 WORDS = (
     "ALTER AND AS BETWEEN BY CASCADE COMMENT CREATE DATABASE DEFERRED DESCRIBE DROP EXISTS EXPLAIN FORMATTED FROM "
@@ -30,18 +26,21 @@ WORDS = (
 )
 
 
-def inputs(spark: SparkSession) -> Iterator[list[Part]]:
-    """Yield the statements of each input, until Ctrl-D or one of EXIT_WORDS; Ctrl-C discards the current input."""
+def inputs(tables: Callable[[], Iterable[str]]) -> Iterator[list[Part]]:
+    """Yield the statements of each input, until Ctrl-D or one of EXIT_WORDS; Ctrl-C discards the current input.
+
+    `tables` returns the names of tables that Tab completes; it is called before each input.
+    """
     session: PromptSession[str] = PromptSession(
         "hive-bitmap> ",
-        multiline=Condition(lambda: _is_unfinished(get_app().current_buffer.text)),
+        multiline=Condition(lambda: is_unfinished(get_app().current_buffer.text)),
         prompt_continuation="           . ",
         history=_history(),
         complete_while_typing=False,
     )
     while True:
         try:
-            text = session.prompt(completer=_completer(spark))
+            text = session.prompt(completer=completer(tables()))
         except KeyboardInterrupt:
             continue
         except EOFError:
@@ -60,13 +59,18 @@ def state_folder() -> Path:
     return (Path(root) if root else Path.home() / ".local" / "state") / "hive-bitmap"
 
 
-def _is_exit(text: str) -> bool:
-    return text.strip().rstrip(";").rstrip().lower() in EXIT_WORDS
-
-
-def _is_unfinished(text: str) -> bool:
+def is_unfinished(text: str) -> bool:
     """Return whether a statement has begun and not ended, so that Enter begins another line."""
     return bool(text.strip()) and not is_complete(text) and not _is_exit(text)
+
+
+def completer(tables: Iterable[str]) -> WordCompleter:
+    """Return what completes keywords, values of properties, and these names of tables."""
+    return WordCompleter([*WORDS.split(), *TYPES, *ENCODINGS, *COMPRESSIONS, *EXIT_WORDS, *tables], ignore_case=True)
+
+
+def _is_exit(text: str) -> bool:
+    return text.strip().rstrip(";").rstrip().lower() in EXIT_WORDS
 
 
 def _history() -> History:
@@ -78,8 +82,3 @@ def _history() -> History:
             return FileHistory(str(folder / "history"))
     except OSError:
         return InMemoryHistory()
-
-
-def _completer(spark: SparkSession) -> WordCompleter:
-    tables = [table.name for table in spark.catalog.listTables()]
-    return WordCompleter([*WORDS.split(), *TYPES, *ENCODINGS, *COMPRESSIONS, *EXIT_WORDS, *tables], ignore_case=True)

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prompt_toolkit.application import create_app_session
-from prompt_toolkit.completion import CompleteEvent
-from prompt_toolkit.document import Document
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from hive_bitmap.cli import terminal
+from hive_bitmap.cli.sql_command import unique_names
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -130,20 +130,29 @@ def test_typed_statements(trips: str, run: Run, keys: PipeInput, tmp_path: Path)
     assert run("--format", "csv")[:2] == (0, "d\n4\ne\n5\n")
 
 
-def test_a_home_that_cannot_be_written(
-    spark: SparkSession, run: Run, keys: PipeInput, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
-    keys.send_text("SELECT 1 AS a;\rQUIT;\r")
-    assert run("--format", "csv")[:2] == (0, "a\n1\n")
+@pytest.mark.parametrize(
+    ("names", "unique"),
+    [
+        ([], []),
+        (["a", "b"], ["a", "b"]),
+        (["a", "a", "a"], ["a", "a (2)", "a (3)"]),
+        (["a", "a (2)", "a"], ["a", "a (2)", "a (3)"]),
+        (["a", "a", "a (2)"], ["a", "a (2)", "a (2) (2)"]),
+        (["a", "A"], ["a", "A (2)"]),  # one and the same for Spark
+        (["", ""], ["", " (2)"]),
+    ],
+)
+def test_names_of_columns(names: list[str], unique: list[str]) -> None:
+    assert unique_names(names) == unique
 
 
-def test_tab_completes_words_and_tables(spark: SparkSession, trips: str) -> None:
-    def completed(text: str) -> set[str]:
-        found = terminal._completer(spark).get_completions(Document(text), CompleteEvent(completion_requested=True))
-        return {completion.text for completion in found}
+@given(st.lists(st.sampled_from(["a", "A", "a (2)", "A (2)", "a (3)", "b"]), max_size=8))
+def test_each_column_has_a_name_of_its_own(names: list[str]) -> None:
+    found = unique_names(names)
+    assert len({name.lower() for name in found}) == len(names)
+    assert all(one.startswith(name) for one, name in zip(found, names, strict=True))
+    assert unique_names(found) == found
 
-    assert completed("SHOW INDEX ON tr") == {"trips"}
-    assert completed("create ind") == {"INDEX", "INDEXES"}
-    assert "roaring" in completed("ro")
+
+def test_columns_whose_names_differ_by_case(spark: SparkSession, run: Run) -> None:
+    assert run("-e", "SELECT 1 AS a, 2 AS A", "--format", "csv") == (0, "a,A (2)\n1,2\n", "")
