@@ -49,9 +49,9 @@ def _of_this_machine() -> Iterator[dict[str, str]]:
         packages.require(packages.PROGRAM)
         return ", ".join(f"{name} {_version(name)}" for name in packages.PROGRAM if name != "pyspark")
 
-    yield _checked("java", found_java)
-    yield _checked("packages", found_packages)
-    yield _checked("pyspark", lambda: f"PySpark {_version('pyspark')}")
+    yield checked("java", found_java)
+    yield checked("packages", found_packages)
+    yield checked("pyspark", lambda: f"PySpark {_version('pyspark')}")
 
 
 def _of_spark(endpoint: Endpoint) -> Iterator[dict[str, str]]:
@@ -65,7 +65,7 @@ def _of_spark(endpoint: Endpoint) -> Iterator[dict[str, str]]:
         with endpoint.session() as spark:
             yield {"check": "spark", "state": "ok", "detail": f"Spark {spark.version}, {_master(spark)}"}
             for name, check in checks:
-                yield _checked(name, lambda check=check: check(spark))  # type: ignore[misc]
+                yield checked(name, lambda check=check: check(spark))  # type: ignore[misc]
     except GeneratorExit:
         raise
     except Exception as e:  # noqa: BLE001 - whatever is wrong, a line says so
@@ -74,7 +74,8 @@ def _of_spark(endpoint: Endpoint) -> Iterator[dict[str, str]]:
             yield {"check": name, "state": "unknown", "detail": _OF_SESSION}
 
 
-def _checked(name: str, check: Callable[[], str]) -> dict[str, str]:
+def checked(name: str, check: Callable[[], str]) -> dict[str, str]:
+    """Return the line of a check, which returns what it found, and raises if something is wrong."""
     try:
         return {"check": name, "state": "ok", "detail": check()}
     except Exception as e:  # noqa: BLE001 - whatever is wrong, a line says so

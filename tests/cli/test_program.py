@@ -1,4 +1,4 @@
-"""What holds of the whole program: its configuration file, completion in shells, `--quiet`, all tables, `doctor`."""
+"""What holds of the whole program: its configuration file, completion in shells, `--quiet`, all tables."""
 
 from __future__ import annotations
 
@@ -88,16 +88,3 @@ def test_all_tables_and_quiet(spark: SparkSession, database: str, run: Run) -> N
     spark.sql("ALTER TABLE a RENAME TO c")
     assert run("attach", "c", "--from", "a")[0] in (0, 1)  # 1: a session with indexes enabled has attached it already
     assert json.loads(run("show", "c", "--format", "json")[1])[0]["fresh"] >= 1
-
-
-def test_the_doctor(spark: SparkSession, database: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    hive_bitmap.enable(spark)
-    status, out, _ = run("doctor", "--format", "json")
-    found = {one["check"]: (one["state"], one["detail"]) for one in json.loads(out)}
-    assert (status, {state for state, _ in found.values()}) == (0, {"ok"}), found
-    assert list(found) == [
-        "java", "packages", "pyspark", "spark", "metastore", "executors", "stores", "optimizer rule",
-    ]  # fmt: skip
-    monkeypatch.setenv("JAVA_HOME", "/nowhere")
-    status, out, _ = run("doctor")
-    assert status == 1 and "install Java" in out

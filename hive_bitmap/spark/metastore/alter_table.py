@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -38,27 +38,58 @@ def switch(
             spark.sql(f"ALTER TABLE {table.spark_name} SET LOCATION {literal(folders[()])}")
         set_properties(spark, table, properties.get((), {}))
         return
-    new = [f"PARTITION {partition_spec(table, v)} LOCATION {literal(f)}" for v, f in folders.items() if v not in before]
-    moved = {values: folder for values, folder in folders.items() if before.get(values, folder) != folder}
-    dropped = [f"PARTITION {partition_spec(table, values)}" for values in gone if values in before]
+    new, moved, dropped = changes(before, folders, gone)
     with verbatim_partitions(spark) as verbatim:
-        for batch in _batches(new):
-            verbatim.sql(f"ALTER TABLE {table.spark_name} ADD IF NOT EXISTS {' '.join(batch)}")
+        for statement in adding(table, new):
+            verbatim.sql(statement)
         _change(spark, table, moved, properties)
-        for batch in _batches(dropped):
-            verbatim.sql(f"ALTER TABLE {table.spark_name} DROP IF EXISTS {', '.join(batch)}")
+        for statement in dropping(table, dropped):
+            verbatim.sql(statement)
     if new or moved or dropped:
         spark.catalog.refreshTable(table.spark_name)  # what this session has listed of it
 
 
+def changes(
+    before: Mapping[Values, str], folders: Mapping[Values, str], gone: Iterable[Values]
+) -> tuple[dict[Values, str], dict[Values, str], list[Values]]:
+    """Return the partitions to add and those to move, with their folders, and those to drop.
+
+    >>> changes({("1",): "a", ("2",): "b", ("3",): "c"}, {("1",): "a", ("2",): "B", ("4",): "D"}, [("3",), ("5",)])
+    ({('4',): 'D'}, {('2',): 'B'}, [('3',)])
+    """
+    new = {values: folder for values, folder in folders.items() if values not in before}
+    moved = {values: folder for values, folder in folders.items() if before.get(values, folder) != folder}
+    return new, moved, [values for values in gone if values in before]
+
+
+def adding(table: Table, new: Mapping[Values, str]) -> Iterator[str]:
+    """Yield the statements that add partitions, AT_ONCE in each."""
+    specs = [f"PARTITION {partition_spec(table, values)} LOCATION {literal(folder)}" for values, folder in new.items()]
+    for batch in _batches(specs):
+        yield f"ALTER TABLE {table.spark_name} ADD IF NOT EXISTS {' '.join(batch)}"
+
+
+def dropping(table: Table, dropped: Iterable[Values]) -> Iterator[str]:
+    """Yield the statements that drop partitions, AT_ONCE in each."""
+    specs = [f"PARTITION {partition_spec(table, values)}" for values in dropped]
+    for batch in _batches(specs):
+        yield f"ALTER TABLE {table.spark_name} DROP IF EXISTS {', '.join(batch)}"
+
+
 def set_properties(spark: SparkSession, table: Table, properties: Mapping[str, str], less: Iterable[str] = ()) -> None:
     """Set these table properties in one statement, then unset those in `less` that the table has."""
+    for statement in setting(table, properties, less):
+        spark.sql(statement)
+
+
+def setting(table: Table, properties: Mapping[str, str], less: Iterable[str] = ()) -> Iterator[str]:
+    """Yield the statements of `set_properties`."""
     if properties:
         pairs = ", ".join(f"{literal(key)}={literal(value)}" for key, value in properties.items())
-        spark.sql(f"ALTER TABLE {table.spark_name} SET TBLPROPERTIES ({pairs})")
+        yield f"ALTER TABLE {table.spark_name} SET TBLPROPERTIES ({pairs})"
     unwanted = [key for key in less if key in table.properties]
     if unwanted:
-        spark.sql(f"ALTER TABLE {table.spark_name} UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(literal, unwanted))})")
+        yield f"ALTER TABLE {table.spark_name} UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(literal, unwanted))})"
 
 
 def rename(spark: SparkSession, table: Table, name: str) -> None:
