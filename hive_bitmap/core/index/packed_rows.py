@@ -1,7 +1,7 @@
 """Index rows as they are collected and sorted in memory: packed, so that they take less than the rows that are stored.
 
-The path of a base file is in a dictionary. Bitmaps of a dense encoding, which take keys x rows bits, have the encoding
-gap. What is written is unpacked a row group at a time (`shard.write`).
+The path of a base file is in a dictionary. Bitmaps of the encoding plain, which take keys x rows bits, have the
+encoding gap. What is written is unpacked a row group at a time (`shard.write`).
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from hive_bitmap.core.bitmaps.ragged import (
 from hive_bitmap.core.index.definition import BUCKET, Definition
 from hive_bitmap.errors import CorruptBitmap
 
-PACKED = "gap"
+PLAIN, PACKED = "plain", "gap"  # what is packed, and as what; other encodings are as they are
 _GAP = ENCODINGS[PACKED]
 
 
-def is_dense(definition: Definition) -> bool:
+def is_packed(definition: Definition) -> bool:
     """Return whether the bitmaps of an index are packed."""
-    return definition.has_bitmaps and ENCODINGS[definition.encoding].DENSE
+    return definition.has_bitmaps and definition.encoding == PLAIN
 
 
 def packing(definition: Definition) -> Definition:
     """Return the definition by which the rows of an index are made that are packed."""
-    return replace(definition, encoding=PACKED) if is_dense(definition) else definition
+    return replace(definition, encoding=PACKED) if is_packed(definition) else definition
 
 
 def packed(rows: pa.Table, definition: Definition) -> pa.Table:
-    """Pack index rows, which may be packed already. Raise CorruptBitmap for a dense bitmap in which no row is set."""
+    """Pack index rows, which may be packed already. Raise CorruptBitmap for a plain bitmap in which no row is set."""
     at = rows.schema.get_field_index(BUCKET.name)
     if not pa.types.is_dictionary(rows.schema.field(at).type):
         rows = rows.set_column(at, BUCKET.name, pc.dictionary_encode(rows[BUCKET.name]))
-    if is_dense(definition) and not _has_gaps(rows):
+    if is_packed(definition) and not _has_gaps(rows):
         [field] = definition.bitmap_fields
         columns = _gaps(rows[field.name].combine_chunks() if rows.num_rows else pa.array([], field.type))
         at = rows.schema.get_field_index(field.name)
@@ -59,7 +59,7 @@ def unpacked(rows: pa.Table, definition: Definition) -> pa.Table:
     at = rows.schema.get_field_index(BUCKET.name)
     if pa.types.is_dictionary(rows.schema.field(at).type):
         rows = rows.set_column(at, BUCKET, rows[BUCKET.name].cast(BUCKET.type))
-    if is_dense(definition) and _has_gaps(rows):
+    if is_packed(definition) and _has_gaps(rows):
         [field] = definition.bitmap_fields
         columns = _columns(rows)
         sizes = gap_sizes(columns)
@@ -73,7 +73,7 @@ def unpacked(rows: pa.Table, definition: Definition) -> pa.Table:
 
 def bitmap_bytes(rows: pa.Table, definition: Definition) -> npt.NDArray[np.int64]:
     """Return how many bytes the bitmaps of each row take that are stored, before compression."""
-    if is_dense(definition) and _has_gaps(rows):
+    if is_packed(definition) and _has_gaps(rows):
         return gap_sizes(_columns(rows))
     total = np.zeros(rows.num_rows, np.int64)
     for field in definition.bitmap_fields:
