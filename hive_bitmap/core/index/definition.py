@@ -362,7 +362,7 @@ def from_properties(properties: Mapping[str, str]) -> Definition | None:
         source = stored.get("source", "")
         if stored["version"] != VERSIONS.get(source) or stored["type"] not in TYPES:
             return None
-        *catalog, database, base = stored["table"].rsplit(".", 2 if source else 1)
+        *catalog, database, base = stored["table"].split(".", 2 if source and stored["table"].count(".") > 1 else 1)
         definition = Definition(
             name=stored["index"],
             database=database,
