@@ -9,7 +9,7 @@ is asked again. Spark is that of `make lake`, for which both formats are release
 from __future__ import annotations
 
 import os
-import subprocess
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -27,8 +27,7 @@ from rich.table import Table
 import hive_bitmap
 from bench import data, tables
 from bench.measure import Contender, race
-from compat.environments import checkout_environment
-from compat.lake import CHECKOUT, RELEASE
+from compat import lake
 from hive_bitmap.spark.session import session
 from tests.servers import jars
 
@@ -66,8 +65,8 @@ class Query:
 @click.option("--repeats", default=5, show_default=True, type=click.IntRange(1), help="Timed turns of each.")
 def main(rows: str, repeats: int) -> None:
     """Measure indexes of Delta and Iceberg tables beside what the formats skip themselves."""
-    if not pyspark.__version__.startswith(f"{RELEASE}."):
-        sys.exit(_in_environment())
+    if not pyspark.__version__.startswith(f"{lake.RELEASE}."):
+        sys.exit(lake.run(["-m", "bench.lake", *sys.argv[1:]]))
     out = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
     table = data.prepare(FOLDER.parent / "data", int(float(rows)), lambda done: out.print(f"making the data: {done}"))
     spark = _session()
@@ -92,17 +91,9 @@ def main(rows: str, repeats: int) -> None:
         sys.exit("an answer differs from Spark's: a bug, and the times mean nothing")
 
 
-def _in_environment() -> int:
-    """Run this program in the environment of `make lake`; return its exit status."""
-    python = str(checkout_environment(RELEASE, sys.executable).python)
-    settings = {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python, "PYTHONPATH": str(CHECKOUT)}
-    command = [python, "-m", "bench.lake", *sys.argv[1:]]
-    return subprocess.run(command, cwd=CHECKOUT, env={**os.environ, **settings}, check=False).returncode
-
-
 def _session() -> SparkSession:
     folder = FOLDER.absolute()
-    subprocess.run(["rm", "-rf", str(folder)], check=True)
+    shutil.rmtree(folder, ignore_errors=True)
     found = jars.resolve("lake", jars.listed("lake"))
     conf = {
         "spark.jars": ",".join(str(path) for path in sorted(found.glob("*.jar"))),

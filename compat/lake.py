@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from compat.environments import Unavailable, checkout_environment
@@ -19,15 +20,18 @@ CHECKOUT = Path(__file__).parents[1]
 
 def main() -> int:
     """Run pytest with these arguments, by default all tests of the lane; the exit status is pytest's."""
-    chosen = sys.argv[1:] or ["tests/lake"]
+    return run(["-m", "pytest", "-m", "lake", *(sys.argv[1:] or ["tests/lake"])])
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run Python with these arguments in the environment, and this checkout; return its exit status."""
     try:
         python = str(checkout_environment(RELEASE, sys.executable).python)
     except Unavailable as e:
         print(e, file=sys.stderr)
         return 1
     spark = {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python, "PYTHONPATH": str(CHECKOUT)}
-    command = [python, "-m", "pytest", "-m", "lake", *chosen]
-    return subprocess.run(command, cwd=CHECKOUT, env={**os.environ, **spark}, check=False).returncode
+    return subprocess.run([python, *arguments], cwd=CHECKOUT, env={**os.environ, **spark}, check=False).returncode
 
 
 if __name__ == "__main__":

@@ -95,6 +95,11 @@ def to_cached(columns: Sequence[pa.Array]) -> CachedBitmaps:
     return _cached(_stored(columns))
 
 
+def plain_sizes(columns: Sequence[pa.Array]) -> NDArray[np.int64]:
+    """Return how many bytes each of m stored bitmaps takes as a plain one."""
+    return _stored(columns).decoded()
+
+
 def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the number of set bits of each of m stored bitmaps; raise CorruptBitmap as `decode_into` does."""
     stored = _stored(columns)

@@ -23,23 +23,14 @@ from hive_bitmap.spark.preparing.index_lookup import (
     Evaluation,
     is_small,
 )
-from tests.core.selecting.test_select import unit_of
+from tests.core.selecting.test_select import lookup_of, unit_of
 
 NOBODY: Any = None  # in place of a session, which is asked for nothing
 K, S = Compare("k", "=", 1), Compare("s", "=", "a")
 
 
 def lookup(unit: LookupUnit, predicate: Predicate = K) -> Lookup:
-    count = len(unit.paths)
-    return Lookup(
-        partition=0,
-        unit=unit,
-        predicate=predicate,
-        fingerprints=(),
-        spark_only=(frozenset[str](),) * count,
-        schema_crc=(1,) * count,
-        foreign=(None,) * count,
-    )
+    return lookup_of(unit, predicate)
 
 
 def shards(**sizes: Sequence[int]) -> LookupUnit:

@@ -80,9 +80,14 @@ public final class DeltaFiles {
         return Listing.ofLog(location, files, withDeletes);
     }
 
+    /** Returns what Delta has prepared to scan. */
+    private static Object prepared(FileIndex location) {
+        return Reflected.get(location, "preparedScan");
+    }
+
     /** Returns the files, each once, as Delta too reads them. */
     private static List<Object> added(FileIndex location) {
-        scala.collection.Seq<Object> files = Reflected.get(Reflected.get(location, "preparedScan"), "files");
+        scala.collection.Seq<Object> files = Reflected.get(prepared(location), "files");
         Map<String, Object> found = new LinkedHashMap<>();
         for (Object added : Scala.list(files)) {
             Object before = found.putIfAbsent(Reflected.get(added, "path"), added);
@@ -94,7 +99,7 @@ public final class DeltaFiles {
     /** Whether a condition over partition columns is one of those by which the files were prepared. Spark tests it no more then. */
     public static boolean arePreparedBy(FileIndex location, Expression condition) {
         try {
-            scala.collection.Iterable<Expression> filters = Reflected.get(Reflected.get(location, "preparedScan"), "partitionFilters");
+            scala.collection.Iterable<Expression> filters = Reflected.get(prepared(location), "partitionFilters");
             return Scala.list(filters.toSeq()).stream().anyMatch(condition::semanticEquals);
         } catch (Reflected.Unknown e) {
             return false;
@@ -105,7 +110,7 @@ public final class DeltaFiles {
     public static FileIndex only(FileIndex location, Set<Integer> numbers) {
         List<Object> all = added(location);
         List<Object> chosen = numbers.stream().sorted().map(all::get).toList();
-        Object snapshot = Reflected.get(Reflected.get(location, "preparedScan"), "scannedSnapshot");
+        Object snapshot = Reflected.get(prepared(location), "scannedSnapshot");
         return (FileIndex) Reflected.make(
                 Reflected.type(OF_ADDED, location), Reflected.get(location, "spark"), "hive_bitmap", Scala.seq(chosen),
                 Reflected.get(location, "deltaLog"), Reflected.get(location, "path"), snapshot, false);
@@ -121,7 +126,7 @@ public final class DeltaFiles {
     /** Whether the files are those of a version of before; false if this Delta does not tell. */
     private static boolean isOfPast(FileIndex location) {
         try {
-            Object read = Reflected.get(Reflected.get(location, "preparedScan"), "scannedSnapshot");
+            Object read = Reflected.get(prepared(location), "scannedSnapshot");
             Object newest = Reflected.get(Reflected.get(location, "deltaLog"), "unsafeVolatileSnapshot");
             return Reflected.<Long>get(read, "version") < Reflected.<Long>get(newest, "version");
         } catch (Reflected.Unknown e) {
