@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -90,12 +91,10 @@ class Refresher:
         names = [column.name for column in base.partition_columns]
         values = {results.partitions[file.partition].values for file in whole_files}
         partitions = few(frozenset(_partition(dict(zip(names, one, strict=True))) for one in values))
-        keys = _keys(base, followers)
-        for key in keys:
-            if (found.lag is None or found.lag >= key.interval) and not self.queue.is_wanted(key):
-                self.queue.want(Wanted(key=key, partitions=partitions, session=spark, by_query=True))
+        wanted = partial(Wanted, partitions=partitions, session=spark, by_query=True)
+        queued = [self._is_queued(wanted(key=key), found.lag) for key in _keys(base, followers)]
         told = f"{found.files:,} {'files' if found.files > 1 else 'file'} ({size(found.bytes)}) not indexed yet"
-        return f"{told}; a refresh is queued" if any(map(self.queue.is_wanted, keys)) else told
+        return f"{told}; a refresh is queued" if any(queued) else told
 
     def wait(self, seconds: float) -> bool:
         """Wait until all refreshes have ended but those that failed, `seconds` at most. Return whether they have."""
@@ -103,6 +102,11 @@ class Refresher:
             if not is_followed(waiting.session, waiting.key):
                 self.queue.forget(waiting.key)
         return self.queue.wait(seconds)
+
+    def _is_queued(self, wanted: Wanted, lag: float | None) -> bool:
+        """Whether a refresh waits or runs; one is queued where files have waited for longer than the interval."""
+        late = lag is None or lag >= wanted.key.interval
+        return self.queue.is_wanted(wanted.key) or (late and self.queue.want(wanted))
 
     def _written_by_path(self, spark: SparkSession, path: str) -> str:
         place = self._places.at(path)
