@@ -53,6 +53,31 @@ def test_a_query_for_which_there_is_no_time_is_sparks_at_once(t: SparkSession, m
         assert reasons(t, [QUERY.format(0)]) == {"": 1}  # the slots are free again
 
 
+def test_time_counts_for_less_while_jobs_run(t: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark's own scan would have to wait for these jobs, too."""
+    prepare, cores = serving.prepare, t.sparkContext.defaultParallelism
+
+    def slow(*args: Any) -> Any:
+        time.sleep(1.5)
+        return prepare(*args)
+
+    def sleep(batches: Any) -> Any:
+        time.sleep(4)
+        yield from batches
+
+    monkeypatch.setattr(serving, "prepare", slow)
+    with indexed(t, "blocks", strict="false", planning_seconds="1"), ThreadPoolExecutor(4 * cores) as pool:
+        t.sql(QUERY.format(1))  # the table is known
+        jobs = [pool.submit(t.range(0, 1, 1, 1).mapInArrow(sleep, "id bigint").collect) for _ in range(4 * cores)]
+        tracker = t.sparkContext.statusTracker()
+        until = time.monotonic() + 60
+        while len(tracker.getActiveJobsIds()) < 4 * cores - 1 and time.monotonic() < until:
+            time.sleep(0.02)
+        assert reasons(t, [QUERY.format(1)]) == {"": 1}
+        assert all(job.result() for job in jobs)
+        assert reasons(t, [QUERY.format(2)]) == {"late": 1}
+
+
 def test_what_was_late_under_load_is_tried_again_soon(t: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     prepare, wanted = serving.prepare, by_spark(t, QUERY.format(3))
 

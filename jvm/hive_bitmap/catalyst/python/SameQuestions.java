@@ -4,8 +4,8 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import org.apache.spark.SparkContext;
 
 /** Questions that several queries ask at the same time: one of them asks Python, and the others wait for the same reply. */
 public final class SameQuestions {
@@ -18,15 +18,15 @@ public final class SameQuestions {
     private SameQuestions() {}
 
     /**
-     * Waits, so many seconds at most, for the reply to the question of another query that is being asked now; it is null if there
-     * is none. If there is no other, this query is the first, and has to call {@link #replied}.
+     * Waits for the reply to the question of another query that is being asked now, for so many seconds where no job runs; it is
+     * null if there is none. If there is no other, this query is the first, and has to call {@link #replied}.
      */
-    public static Asked ask(String question, double seconds) throws InterruptedException {
+    public static Asked ask(String question, SparkContext context, double seconds) throws InterruptedException {
         CompletableFuture<String> mine = new CompletableFuture<>();
         CompletableFuture<String> other = ASKED.putIfAbsent(question, mine);
         if (other == null) return new Asked(true, null);
         try {
-            return new Asked(false, other.get((long) (seconds * 1e9), TimeUnit.NANOSECONDS));
+            return new Asked(false, Patience.await(other, context, seconds));
         } catch (TimeoutException e) {
             return new Asked(false, null);
         } catch (ExecutionException e) {

@@ -7,6 +7,7 @@ import hive_bitmap.catalyst.fetching.DriverScan;
 import hive_bitmap.catalyst.observing.Observation;
 import hive_bitmap.catalyst.python.IndexedColumns;
 import hive_bitmap.catalyst.python.LatePlans;
+import hive_bitmap.catalyst.python.Patience;
 import hive_bitmap.catalyst.python.PlanningSlots;
 import hive_bitmap.catalyst.python.PythonCalls;
 import hive_bitmap.catalyst.python.PythonRequest;
@@ -26,7 +27,6 @@ import java.util.concurrent.CancellationException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.RejectedExecutionException;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
@@ -64,8 +64,8 @@ public final class Question extends PythonRequest {
     }
 
     /**
-     * Has Python answer. Answers after {@code hive_bitmap.planning_seconds} are ignored, unless the session is strict, or a scan
-     * need not pay. Throws IllegalStateException if Python fails.
+     * Has Python answer. Answers after {@code hive_bitmap.planning_seconds}, as {@link Patience} counts them, are ignored, unless
+     * the session is strict, or a scan need not pay. Throws IllegalStateException if Python fails.
      */
     public void ask(Settings settings) {
         boolean waits = settings.strict() || !scans.stream().allMatch(ChosenStrategy::mustPay);
@@ -84,7 +84,7 @@ public final class Question extends PythonRequest {
         }
         String same = textForAll();
         try {
-            SameQuestions.Asked asked = same == null ? null : SameQuestions.ask(same, settings.planningSeconds());
+            SameQuestions.Asked asked = same == null ? null : SameQuestions.ask(same, session.sparkContext(), settings.planningSeconds());
             if (asked == null) {
                 askInSlot(settings);
             } else if (asked.isFirst()) {
@@ -108,7 +108,7 @@ public final class Question extends PythonRequest {
     }
 
     private void askInSlot(Settings settings) throws InterruptedException {
-        if (!PlanningSlots.acquire()) {
+        if (!PlanningSlots.acquire(session.sparkContext())) {
             busy();
             return;
         }
@@ -121,16 +121,16 @@ public final class Question extends PythonRequest {
     }
 
     /**
-     * Returns what the reply depends on, so that queries that ask it at the same time may have one reply: the user, and all but
-     * the session. Null if the reply is for this query alone, as it depends on files that are listed, on rows that are read, or on
-     * expressions that are evaluated meanwhile: their text does not tell their time zone, nor their evaluation mode.
+     * Returns what the reply depends on, so that queries that ask it at the same time may have one reply: all but the session. Null
+     * if the reply is for this query alone, as it depends on files that are listed, on rows that are read, or on expressions that
+     * are evaluated meanwhile: their text does not tell their time zone, nor their evaluation mode.
      */
     private String textForAll() {
         if (scans.stream().anyMatch(scan -> !scan.isListedBySpark() || !scan.runtimeFilters.isEmpty())) return null;
         ObjectNode asked = keep(written()).deepCopy();
         if (scans.stream().anyMatch(scan -> !scan.leaves.isEmpty())) return null;
         asked.remove("session");
-        return PythonCalls.user() + " " + asked;
+        return asked.toString();
     }
 
     /** Takes the reply to the same question of another query, unless that has rows of the other's session. */
@@ -152,7 +152,7 @@ public final class Question extends PythonRequest {
         }
         try {
             if (waits) asked.result().get();
-            else asked.result().get((long) (settings.planningSeconds() * 1e9), TimeUnit.NANOSECONDS);
+            else Patience.await(asked.result(), session.sparkContext(), settings.planningSeconds());
             apply(outcomes);
         } catch (TimeoutException e) {
             late(settings.planningSeconds(), LatePlans.add(shape(), crowded || PlanningSlots.areCrowded()));
@@ -220,8 +220,8 @@ public final class Question extends PythonRequest {
     }
 
     /**
-     * Returns the protocol, the session, the version of its settings, how many tasks run at once, and an object for each scan, as
-     * JSON; for the scans' fields see {@code Scan} in hive_bitmap/spark/catalyst/scans.py.
+     * Returns the protocol, the session, its user, the version of its settings, how many tasks run at once, and an object for each
+     * scan, as JSON; for the scans' fields see {@code Scan} in hive_bitmap/spark/catalyst/scans.py.
      */
     @Override
     public String text() {
@@ -240,7 +240,8 @@ public final class Question extends PythonRequest {
 
     private ObjectNode written() {
         ObjectNode question = JsonNodeFactory.instance.objectNode();
-        question.put("protocol", PROTOCOL).put("session", sessionName()).put("settings", settingsVersion()).put("cores", cores());
+        question.put("protocol", PROTOCOL).put("session", sessionName()).put("user", PythonCalls.user().toString());
+        question.put("settings", settingsVersion()).put("cores", cores());
         ArrayNode all = question.putArray("scans");
         for (Scan scan : scans) {
             ObjectNode one = all.addObject();
