@@ -86,7 +86,10 @@ class Refreshed:
 
 @dataclass(frozen=True)
 class Asked:
-    """One question to all engines: base blocks and bytes that our strategy reads, of all, and index bytes decoded."""
+    """One question to all engines: base blocks and bytes that our strategy reads, of all, and index bytes decoded.
+
+    `costs` are the planner's seconds for each strategy.
+    """
 
     question: Question
     table: str
@@ -99,6 +102,18 @@ class Asked:
     blocks: tuple[int, int]
     bytes: tuple[int, int]
     index: int
+    costs: Mapping[Strategy, float]
+
+    def estimates(self) -> list[tuple[str, float, float]]:
+        """The planner's seconds beside those that were measured, as (strategy, estimate, measured)."""
+        ways = {Strategy.FULL_SCAN: SPARK, Strategy.BLOCKS: NATIVE, Strategy.ROWS: TASKS, Strategy(self.strategy): OURS}
+        if self.count:
+            ways = {Strategy.FULL_SCAN: SPARK, Strategy.INDEX_ONLY: PLAIN}
+        return [
+            (strategy, self.costs[strategy], self.race.median(engine))
+            for strategy, engine in ways.items()
+            if strategy in self.costs and engine in self.race.seconds
+        ]
 
 
 @dataclass(frozen=True)
@@ -369,6 +384,7 @@ def _asked(question: Question, table: str, finished: Race, rows: int, plan: Plan
         (blocks, plan.blocks_total or 0),
         (read, plan.bytes_total or 0),
         plan.index_bytes,
+        plan.costs,
     )
 
 

@@ -56,6 +56,7 @@ def show(console: Console, found: Mapping[str, Any], results: Results, reached: 
         _grouped(results.grouped),
         _overheads(results.overheads),
         _fetches([asked for asked in results.asked if not asked.count]),
+        _estimates(results.asked),
         _memory(results.memory),
         _targets(reached),
     )
@@ -180,6 +181,18 @@ def _fetches(asked: Sequence[Asked]) -> Table:
         read = Text(f"{size(each.bytes[0])} of {size(each.bytes[1])}\n{percent(*each.bytes)}")
         forced = [seconds(each.race.median(name)) if name in each.race.seconds else "-" for name in (NATIVE, TASKS)]
         table.add_row(*_asked(each), each.strategy, *forced, _of(each.blocks), read, _equal(each))
+    return table
+
+
+def _estimates(asked: Sequence[Asked]) -> Table:
+    table = _table("What the planner expects, beside what was measured")
+    _columns(table, ["question", "strategy"], ["expected", "measured", "ratio"])
+    for each in asked:
+        for number, (strategy, expected, measured) in enumerate(each.estimates()):
+            what = f"{'COUNT(*)' if each.count else 'rows'}, {each.question.name} on {each.table}" if not number else ""
+            found = _marked(f"{expected / measured:.2f}x", 0.5 <= expected / measured <= 2)
+            table.add_row(what, strategy, seconds(expected), seconds(measured), found)
+        table.add_section()
     return table
 
 
