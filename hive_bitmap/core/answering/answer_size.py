@@ -81,7 +81,8 @@ def _estimate(lookups: Sequence[Lookup], keys: Sequence[str], selected: int) -> 
     sizes = [0]
     by_index: dict[str, list[tuple[Lookup, IndexPart]]] = {}
     for lookup in lookups:
-        for index, part in {part.index: part for key in keys if (part := lookup.unit.parts.get(key))}.items():
+        known = {part.index: part for key in keys if (part := lookup.unit.parts.get(key)) and part.shards}
+        for index, part in known.items():
             by_index.setdefault(index, []).append((lookup, part))
     for parts in by_index.values():
         try:

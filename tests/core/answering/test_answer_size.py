@@ -125,6 +125,17 @@ def test_a_key_that_the_predicate_tests_has_its_share_of_values(tmp_path: Path) 
         assert count * (ROW_BYTES + 8) <= estimate(found, "s") <= count * (ROW_BYTES + 16)
 
 
+def test_files_that_an_index_of_the_keys_does_not_know_add_nothing(tmp_path: Path) -> None:
+    """Another index knows them: their keys are counted by Spark."""
+    found = looked_up(tmp_path, rows(range(ROWS)))
+    [lookup] = found.lookups
+    unknown = replace(lookup.unit.parts["s"], shards=(), entries=0)
+    elsewhere = replace(lookup, unit=replace(lookup.unit, parts={**lookup.unit.parts, "s": unknown}))
+    assert estimate(replace(found, lookups=(elsewhere,)), "s") == 0
+    both = replace(found, lookups=(lookup, elsewhere), results=found.results * 2)
+    assert estimate(both, "s") == estimate(found, "s")
+
+
 def test_an_index_that_is_damaged_refuses_nothing(tmp_path: Path) -> None:
     """Its files are read whole, and no answer comes from it."""
     found = looked_up(tmp_path, rows(range(ROWS)))
