@@ -18,10 +18,12 @@ from hive_bitmap.core.formats import avro, orc, parquet, rcfile, sequencefile, t
 from hive_bitmap.core.formats.blocks import Blocks
 from hive_bitmap.core.formats.engine import EngineFormat
 from hive_bitmap.core.formats.key_values import KeyColumn
+from hive_bitmap.core.formats.parquet_rows import FEW_ROWS
 from hive_bitmap.core.formats.units import Layout
 
 __all__ = [
     "BY_INPUT_FORMAT",
+    "FEW_ROWS",
     "FORMATS",
     "LAYOUTS",
     "UNSPLIT",
@@ -84,6 +86,17 @@ class Format(Protocol):
         `selection` has pairs of the number of a block, ascending, and the numbers of its selected rows, 0-based inside
         the block and ascending, or None for all rows. Raises FileNotFoundError, Undecodable or FileChanged when the
         first or a later batch is requested.
+        """
+
+    def read_together(
+        self,
+        files: Sequence[tuple[str, Sequence[tuple[int, npt.NDArray[np.int64] | None]]]],
+        columns: Sequence[KeyColumn],
+    ) -> pa.RecordBatch | None:
+        """Return few rows of several files at once, in the order of the files; None if `read_rows` has to read each.
+
+        `files` are paths and selections as `read_rows` takes them. More than FEW_ROWS rows are never read. Raises as
+        `read_rows` does.
         """
 
 

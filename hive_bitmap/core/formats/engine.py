@@ -69,6 +69,14 @@ class EngineFormat:
         """Raise Undecodable, always."""
         raise Undecodable(self._reason)
 
+    def read_together(
+        self,
+        files: Sequence[tuple[str, Sequence[tuple[int, npt.NDArray[np.int64] | None]]]],
+        columns: Sequence[KeyColumn],
+    ) -> None:
+        """Raise Undecodable, always."""
+        raise Undecodable(self._reason)
+
     @property
     def _reason(self) -> str:
         return f"only Spark's own reader reads {self.name} files"

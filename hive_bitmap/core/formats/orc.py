@@ -30,6 +30,7 @@ __all__ = [
     "names",
     "open_file",
     "read_rows",
+    "read_together",
     "spark_only_columns",
 ]
 
@@ -122,6 +123,12 @@ def read_rows(
             if taken.num_rows:
                 shown = [_shown(taken, column, at) for column, at in zip(columns, found, strict=True)]
                 yield pa.RecordBatch.from_arrays(shown, schema=schema)
+
+
+def read_together(
+    files: Sequence[tuple[str, Sequence[tuple[int, npt.NDArray[np.int64] | None]]]], columns: Sequence[KeyColumn]
+) -> None:
+    """Return None: each file is read by itself."""
 
 
 def _stripe(handle: OrcHandle, block: int, found: Sequence[Found]) -> pa.RecordBatch:

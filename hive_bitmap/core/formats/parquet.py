@@ -17,7 +17,7 @@ from hive_bitmap.core.formats.blocks import Blocks
 from hive_bitmap.core.formats.calendar_checks import as_keys, require_from
 from hive_bitmap.core.formats.key_values import KeyColumn, Values, converted, decoding, is_simple, nulls
 from hive_bitmap.core.formats.parquet_file import ParquetHandle, find, open_file
-from hive_bitmap.core.formats.parquet_rows import bytes_at_once, read_rows
+from hive_bitmap.core.formats.parquet_rows import bytes_at_once, read_rows, read_together
 from hive_bitmap.core.formats.parquet_types import Conversion
 from hive_bitmap.errors import Undecodable
 
@@ -30,6 +30,7 @@ __all__ = [
     "names",
     "open_file",
     "read_rows",
+    "read_together",
     "spark_only_columns",
 ]
 

@@ -16,13 +16,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.formats import FORMATS
+from hive_bitmap.core.formats import FEW_ROWS, FORMATS
 from hive_bitmap.core.formats.key_values import KeyColumn
 from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.parallel import batches, map_parallel
 from hive_bitmap.core.selecting.candidates import Lookup
 from hive_bitmap.core.selecting.key_matches import MatchingKeys
-from hive_bitmap.core.selecting.select import select
+from hive_bitmap.core.selecting.select import Selection, select
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.errors import FileChanged, Undecodable
 from hive_bitmap.spark.tasks.distribution import received
@@ -83,36 +83,75 @@ def _read_selected(task: ReadTask, lookup: Lookup) -> Iterator[pa.RecordBatch]:
             if not _unchanged(fingerprint, listed):
                 raise FileChanged(f"{fingerprint.path} was replaced after the query was planned: run it again")
         return
-    selected = select(lookup.unit, lookup.predicate, task.matching_keys)
-    counts = selected.counts()
+    rows = _SelectedRows.of(task, lookup)
+    unchanged = [_unchanged(fingerprint, listed) for fingerprint in lookup.fingerprints]
+    needed = [number for number, same in enumerate(unchanged) if rows.of_file[number] or not same]
+    together = rows.read_together(needed) if all(unchanged) else None
+    if together is not None:
+        yield together
+        return
 
     def read(number: int) -> Iterator[pa.RecordBatch]:
-        fingerprint = lookup.fingerprints[number]
-        first, end = np.searchsorted(lookup.unit.file, [number, number + 1])
-        wanted: BlockRows = [
-            (block - first, selected.block_rows(block)) for block in range(first, end) if counts[block] > 0
-        ]
-        if not _unchanged(fingerprint, listed):
-            yield from _read_whole(task, fingerprint.path)
-        elif wanted:
-            try:
-                yield from _rows_of(task, fingerprint, wanted)
-            except Undecodable as e:
-                raise FileChanged(f"{fingerprint.path} cannot be read without Spark ({e}): ask for a full scan") from e
+        if _unchanged(lookup.fingerprints[number], listed):
+            yield from rows.read(number)
+        else:
+            yield from _read_whole(task, lookup.fingerprints[number].path)
 
-    rows = np.bincount(lookup.unit.file, counts, len(lookup.fingerprints)).astype(np.int64)
-    needed = [n for n, one in enumerate(lookup.fingerprints) if rows[n] or not _unchanged(one, listed)]
-
-    def rows_in_memory(number: int) -> float:
-        """Return how many rows of a file are kept until it is its turn; infinite for files to read one by one."""
-        return float(rows[number]) if lookup.fingerprints[number].tagged else math.inf
-
-    for numbers in batches(needed, rows_in_memory, SIDE_BY_SIDE, ROWS_TOGETHER):
+    for numbers in batches(needed, rows.kept, SIDE_BY_SIDE, ROWS_TOGETHER):
         if len(numbers) == 1:
             yield from read(numbers[0])
         else:
             for found in map_parallel(lambda number: list(read(number)), numbers, len(numbers)):
                 yield from found
+
+
+@dataclass(frozen=True)
+class _SelectedRows:
+    """The selected rows of the files of a lookup, which are known to be unchanged; `of_file` is how many of each."""
+
+    task: ReadTask
+    lookup: Lookup
+    selected: Selection
+    counts: npt.NDArray[np.int64]  # by block
+    of_file: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, task: ReadTask, lookup: Lookup) -> _SelectedRows:
+        selected = select(lookup.unit, lookup.predicate, task.matching_keys)
+        counts = selected.counts()
+        of_file = np.bincount(lookup.unit.file, counts, len(lookup.fingerprints)).astype(np.int64)
+        return cls(task, lookup, selected, counts, of_file)
+
+    def kept(self, number: int) -> float:
+        """How many rows of a file are kept until it is its turn; infinite for files to read one by one."""
+        return float(self.of_file[number]) if self.lookup.fingerprints[number].tagged else math.inf
+
+    def read(self, number: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a file. Raise FileChanged if it changes meanwhile, or only Spark can read it."""
+        fingerprint = self.lookup.fingerprints[number]
+        try:
+            yield from _rows_of(self.task, fingerprint, self._wanted(number))
+        except Undecodable as e:
+            raise FileChanged(f"{fingerprint.path} cannot be read without Spark ({e}): ask for a full scan") from e
+
+    def read_together(self, numbers: Sequence[int]) -> pa.RecordBatch | None:
+        """Return the few rows of several local files; None where `read` has to read each. Raise FileChanged."""
+        if len(numbers) < 2 or self.of_file.sum() > FEW_ROWS:
+            return None
+        fingerprints = [self.lookup.fingerprints[number] for number in numbers]
+        files = [(one.path, self._wanted(number)) for one, number in zip(fingerprints, numbers, strict=True)]
+        try:
+            found = FORMATS[self.task.format].read_together(files, self.task.columns)
+        except Undecodable:
+            return None
+        for fingerprint in fingerprints if found is not None else ():
+            _require_unchanged(fingerprint)
+        return found
+
+    def _wanted(self, number: int) -> BlockRows:
+        first, end = np.searchsorted(self.lookup.unit.file, [number, number + 1])
+        blocks = [block for block in range(first, end) if self.counts[block] > 0]
+        return [(block - first, self.selected.block_rows(block)) for block in blocks]
 
 
 def _rows_of(task: ReadTask, fingerprint: Fingerprint, wanted: BlockRows) -> Iterator[pa.RecordBatch]:
@@ -123,6 +162,10 @@ def _rows_of(task: ReadTask, fingerprint: Fingerprint, wanted: BlockRows) -> Ite
             yield from read(fingerprint.path, task.columns, wanted)
         return
     yield from read(fingerprint.path, task.columns, wanted)
+    _require_unchanged(fingerprint)
+
+
+def _require_unchanged(fingerprint: Fingerprint) -> None:
     if not _unchanged(fingerprint, {}):
         raise FileChanged(f"{fingerprint.path} was replaced while it was read: run the query again")
 

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.core import stores
+from hive_bitmap.core.formats import parquet_rows
 from hive_bitmap.core.index import fingerprint
 from hive_bitmap.core.index.table_schema import key_columns
 from hive_bitmap.core.predicates.nodes import TRUE, Compare, Constant, Predicate
@@ -161,6 +162,53 @@ def test_a_file_that_changes_while_it_is_read(tmp_path: Path) -> None:
         os.utime(unit.paths[0][5:], (len(unit.paths[0]), 1))
         with pytest.raises(FileChanged, match=r"was replaced while it was read: run the query again$"):
             list(found)
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> LookupUnit:
+    """Three files of 600 rows, in each of which few have k = 1."""
+    files = [rows(*(1 if number % 200 == 7 else 2 for number in range(600))) for _ in range(3)]
+    return unit_of(tmp_path, files, {"k": "gap"}, {"k": [0, 1, 2]}, block_rows=300)
+
+
+def test_few_rows_of_several_files_are_read_by_one_query(many: LookupUnit, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+    by_numbers = parquet_rows._by_numbers
+
+    def seen(paths: Sequence[str], *given: Any) -> pa.Table:
+        asked.append([*paths])
+        return by_numbers(paths, *given)
+
+    monkeypatch.setattr(parquet_rows, "_by_numbers", seen)
+    found = rows_of(task(lookup_of(many, K1)))
+    assert found == [(1, str(number)) for number in (7, 207, 407)] * 3
+    assert asked == [[path[5:] for path in many.paths]]
+
+
+@pytest.mark.parametrize("change", ["replace", "delete"])
+def test_one_of_several_files_changes_while_they_are_read(
+    many: LookupUnit, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    by_numbers = parquet_rows._by_numbers
+
+    def changing(*given: Any) -> pa.Table:
+        read = by_numbers(*given)
+        if change == "delete":
+            os.remove(many.paths[1][5:])
+        else:
+            os.utime(many.paths[1][5:], (1, 1))
+        return read
+
+    monkeypatch.setattr(parquet_rows, "_by_numbers", changing)
+    with pytest.raises(FileChanged, match=r"^file:.* was (replaced while it was read|deleted after .*): run"):
+        rows_of(task(lookup_of(many, K1)))
+
+
+def test_one_of_several_files_had_changed_before(many: LookupUnit) -> None:
+    lookup = lookup_of(many, K1)
+    pq.write_table(pa.table({"k": pa.array([1, 5], pa.int32()), "s": ["new", "newer"]}), many.paths[1][5:])
+    alike = [(1, "7"), (1, "207"), (1, "407")]
+    assert rows_of(task(lookup)) == [*alike, (1, "new"), (5, "newer"), *alike]
 
 
 def test_a_column_that_only_spark_reads_now(tmp_path: Path) -> None:
