@@ -32,6 +32,8 @@ _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+Use
 # hadoop-common-project/hadoop-common/src/main/java/org/apache/hadoop/fs/RawLocalFileSystem.java (setPermission).
 _JAVA_OPTIONS += " -Djdk.lang.Process.launchMechanism=VFORK"
 os.environ.setdefault("SPARK_SUBMIT_OPTS", _JAVA_OPTIONS)
+# Programs that tests start make no archive of classes in the background, nor start from one.
+os.environ.setdefault("HIVE_BITMAP_CLASS_ARCHIVES", "")
 # Of the Spark that all tests share: a heap that need not grow first, and a metastore that is lost if the machine dies.
 _SHARED = "-XX:MetaspaceSize=512m -Xms1g -Xmn400m -Dderby.system.durability=test"
 

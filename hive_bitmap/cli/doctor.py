@@ -62,7 +62,7 @@ def _of_spark(endpoint: Endpoint) -> Iterator[dict[str, str]]:
         ("optimizer rule", _rule),
     ]
     try:
-        with endpoint.session() as spark:
+        with endpoint.session(jobs=False) as spark:
             yield {"check": "spark", "state": "ok", "detail": f"Spark {spark.version}, {_master(spark)}"}
             for name, check in checks:
                 yield checked(name, lambda check=check: check(spark))  # type: ignore[misc]

@@ -139,7 +139,7 @@ def rebuild(
     if dry_run:
         from hive_bitmap.spark.building.preview import preview
 
-        with endpoint.session() as spark:
+        with endpoint.session(jobs=False) as spark:
             previews = preview(spark, table, indexes, **options)
         _print_previews(format_, table, previews, partitions)
         return

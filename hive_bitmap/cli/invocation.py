@@ -49,8 +49,11 @@ class Endpoint:
         return connected(self.address)
 
     @contextmanager
-    def session(self) -> Iterator[SparkSession]:
+    def session(self, *, jobs: bool = True) -> Iterator[SparkSession]:
         """Yield the active session, or start one that ends with the block.
+
+        If the block runs no job to speak of (`jobs` is False), the JVM takes its quick compiler alone: the code of a
+        short life is run too seldom for the better one to pay.
 
         Errors of Spark within the block become HiveBitmapError. Raises UsageError if --hiveserver2 was given.
         """
@@ -61,18 +64,19 @@ class Endpoint:
         from pyspark.sql import SparkSession
 
         active = SparkSession.getActiveSession()
-        with quiet_pyspark(), nullcontext(active) if active is not None else self._started() as spark:
+        with quiet_pyspark(), nullcontext(active) if active is not None else self._started(jobs) as spark:
             try:
                 yield spark
             except (PySparkException, Py4JError) as e:
                 raise HiveBitmapError(one_line(e)) from e
 
     @contextmanager
-    def _started(self) -> Iterator[SparkSession]:
+    def _started(self, jobs: bool) -> Iterator[SparkSession]:
         """Start a session and stop it at the end of the block, when the indexes have followed what it wrote.
 
-        What Java prints while it stops is discarded.
+        What Java prints while it stops is discarded. Later commands start sooner (`archive_making`).
         """
+        from hive_bitmap.spark import archive_making, java
         from hive_bitmap.spark.catalyst.enabling import wait_at_end
         from hive_bitmap.spark.session import default_warehouse, session
 
@@ -81,7 +85,7 @@ class Endpoint:
         if warehouse is not None and not os.path.exists(os.path.join(warehouse, ".metastore")):
             console.print(Text(f"creating a new, empty warehouse in {os.path.abspath(warehouse)}", "dim"))
         status = console.status("[dim]starting Spark") if console.is_terminal else nullcontext()
-        with status, stderr_filter.applied():
+        with status, stderr_filter.applied(), java.started_with(*(() if jobs else (java.QUICK_COMPILER,))):
             spark = session(warehouse, master=self.master, conf=self.conf)
         try:
             yield spark
@@ -89,6 +93,7 @@ class Endpoint:
         finally:
             stderr_filter.closed = True
             spark.stop()
+            archive_making.make_in_background()
 
 
 def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -136,7 +136,7 @@ def explain(
         raise click.UsageError("a query goes with neither WHERE, --columns, --count nor --strategy")
     if analyze and not is_query:
         raise click.UsageError("--analyze goes with a query")
-    with endpoint.session() as spark:
+    with endpoint.session(jobs=analyze) as spark:
         if is_query:
             _show(querying, querying.explain(table, spark, analyze=analyze), html, width, format_)
         else:
@@ -182,7 +182,7 @@ def offsets(
     elif endpoint.address is not None:
         plan = server.ask(endpoint, table, where)
     else:
-        with endpoint.session() as spark:
+        with endpoint.session(jobs=False) as spark:
             plan = make_plan(spark, table, where) if out is None else write_offsets(spark, table, where, out, utf8=utf8)
     if out is None and plan.candidates is None:
         raise Unsupported(f"every block of {table} may hold rows: {plan.reason}")

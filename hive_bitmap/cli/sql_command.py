@@ -15,10 +15,13 @@ from hive_bitmap.cli.invocation import Endpoint, messages, one_line
 from hive_bitmap.cli.output import LIMIT_HELP, format_option
 from hive_bitmap.core.explaining.measures import seconds
 from hive_bitmap.errors import HiveBitmapError
-from hive_bitmap.spark.sql.script import Part, split
+from hive_bitmap.spark.sql.script import Part, first_words, split
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+WITHOUT_JOBS = {"SHOW", "DESCRIBE", "DESC", "USE"}  # first words of statements that only look something up
 
 
 @click.command()
@@ -59,7 +62,8 @@ def sql(
     if endpoint.address is not None:
         server.run_script(endpoint, parts, keep_going, limit, format_)
         return
-    with endpoint.session() as spark:
+    jobs = not all(set(first_words(part.in_place, 1)) & WITHOUT_JOBS for part in parts)
+    with endpoint.session(jobs=jobs) as spark:
         failed = _run_script(spark, parts, keep_going, format_, limit)
     if failed:
         raise click.exceptions.Exit(1)

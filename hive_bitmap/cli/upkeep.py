@@ -59,7 +59,7 @@ def show(
     from hive_bitmap.spark.maintaining.show import show as run
 
     if require_one(table, all_, database) is None:
-        with endpoint.session() as spark:
+        with endpoint.session(jobs=False) as spark:
             records = [status_record(one) for name in tables_of(spark, database, all_) for one in run(spark, name)]
         print_records(format_, records, (TABLE_FIELD, *SHOW_FIELDS), "no table has an index")
         return
@@ -67,7 +67,7 @@ def show(
     if endpoint.address is not None and not keys:
         server.show(endpoint, table, index, format_)
         return
-    with endpoint.session() as spark:
+    with endpoint.session(jobs=keys) as spark:
         records = [status_record(status) for status in run(spark, table, keys=keys)]
     if index is not None:
         known = [record["index"] for record in records]
@@ -110,7 +110,7 @@ def rename(endpoint: Endpoint, table: str, index: str, name: str) -> None:
     """
     from hive_bitmap.spark.maintaining.alter import rename as run
 
-    with endpoint.session() as spark:
+    with endpoint.session(jobs=False) as spark:
         run(spark, table, index, name)
     messages().print(f"renamed index {index} on {table} to {name}", markup=False)
 
@@ -154,7 +154,7 @@ def set_(endpoint: Endpoint, table: str, index: str, properties: Mapping[str, st
     """
     from hive_bitmap.spark.maintaining.alter import set_properties
 
-    with endpoint.session() as spark:
+    with endpoint.session(jobs=False) as spark:
         set_properties(spark, table, index, {name: value or "" for name, value in properties.items()})
     later = " (takes effect with the next rebuild)" if {"encoding", "compression"} & set(properties) else ""
     messages().print(f"set {', '.join(properties)} of index {index} on {table}{later}", markup=False)
@@ -175,7 +175,7 @@ def drop(endpoint: Endpoint, table: str, index: str, if_exists: bool, where: str
     """
     from hive_bitmap.spark.maintaining.drop import drop as run
 
-    with endpoint.session() as spark:
+    with endpoint.session(jobs=False) as spark:
         dropped = run(spark, table, index, if_exists=if_exists, where=where)
     partitions = f" for the partitions where {where}" if where else ""
     done = f"dropped index {index} on {table}{partitions}" if dropped else f"table {table} has no index {index}"
@@ -211,7 +211,7 @@ def clean(
     """
     from hive_bitmap.spark.maintaining.clean import clean as run
 
-    with endpoint.session() as spark:
+    with endpoint.session(jobs=False) as spark:
         left = run(spark, table, location=location, grace_seconds=grace * 3600, dry_run=dry_run)
     records = [leftover_record(leftover, dry_run) for leftover in left]
     print_records(format_, records, LEFTOVER_FIELDS, "nothing is left over")

@@ -1,4 +1,4 @@
-"""Check that Java 17 or newer is installed, which Spark 4 needs, before Spark fails with a stack trace."""
+"""The Java that Spark starts: whether it is new enough, before Spark fails with a stack trace; and options for it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from hive_bitmap.errors import HiveBitmapError
 
 OLDEST = 17
+QUICK_COMPILER = "-XX:TieredStopAtLevel=1"  # the better one of the JVM pays only after some ten seconds
+_OPTIONS = "SPARK_SUBMIT_OPTS"  # options of the JVM of a driver, before those of Spark's configuration
 _ADVICE = (
     f"install Java {OLDEST} or newer and set JAVA_HOME to it (Debian/Ubuntu: apt-get install default-jre-headless; "
     "macOS: brew install openjdk; anywhere: pip install install-jdk, then "
@@ -48,3 +52,19 @@ def require() -> None:
     found = version(java)
     if found < OLDEST:
         raise HiveBitmapError(f"Spark needs Java {OLDEST} or newer, and {java} is Java {found}; {_ADVICE}")
+
+
+@contextmanager
+def started_with(*options: str) -> Iterator[None]:
+    """Have a JVM that Spark starts within the block take these options, unless the environment or Spark's settings
+    say otherwise: of two values of an option Java takes the last.
+    """
+    before = os.environ.get(_OPTIONS)
+    os.environ[_OPTIONS] = " ".join([*options, *([before] if before else [])])
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_OPTIONS]
+        else:
+            os.environ[_OPTIONS] = before

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from hive_bitmap.core.planning.settings import problems
 from hive_bitmap.errors import HiveBitmapError, InvalidProperty
-from hive_bitmap.spark import java
+from hive_bitmap.spark import class_archive, java
 from hive_bitmap.spark.packages import file_of, require, require_connect
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ def session(
         builder = builder.master(master or "local[*]")
     if "SPARK_REMOTE" not in os.environ:
         builder = builder.enableHiveSupport()
-    spark = builder.getOrCreate()
+    with java.started_with(*class_archive.options()):
+        spark = builder.getOrCreate()
     if warehouse is not None:
         _open_metastore(spark, Path(warehouse).absolute())
     from hive_bitmap.spark.catalyst.enabling import enable

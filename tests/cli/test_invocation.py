@@ -1,13 +1,18 @@
-"""How a command is called: settings of Spark by name, and errors in one line."""
+"""How a command is called: settings of Spark by name, the compiler of its JVM, and errors in one line."""
 
 from __future__ import annotations
 
 import io
+import os
+from pathlib import Path
 
 import click
 import pytest
+from pyspark.sql import SparkSession
 
 from hive_bitmap.cli.invocation import messages, one_line, settings_of
+from hive_bitmap.errors import HiveBitmapError
+from tests.cli.conftest import Run
 
 TASK = """An error occurred while calling o1.collect.
 : Job aborted due to stage failure
@@ -64,3 +69,29 @@ def test_messages_go_where_stderr_is_now(monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setattr("sys.stderr", stream)
         messages().print("told", markup=False)
         assert stream.getvalue() == "told\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "quick"),
+    [
+        (("show", "t"), True),
+        (("show", "t", "--keys"), False),
+        (("explain", "t"), True),
+        (("explain", "SELECT 1", "--analyze"), False),
+        (("query", "t"), False),
+        (("sql", "-e", "SHOW TABLES; DESC t"), True),
+        (("sql", "-e", "SHOW TABLES; SELECT 1"), False),
+    ],
+)
+def test_commands_without_a_job_have_the_quick_compiler(
+    arguments: tuple[str, ...], quick: bool, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def started(*_: object, **__: object) -> None:
+        raise HiveBitmapError(f"options: {os.environ.get('SPARK_SUBMIT_OPTS')}")
+
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Da=b")
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr("hive_bitmap.spark.session.session", started)
+    status, _, err = run("--warehouse", str(tmp_path), *arguments)
+    options = "-XX:TieredStopAtLevel=1 -Da=b" if quick else "-Da=b"
+    assert status == 1 and f"options: {options}" in " ".join(err.split())

@@ -1,0 +1,113 @@
+"""Make the archive of classes (`class_archive`) in a process of its own, which nobody waits for.
+
+That process starts a Spark in a temporary warehouse, has it do what commands do, and lets its JVM write the classes
+that it has loaded when it ends. The JVM of a command cannot: it would hold the warehouse for as long as that takes.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import hive_bitmap
+from hive_bitmap.spark import class_archive, java
+from hive_bitmap.spark.session import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DAY = 86_400
+UNUSED_DAYS = 30  # after which an archive is of a Java or a Spark that is gone, most likely
+_ELSEWHERE = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "HIVE_CONF_DIR", "PYSPARK_SUBMIT_ARGS")
+_STATEMENTS = (
+    "CREATE TABLE t USING parquet AS SELECT id AS a, cast(id % 7 AS string) AS b FROM range(1000)",
+    "CREATE INDEX i ON TABLE t (a, b) AS 'BITMAP'",
+    "SHOW INDEX ON t",
+    "SELECT * FROM t WHERE a = 7 AND b = '0' ORDER BY a LIMIT 5",
+    "SELECT b, count(*) FROM t WHERE a < 7 GROUP BY b",
+)
+
+
+def make_in_background() -> None:
+    """Start the process that makes the archive, unless there is one, or an attempt was begun within a day."""
+    base = class_archive.place()
+    if base is None or class_archive.find(base) is not None or not _begin(base):
+        return
+    environment = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
+    with suppress(OSError):  # no process can be started: the next command of another day tries again
+        subprocess.Popen(
+            [sys.executable, "-m", __name__, str(base)],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+
+def _begin(base: Path) -> bool:
+    """Note that an attempt begins; False if one was begun within a day, or the folder cannot be written."""
+    note = base.with_suffix(".attempt")
+    try:
+        base.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if note.exists() and time.time() - note.stat().st_mtime > DAY:
+            note.unlink()
+        os.close(os.open(note, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except OSError:
+        return False
+    return True
+
+
+def make(base: Path) -> None:
+    """Make the archive that lies at `base`, whole or not at all, and delete what nobody has used for a month."""
+    part = base.with_suffix(f".{os.getpid()}")
+    try:
+        with TemporaryDirectory() as folder:
+            options = (f'"-XX:ArchiveClassesAtExit={part}"', class_archive.QUIET, java.QUICK_COMPILER)
+            with java.started_with(*options):
+                spark = session(Path(folder) / "warehouse", master="local[1]", conf={"spark.driver.memory": "1g"})
+            _work(spark)
+            _end(spark)
+        part.chmod(0o600)
+        part.replace(class_archive.named(base, part.stat().st_size))
+    finally:
+        part.unlink(missing_ok=True)
+    _delete_unused(base.parent)
+
+
+def _work(spark: SparkSession) -> None:
+    """Load the classes that commands need, by doing what they do."""
+    for statement in _STATEMENTS:
+        hive_bitmap.sql(spark, statement).collect()
+    hive_bitmap.explain("SELECT * FROM t WHERE a = 7", spark)
+    hive_bitmap.scan(spark, "t", "a = 7").collect()
+    hive_bitmap.count(spark, "t", "b = '1'")
+    hive_bitmap.show(spark, "t")
+
+
+def _end(spark: SparkSession) -> None:
+    """Stop Spark, and wait until its JVM has ended, which is when it has written the archive."""
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    spark.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()  # PySpark's JVM ends with its standard input
+    gateway.proc.wait()
+
+
+def _delete_unused(folder: Path) -> None:
+    for file in folder.glob("spark-*"):
+        with suppress(OSError):  # another process has deleted it
+            if time.time() - file.stat().st_atime > UNUSED_DAYS * DAY:
+                file.unlink()
+
+
+if __name__ == "__main__":
+    os.nice(19)
+    make(Path(sys.argv[1]))
