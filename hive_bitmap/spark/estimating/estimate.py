@@ -22,6 +22,7 @@ from hive_bitmap.errors import InvalidProperty
 from hive_bitmap.spark.building import staging
 from hive_bitmap.spark.building.file_groups import GROUP_BYTES, count_shards
 from hive_bitmap.spark.building.staged_values import ReadOptions
+from hive_bitmap.spark.estimating import near_reads
 from hive_bitmap.spark.estimating.extrapolate import (
     BaseTable,
     build_seconds,
@@ -30,12 +31,12 @@ from hive_bitmap.spark.estimating.extrapolate import (
     spread_of_values,
     usefulness,
 )
-from hive_bitmap.spark.estimating.sampling import FooterItem, Sample, SampleItem, choose_blocks, measure, read_footer
+from hive_bitmap.spark.estimating.sampling import FooterItem, Sample, SampleItem, choose_blocks
 from hive_bitmap.spark.estimating.verdict import verdict
 from hive_bitmap.spark.metastore import metastore, permission
 from hive_bitmap.spark.metastore.base_files import Source, sources
 from hive_bitmap.spark.metastore.file_listing import format_of
-from hive_bitmap.spark.tasks.distribution import in_tasks, parallelism
+from hive_bitmap.spark.tasks.distribution import parallelism
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -165,14 +166,16 @@ def _estimates(
 ) -> list[Estimate]:
     footers = _read_footers(spark, found, definitions, options)
     cores = parallelism(spark)
+    blocks_of = [_chosen(footers, number, sample, cores) for number in range(len(definitions))]
     work = [
         [
             replace(_item(footers, options, definition, number, blocks), values=_values_of(definition, values))
-            for blocks in _chosen(footers, number, sample, cores)
+            for blocks in blocks_of[number]
         ]
         for number, definition in enumerate(definitions)
     ]
-    measured = iter(in_tasks(spark, [item for items in work for item in items], measure))
+    rows = sum(int(footers.rows[blocks].sum()) for chosen in blocks_of for blocks in chosen)
+    measured = iter(near_reads.samples(spark, [item for items in work for item in items], rows))
     samples = [[next(measured) for _ in items] for items in work]
     return Reports(_estimate(d, number, footers, samples[number], cores) for number, d in enumerate(definitions))
 
@@ -180,10 +183,10 @@ def _estimates(
 def _read_footers(
     spark: SparkSession, found: Sequence[Source], definitions: Sequence[Definition], options: ReadOptions
 ) -> _Footers:
-    """Read the footers of all files in Spark tasks; files that cannot be read have no blocks."""
+    """Read the footers of all files; files that cannot be read have no blocks."""
     files = [file for source in found for file in source.files]
     columns = tuple(definition.columns for definition in definitions)
-    read = in_tasks(spark, [FooterItem(file.path, columns, options) for file in files], read_footer)
+    read = near_reads.footers(spark, [FooterItem(file.path, columns, options) for file in files])
     filled = [np.flatnonzero(rows) for rows, _ in read]
     none = [np.zeros(0, np.int64)]
     return _Footers(
