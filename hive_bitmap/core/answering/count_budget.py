@@ -33,6 +33,7 @@ class CountPrices:
     shard: float = 5.0e-4  # to read the statistics of a shard
     key: float = 2.0e-6  # to hand on a key with its count, and for Spark to group by one
     answer_start: float = 0.03  # to ask for an answer, and to make rows of it
+    deleted_rows: float = 1.0e-3  # to read which rows of a file are deleted, besides waiting for the store
 
 
 COUNT_PRICES = CountPrices()
@@ -168,7 +169,8 @@ def _seconds(
     others = {parts[column].index: column for column in tested if parts[column].index not in counted}
     seconds = sum(_bytes(part) for part in counted.values()) * prices.key_byte
     seconds += sum(_bytes(parts[column]) * read[column] for column in others.values()) * prices.key_byte
-    if len(counted) + len(others) > 1:
+    seconds += sum(map(bool, lookup.deletes)) * prices.deleted_rows
+    if len(counted) + len(others) > 1 or any(lookup.deletes):
         seconds += sum(_bytes(part) for part in counted.values()) * prices.bitmap_byte
         seconds += sum(_bytes(parts[column]) * decoded[column] for column in others.values()) * prices.bitmap_byte
     return seconds

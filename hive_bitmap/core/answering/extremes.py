@@ -36,7 +36,12 @@ def are_enough(lookups: Sequence[Lookup], keys: Sequence[str], extremes: Collect
 
 
 def one_index_knows(lookup: Lookup, key: str) -> bool:
-    """Return whether the index of this key (in lower case) also has all columns that the predicate tests."""
+    """Return whether the index of this key (in lower case) also has all columns that the predicate tests.
+
+    It does not know all that is asked if rows are deleted, which may be all that have the smallest key.
+    """
+    if any(lookup.deletes):
+        return False
     parts = lookup.unit.parts
     names = (key, *(column.lower() for column in columns_of(lookup.predicate)))
     return all(name in parts for name in names) and len({parts[name].index for name in names}) == 1

@@ -1,9 +1,10 @@
 """Counting by key: how many rows of a unit satisfy a predicate, for each key of one index or two.
 
 If one index has the keys and all columns of the predicate, cardinalities are added up and no bitmap is read; the sums
-over all rows are kept in memory. Otherwise the rows are selected first, and the bits are counted that each key's bitmap
-shares with the selection, for all keys of a row group of a shard at once. With two indexes, the selection is first
-split by the keys of the one that has few.
+over all rows are kept in memory. Of blocks of which rows are deleted, the bits are subtracted that each key's bitmap
+shares with these rows. Otherwise the rows are selected first, and the bits are counted that each key's bitmap shares
+with the selection, for all keys of a row group of a shard at once. With two indexes, the selection is first split by
+the keys of the one that has few.
 
 Every row of a block has exactly one key. So the counts of a block must add up to its selected rows; if they do not, the
 index is damaged.
@@ -26,6 +27,7 @@ from hive_bitmap.core.bitmaps import selection
 from hive_bitmap.core.index import lookup
 from hive_bitmap.core.planning.settings import ANSWER_BYTES
 from hive_bitmap.core.predicates.nodes import TRUE, And, Constant, Or, Predicate, columns_of
+from hive_bitmap.core.selecting.deleted_rows import deleted_bits
 from hive_bitmap.core.selecting.key_matches import MatchingKeys, key_matches, may_hold
 from hive_bitmap.core.selecting.lookup_units import BlockNumbers, Flags, Longs, LookupUnit
 from hive_bitmap.core.selecting.select import Selection, select
@@ -103,7 +105,8 @@ def tally(
         shards = unit.parts[keys[0]].shards
         if predicate != TRUE:
             return sums()
-        return require_small(lookup.cached((shards, unit.paths, tuple(nothing.schema)), sums), limit)
+        deletes = tuple((path, deleted.id) for path, deleted in unit.deleted.items())
+        return require_small(lookup.cached((shards, unit.paths, tuple(nothing.schema), deletes), sums), limit)
     groups = _by_index(unit, keys)
     if len(groups) == 2:
         groups.sort(key=lambda group: not _has_few_keys(unit, group))
@@ -175,14 +178,46 @@ def merge_counts(tables: Sequence[pa.Table]) -> pa.Table:
 def _sums(
     unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys, schema: pa.Schema, limit: int
 ) -> pa.Table:
-    """Count by cardinalities alone; the result has this schema."""
+    """Count by cardinalities, less the deleted rows of each key; the result has this schema."""
     counts, in_blocks = Counts(schema.empty_table(), limit), np.zeros(len(unit.rows), np.int64)
+    deleted = _Deleted(unit, unit.parts[schema.names[0]].encoding) if unit.deleted else None
     for rows in _rows(unit, schema.names[:-1], predicate, matching_keys):
         in_blocks += np.bincount(rows.block, rows.cardinality, len(in_blocks)).astype(np.int64)
-        counts.add(_summed(rows, np.where(rows.true, rows.cardinality, 0)))
+        live = rows.cardinality if deleted is None else rows.cardinality - deleted.of(rows)
+        counts.add(_summed(rows, np.where(rows.true, live, 0)))
     if (in_blocks > unit.rows).any() or (predicate == TRUE and (in_blocks != unit.rows).any()):
         raise CorruptIndex(_INCONSISTENT)
+    if deleted is not None:
+        deleted.require_found(all=predicate == TRUE)
     return counts.total()
+
+
+class _Deleted:
+    """The deleted rows of a unit, and how many of them the index rows of one index have."""
+
+    def __init__(self, unit: LookupUnit, encoding: str) -> None:
+        self._encoding, self._layout = encoding, selection.layout(unit.rows)
+        self._bits = deleted_bits(unit, self._layout)
+        self._wanted = selection.counts(self._bits, self._layout)
+        self._found = np.zeros_like(self._wanted)
+
+    def of(self, rows: _Rows) -> Longs:
+        """Return how many deleted rows have the key of each index row for which the predicate is TRUE."""
+        counts = np.zeros(len(rows.block), np.int64)
+        chosen = np.flatnonzero(rows.true & (self._wanted[rows.block] > 0))
+        if len(chosen):
+            blocks = rows.block[chosen]
+            bitmaps = lookup.bitmaps(*rows.shard, rows.group, self._encoding)
+            [counts[chosen]] = bitmaps.shared(
+                [self._bits], rows.number[chosen], self._layout.starts[blocks], self._layout.rows[blocks]
+            )
+            self._found += np.bincount(blocks, counts[chosen], len(self._found)).astype(np.int64)
+        return counts
+
+    def require_found(self, *, all: bool) -> None:
+        """Require that each deleted row was found once; at most, unless `all` were looked for. Raises CorruptIndex."""
+        if (self._found > self._wanted).any() or (all and (self._found != self._wanted).any()):
+            raise CorruptIndex(_INCONSISTENT)
 
 
 def _by_overlap(selected: Selection, parts: Sequence[_Part], keys: Sequence[str]) -> Iterator[pa.Table]:

@@ -35,6 +35,7 @@ from hive_bitmap.core.selecting.lookup_units import IndexPart, Longs, LookupUnit
 from hive_bitmap.core.selecting.select import LookupResult, count
 from hive_bitmap.core.stores import WITH_DELETES, FileStatus, is_local
 
+ROWS_DELETED = "some of its rows are deleted"
 REMOTE_READS = 16  # concurrent lookups in shards that are read over a network
 
 
@@ -51,7 +52,10 @@ class PartitionState:
 
 @dataclass(frozen=True, kw_only=True)
 class Lookup:
-    """Fresh files of one partition that are looked up together. The last four fields have an item for each file."""
+    """Fresh files of one partition that are looked up together. The last five fields have an item for each file.
+
+    `deletes` are what `FileStatus.deletes` is of each file; empty if no row of any is deleted.
+    """
 
     partition: int  # its position in `LookupResults.partitions`
     unit: LookupUnit
@@ -60,6 +64,7 @@ class Lookup:
     spark_only: tuple[frozenset[str], ...]  # lower-case names of columns that Arrow may read differently from Spark
     schema_crc: tuple[int, ...]  # of the table's columns when the file was indexed, see `definition.schema_crc`
     foreign: tuple[frozenset[str] | None, ...]  # lower-case names in the file that were no columns then; None: unknown
+    deletes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -252,7 +257,7 @@ def _why_whole(file: FileStatus, manifests: Mapping[str, Manifest]) -> tuple[Fre
             freshness = manifest.freshness(file, None)
             stale = freshness is Freshness.STALE
             if file.etag == WITH_DELETES:
-                return freshness, "some of its rows are deleted"
+                return freshness, ROWS_DELETED
             return freshness, "changed since it was indexed" if stale else manifest.files["reason"][row].as_py()
     return Freshness.UNINDEXED, "new since the last build" if manifests else "no index covers its partition"
 
@@ -271,6 +276,7 @@ def _lookup(
         manifests[name].files.slice(fresh[name][position], 1) for name, position in zip(known_by, files, strict=True)
     )
     counts = [len(offsets) for offsets in described["offsets"]]
+    deletes = [partition.files[position].deletes for position in files]
     unit = LookupUnit(
         paths=tuple(described["path"].to_pylist()),
         file=np.repeat(np.arange(len(files)), counts),
@@ -293,6 +299,7 @@ def _lookup(
         spark_only=tuple(frozenset(name.lower() for name in names) for names in described["indirect"].to_pylist()),
         schema_crc=tuple(described["schema_crc"].to_pylist()),
         foreign=tuple(None if names is None else frozenset(names) for names in described["foreign"].to_pylist()),
+        deletes=tuple(deletes) if any(deletes) else (),
     )
 
 
@@ -340,13 +347,15 @@ def restrict(lookup: Lookup, files: Sequence[int]) -> Lookup:
     for column, part in lookup.unit.parts.items():
         kept = number[part.files]
         parts[column] = replace(part, files=kept[kept >= 0])
+    kept_paths = tuple(lookup.unit.paths[file] for file in files)
     unit = LookupUnit(
-        paths=tuple(lookup.unit.paths[file] for file in files),
+        paths=kept_paths,
         file=number[lookup.unit.file[blocks]],
         offset=lookup.unit.offset[blocks],
         length=lookup.unit.length[blocks],
         rows=lookup.unit.rows[blocks],
         parts=parts,
+        deleted={path: lookup.unit.deleted[path] for path in kept_paths if path in lookup.unit.deleted},
     )
     return Lookup(
         partition=lookup.partition,
@@ -356,4 +365,5 @@ def restrict(lookup: Lookup, files: Sequence[int]) -> Lookup:
         spark_only=tuple(lookup.spark_only[file] for file in files),
         schema_crc=tuple(lookup.schema_crc[file] for file in files),
         foreign=tuple(lookup.foreign[file] for file in files),
+        deletes=tuple(lookup.deletes[file] for file in files) if lookup.deletes else (),
     )

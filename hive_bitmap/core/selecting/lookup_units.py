@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -39,9 +39,23 @@ class IndexPart:
     entries: int = 0  # rows of the shards, each one a key in a block
 
 
+@dataclass(frozen=True)
+class DeletedRows:
+    """Rows of a file that its table has deleted since: `rows` are their positions in the file, ascending.
+
+    `id` tells them from what was deleted of the file at other times.
+    """
+
+    id: str
+    rows: Longs
+
+
 @dataclass(frozen=True, kw_only=True)
 class LookupUnit:
-    """Base files that are looked up together, and their blocks, in file order. Arrays have an item for each block."""
+    """Base files that are looked up together, and their blocks, in file order. Arrays have an item for each block.
+
+    An index still has the rows that are `deleted`, which is empty unless rows are counted.
+    """
 
     paths: tuple[str, ...]
     file: Longs  # position of the block's file in `paths`
@@ -49,6 +63,7 @@ class LookupUnit:
     length: Longs  # bytes in the file
     rows: Longs  # number of rows; may be 0
     parts: Mapping[str, IndexPart]  # by lower-case column name
+    deleted: Mapping[str, DeletedRows] = field(default_factory=dict)  # by path
 
     def known(self, part: IndexPart) -> Flags:
         """Return for each of `paths` whether an index knows the file."""

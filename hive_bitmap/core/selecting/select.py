@@ -1,7 +1,8 @@
 """Selection of the rows of each block that may match: a predicate is evaluated over the shards of its indexes.
 
 The same functions run in the driver and in tasks. A unit is a set of base files that are looked up together. If an
-index does not know a file, or one of its shards is damaged, all rows of the file may match.
+index does not know a file, or one of its shards is damaged, all rows of the file may match. Rows that the unit says are
+deleted are in no selection.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from hive_bitmap.core.predicates.nodes import (
     leaves_of,
     only_column,
 )
+from hive_bitmap.core.selecting.deleted_rows import deleted_bits
 from hive_bitmap.core.selecting.key_matches import MatchingKeys, key_matches, may_hold
 from hive_bitmap.core.selecting.lookup_units import BlockNumbers, Flags, Longs, LookupUnit
 from hive_bitmap.errors import CorruptBitmap, CorruptIndex
@@ -78,19 +80,21 @@ def select(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) 
     A damaged index selects all rows of its files. The damage is noted in the result, and no error is raised.
     """
     evaluation = _Evaluation(unit=unit, matching_keys=matching_keys, exact=exact_files(unit, predicate, matching_keys))
-    return evaluation.selection(evaluation.rows_of(predicate, unit.rows > 0))
+    return evaluation.selection(evaluation.live(evaluation.rows_of(predicate, unit.rows > 0)))
 
 
 def count(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> LookupResult:
     """Return how many rows of each block `select` would select.
 
-    A predicate over one column needs no bitmaps: no row has two keys, so the cardinalities of a block's keys add up.
+    A predicate over one column needs no bitmaps, but of blocks of which rows are deleted: no row has two keys, so the
+    cardinalities of a block's keys add up.
     """
     column = only_column(predicate)
     if column is None or column not in unit.parts:
         return select(unit, predicate, matching_keys).result()
     evaluation = _Evaluation(unit=unit, matching_keys=matching_keys, exact=exact_files(unit, predicate, matching_keys))
-    counts = evaluation.matching_counts(column, predicate)
+    deleted = evaluation.deleted_counts(predicate) if unit.deleted else 0
+    counts = evaluation.matching_counts(column, predicate) - deleted
     return LookupResult(counts, evaluation.exact_files(), evaluation.damaged, evaluation.index_bytes)
 
 
@@ -194,6 +198,19 @@ class _Evaluation:
             case Or(children):
                 return self._union(by_column(Or, children), alive, within)
         raise TypeError(f"no predicate: {node!r}")
+
+    def live(self, bits: Bits | None) -> Bits | None:
+        """Return a selection without the deleted rows of the unit."""
+        if not self.unit.deleted:
+            return bits
+        found = selection.everything(self.layout) if bits is None else bits
+        return selection.and_not(found, deleted_bits(self.unit, self.layout))
+
+    def deleted_counts(self, predicate: Predicate) -> Longs:
+        """Return how many of the deleted rows of each block the predicate would select."""
+        deleted = deleted_bits(self.unit, self.layout)
+        found = self.rows_of(predicate, selection.any_in(deleted, self.layout), deleted)
+        return selection.counts(deleted if found is None else found & deleted, self.layout)
 
     def matching_counts(self, column: str, node: Predicate) -> Longs:
         """Return how many rows of each block match a predicate over one column; all of them if that is not known."""

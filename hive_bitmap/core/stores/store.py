@@ -13,7 +13,7 @@ from hive_bitmap.core.stores.paths import is_local
 
 TAIL_BYTES = 65_536
 IMMUTABLE = "immutable"  # in place of a tag: the file is never written again under its path, as Delta's
-WITH_DELETES = "with deletes"  # the same where rows are counted, if some of the file are deleted: no index has this tag
+WITH_DELETES = "with deletes"  # the same where rows are counted, if it is not known which of the file are deleted
 BEGUN = ".begun"  # after eight hex digits: ends the name of a file that `replace_file` has begun to write
 
 
@@ -22,13 +22,16 @@ class FileStatus:
     """The status of a file: size in bytes and modification time in ms since 1970, the same that Hadoop reads.
 
     `etag` distinguishes contents of the same size and time; it is "" if the store has no entity tags, and IMMUTABLE if
-    the log of a table lists the file, and not its folder.
+    the log of a table lists the file, and not its folder. If that log has deleted rows of the file since, and rows are
+    counted, `deletes` tells those that are deleted from what was deleted at other times; no index has the tag
+    WITH_DELETES.
     """
 
     path: str
     size: int
     mtime_ms: int
     etag: str
+    deletes: str = ""
 
     @property
     def changed_ms(self) -> int:

@@ -23,6 +23,7 @@ from hive_bitmap.core.planning.reasons import Reason
 from hive_bitmap.core.planning.settings import Settings
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.core.predicates.nodes import Constant, SparkLeaf
+from hive_bitmap.core.selecting.lookup_units import DeletedRows
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import HiveBitmapError, Unsupported
 from hive_bitmap.spark.catalyst import weights
@@ -79,7 +80,8 @@ class Ask:
 
     `listing_summary` and `listing` describe the files that Spark reads. `small_side(n)` runs the small side of runtime
     filter n and returns the filter's condition as JSON, None if it has too many rows. `keys` returns those keys of a
-    column for which Spark evaluates a leaf of the condition to TRUE. `prepare` reads indexes and makes a plan; `frame`
+    column for which Spark evaluates a leaf of the condition to TRUE. `deleted` returns the deleted rows of files of the
+    listing (`listing.deleted_rows`). `prepare` reads indexes and makes a plan; `frame`
     returns the rows of a plan, read by tasks of ours, None if Spark reads them.
     """
 
@@ -87,6 +89,7 @@ class Ask:
     listing: Callable[[ListingSummary], ScanListing]
     small_side: Callable[[int], Sequence[Any] | None]
     keys: Callable[[Condition, SparkLeaf, Column, pa.Array], pa.Array | None]
+    deleted: Callable[[ScanListing, Mapping[str, str]], Mapping[str, DeletedRows]]
     prepare: Callable[[Request, ResolvedTable, Snapshot | None], Prepared]
     frame: Callable[[Request, Prepared], DataFrame | None]
 
@@ -152,10 +155,11 @@ class _Case:
 
     @cached_property
     def counted_table(self) -> ResolvedTable:
-        """The same for counting rows: without the files of which rows are deleted that the index still has."""
-        if self.listing is None or not self.listing.with_deletes:
+        """The same for counting rows: with what is deleted of files, which the index still has."""
+        if self.listing is None or not self.listing.deletes:
             return self.resolved
-        return replace(self.resolved, partitions=self.listing.countable)
+        deleted = partial(self.ask.deleted, self.listing)
+        return replace(self.resolved, partitions=self.listing.countable, deleted=deleted)
 
     def unanswered(self, why: str, code: Reason | None = None) -> Unanswered:
         log.info("%s is not answered by its indexes: %s", self.table.base.full_name, why)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType
@@ -17,7 +17,7 @@ from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import StoreError
 from hive_bitmap.spark.catalyst.arrow_batches import satisfying_keys
 from hive_bitmap.spark.catalyst.conditions import Condition
-from hive_bitmap.spark.catalyst.listing import ScanListing, as_now
+from hive_bitmap.spark.catalyst.listing import ScanListing, as_now, deleted_rows
 from hive_bitmap.spark.preparing.prepare import Prepared, prepare
 from hive_bitmap.spark.preparing.request import Request, ResolvedTable
 from hive_bitmap.spark.preparing.spark_fallback import fallback_reason
@@ -93,6 +93,8 @@ class Answer:
             partitions=None if listing is None else listing.countable,
             native=listing is not None,
         )
+        if listing is not None and listing.deletes:
+            resolved = replace(resolved, deleted=partial(deleted_rows, partial(counting.deleted, 0), listing))
         return known_counts(spark, self.request, prepare(spark, self.request, resolved))
 
 

@@ -1,35 +1,44 @@
-"""The files that Spark reads for a scan, from the text in which `Listing.java` sends them."""
+"""The files that Spark reads for a scan, from the text in which `Listing.java` sends them, and their deleted rows."""
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
+
+import numpy as np
 
 from hive_bitmap.core import stores
+from hive_bitmap.core.memory_budget import Cache
 from hive_bitmap.core.parallel import map_parallel
-from hive_bitmap.core.selecting.lookup_units import Place
+from hive_bitmap.core.selecting.lookup_units import DeletedRows, Place
 from hive_bitmap.core.stores import IMMUTABLE, WITH_DELETES, FileStatus
 from hive_bitmap.core.table_info import Values
+from hive_bitmap.spark.metastore.jvm_reader import text_of
 
 _ESCAPED = re.compile(r"\\(.)")
 _CHARACTERS = {"t": "\t", "n": "\n", "r": "\r"}
 _OF_LOG = "log"  # the last field of a file that a log lists, unless rows of it are deleted
 Partition = tuple[Values, tuple[FileStatus, ...]]
+_deleted: Cache[tuple[str, str], DeletedRows] = Cache("deleted rows", lambda deleted: deleted.rows.nbytes)
 
 
 @dataclass(frozen=True)
 class ScanListing:
     """The partitions that Spark reads, each with its values as text and its files.
 
-    `with_deletes` are the paths of files of which rows are deleted that an index still has. Spark's reader leaves them
-    out; who counts by an index must not count these files. With `of_log` the log of the table lists the files, which
-    are never written again.
+    `deletes` has the paths of files of which rows are deleted that an index still has. Spark's reader leaves them out;
+    who counts by an index must subtract them. Its values tell these rows from what is deleted of the file at other
+    times; "" if only Spark's reader can say which rows these are. With `of_log` the log of the table lists the files,
+    which are never written again.
     """
 
     partitions: tuple[Partition, ...]
-    with_deletes: frozenset[str] = frozenset()
+    deletes: Mapping[str, str] = field(default_factory=dict)
     of_log: bool = False
 
     @property
@@ -39,16 +48,16 @@ class ScanListing:
 
     @cached_property
     def countable(self) -> tuple[Partition, ...]:
-        """The same, in which no index knows the files of which rows are deleted."""
-        if not self.with_deletes:
+        """The same with what is deleted of each file; no index knows those of which nobody but Spark can tell."""
+        if not self.deletes:
             return self.with_bytes
-        return tuple(
-            (
-                values,
-                tuple(replace(file, etag=WITH_DELETES) if file.path in self.with_deletes else file for file in files),
-            )
-            for values, files in self.with_bytes
-        )
+        return tuple((values, tuple(map(self._countable, files))) for values, files in self.with_bytes)
+
+    def _countable(self, file: FileStatus) -> FileStatus:
+        deletes = self.deletes.get(file.path)
+        if deletes is None:
+            return file
+        return replace(file, deletes=deletes) if deletes else replace(file, etag=WITH_DELETES)
 
     @cached_property
     def files(self) -> tuple[FileStatus, ...]:
@@ -69,7 +78,7 @@ def parse(text: str) -> ScanListing:
     'file:/w/a'
     """
     partitions: list[tuple[Values, list[FileStatus]]] = []
-    with_deletes, of_log = set(), False
+    deletes, of_log = dict[str, str](), False
     for line in text.split("\n"):
         kind, *fields = line.split("\t")
         if kind == "P":
@@ -78,14 +87,14 @@ def parse(text: str) -> ScanListing:
             size, modified, path, *of = int(fields[0]), int(fields[1]), _text(fields[2]), *fields[3:]
             if of:
                 of_log = True
-                with_deletes |= {path} if of != [_OF_LOG] else set()
+                deletes |= {path: _text(of[1])} if of != [_OF_LOG] else {}
                 partitions[-1][1].append(FileStatus(path, size, modified, IMMUTABLE))
                 continue
             # a store with tags tells parts of a second in listings only, so fingerprints have whole seconds
             rounded = modified - modified % 1000 if stores.has_tags(path) else modified
             partitions[-1][1].append(FileStatus(path, size, rounded, ""))
     listed = tuple((values, tuple(files)) for values, files in partitions)
-    return ScanListing(listed, frozenset(with_deletes), of_log)
+    return ScanListing(listed, deletes, of_log)
 
 
 def _files(folder: str) -> list[FileStatus]:
@@ -110,6 +119,25 @@ def as_now(listing: ScanListing, list_folder: Callable[[str], list[FileStatus]] 
     return ScanListing(
         tuple((values, tuple(found[file.path] for file in files)) for values, files in listing.partitions)
     )
+
+
+def deleted_rows(ask: Callable[[str], Any], listing: ScanListing, wanted: Mapping[str, str]) -> dict[str, DeletedRows]:
+    """Return the deleted rows of files of a listing, given by path with what tells these rows from others.
+
+    `ask` returns those of files with these numbers (a JSON array), as the text described in `DeletedRows.text` of Java.
+    Files are left out of which Spark cannot tell them, or not in little memory.
+    """
+    found = {path: rows for path, id in wanted.items() if (rows := _deleted.get((path, id))) is not None}
+    missing = [path for path in wanted if path not in found]
+    if not missing:
+        return found
+    numbers = json.dumps([listing.numbers[Place(0, path)] for path in missing])
+    for path, text in zip(missing, json.loads(text_of(ask(numbers))), strict=True):
+        if text is not None:
+            positions = np.frombuffer(base64.b64decode(text), "<i4").astype(np.int64)
+            found[path] = DeletedRows(wanted[path], positions)
+            _deleted.put((path, wanted[path]), found[path])
+    return found
 
 
 def _text(escaped: str) -> str:

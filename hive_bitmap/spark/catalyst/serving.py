@@ -26,7 +26,7 @@ from hive_bitmap.spark.catalyst.driver_reads import Fetch
 from hive_bitmap.spark.catalyst.extension_jar import PROTOCOL, protocol_mismatch
 from hive_bitmap.spark.catalyst.index_answers import Answer
 from hive_bitmap.spark.catalyst.jvm_bridge import bridge
-from hive_bitmap.spark.catalyst.listing import ScanListing, parse
+from hive_bitmap.spark.catalyst.listing import ScanListing, deleted_rows, parse
 from hive_bitmap.spark.catalyst.outcomes import Counts, FetchRows, LeaveAlone, Outcome, ReadRows, Told
 from hive_bitmap.spark.catalyst.reporting import LEFT_ALONE, Report
 from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan
@@ -157,6 +157,7 @@ class Serving:
             listing=listing,
             small_side=small_side,
             keys=partial(satisfying_keys, spark, question, number),
+            deleted=partial(deleted_rows, partial(question.deleted, number)),
             prepare=partial(prepare, spark),
             frame=partial(superset_rows, spark),
         )

@@ -42,7 +42,7 @@ def of_listing(listing: ScanListing) -> int:
     """Return the bytes of a listing."""
     files = sum(len(file.path) for file in listing.files) + FILE_BYTES * len(listing.files)
     values = sum(len(text or "") + TEXT_BYTES for values, _ in listing.partitions for text in values)
-    return files + values + PARTITION_BYTES * len(listing.partitions)
+    return files + values + of_texts(listing.deletes) + PARTITION_BYTES * len(listing.partitions)
 
 
 def of_answer(answer: Answer) -> int:

@@ -7,7 +7,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hive_bitmap.core.answering.count_budget import COUNT_PRICES, CountCost, bytes_to_look_up, count_cost, index_bytes
+from hive_bitmap.core.answering.count_budget import (
+    COUNT_PRICES,
+    CountCost,
+    CountPrices,
+    bytes_to_look_up,
+    count_cost,
+    index_bytes,
+)
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.planning.prices import waiting_seconds
 from hive_bitmap.core.selecting.candidates import (
@@ -19,6 +26,7 @@ from hive_bitmap.core.selecting.candidates import (
     look_up_files,
 )
 from hive_bitmap.core.selecting.key_matches import MatchingKeys
+from hive_bitmap.core.selecting.live_counts import without_deleted
 from hive_bitmap.core.selecting.select import LookupResult
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.spark.preparing.snapshot import Snapshot
@@ -29,6 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DRIVER_INDEX_BYTES = 256 << 20  # more bytes of index than this are looked up in tasks
+DELETES_TOGETHER = 8  # files whose deleted rows are read at a time, as in DeletedRows.java
 DRIVER_STATISTICS_BYTES = 4 << 30  # of more bytes of index than this, the driver does not even read the statistics
 
 
@@ -67,15 +76,23 @@ def look_up_snapshot(
         matching_keys=matching_keys,
         cores=resolved.cores,
         waits=waiting_seconds(snapshot.files, resolved.cores, snapshot.store),
+        prices=_prices(snapshot),
         extremes=counting.extremes,
     )
     evaluation = Evaluation(spark, matching_keys, counting, cost)
     found = look_up_files(snapshot.partitions, snapshot.predicates, chosen, evaluation)
+    found = without_deleted(found, resolved.deleted, evaluation.look_up)
     every_key = list(dict.fromkeys(key for keys in counting.key_sets for key in keys))
     results = replace(exact_where_known(found, every_key), matching_keys=matching_keys)
     if resolved.base.lake is not None:  # files that are not listed may be those that the table's own statistics exclude
         results = replace(results, deleted=0)
     return LookedUp(results=results, answer_seconds=evaluation.seconds, spark_count_seconds=evaluation.by_spark)
+
+
+def _prices(snapshot: Snapshot) -> CountPrices:
+    """The prices of counting, where the store of the files is waited for to know which of their rows are deleted."""
+    waiting = snapshot.store.request / DELETES_TOGETHER
+    return replace(COUNT_PRICES, deleted_rows=COUNT_PRICES.deleted_rows + waiting)
 
 
 @dataclass
@@ -99,6 +116,10 @@ class Evaluation:
                 raise Unsupported(cost.why_slower)
             self.seconds += cost.seconds
             self.by_spark += cost.by_spark - COUNT_PRICES.spark_start
+        return self.look_up(lookups)
+
+    def look_up(self, lookups: Sequence[Lookup]) -> list[LookupResult]:
+        """Look up, whatever it costs."""
         if is_small(lookups):
             return evaluate_here(self.matching_keys)(lookups)
         return in_tasks(self.spark, lookups, partial(look_up, matching_keys=self.matching_keys))

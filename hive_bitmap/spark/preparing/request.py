@@ -9,6 +9,8 @@ import pyarrow as pa
 
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.predicates.nodes import Predicate, SparkLeaf
+from hive_bitmap.core.selecting.live_counts import ReadDeleted
+from hive_bitmap.core.selecting.lookup_units import DeletedRows
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table, Values
 from hive_bitmap.spark.registry.catalog import Index
@@ -35,6 +37,10 @@ class Request:
 Evaluate = Callable[[SparkLeaf, Column, pa.Array], pa.Array | None]
 
 
+def _none_known(wanted: Mapping[str, str]) -> Mapping[str, DeletedRows]:
+    return {}
+
+
 @dataclass(frozen=True, kw_only=True)
 class ResolvedTable:
     """The table of a scan in a plan of Spark's, with its indexes, the settings of the session, and the predicate.
@@ -42,6 +48,7 @@ class ResolvedTable:
     `evaluate(leaf, column, keys)` has Spark return those keys of a column for which a leaf is TRUE, or None if it
     cannot tell; `cores` is how many tasks run at the same time. `partitions` are the values and files of the partitions
     that Spark reads (None if it does not say), and `native` tells whether its own Parquet or ORC reader reads them.
+    `deleted` tells which rows of files are deleted, of which the partitions say that some are.
     """
 
     base: Table
@@ -52,6 +59,7 @@ class ResolvedTable:
     cores: int
     partitions: tuple[tuple[Values, tuple[FileStatus, ...]], ...] | None = None
     native: bool = False
+    deleted: ReadDeleted = _none_known
 
     @property
     def narrows(self) -> bool:

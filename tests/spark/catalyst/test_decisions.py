@@ -94,6 +94,7 @@ class World:
             listing=lambda listed: LISTING,
             small_side=lambda number: self.small_side,
             keys=lambda *given: pa.array([]),
+            deleted=lambda listing, wanted: {},
             prepare=self._prepare,
             frame=lambda request, prepared: self.frame(),
         )

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hive_bitmap.core.selecting.lookup_units import Place
 from hive_bitmap.core.stores import IMMUTABLE, WITH_DELETES, FileStatus
-from hive_bitmap.spark.catalyst.listing import ScanListing, as_now, parse
+from hive_bitmap.spark.catalyst.listing import ScanListing, as_now, deleted_rows, parse
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
 FILES = st.lists(st.tuples(st.integers(0, 2**40), st.integers(0, 2**41), TEXT.map("file:/w/".__add__)), max_size=3)
@@ -66,10 +70,39 @@ def test_a_folder_that_is_gone_is_no_listing(tmp_path: Path) -> None:
     assert as_now(ScanListing((((), (FileStatus(f"file:{tmp_path}/gone/a", 9, 0, ""),)),))) is None
 
 
-def test_files_of_a_log_are_as_they_were_and_those_with_deletes_are_not_counted() -> None:
-    found = parse("P\nF\t10\t99\tfile:/w/a\tlog\nF\t20\t98\tfile:/w/b\tdeletes")
+def test_files_of_a_log_are_as_they_were_and_what_is_deleted_of_them_is_told_or_not() -> None:
+    found = parse("P\nF\t10\t99\tfile:/w/a\tlog\nF\t20\t98\tfile:/w/b\tdeletes\t\nF\t30\t97\tfile:/w/c\tdeletes\t1\\t2")
     first, second = FileStatus("file:/w/a", 10, 99, IMMUTABLE), FileStatus("file:/w/b", 20, 98, IMMUTABLE)
-    assert found.with_bytes == (((), (first, second)),)
-    assert found.countable == (((), (first, FileStatus("file:/w/b", 20, 98, WITH_DELETES))),)
+    third = FileStatus("file:/w/c", 30, 97, IMMUTABLE)
+    assert found.with_bytes == (((), (first, second, third)),)
+    countable = (first, replace(second, etag=WITH_DELETES), replace(third, deletes="1\t2"))
+    assert found.countable == (((), countable),)
     assert as_now(found) is found
     assert parse("P\nF\t10\t99\tfile:/w/a\tlog").countable == (((), (first,)),)
+
+
+class Text(str):
+    """A text with the methods of a StringBuilder."""
+
+    def length(self) -> int:
+        return len(self)
+
+    def substring(self, begin: int, end: int) -> str:
+        return self[begin:end]
+
+
+def test_deleted_rows_are_asked_for_once_by_the_numbers_of_files() -> None:
+    lines = ["P", *(f"F\t9\t1\tfile:/listed/{name}\tdeletes\t{name}" for name in "abc")]
+    found, asked = parse("\n".join(lines)), list[str]()
+
+    def ask(numbers: str) -> Any:
+        asked.append(numbers)
+        rows = base64.b64encode(bytes([1, 0, 0, 0, 0, 1, 0, 0])).decode()
+        return Text(json.dumps([None if number == 1 else rows for number in json.loads(numbers)]))
+
+    for _ in range(2):
+        rows = deleted_rows(ask, found, {"file:/listed/c": "c", "file:/listed/b": "b"})
+        assert list(rows) == ["file:/listed/c"] and rows["file:/listed/c"].rows.tolist() == [1, 256]
+    assert asked == ["[2, 1]", "[1]"]
+    assert deleted_rows(ask, found, {"file:/listed/c": "deleted later"})["file:/listed/c"].id == "deleted later"
+    assert asked[2:] == ["[2]"]

@@ -22,6 +22,7 @@ from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.reasons import Reason
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.core.selecting.candidates import LookupResults
+from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import CorruptIndex, HiveBitmapError, ServerError, StoreError
 from hive_bitmap.spark.catalyst import driver_reads, serving
@@ -101,6 +102,10 @@ class Question:
     def readFirst(self, number: int, filter: int) -> str | None:  # noqa: N802
         self.asked.append(("read first", number, filter))
         return None if filter == 0 else '["in", "k", "1"]'
+
+    def deleted(self, number: int, files: str) -> Any:
+        self.asked.append(("deleted", number, files))
+        return SimpleNamespace(length=lambda: 6, substring=lambda start, end: "[null]")
 
     def add(self, *sent: Any) -> None:
         self.added.append(sent)
@@ -304,6 +309,7 @@ def test_what_is_asked_of_the_jvm_while_a_scan_is_decided_on(world: World) -> No
     def decided(scan: Scan, ask: Ask) -> Outcome:
         found.append((ask.listing_summary(), ask.small_side(0), ask.small_side(1)))
         found.append(ask.listing(ListingSummary(1, 1, "digest")))
+        assert ask.deleted(ScanListing((((), (FileStatus("/unknown", 1, 1, ""),)),)), {"/unknown": "id"}) == {}
         return LeaveAlone(report=report())
 
     world.decided = decided
@@ -317,9 +323,11 @@ def test_what_is_asked_of_the_jvm_while_a_scan_is_decided_on(world: World) -> No
         ("read first", 0, 0),
         ("read first", 0, 1),
         ("listing", 0),
+        ("deleted", 0, "[0]"),
         ("listing summary", 1),
         ("read first", 1, 0),
         ("read first", 1, 1),
+        ("deleted", 1, "[0]"),
     ]
 
 

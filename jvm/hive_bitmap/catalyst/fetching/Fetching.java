@@ -41,6 +41,11 @@ final class Fetching extends PythonRequest {
         throw new IllegalStateException("a fetch has no expressions");
     }
 
+    @Override
+    protected StringBuilder deleted(int scan, List<Integer> numbers) {
+        throw new IllegalStateException("a fetch has no listing");
+    }
+
     /** Takes a batch of rows; there is at least one batch. */
     public void add(String schema, byte[] batch) {
         if (rows == null) rows = new ArrowRows(schema);

@@ -8,7 +8,6 @@ import hive_bitmap.catalyst.reading.Listing;
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.ArrayList;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -34,6 +33,8 @@ public final class DeltaFiles {
     private static final String OF_LOG = PACKAGE + "files.TahoeLogFileIndex";
     private static final String OF_ADDED = PACKAGE + "files.TahoeBatchFileIndex";
     private static final String FORMAT = PACKAGE + "DeltaParquetFileFormat";
+    private static final String VECTORS = PACKAGE + "storage.dv.DeletionVectorStore";
+    private static final String STORED = PACKAGE + "deletionvectors.StoredBitmap";
     private static final String TRANSACTION = PACKAGE + "OptimisticTransaction";
 
     private DeltaFiles() {}
@@ -66,18 +67,47 @@ public final class DeltaFiles {
         }
     }
 
-    /** Returns the prepared files, each as the log lists it, with the paths of those that have a deletion vector. */
+    /** Returns the prepared files, each as the log lists it, with the deletion vectors of those that have one. */
     public static Listing listing(FileIndex location) {
         List<FileStatus> files = new ArrayList<>();
-        Set<Path> withDeletes = new HashSet<>();
+        Map<Path, String> deletes = new HashMap<>();
         for (Object added : added(location)) {
             String name = Reflected.get(added, "path");
-            Path path = Reflected.get(location, "absolutePath", name);
+            Path path = Reflected.call(location, "absolutePath", name);
             long size = Reflected.<Long>get(added, "size");
             files.add(new FileStatus(size, false, 0, 1, Reflected.<Long>get(added, "modificationTime"), path));
-            if (Reflected.get(added, "deletionVector") != null) withDeletes.add(path);
+            Object vector = Reflected.get(added, "deletionVector");
+            if (vector != null) deletes.put(path, DeletedRows.id(List.of(Reflected.<String>get(vector, "uniqueId"))));
         }
-        return Listing.ofLog(location, files, withDeletes);
+        return Listing.ofLog(location, files, deletes);
+    }
+
+    /** Returns the rows of the prepared files of these numbers that are deleted, as {@link DeletedRows#text} says. */
+    public static StringBuilder deleted(FileIndex location, List<Integer> numbers) {
+        Object log = Reflected.get(location, "deltaLog");
+        Object store = Reflected.call(
+                Reflected.module(VECTORS, location), "createInstance", Reflected.<Object>get(log, "newDeltaHadoopConf"));
+        Object table = Reflected.get(log, "dataPath");
+        List<Object> all = added(location);
+        List<DeletedRows.OfFile> files = new ArrayList<>();
+        for (int number : numbers) files.add(new Vector(Reflected.get(all.get(number), "deletionVector"), table, store));
+        return DeletedRows.text(files);
+    }
+
+    /** A deletion vector of a file, which Delta's own store reads, and compares with its checksum. */
+    private record Vector(Object descriptor, Object table, Object store) implements DeletedRows.OfFile {
+        @Override
+        public long most() {
+            return Reflected.<Long>get(descriptor, "cardinality");
+        }
+
+        @Override
+        public long[] read() {
+            Object stored = Reflected.call(Reflected.module(STORED, descriptor), "create", descriptor, table);
+            long[] rows = Reflected.get(Reflected.call(stored, "load", store), "toArray");
+            if (rows.length != most()) throw new Reflected.Unknown("a deletion vector has " + rows.length + " rows, not " + most(), null);
+            return rows;
+        }
     }
 
     /** Returns what Delta has prepared to scan. */

@@ -41,7 +41,6 @@ import scala.Option;
  */
 public final class IcebergFiles {
     private static final String SCAN = "org.apache.iceberg.spark.source.SparkBatchQueryScan";
-    private static final String BY_VALUES = "EQUALITY_DELETES";
 
     private final DataSourceV2Relation relation;
     private final List<Expression> filters;
@@ -84,21 +83,27 @@ public final class IcebergFiles {
         return IcebergTables.withFacts(table, relation, schema);
     }
 
-    /** Returns the files, with the paths of those that have deletes; null if a file is there twice. */
+    /** Returns the files, with the deletes of those that have some; null if a file is there twice. */
     public synchronized Listing listing() {
         if (listing != null) return listing;
         List<FileStatus> files = new ArrayList<>();
-        Set<Path> withDeletes = new HashSet<>();
+        Map<Path, String> deletes = new HashMap<>();
         Set<Path> paths = new HashSet<>();
         for (Object task : tasks()) {
             Object file = Reflected.get(task, "file");
             Path path = IcebergTables.path(Reflected.get(file, "location"));
             if (!paths.add(path)) return null;
             files.add(new FileStatus(Reflected.<Long>get(file, "fileSizeInBytes"), false, 0, 1, 0, path));
-            if (!Reflected.<Collection<?>>get(task, "deletes").isEmpty()) withDeletes.add(path);
+            if (!Reflected.<Collection<?>>get(task, "deletes").isEmpty()) deletes.put(path, new PositionDeletes(task, null).id());
         }
-        listing = Listing.ofLog(null, files, withDeletes);
+        listing = Listing.ofLog(null, files, deletes);
         return listing;
+    }
+
+    /** Returns the rows of the files of these numbers that are deleted, as {@link DeletedRows#text} says. */
+    public StringBuilder deleted(List<Integer> numbers) {
+        Object io = Reflected.get(Reflected.get(relation.table(), "table"), "io");
+        return DeletedRows.text(numbers.stream().<DeletedRows.OfFile>map(one -> new PositionDeletes(tasks().get(one), io)).toList());
     }
 
     private List<Object> tasks() {
@@ -116,7 +121,7 @@ public final class IcebergFiles {
         for (int number = 0; number < tasks().size(); number++) {
             Object task = tasks().get(number);
             FileChoice choice = choices.get(number);
-            if (choice == null || hasDeletesByValues(task)) {
+            if (choice == null || PositionDeletes.hasOthers(task)) {
                 chosen.add(task);
                 continue;
             }
@@ -124,13 +129,6 @@ public final class IcebergFiles {
             addRanges(task, choice, chosen);
         }
         return read(columns, chosen, known, narrowing);
-    }
-
-    private static boolean hasDeletesByValues(Object task) {
-        for (Object deletes : Reflected.<Collection<?>>get(task, "deletes")) {
-            if (String.valueOf(Reflected.<Object>get(deletes, "content")).equals(BY_VALUES)) return true;
-        }
-        return false;
     }
 
     private static void addRanges(Object task, FileChoice choice, List<Object> chosen) {

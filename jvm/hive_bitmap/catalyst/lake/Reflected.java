@@ -31,16 +31,21 @@ final class Reflected {
         }
     }
 
-    /** Returns what a public method with one parameter returns, which takes a string. */
+    /** Returns what a public method of this name that takes these arguments returns. */
     @SuppressWarnings("unchecked")
-    static <T> T get(Object object, String name, String argument) {
-        try {
-            return (T) object.getClass().getMethod(name, String.class).invoke(object, argument);
-        } catch (NoSuchMethodException | IllegalAccessException e) {
-            throw new Unknown(object.getClass().getName() + " has no method " + name, e);
-        } catch (InvocationTargetException e) {
-            throw failed(name, e);
+    static <T> T call(Object object, String name, Object... arguments) {
+        for (Method method : object.getClass().getMethods()) {
+            if (!method.getName().equals(name) || !takes(method.getParameterTypes(), arguments)) continue;
+            try {
+                method.trySetAccessible(); // of a class that is not public, too
+                return (T) method.invoke(object, arguments);
+            } catch (IllegalAccessException e) {
+                throw new Unknown(name + " cannot be called", e);
+            } catch (InvocationTargetException e) {
+                throw failed(name, e);
+            }
         }
+        throw new Unknown(object.getClass().getName() + " has no method " + name + " for these arguments", null);
     }
 
     /** Returns what a method without parameters of this name returns, which need not be public. */

@@ -1,5 +1,8 @@
 package hive_bitmap.catalyst.python;
 
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.core.type.TypeReference;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import hive_bitmap.catalyst.spark.ArrowRows;
 import hive_bitmap.catalyst.spark.Conditions;
 import hive_bitmap.catalyst.spark.Scala;
@@ -34,6 +37,7 @@ public abstract class PythonRequest {
             "textinputformat.record.delimiter", "mapreduce.input.linerecordreader.line.maxlength",
             "mapreduce.input.fileinputformat.input.dir.recursive", "mapred.input.dir.recursive",
             "hive.mapred.supports.subdirectories");
+    private static final ObjectMapper JSON = new ObjectMapper();
     private static final Versions<scala.collection.immutable.Map<String, String>> SETTINGS = new Versions<>(64);
 
     protected final SparkSession session;
@@ -58,6 +62,14 @@ public abstract class PythonRequest {
 
     /** Returns an expression that the request's JSON gives to Python by its number in a scan. */
     protected abstract Expression expression(int scan, int number);
+
+    /** Returns which rows are deleted of files of a scan, given by their numbers in its listing, as JSON. */
+    protected abstract StringBuilder deleted(int scan, List<Integer> numbers);
+
+    /** Returns the same for numbers that are a JSON array; a StringBuilder, so that Python can fetch it in pieces. */
+    public StringBuilder deleted(int scan, String numbers) throws JsonProcessingException {
+        return deleted(scan, JSON.readValue(numbers, new TypeReference<List<Integer>>() {}));
+    }
 
     /** Returns the session's settings, without those that have their default, and Hadoop's {@link #OF_READERS}. */
     public scala.collection.immutable.Map<String, String> settings() {

@@ -43,6 +43,11 @@ public final class Counting extends PythonRequest {
     }
 
     @Override
+    protected StringBuilder deleted(int only, List<Integer> numbers) {
+        return scan.deleted(numbers);
+    }
+
+    @Override
     protected Expression expression(int only, int number) {
         return scan.leaves.get(number);
     }

@@ -307,6 +307,11 @@ public final class Question extends PythonRequest {
     }
 
     @Override
+    protected StringBuilder deleted(int scan, List<Integer> numbers) {
+        return scans.get(scan).deleted(numbers);
+    }
+
+    @Override
     protected Expression expression(int scan, int number) {
         requireInTime();
         return scans.get(scan).leaves.get(number);

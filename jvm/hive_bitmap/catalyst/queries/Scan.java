@@ -228,6 +228,11 @@ public final class Scan {
         return listing;
     }
 
+    /** Returns which rows are deleted of the files of these numbers of a {@link #listing} of a log, as JSON for Python. */
+    StringBuilder deleted(List<Integer> numbers) {
+        return iceberg != null ? iceberg.deleted(numbers) : DeltaFiles.deleted(files().location(), numbers);
+    }
+
     /** Returns what tells whether Spark would read other files under the same conditions; null if it does not tell them. */
     String versionOfFiles() {
         if (iceberg != null) return iceberg.version();

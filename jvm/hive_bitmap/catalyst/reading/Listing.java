@@ -9,7 +9,6 @@ import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -36,15 +35,15 @@ public final class Listing {
     public final List<FileStatusWithMetadata> files = new ArrayList<>();
     private final List<Integer> firstFiles = new ArrayList<>();
     private final List<Expression> partitionFilters;
-    /** The paths of files of which rows are deleted; null unless the log of the table lists its files. */
-    private final Set<Path> withDeletes;
+    /** What is deleted of files, by path: see {@link #text}; null unless the log of the table lists its files. */
+    private final Map<Path, String> deletes;
     private String fingerprint;
 
     private Listing(
-            FileIndex index, List<Expression> partitionFilters, List<PartitionDirectory> known, Set<Path> withDeletes) {
+            FileIndex index, List<Expression> partitionFilters, List<PartitionDirectory> known, Map<Path, String> deletes) {
         this.index = index;
         this.partitionFilters = partitionFilters;
-        this.withDeletes = withDeletes;
+        this.deletes = deletes;
         this.partitions = known == null ? listed() : known;
         for (PartitionDirectory partition : partitions) {
             firstFiles.add(files.size());
@@ -64,11 +63,11 @@ public final class Listing {
      * Returns the listing of files that the log of a table lists, as one partition; from some of them rows are deleted. There is no
      * {@code location} where Spark has no index of the files.
      */
-    public static Listing ofLog(FileIndex location, List<FileStatus> files, Set<Path> withDeletes) {
+    public static Listing ofLog(FileIndex location, List<FileStatus> files, Map<Path, String> deletes) {
         List<FileStatusWithMetadata> listed = new ArrayList<>();
         for (FileStatus file : files) listed.add(new FileStatusWithMetadata(file, Scala.map(Map.of())));
         PartitionDirectory all = new PartitionDirectory(InternalRow.empty(), Scala.seq(listed));
-        return new Listing(location, List.of(), List.of(all), withDeletes);
+        return new Listing(location, List.of(), List.of(all), deletes);
     }
 
     private List<PartitionDirectory> listed() {
@@ -77,7 +76,7 @@ public final class Listing {
 
     /** Whether Spark would read other files now, as after a write to the table in this session. It lists nothing anew. */
     public boolean isOutdated() {
-        if (withDeletes != null) return false; // the files of a plan are those of one version of the log
+        if (deletes != null) return false; // the files of a plan are those of one version of the log
         List<FileStatusWithMetadata> now = new ArrayList<>();
         for (PartitionDirectory partition : listed()) now.addAll(Scala.list(partition.files()));
         if (now.size() != files.size()) return true;
@@ -129,7 +128,8 @@ public final class Listing {
      * Returns the listing as text of tab-separated fields. Each partition is a line {@code P} with a field for each value
      * ({@code =text}, or nothing for NULL), followed by a line for each of its files: {@code F}, size in bytes, milliseconds
      * since 1970, path, and for a file that the log of its table lists {@code log}, or {@code deletes} if rows of it are
-     * deleted. Tabs, line feeds, carriage returns and backslashes are escaped by a backslash.
+     * deleted, with what tells these rows from what is deleted of the file at other times (nothing if only the format's
+     * reader knows which rows these are). Tabs, line feeds, carriage returns and backslashes are escaped by a backslash.
      */
     public String text() {
         StringBuilder text = new StringBuilder();
@@ -145,7 +145,8 @@ public final class Listing {
                 FileStatus status = file.fileStatus();
                 text.append("F\t").append(status.getLen()).append('\t').append(status.getModificationTime()).append('\t');
                 text.append(escaped(status.getPath().toString()));
-                if (withDeletes != null) text.append(withDeletes.contains(status.getPath()) ? "\tdeletes" : "\tlog");
+                String deleted = deletes == null ? null : deletes.get(status.getPath());
+                if (deletes != null) text.append(deleted == null ? "\tlog" : "\tdeletes\t" + escaped(deleted));
                 text.append('\n');
             }
         }
@@ -154,7 +155,7 @@ public final class Listing {
 
     /** Returns, for each partition column, the expression by which Spark casts its value to a string. */
     private List<Expression> partitionTexts() {
-        StructType schema = withDeletes == null ? index.partitionSchema() : new StructType();
+        StructType schema = deletes == null ? index.partitionSchema() : new StructType();
         String zone = SQLConf.get().sessionLocalTimeZone();
         List<Expression> found = new ArrayList<>();
         for (int at = 0; at < schema.length(); at++) {
