@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from urllib.parse import unquote
 
@@ -67,6 +67,13 @@ class Table:
     @property
     def full_name(self) -> str:
         return full_name(self.catalog, self.database, self.name)
+
+    def by_partitions(self) -> Table:
+        """This table, whose partition columns are those of which its log has the values."""
+        names = () if self.lake is None else self.lake.partitioned_by
+        found = {column.name: column for column in self.columns if column.name in names}
+        columns = tuple(column for column in self.columns if column.name not in found)
+        return replace(self, columns=columns, partition_columns=tuple(found[name] for name in names))
 
     @property
     def sql_name(self) -> str:

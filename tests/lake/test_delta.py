@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -120,12 +121,78 @@ def test_counts_with_conditions_on_partitions_come_from_the_index(spark: SparkSe
                 assert asking.used(spark, query, "index only") == [("t", "answered")], query
     both = "SELECT count(*) FROM t WHERE (p = 'p1' OR k = 7) AND k < 9"  # tests rows as well
     asking.require_alike(spark, both, "index only", "blocks")
+    assert asking.used(spark, both, "index only") == [("t", "answered")]
     joined = "SELECT count(*) FROM t JOIN (SELECT 'p1' AS q) ON p = q WHERE k = 7"
     asking.require_alike(spark, joined, "index only", "blocks")
     by_subquery = "SELECT count(*) FROM t WHERE p = (SELECT max(p) FROM t) AND k = 7"
     asking.require_alike(spark, by_subquery, "index only", "blocks")
     with asking.under(spark, {"spark.databricks.delta.stats.skipping": "false"}):
         asking.require_alike(spark, f"SELECT count(*) FROM t WHERE {OVER_PARTITIONS[0]}", "index only")
+
+
+BY_PARTITIONS = (
+    "SELECT p, count(*) FROM t GROUP BY p",
+    "SELECT p, d, b, k, count(*) FROM t WHERE k < 20 GROUP BY p, d, b, k",
+    "SELECT d, count(DISTINCT k), min(k), sum(n) FROM t GROUP BY d",
+    "SELECT upper(p), count(*), max(n) FROM t WHERE k IN (7, 8) AND (b OR n = 1) GROUP BY upper(p)",
+    "SELECT count(p), min(p), count(DISTINCT n) FROM t WHERE k = 7",
+    "SELECT max(d) FROM t WHERE k = 7",
+    "SELECT count(*) FROM t WHERE (p = 'a' OR k = 7) AND (n > 1 OR d IS NULL OR k = 8)",
+    "SELECT n, count(*) FROM t WHERE p IS NULL AND (n IS NULL OR k > 490) GROUP BY n",
+    "SELECT p, count(*) FROM t WHERE p <> 'a' AND k = 7 GROUP BY p",
+    "SELECT k, count(*) FROM t WHERE NOT (b AND k > 3) GROUP BY k",
+    "SELECT p, k, count(*) FROM t WHERE p IN ('none') OR k = 7 GROUP BY p, k",
+)
+
+
+@pytest.mark.parametrize("mapping", ["none", "name"])
+def test_partition_columns_are_keys_of_counts(spark: SparkSession, database: str, mapping: str) -> None:
+    """The log has their values; of NULL, of what is written in other ways, and of some rows that are deleted, too."""
+    spark.sql(
+        "CREATE TABLE t (id BIGINT, k INT, p STRING, d DATE, b BOOLEAN, n INT) USING delta PARTITIONED BY (p, d, b, n) "
+        f"TBLPROPERTIES ('delta.columnMapping.mode'='{mapping}', 'delta.enableDeletionVectors'='true')"
+    )
+    for first in (0, 20_000):
+        spark.sql(
+            "INSERT INTO t SELECT id, CAST(id % 500 AS INT), IF(id % 3 = 0, NULL, IF(id % 3 = 1, 'a', 'A\t=b/c')), "
+            "IF(id % 2 = 0, NULL, DATE '0999-12-31'), id % 2 = 1, IF(id % 6 = 5, NULL, CAST(id % 6 AS INT)) "
+            f"FROM range({first}, {first + 20_000}, 1, 1)"
+        )
+    with asking.indexed(spark):
+        spark.sql("CREATE INDEX ik ON TABLE t (k) AS 'BITMAP'")
+    spark.sql("DELETE FROM t WHERE id % 100 = 7 AND id < 10000")
+    spark.sql("INSERT INTO t VALUES (1, 7, 'a', NULL, true, 1)")
+    for query in BY_PARTITIONS:
+        asking.require_alike(spark, query, "index only")
+    hive_bitmap.rebuild(spark, "t")  # of several key sets, each would have Spark count the new file
+    left = [query for query in BY_PARTITIONS if asking.used(spark, query, "index only") != [("t", "answered")]]
+    assert left == [query for query in BY_PARTITIONS if re.search(r"\bd\b", query)]  # of years before 1000
+    spark.sql("DELETE FROM t WHERE id = 1 AND k = 7")
+    asking.require_alike(spark, "SELECT s FROM (SELECT p AS s FROM t WHERE p = 'a' OR k = 7)", "blocks", "files")
+
+
+def test_partitions_of_types_that_only_spark_reads_and_many_of_them(spark: SparkSession, database: str) -> None:
+    spark.sql("CREATE TABLE t (k INT, p TIMESTAMP, q INT, v VARCHAR(9)) USING delta PARTITIONED BY (p, q, v)")
+    spark.sql(
+        "INSERT INTO t SELECT CAST(id % 50 AS INT), TIMESTAMP '2020-01-01 00:00:00' + INTERVAL 1 HOUR * (id % 2), "
+        "CAST(id % 4 AS INT), CONCAT('v', id % 2) FROM range(0, 4000, 1, 1)"
+    )
+    with asking.indexed(spark):
+        spark.sql("CREATE INDEX ik ON TABLE t (k) AS 'BITMAP'")
+    by_number = "SELECT q, count(*) FROM t WHERE k < 9 GROUP BY q"
+    for query in (
+        "SELECT p, count(*) FROM t WHERE k < 9 GROUP BY p",
+        "SELECT v, count(*) FROM t WHERE k < 9 GROUP BY v",
+        "SELECT count(*) FROM t WHERE p > '2020-01-01 00:30:00' OR k = 7",
+        by_number,
+    ):
+        asking.require_alike(spark, query, "index only")
+        assert (asking.used(spark, query, "index only") == [("t", "answered")]) == (query == by_number), query
+        with asking.under(spark, {"spark.sql.session.timeZone": "Asia/Tokyo"}):
+            asking.require_alike(spark, query, "index only")
+    spark.sql("INSERT INTO t SELECT 7, TIMESTAMP '2020-01-01', CAST(id + 10 AS INT), 'v' FROM range(100)")
+    asking.require_alike(spark, by_number, "index only")
+    assert ("t", "answered") not in asking.used(spark, by_number, "index only")
 
 
 DVS = {"enableDeletionVectors": "true"}

@@ -142,8 +142,9 @@ class _Case:
 
     @cached_property
     def resolved(self) -> ResolvedTable:
+        base = self.table.base
         return ResolvedTable(
-            base=self.table.base,
+            base=base if self.listing is None else self.listing.table(base),
             indexes=self.table.indexes,
             settings=self.table.conf,
             predicate=self.condition.predicate,

@@ -84,7 +84,7 @@ class Answer:
         if planned is not None and listing is None:
             return None
         resolved = ResolvedTable(
-            base=self.base,
+            base=self.base if listing is None else listing.table(self.base),
             indexes=tuple(catalog.indexes_on(spark, self.base, catalog.INDEX_CACHE_SECONDS)),
             settings=settings,
             predicate=self.condition.predicate,
@@ -101,13 +101,18 @@ class Answer:
 def is_countable_together(prepared: Prepared, key_sets: Sequence[Sequence[str]]) -> bool:
     """Whether the index alone can count the keys of every key set, all of them over the same rows.
 
-    The lookups must be exact in each file of which they select rows. With several key sets no file may be read whole.
+    The lookups must be exact in each file of which they select rows, and the values of partition columns known. With
+    several key sets no file may be read whole.
     """
     if prepared.reading is None or (len(key_sets) > 1 and prepared.reading.results.whole_files):
         return False
     results = prepared.reading.results
     if not all((found.exact | ~needs_file(found, lookup)).all() for lookup, found in results.pairs()):
         return False
-    stored = {column.name.lower() for column in prepared.reading.resolved.base.columns}  # unlike partition columns
+    base, known = prepared.reading.resolved.base, prepared.reading.constants.column_names
+    untyped = {column.name.lower() for column in base.partition_columns if column.name not in known}
+    if any(key.lower() in untyped for keys in key_sets for key in keys):
+        return False
+    stored = {column.name.lower() for column in base.columns}  # unlike partition columns
     stored_keys = [[key.lower() for key in keys if key.lower() in stored] for keys in key_sets]
     return all(is_countable(lookup.unit, keys) for lookup in results.lookups for keys in stored_keys)

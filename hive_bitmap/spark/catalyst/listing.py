@@ -17,7 +17,7 @@ from hive_bitmap.core.memory_budget import Cache
 from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.selecting.lookup_units import DeletedRows, Place
 from hive_bitmap.core.stores import IMMUTABLE, WITH_DELETES, FileStatus
-from hive_bitmap.core.table_info import Values
+from hive_bitmap.core.table_info import Table, Values
 from hive_bitmap.spark.metastore.jvm_reader import text_of
 
 _ESCAPED = re.compile(r"\\(.)")
@@ -58,6 +58,10 @@ class ScanListing:
         if deletes is None:
             return file
         return replace(file, deletes=deletes) if deletes else replace(file, etag=WITH_DELETES)
+
+    def table(self, base: Table) -> Table:
+        """The table of the scan, by partitions if the listing has the values of those of its log."""
+        return base.by_partitions() if self.of_log and any(values for values, _ in self.partitions) else base
 
     @cached_property
     def files(self) -> tuple[FileStatus, ...]:
@@ -131,7 +135,8 @@ def deleted_rows(ask: Callable[[str], Any], listing: ScanListing, wanted: Mappin
     missing = [path for path in wanted if path not in found]
     if not missing:
         return found
-    numbers = json.dumps([listing.numbers[Place(0, path)] for path in missing])
+    number = {place.path: number for place, number in listing.numbers.items()}  # a log has a file once
+    numbers = json.dumps([number[path] for path in missing])
     for path, text in zip(missing, json.loads(text_of(ask(numbers))), strict=True):
         if text is not None:
             positions = np.frombuffer(base64.b64decode(text), "<i4").astype(np.int64)

@@ -99,13 +99,17 @@ def states_of(
     """Do the same for partitions whose files Spark has listed; `typed` has a row of typed values for each.
 
     Spark prints a partition value by its type, `1` where the metastore has `01`, so index partitions are matched by
-    typed values. Where several index partitions have equal typed values, none of them is used.
+    typed values. Where several index partitions have equal typed values, none of them is used. The index of a table
+    whose log has the partitions is not partitioned.
     """
     manifests: list[dict[str, Manifest]] = [{} for _ in partitions]
     threads = max((stores.parallel(files[0].path) for _, files in partitions if files), default=1)
     wanted = _rows(base, typed)
     for index in indexes:
         folders = catalog.published_generations(spark, index, catalog.INDEX_CACHE_SECONDS)
+        if base.lake is not None:
+            _add_manifests(manifests, index, [folders.get(()) for _ in partitions], schemas, threads)
+            continue
         spelled = list(folders)
         by_value: dict[tuple[Any, ...], list[str]] = {}
         for values, row in zip(spelled, _rows(base, typed_values(base.partition_columns, spelled)), strict=True):

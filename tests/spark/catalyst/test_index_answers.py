@@ -77,7 +77,7 @@ NO_MATCH = looked_up([0, 0], exact=False)  # nothing of it is counted, so it nee
         (served(EXACT, "k"), [("k",)], True),
         (served(EXACT, "k"), [("K",), ("k",)], True),
         (EXACT, [("k",)], True),  # no index has the key: the files are read, and nothing of the unit is counted
-        (EXACT, [("p",)], True),  # a partition column has no index
+        (EXACT, [("p",)], False),  # the values of a partition column are not known
         (with_whole_file(EXACT), [()], True),  # Spark counts that file
         (with_whole_file(EXACT), [(), ("k",)], False),  # of several key sets it would be counted by each
         (looked_up([5, 0], damaged=(0,)), [()], True),
@@ -89,6 +89,13 @@ def test_counts_that_the_index_alone_can_give(
     if work is not None and any(work.results[0].damaged):
         work = replace(work, results=(replace(work.results[0], exact=np.array([True])),))
     assert is_countable_together(prepared(work), key_sets) is countable
+
+
+def test_partition_columns_are_keys_if_their_values_are_known() -> None:
+    found = prepared(EXACT)
+    assert found.reading is not None
+    typed = replace(found.reading, constants=pa.table({"p": ["x"]}))
+    assert is_countable_together(replace(found, reading=typed), [("P",)])
 
 
 def answer(work: LookupResults | None, listing: Any = None, **request: Any) -> Answer:

@@ -11,8 +11,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hive_bitmap.core.columns import Column
 from hive_bitmap.core.selecting.lookup_units import Place
 from hive_bitmap.core.stores import IMMUTABLE, WITH_DELETES, FileStatus
+from hive_bitmap.core.table_info import Lake, Table
 from hive_bitmap.spark.catalyst.listing import ScanListing, as_now, deleted_rows, parse
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
@@ -106,3 +108,17 @@ def test_deleted_rows_are_asked_for_once_by_the_numbers_of_files() -> None:
     assert asked == ["[2, 1]", "[1]"]
     assert deleted_rows(ask, found, {"file:/listed/c": "deleted later"})["file:/listed/c"].id == "deleted later"
     assert asked[2:] == ["[2]"]
+
+
+def test_a_table_is_by_partitions_where_its_log_has_told_their_values() -> None:
+    columns = tuple(Column(name, "int") for name in "kqp")
+    base = Table(database="d", name="t", kind="MANAGED", columns=columns, lake=Lake("delta", ("p", "q")))
+    plain = parse("P\nF\t9\t1\tfile:/w/a\tlog")
+    apart = parse("P\t=1\t\nF\t9\t1\tfile:/w/a\tlog\nP\t=1\t\nF\t9\t1\tfile:/w/b\tlog")
+    assert plain.table(base) is base
+    found = apart.table(base)
+    assert [column.name for column in found.columns] == ["k"]
+    assert [column.name for column in found.partition_columns] == ["p", "q"]
+    assert [(values, len(files)) for values, files in apart.partitions] == [(("1", None), 1)] * 2
+    files = replace(base, lake=None)
+    assert parse("P\t=1\nF\t9\t1\tfile:/w/a").table(files) is files

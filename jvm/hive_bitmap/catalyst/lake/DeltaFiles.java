@@ -14,10 +14,12 @@ import java.util.Map;
 import java.util.Set;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.types.StructType;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import scala.Option;
@@ -36,6 +38,8 @@ public final class DeltaFiles {
     private static final String VECTORS = PACKAGE + "storage.dv.DeletionVectorStore";
     private static final String STORED = PACKAGE + "deletionvectors.StoredBitmap";
     private static final String TRANSACTION = PACKAGE + "OptimisticTransaction";
+
+    private static final int MOST_PARTITIONS = 100; // that are looked up one by one, for their values
 
     private DeltaFiles() {}
 
@@ -67,19 +71,34 @@ public final class DeltaFiles {
         }
     }
 
-    /** Returns the prepared files, each as the log lists it, with the deletion vectors of those that have one. */
-    public static Listing listing(FileIndex location) {
-        List<FileStatus> files = new ArrayList<>();
+    /**
+     * Returns the prepared files, each as the log lists it, with the deletion vectors of those that have one: with {@code values} in
+     * their partitions, if these are not too many, else as one partition without values.
+     */
+    public static Listing listing(FileIndex location, boolean values) {
+        List<List<FileStatus>> partitions = new ArrayList<>();
+        List<List<String>> valuesOfEach = new ArrayList<>();
         Map<Path, String> deletes = new HashMap<>();
-        for (Object added : added(location)) {
-            String name = Reflected.get(added, "path");
-            Path path = Reflected.call(location, "absolutePath", name);
-            long size = Reflected.<Long>get(added, "size");
-            files.add(new FileStatus(size, false, 0, 1, Reflected.<Long>get(added, "modificationTime"), path));
-            Object vector = Reflected.get(added, "deletionVector");
-            if (vector != null) deletes.put(path, DeletedRows.id(List.of(Reflected.<String>get(vector, "uniqueId"))));
-        }
-        return Listing.ofLog(location, files, deletes);
+        Map<Object, List<Object>> added = byPartition(location);
+        boolean apart = values && !added.isEmpty() && added.size() <= MOST_PARTITIONS;
+        List<Expression> texts = Listing.texts((StructType) location.partitionSchema());
+        added.forEach((partition, files) -> {
+            InternalRow row = apart ? Reflected.call(location, "getPartitionValuesRow", partition) : null;
+            if (apart) valuesOfEach.add(Listing.values(texts, row));
+            partitions.add(files.stream().map(file -> status(location, file, deletes)).toList());
+        });
+        if (apart) return Listing.ofLog(location, valuesOfEach, partitions, deletes);
+        List<FileStatus> all = partitions.stream().flatMap(List::stream).toList();
+        return Listing.ofLog(location, List.of(List.of()), List.of(all), deletes);
+    }
+
+    /** Returns a file as the log lists it, and adds its deletion vector, if it has one, to the {@code deletes} by path. */
+    private static FileStatus status(FileIndex location, Object added, Map<Path, String> deletes) {
+        Path path = Reflected.call(location, "absolutePath", Reflected.<String>get(added, "path"));
+        Object vector = Reflected.get(added, "deletionVector");
+        if (vector != null) deletes.put(path, DeletedRows.id(List.of(Reflected.<String>get(vector, "uniqueId"))));
+        long size = Reflected.<Long>get(added, "size"), modified = Reflected.<Long>get(added, "modificationTime");
+        return new FileStatus(size, false, 0, 1, modified, path);
     }
 
     /** Returns the rows of the prepared files of these numbers that are deleted, as {@link DeletedRows#text} says. */
@@ -115,15 +134,23 @@ public final class DeltaFiles {
         return Reflected.get(location, "preparedScan");
     }
 
-    /** Returns the files, each once, as Delta too reads them. */
+    /** Returns the files, each once, as Delta too reads them: those of a partition one after another. */
     private static List<Object> added(FileIndex location) {
+        return byPartition(location).values().stream().flatMap(List::stream).toList();
+    }
+
+    /** Returns the same by the values of their partitions, as the log has them. */
+    private static Map<Object, List<Object>> byPartition(FileIndex location) {
         scala.collection.Seq<Object> files = Reflected.get(prepared(location), "files");
-        Map<String, Object> found = new LinkedHashMap<>();
+        Map<String, Object> found = new HashMap<>();
+        Map<Object, List<Object>> partitions = new LinkedHashMap<>();
         for (Object added : Scala.list(files)) {
             Object before = found.putIfAbsent(Reflected.get(added, "path"), added);
             if (before != null && !before.equals(added)) throw new Reflected.Unknown("a file is there twice", null);
+            if (before != null) continue;
+            partitions.computeIfAbsent(Reflected.get(added, "partitionValues"), values -> new ArrayList<>()).add(added);
         }
-        return new ArrayList<>(found.values());
+        return partitions;
     }
 
     /** Whether a condition over partition columns is one of those by which the files were prepared. Spark tests it no more then. */

@@ -96,7 +96,7 @@ public final class IcebergFiles {
             files.add(new FileStatus(Reflected.<Long>get(file, "fileSizeInBytes"), false, 0, 1, 0, path));
             if (!Reflected.<Collection<?>>get(task, "deletes").isEmpty()) deletes.put(path, new PositionDeletes(task, null).id());
         }
-        listing = Listing.ofLog(null, files, deletes);
+        listing = Listing.ofLog(null, List.of(List.of()), List.of(files), deletes);
         return listing;
     }
 

@@ -18,6 +18,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
@@ -223,7 +224,7 @@ public final class Scan {
         if (listing == null && iceberg != null) listing = iceberg.listing();
         if (listing == null && files() != null) {
             listing = isOfDelta()
-                    ? DeltaFiles.listing(files().location()) : Listing.of(files().location(), partitionFilters());
+                    ? DeltaFiles.listing(files().location(), needsPartitions()) : Listing.of(files().location(), partitionFilters());
         }
         return listing;
     }
@@ -289,6 +290,16 @@ public final class Scan {
             if (Conditions.isOver(one, partitionColumns())) found.add(named(one));
         }
         return found;
+    }
+
+    /** Whether an aggregation takes values of partition columns, in its keys or in conditions that are not only over them. */
+    private boolean needsPartitions() {
+        List<List<String>> keySets = Aggregates.keySets(this);
+        if (keySets == null) return false;
+        Set<String> names = partitionColumns().stream().map(Attribute::name).collect(Collectors.toSet());
+        return keySets.stream().flatMap(List::stream).anyMatch(names::contains)
+                || conjunctsOfRows().stream().anyMatch(one -> Scala.list(named(one).references().toSeq()).stream()
+                        .anyMatch(column -> names.contains(column.name())));
     }
 
     /** Returns the conjuncts but for those that all rows of the listed files satisfy, since Delta has listed them by these. */

@@ -37,6 +37,8 @@ public final class Listing {
     private final List<Expression> partitionFilters;
     /** What is deleted of files, by path: see {@link #text}; null unless the log of the table lists its files. */
     private final Map<Path, String> deletes;
+    /** The values of the partitions of a log, as {@link #text} has them. */
+    private List<List<String>> valuesOfLog = List.of();
     private String fingerprint;
 
     private Listing(
@@ -60,14 +62,21 @@ public final class Listing {
     }
 
     /**
-     * Returns the listing of files that the log of a table lists, as one partition; from some of them rows are deleted. There is no
-     * {@code location} where Spark has no index of the files.
+     * Returns the listing of files that the log of a table lists, in partitions with these values as text (null is NULL); a single
+     * one without values stands for all. From some of the files rows are deleted. There is no {@code location} where Spark has no
+     * index of the files.
      */
-    public static Listing ofLog(FileIndex location, List<FileStatus> files, Map<Path, String> deletes) {
-        List<FileStatusWithMetadata> listed = new ArrayList<>();
-        for (FileStatus file : files) listed.add(new FileStatusWithMetadata(file, Scala.map(Map.of())));
-        PartitionDirectory all = new PartitionDirectory(InternalRow.empty(), Scala.seq(listed));
-        return new Listing(location, List.of(), List.of(all), deletes);
+    public static Listing ofLog(
+            FileIndex location, List<List<String>> values, List<List<FileStatus>> partitions, Map<Path, String> deletes) {
+        List<PartitionDirectory> known = new ArrayList<>();
+        for (List<FileStatus> files : partitions) {
+            List<FileStatusWithMetadata> listed = new ArrayList<>();
+            for (FileStatus file : files) listed.add(new FileStatusWithMetadata(file, Scala.map(Map.of())));
+            known.add(new PartitionDirectory(InternalRow.empty(), Scala.seq(listed)));
+        }
+        Listing listing = new Listing(location, List.of(), known, deletes);
+        listing.valuesOfLog = values;
+        return listing;
     }
 
     private List<PartitionDirectory> listed() {
@@ -133,12 +142,12 @@ public final class Listing {
      */
     public String text() {
         StringBuilder text = new StringBuilder();
-        List<Expression> columns = partitionTexts();
-        for (PartitionDirectory partition : partitions) {
+        List<Expression> columns = deletes == null ? texts(index.partitionSchema()) : List.of();
+        for (int at = 0; at < partitions.size(); at++) {
+            PartitionDirectory partition = partitions.get(at);
             text.append('P');
-            for (Expression column : columns) {
-                Object value = column.eval(partition.values());
-                text.append('\t').append(value == null ? "" : "=" + escaped(value.toString()));
+            for (String value : deletes == null ? values(columns, partition.values()) : valuesOfLog.get(at)) {
+                text.append('\t').append(value == null ? "" : "=" + escaped(value));
             }
             text.append('\n');
             for (FileStatusWithMetadata file : Scala.list(partition.files())) {
@@ -154,13 +163,22 @@ public final class Listing {
     }
 
     /** Returns, for each partition column, the expression by which Spark casts its value to a string. */
-    private List<Expression> partitionTexts() {
-        StructType schema = deletes == null ? index.partitionSchema() : new StructType();
+    public static List<Expression> texts(StructType schema) {
         String zone = SQLConf.get().sessionLocalTimeZone();
         List<Expression> found = new ArrayList<>();
         for (int at = 0; at < schema.length(); at++) {
             Expression value = new BoundReference(at, schema.apply(at).dataType(), true);
             found.add(new Cast(value, StringType$.MODULE$, scala.Option.apply(zone)));
+        }
+        return found;
+    }
+
+    /** Returns the values of a partition as text, by these expressions; null is NULL. */
+    public static List<String> values(List<Expression> texts, InternalRow partition) {
+        List<String> found = new ArrayList<>();
+        for (Expression text : texts) {
+            Object value = text.eval(partition);
+            found.add(value == null ? null : value.toString());
         }
         return found;
     }
