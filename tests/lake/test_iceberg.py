@@ -155,6 +155,56 @@ def test_orc(iceberg: SparkSession, iceberg_table: str) -> None:
     assert status(iceberg, iceberg_table) == (2, 0, 0)
 
 
+BY_PARTITIONS = (
+    "SELECT p, count(*) FROM t WHERE k < 100 GROUP BY p",
+    "SELECT p, d, b, k, count(*) FROM t WHERE k < 20 OR d IS NULL GROUP BY p, d, b, k",
+    "SELECT d, count(DISTINCT k), min(k), sum(n) FROM t GROUP BY d",
+    "SELECT count(*) FROM t WHERE p = 'a' AND k = 7",
+    "SELECT k, count(*) FROM t WHERE p IS NULL AND n IN (0, 3) AND d > DATE '2023-12-31' GROUP BY k",
+    "SELECT count(*) FROM t WHERE (upper(p) = 'A' OR k = 7) AND (n > 1 OR NOT b OR k = 8)",
+    "SELECT count(p), min(p), max(d), count(DISTINCT n) FROM t WHERE k = 7",
+)
+
+
+@IN_LAKE
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_identity_partitions_are_keys_and_conditions_of_counts(
+    iceberg: SparkSession, iceberg_table: str, version: str
+) -> None:
+    """Of a file that was written under another partitioning nobody knows its partition: all is Spark's then."""
+    create(
+        iceberg,
+        iceberg_table,
+        "id BIGINT, k INT, p STRING, d DATE, b BOOLEAN, n INT",
+        by="p, bucket(2, id), d, b, n",
+        format__version=version,
+        write_delete_mode="merge-on-read" if version == "2" else "copy-on-write",
+        write_spark_fanout_enabled="true",
+    )
+    iceberg.range(0, 12_000, 1, 1).selectExpr(
+        "id",
+        "CAST(id % 500 AS INT) AS k",
+        "IF(id % 3 = 0, NULL, IF(id % 3 = 1, 'a', 'A\\t=b/c')) AS p",
+        "IF(id % 2 = 0, NULL, DATE '2024-02-29') AS d",
+        "id % 2 = 1 AS b",
+        "IF(id % 6 = 5, NULL, CAST(id % 6 AS INT)) AS n",
+    ).writeTo(iceberg_table).append()
+    with asking.indexed(iceberg):
+        iceberg.sql(f"CREATE INDEX ik ON TABLE {iceberg_table} (k) AS 'BITMAP'")
+    iceberg.sql(f"DELETE FROM {iceberg_table} WHERE id % 100 = 7 AND id < 5000")
+    hive_bitmap.rebuild(iceberg, iceberg_table)
+    for query in BY_PARTITIONS:
+        query = of(query, iceberg_table)
+        asking.require_alike(iceberg, query, "index only")
+        assert asking.used(iceberg, query, "index only") == [("t", "answered")], query
+    asking.require_alike(iceberg, of("SELECT id FROM t WHERE p = 'a' AND k = 7 OR n = 9", iceberg_table), "blocks")
+    iceberg.sql(f"ALTER TABLE {iceberg_table} DROP PARTITION FIELD p")
+    iceberg.sql(f"INSERT INTO {iceberg_table} VALUES (1, 7, 'a', NULL, true, 3)")
+    for query in BY_PARTITIONS[:4]:
+        asking.require_alike(iceberg, of(query, iceberg_table), "index only")
+        assert ("t", "answered") not in asking.used(iceberg, of(query, iceberg_table), "index only")
+
+
 @pytest.mark.parametrize("by", ["p", "bucket(4, id), p", "truncate(1, s)", "truncate(50, k)"])
 def test_hidden_partitioning(iceberg: SparkSession, iceberg_table: str, by: str) -> None:
     """Files are pruned by Iceberg and narrowed by the index, whose column a transform may partition by."""

@@ -83,9 +83,19 @@ public final class IcebergFiles {
         return IcebergTables.withFacts(table, relation, schema);
     }
 
-    /** Returns the files, with the deletes of those that have some; null if a file is there twice. */
-    public synchronized Listing listing() {
+    /** Returns the columns whose values Iceberg takes from the partition of a file, of any way the table was partitioned by. */
+    public List<String> identityColumns() {
+        return IdentityPartitions.columns(relation, schema);
+    }
+
+    /**
+     * Returns the files, with the deletes of those that have some, and with the {@code values} of {@link #identityColumns} in their
+     * partitions, if all files have them and these are not too many; else as one partition without. Null if a file is there twice.
+     */
+    public synchronized Listing listing(boolean values) {
         if (listing != null) return listing;
+        Map<List<String>, List<Object>> partitions = values ? IdentityPartitions.of(tasks(), identityColumns(), schema) : null;
+        if (partitions != null) tasks = partitions.values().stream().flatMap(List::stream).toList(); // a file's number is its task's
         List<FileStatus> files = new ArrayList<>();
         Map<Path, String> deletes = new HashMap<>();
         Set<Path> paths = new HashSet<>();
@@ -96,7 +106,14 @@ public final class IcebergFiles {
             files.add(new FileStatus(Reflected.<Long>get(file, "fileSizeInBytes"), false, 0, 1, 0, path));
             if (!Reflected.<Collection<?>>get(task, "deletes").isEmpty()) deletes.put(path, new PositionDeletes(task, null).id());
         }
-        listing = Listing.ofLog(null, List.of(List.of()), List.of(files), deletes);
+        if (partitions == null) {
+            listing = Listing.ofLog(null, List.of(List.of()), List.of(files), deletes);
+            return listing;
+        }
+        List<List<FileStatus>> apart = new ArrayList<>();
+        int first = 0;
+        for (List<Object> some : partitions.values()) apart.add(files.subList(first, first += some.size()));
+        listing = Listing.ofLog(null, List.copyOf(partitions.keySet()), apart, deletes);
         return listing;
     }
 
@@ -125,7 +142,7 @@ public final class IcebergFiles {
                 chosen.add(task);
                 continue;
             }
-            known.put(listing().files.get(number).getPath(), choice);
+            known.put(listing(false).files.get(number).getPath(), choice);
             addRanges(task, choice, chosen);
         }
         return read(columns, chosen, known, narrowing);

@@ -133,8 +133,9 @@ final class Reflected {
     private static boolean takes(Class<?>[] types, Object[] arguments) {
         if (types.length != arguments.length) return false;
         for (int at = 0; at < types.length; at++) {
-            boolean flag = types[at] == boolean.class && arguments[at] instanceof Boolean;
-            if (!flag && !types[at].isInstance(arguments[at])) return false;
+            boolean simple = types[at] == boolean.class && arguments[at] instanceof Boolean
+                    || types[at] == int.class && arguments[at] instanceof Integer;
+            if (!simple && !types[at].isInstance(arguments[at])) return false;
         }
         return true;
     }

@@ -52,6 +52,8 @@ public final class Scan {
     public final List<Expression> conjuncts;
     final List<Attribute> columns;
     public final Aggregate aggregate;
+    /** The columns that {@code aggregate} takes, through the projections. */
+    private final AttributeSet aggregated;
     /** The projections between {@code aggregate} and this scan, from top to bottom. */
     final List<Project> projections;
     /** The expressions that Python asks Spark to evaluate over keys, by their numbers. */
@@ -67,8 +69,10 @@ public final class Scan {
     private IcebergFiles iceberg;
 
     private Scan(
-            LogicalPlan relation, List<Expression> conjuncts, AttributeSet required, Aggregate aggregate, List<Project> projections) {
+            LogicalPlan relation, List<Expression> conjuncts, AttributeSet required, Aggregate aggregate, AttributeSet aggregated,
+            List<Project> projections) {
         this.relation = relation;
+        this.aggregated = aggregated;
         this.table = tableOf(relation);
         this.conjuncts = new ArrayList<>(conjuncts);
         this.aggregate = aggregate;
@@ -106,10 +110,10 @@ public final class Scan {
     }
 
     private static Scan of(LogicalPlan plan, AttributeSet required, Aggregate aggregate, List<Project> projections) {
-        if (isIndexable(plan)) return new Scan(plan, List.of(), required, aggregate, projections);
+        if (isIndexable(plan)) return new Scan(plan, List.of(), required, aggregate, required, projections);
         if (!(plan instanceof Filter filter) || !isIndexable(filter.child())) return null;
         AttributeSet all = required == null ? null : required.$plus$plus(filter.references());
-        return new Scan(filter.child(), Conditions.conjuncts(filter.condition()), all, aggregate, projections);
+        return new Scan(filter.child(), Conditions.conjuncts(filter.condition()), all, aggregate, required, projections);
     }
 
     /** Whether a plan is a table of the session's catalog that consists of files, or one of Iceberg, and is not narrowed yet. */
@@ -221,7 +225,7 @@ public final class Scan {
 
     /** Returns the files that Spark would read for this scan, listed once; null if Spark does not tell them. */
     Listing listing() {
-        if (listing == null && iceberg != null) listing = iceberg.listing();
+        if (listing == null && iceberg != null) listing = iceberg.listing(needsPartitions());
         if (listing == null && files() != null) {
             listing = isOfDelta()
                     ? DeltaFiles.listing(files().location(), needsPartitions()) : Listing.of(files().location(), partitionFilters());
@@ -292,14 +296,13 @@ public final class Scan {
         return found;
     }
 
-    /** Whether an aggregation takes values of partition columns, in its keys or in conditions that are not only over them. */
+    /** Whether an aggregation takes values of partition columns, or conditions test them that are not only over them. */
     private boolean needsPartitions() {
-        List<List<String>> keySets = Aggregates.keySets(this);
-        if (keySets == null) return false;
-        Set<String> names = partitionColumns().stream().map(Attribute::name).collect(Collectors.toSet());
-        return keySets.stream().flatMap(List::stream).anyMatch(names::contains)
-                || conjunctsOfRows().stream().anyMatch(one -> Scala.list(named(one).references().toSeq()).stream()
-                        .anyMatch(column -> names.contains(column.name())));
+        if (aggregate == null) return false;
+        Set<String> names = iceberg != null
+                ? Set.copyOf(iceberg.identityColumns()) : partitionColumns().stream().map(Attribute::name).collect(Collectors.toSet());
+        Stream<Attribute> tested = conjunctsOfRows().stream().flatMap(one -> Scala.list(named(one).references().toSeq()).stream());
+        return Stream.concat(all().stream().filter(aggregated::contains), tested).anyMatch(column -> names.contains(column.name()));
     }
 
     /** Returns the conjuncts but for those that all rows of the listed files satisfy, since Delta has listed them by these. */
