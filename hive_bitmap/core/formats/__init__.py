@@ -53,6 +53,9 @@ class Format(Protocol):
     def names(self, handle: Any) -> list[str]:
         """Return the top-level columns of the file by which a column of the table may be found; none without names."""
 
+    def by_name(self, handle: Any) -> bool:
+        """Whether Spark finds all columns by name, so that keys of this file stay as they are if others change."""
+
     def column_bytes(self, handle: Any, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:
         """Estimate from the footer how many bytes these columns take in each block (int64, in the order of `blocks`).
 

@@ -44,6 +44,10 @@ class EngineFormat:
         """Return no column: what the file has is not known here."""
         return []
 
+    def by_name(self, handle: EngineHandle) -> bool:
+        """Return that this is not known: a SerDe decides it."""
+        return False
+
     def column_bytes(self, handle: EngineHandle, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:
         """Return the size of each block in bytes, since the sizes of single columns are not known."""
         return np.maximum(self.blocks(handle).length, 1)

@@ -24,6 +24,7 @@ from hive_bitmap.errors import Undecodable
 __all__ = [
     "OrcHandle",
     "blocks",
+    "by_name",
     "bytes_at_once",
     "column_bytes",
     "key_columns",
@@ -60,6 +61,15 @@ def blocks(handle: OrcHandle) -> Blocks:
 def names(handle: OrcHandle) -> list[str]:
     """Return the names of the columns; none of a file whose columns are found by position."""
     return [] if handle.positional else [column.name for column in handle.columns]
+
+
+def by_name(handle: OrcHandle) -> bool:
+    """Whether the keys of a file are the same wherever the table's columns are moved, and whatever becomes of others.
+
+    They are if the file names its columns. But Spark compares timestamps of the file and of the table by position, and
+    fails where only one of them has a time zone (`checkTimestampCompatibility` of OrcUtils).
+    """
+    return bool(names(handle)) and not any(column.type.startswith("timestamp") for column in handle.columns)
 
 
 def column_bytes(handle: OrcHandle, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:

@@ -24,6 +24,7 @@ from hive_bitmap.errors import Undecodable
 __all__ = [
     "ParquetHandle",
     "blocks",
+    "by_name",
     "bytes_at_once",
     "column_bytes",
     "key_columns",
@@ -57,6 +58,11 @@ def _first_byte(chunk: pq.ColumnChunkMetaData) -> int:
 def names(handle: ParquetHandle) -> list[str]:
     """Return the top-level columns."""
     return handle.names
+
+
+def by_name(handle: ParquetHandle) -> bool:
+    """Return that columns are found by name, as those of all Parquet files are."""
+    return True
 
 
 def column_bytes(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:

@@ -29,6 +29,7 @@ TYPES = ("BITMAP", "COMPACT")
 OWN_PROPERTIES = ("encoding", "compression", "comment", "enabled", "auto_refresh", "refresh_interval", "keep_removed")
 REFRESH_INTERVAL = "30 seconds"
 SHORTEST_INTERVAL = 1.0  # seconds
+BY_NAME = -1  # in `valid_schemas`, stands for those of all files whose columns are found by name (`Format.by_name`)
 COMPRESSIONS = ("zstd", "snappy", "gzip")  # of the shards; Hive before 4 has no zstd
 BUCKET, OFFSET = pa.field("_bucketname", pa.string()), pa.field("_offset", pa.int64())
 OFFSETS = pa.field("_offsets", pa.list_(pa.int64()))
@@ -441,12 +442,15 @@ def valid_schemas(
     """Return the checksums (`schema_crc`) under which files stay indexed when the table has these columns; None: all.
 
     The columns of Parquet files are resolved by name, and those of Iceberg tables by id, so they stay indexed whatever
-    changes. ORC files may name no
-    columns, and hold wall-clock times: they stay indexed only if columns were added behind the others. Files that a
-    SerDe reads stay indexed only if nothing changed.
+    changes. So do ORC files with names and without timestamps (BY_NAME stands for these); others may name no columns,
+    and hold wall-clock times: they stay indexed only if columns were added behind the others. Files that a SerDe reads
+    stay indexed only if nothing changed.
     """
-    has_ids = format == "orc" and not reading and all(column.field_id is not None for column in columns)
-    return None if format == "parquet" or has_ids else frozenset(known_schemas(columns, time_zone, reading))
+    ids = [column.field_id is not None for column in columns]
+    if format == "parquet" or (format == "orc" and not reading and all(ids)):
+        return None
+    by_name = {BY_NAME} if format == "orc" and not reading and not any(ids) else set()
+    return frozenset(known_schemas(columns, time_zone, reading)) | by_name
 
 
 def known_schemas(columns: Sequence[Column], time_zone: str, reading: Sequence[str] = ()) -> dict[int, frozenset[str]]:

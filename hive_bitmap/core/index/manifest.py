@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 from hive_bitmap.core import stores
 from hive_bitmap.core.index import checksums, unreadable
 from hive_bitmap.core.index.checksums import FOLDER
+from hive_bitmap.core.index.definition import BY_NAME
 from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.memory_budget import cached
 from hive_bitmap.core.parallel import map_parallel
@@ -50,8 +51,10 @@ FILES = pa.schema(
         ("starts", LONGS),  # null in manifests of older builds
         # Lower-case names of columns in the file that the table did not have; null in manifests of older builds.
         ("foreign", pa.list_(pa.field("element", pa.string()))),
+        ("by_name", pa.bool_()),  # `Format.by_name`; null in manifests of older builds
     ]
 )
+LATER = ("starts", "foreign", "by_name")  # columns that manifests of older builds do not have
 # One row for each shard of the generation.
 SHARDS = pa.schema(
     [
@@ -115,6 +118,12 @@ class Manifest:
         return crcs
 
     @cached_property
+    def by_name(self) -> list[bool | None]:
+        """Whether the columns of each row of `files` are found by name (`Format.by_name`); None if it is not known."""
+        found: list[bool | None] = self.files["by_name"].to_pylist()
+        return found
+
+    @cached_property
     def starts_of(self) -> list[npt.NDArray[np.int64] | None]:
         """The first bytes of the blocks of each row of `files`; None if an older build did not record them."""
         found = self.files["starts"].to_pylist()
@@ -141,7 +150,7 @@ class Manifest:
         row = self.row_of.get(file.path)
         if row is None or self.shard_of[row] is None:
             return Freshness.UNINDEXED
-        same = self.fingerprints[row].matches(file) and (schemas is None or self.schema_crcs[row] in schemas)
+        same = self.fingerprints[row].matches(file) and self._is_valid(row, schemas)
         return Freshness.FRESH if same else Freshness.STALE
 
     def why_read(self, file: FileStatus, schemas: Collection[int] | None, schema_crc: int) -> str:
@@ -156,8 +165,14 @@ class Manifest:
         if not self.fingerprints[row].matches(file):
             return CHANGED
         crc, indexed = self.schema_crcs[row], self.shard_of[row] is not None
-        valid = crc == schema_crc or (indexed and (schemas is None or crc in schemas))
+        valid = crc == schema_crc or (indexed and self._is_valid(row, schemas))
         return "" if valid else COLUMNS_CHANGED
+
+    def _is_valid(self, row: int, schemas: Collection[int] | None) -> bool:
+        """Whether a row of `files` was indexed under one of the `definition.valid_schemas`."""
+        if schemas is None or self.schema_crcs[row] in schemas:
+            return True
+        return BY_NAME in schemas and bool(self.by_name[row])
 
     def has_seen(self, file: FileStatus) -> bool:
         """Return whether a build has read a base file as it is listed now, also if it could not be indexed."""
@@ -166,9 +181,10 @@ class Manifest:
 
     def valid_under(self, schemas: Collection[int] | None) -> Manifest:
         """Return the manifest with files unindexed that were indexed under none of the `definition.valid_schemas`."""
-        if schemas is None or all(crc in schemas for crc in self.schema_crcs):
+        validity = [self._is_valid(row, schemas) for row in range(self.files.num_rows)]
+        if all(validity):
             return self
-        valid = pc.is_in(self.files["schema_crc"], value_set=pa.array(sorted(schemas), pa.int64()))
+        valid = pa.array(validity, pa.bool_())
         why = "the table's columns, or how they are read, changed since it was indexed"
         changed = {
             "shard": pc.if_else(valid, self.files["shard"], pa.scalar(None, pa.string())),
@@ -250,7 +266,7 @@ def read(folder: str) -> Manifest:
             checksums.require(content, sums.get(name))
             table = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)  # read_table takes twice as long
             for field in schema:  # those that older builds do not write
-                if field.name in ("starts", "foreign") and field.name not in table.column_names:
+                if field.name in LATER and field.name not in table.column_names:
                     table = table.append_column(field, pa.nulls(table.num_rows, field.type))
             tables.append(table.select(schema.names).cast(schema))
         except (OSError, pa.ArrowException, KeyError, ValueError) as e:

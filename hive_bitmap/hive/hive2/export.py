@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.index import generation, manifest
-from hive_bitmap.core.index.definition import BUCKET, Definition, check_name, valid_schemas
+from hive_bitmap.core.index.definition import BUCKET, BY_NAME, Definition, check_name, valid_schemas
 from hive_bitmap.core.index.fingerprint import COARSE_RESOLUTION, Fingerprint
 from hive_bitmap.core.index.manifest import Freshness, Manifest
 from hive_bitmap.core.index.shard import CARDINALITY, let_read, write
@@ -134,6 +134,8 @@ def _complete_manifest(
     published = manifest.read(folder)
     zone, reading = metastore.time_zone(spark), serde.read_properties(base)
     schemas = valid_schemas(format_of(base), base.columns, zone, reading)
+    if schemas is not None:  # Hive 2 does not find the columns of all ORC files by name
+        schemas -= {BY_NAME}
     for file in source.files:
         row = published.row_of.get(file.path)
         known = row is not None and published.fingerprints[row].matches(file)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from zoneinfo import available_timezones
 
 from hive_bitmap.core.index import checksums, generation, manifest
-from hive_bitmap.core.index.definition import Definition, valid_schemas
+from hive_bitmap.core.index.definition import BY_NAME, Definition, valid_schemas
 from hive_bitmap.core.index.manifest import Manifest
 from hive_bitmap.core.selecting.candidates import PartitionState
 from hive_bitmap.core.stores import FileStatus
@@ -125,12 +125,12 @@ def _without_outdated_schemas(stored: Manifest, base: Table, format: str) -> Man
     """Return the manifest with those files unindexed that were indexed with columns that would be read differently now.
 
     The checksum of columns with a timestamp depends on the time zone of the engine that built the index, so all time
-    zones are tried.
+    zones are tried. Spark finds the columns of ORC files by name; Hive has not always done so (`BY_NAME`).
     """
     valid: set[int] = set()
     for zone in ["", *sorted(available_timezones())]:
         schemas = valid_schemas(format, base.columns, zone, serde.read_properties(base))
         if schemas is None or valid.issuperset(stored.schema_crcs):
             return stored
-        valid |= schemas
+        valid |= schemas - {BY_NAME}
     return stored.valid_under(valid)

@@ -84,6 +84,7 @@ class IndexedFile:
     spark_only: tuple[str, ...]  # columns whose values only Spark reads correctly
     rows: tuple[pa.Table | str, ...]
     foreign: tuple[str, ...] = ()  # lower-case names of columns in the file that are not the table's
+    by_name: bool = False  # see `Format.by_name`
 
 
 def index_group(group: Group) -> list[ShardReport]:
@@ -157,7 +158,7 @@ def _index_blocks(group: Group, found: Fingerprint) -> IndexedFile:
     rows = tuple(_rows_or_reason(group, definition, found.path, handle, blocks) for definition in group.definitions)
     known = {name.lower() for column in schema for name in (column.name, column.file_name)}
     foreign = tuple(sorted({name.lower() for name in format.names(handle)} - known))
-    return IndexedFile(found, blocks, tuple(spark_only), rows, foreign)
+    return IndexedFile(found, blocks, tuple(spark_only), rows, foreign, format.by_name(handle))
 
 
 def _rows_or_reason(group: Group, definition: Definition, path: str, handle: Any, blocks: Blocks) -> pa.Table | str:
@@ -238,6 +239,7 @@ def _manifest_row(group: Group, file: IndexedFile, index: int, name: str | None)
         "rows": file.blocks.rows,
         "starts": file.blocks.start,
         "foreign": list(file.foreign),
+        "by_name": file.by_name,
     }
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 import hive_bitmap
 from hive_bitmap.spark.registry import catalog
@@ -104,6 +105,79 @@ def test_other_columns_of_parquet_may_change_too(
     for query in ("SELECT count(*) FROM t WHERE k = 3", "SELECT k, count(*) FROM t GROUP BY k"):
         asking.require_alike(spark, query, "", "index only")
     assert asking.told(spark, "SELECT k, count(*) FROM t GROUP BY k", "index only") == [("t", "answered")]
+
+
+# Of one type: the metastore refuses a column of a lesser type in the place of another.
+ROWS = {name: pa.array([*some] * 50, pa.int32()) for name, some in {"k": (1, 3, 3, None), "id": (4, 5, 6, 7)}.items()}
+ROWS["more"] = pa.array([7, 8, None, 9] * 50, pa.int32())
+CHANGES = ("id int, k int, more int", "k int", "more int, k int", "k int, id string, more int", "a int, k int")
+
+
+def orc_table(spark: SparkSession, folder: Path, rows: dict[str, pa.Array], columns: str) -> None:
+    orc.write_table(pa.table(rows), folder / "1.orc", stripe_size=1024)
+    spark.sql(f"CREATE EXTERNAL TABLE t ({columns}) STORED AS ORC LOCATION '{folder}'")
+    hive_bitmap.build(spark, "t", ["k"])
+
+
+@pytest.mark.parametrize("columns", CHANGES)
+def test_other_columns_of_orc_files_with_names_may_change_too(
+    spark: SparkSession, database: str, tmp_path: Path, columns: str
+) -> None:
+    """As those of Parquet files, and the key itself may be moved; `requestedColumnIds` of OrcUtils finds it by name."""
+    orc_table(spark, tmp_path, ROWS, "k int, id int, more int")
+    _columns_by_hive(spark, database, columns)
+    catalog.clear_caches()
+    assert files_to_read(spark) == 0
+    assert [(one.fresh, one.stale) for one in hive_bitmap.show(spark, "t")] == [(1, 0)]
+    counts = ("SELECT count(*) FROM t WHERE k = 3", "SELECT k, count(*) FROM t GROUP BY k")
+    for query in counts:
+        asking.require_alike(spark, query, "", "index only")
+        assert asking.told(spark, query, "index only") == [("t", "answered")]
+    asking.require_alike(spark, "SELECT k FROM t WHERE k = 3", "", "rows", "blocks", "files")
+    if "more int" in columns:
+        asking.require_alike(spark, "SELECT k, more FROM t WHERE k = 3", "", "rows", "blocks", "files")
+    assert "rows" not in map(str, hive_bitmap.plan(spark, "t", "k = 3").costs)
+    assert [found.problems for found in hive_bitmap.verify(spark, "t")] == [()]
+
+
+def test_an_index_follows_where_orc_columns_were_moved_twice(
+    spark: SparkSession, database: str, tmp_path: Path
+) -> None:
+    orc_table(spark, tmp_path, ROWS, "k int, id int, more int")
+    _columns_by_hive(spark, database, "id int, k int")
+    catalog.clear_caches()
+    orc.write_table(pa.table({name: pa.array([3, 4], pa.int32()) for name in ("id", "k")}), tmp_path / "2.orc")
+    spark.catalog.refreshTable("t")
+    [report] = hive_bitmap.refresh(spark, "t")
+    assert (report.files_read, files_to_read(spark)) == (1, 0)
+    _columns_by_hive(spark, database, "more int, k int")
+    catalog.clear_caches()
+    assert files_to_read(spark) == 0
+    asking.require_alike(spark, "SELECT k, count(*) FROM t GROUP BY k", "", "index only")
+    asking.require_alike(spark, "SELECT k, more FROM t WHERE k = 3", "", "blocks")
+
+
+WITHOUT_NAMES = {f"_col{number}": values for number, values in enumerate(ROWS.values())}
+WITH_TIMES = {**ROWS, "more": pa.array([0, 1, None, 2] * 50, pa.timestamp("us"))}
+
+
+@pytest.mark.parametrize(
+    ("rows", "before", "after"),
+    [
+        (WITHOUT_NAMES, "k int, id int, more int", "id int, k int, more int"),
+        (WITHOUT_NAMES, "k int, id int, more int", "k int, more int, id int"),
+        (WITH_TIMES, "k int, id int, more timestamp", "k int, other int, more timestamp"),
+    ],
+)
+def test_orc_files_without_names_or_with_times_are_read_again(
+    spark: SparkSession, database: str, tmp_path: Path, rows: dict[str, pa.Array], before: str, after: str
+) -> None:
+    orc_table(spark, tmp_path, rows, before)
+    _columns_by_hive(spark, database, after)
+    catalog.clear_caches()
+    assert files_to_read(spark) == 1
+    asking.require_alike(spark, "SELECT count(*) FROM t WHERE k = 3", "", "index only", "blocks")
+    assert [(one.fresh, one.stale) for one in hive_bitmap.show(spark, "t")] == [(0, 1)]
 
 
 def test_a_file_that_has_the_added_column_already_is_read_by_spark(
