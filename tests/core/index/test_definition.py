@@ -13,6 +13,7 @@ from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import definition as definitions
 from hive_bitmap.core.index.definition import (
+    BY_NAME,
     COMPRESSIONS,
     KEY_TYPES,
     POINTER,
@@ -419,6 +420,14 @@ class TestSchemas:
         assert schema_crc([at], "UTC") != schema_crc([at], "Asia/Tokyo")
         assert all(schema_crc([one], "UTC") == schema_crc([one], "Asia/Tokyo") for one in (day, local))
         assert schema_crc([Column("A", "int")], "UTC") == schema_crc([Column("a", "int")], "UTC")
+
+
+@pytest.mark.parametrize(
+    ("format", "reading", "named"), [("orc", (), True), ("orc", ("s",), False), ("text", ("s",), False)]
+)
+def test_names_are_enough_for_orc_files_that_spark_reads(format: str, reading: tuple[str, ...], named: bool) -> None:
+    valid = valid_schemas(format, [Column("k", "int")], "UTC", reading)
+    assert valid is not None and (BY_NAME in valid) is named
 
 
 def test_orc_files_whose_columns_have_ids_stay_indexed_whatever_changes() -> None:

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from hive_bitmap.core.index import checksums, manifest
 from hive_bitmap.core.index.checksums import FOLDER
+from hive_bitmap.core.index.definition import BY_NAME
 from hive_bitmap.core.index.manifest import FILES, FILES_NAME, LINES_NAME, SHARDS, SHARDS_NAME, Freshness, Manifest
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.errors import CorruptIndex, DroppedIndex
@@ -56,6 +57,17 @@ def test_files_of_other_schemas_are_unindexed() -> None:
     assert others.shard_of == [None, None] and others.files.schema == FILES
     assert "changed since" in others.files["reason"][0].as_py()
     assert others.freshness(FileStatus("/a", 9, 5, "e"), None) is Freshness.UNINDEXED
+
+
+@pytest.mark.parametrize("by_name", [True, False, None])
+def test_files_found_by_name_are_valid_where_names_are_enough(by_name: bool | None) -> None:
+    rows = [{"path": "/a", "shard": "s", "by_name": by_name, **KNOWN}, {"path": "/b", "by_name": by_name, **KNOWN}]
+    found, status = replace(MANIFEST, files=pa.Table.from_pylist(rows, FILES)), FileStatus("/a", 9, 5, "e")
+    assert found.freshness(status, [8, BY_NAME]) is (Freshness.FRESH if by_name else Freshness.STALE)
+    assert found.valid_under([8, BY_NAME]).shard_of[0] == ("s" if by_name else None)
+    assert (found.why_read(status, [8, BY_NAME], 8) == "") is bool(by_name)
+    assert found.freshness(status, [8]) is Freshness.STALE and found.why_read(status, [8], 8)
+    assert found.why_read(FileStatus("/b", 9, 5, "e"), [8, BY_NAME], 8)  # could not be indexed: tried again
 
 
 def test_files_that_are_gone_are_counted() -> None:
