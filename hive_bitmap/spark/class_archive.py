@@ -19,7 +19,8 @@ from hive_bitmap.errors import HiveBitmapError
 from hive_bitmap.spark import java
 
 VARIABLE = "HIVE_BITMAP_CLASS_ARCHIVES"
-QUIET = "-Xlog:all=error"  # the JVM writes its warnings, as of an archive that does not fit, to the standard output
+# The JVM writes what it logs of an archive to the standard output; Java 25 calls errors what keeps it from no class.
+QUIET = "-Xlog:disable"
 
 
 def options() -> tuple[str, ...]:
