@@ -55,7 +55,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--delta", default="", metavar="V", help="the version of Delta for tests/lake, if not the listed one"
     )
-    parser.addoption("--iceberg", default="", metavar="V", help="the same of Iceberg")
+    parser.addoption("--iceberg", default="", metavar="V", help="the same of Iceberg; none: without it")
     parser.addoption("--docker", action="store_true", help="use the servers of docker/compose.yaml")
 
 

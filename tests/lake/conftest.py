@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import pyspark
 import pytest
 
 import hive_bitmap
@@ -18,6 +20,7 @@ EXTENSIONS = (
     "io.delta.sql.DeltaSparkSessionExtension",
     "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
 )
+NONE = "none"  # in place of a version of Iceberg: it is not released for the PySpark that runs
 DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 ICEBERG_CATALOG = "org.apache.iceberg.spark.SparkSessionCatalog"
 SESSION_CATALOG = "spark.sql.catalog.spark_catalog"
@@ -28,10 +31,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
     """A session whose own catalog is Delta's. Without the jars these tests fail: nothing else tests what they do."""
     groups = {"io.delta:": "--delta", "org.apache.iceberg:": "--iceberg"}
     versions = {group: pytestconfig.getoption(option) for group, option in groups.items()}
-    folder = jars.resolve("lake", [_in_version(one, versions) for one in jars.listed("lake")])
+    wanted = [_in_version(one, versions) for one in jars.listed("lake") if _given(one, versions) != NONE]
+    folder = jars.resolve("lake", wanted)
     conf = {
         "spark.jars": ",".join(str(path) for path in sorted(folder.glob("*.jar"))),
-        "spark.sql.extensions": ",".join(EXTENSIONS),
+        "spark.sql.extensions": ",".join(EXTENSIONS[: 1 if versions["org.apache.iceberg:"] == NONE else 2]),
         SESSION_CATALOG: DELTA_CATALOG,
         "spark.sql.shuffle.partitions": "1",
         "spark.databricks.delta.snapshotPartitions": "1",  # of the log, 50 by default
@@ -52,9 +56,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
 
 
 def _in_version(listed: str, versions: Mapping[str, str]) -> str:
-    """The coordinates of a jar in the version that is given for its group, or as listed."""
-    version = next((given for group, given in versions.items() if listed.startswith(group)), "")
-    return f"{listed.rpartition(':')[0]}:{version}" if version else listed
+    """The coordinates of a jar for the PySpark that runs, in the version that is given for its group, or as listed."""
+    release = ".".join(pyspark.__version__.split(".")[:2])
+    artifact, _, version = re.sub(r"(?<=[-_])4\.\d+(?=_2\.13)", release, listed).rpartition(":")
+    return f"{artifact}:{_given(listed, versions) or version}"
+
+
+def _given(listed: str, versions: Mapping[str, str]) -> str:
+    return next((given for group, given in versions.items() if listed.startswith(group)), "")
 
 
 @pytest.fixture(scope="session")
