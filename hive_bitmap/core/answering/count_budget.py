@@ -2,7 +2,8 @@
 
 Sizes and statistics decide where the index is small, or where most of its row groups are skipped. Otherwise the
 matching keys are looked up, without their bitmaps, which tells how many bytes of bitmaps would be decoded. Prices are
-seconds, measured on one core of a small machine; only their ratios matter.
+seconds, measured on one core of a small machine, of an index that is not in memory yet; choices depend on their ratios
+alone.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from hive_bitmap.errors import CorruptIndex
 class CountPrices:
     """Seconds that Spark and the index take for their units of work."""
 
-    spark_start: float = 0.10  # for Spark to start a job
-    spark_value: float = 5.0e-8  # for Spark to read, compare and group a value
-    key_byte: float = 4.0e-9  # to read a stored byte of keys
-    bitmap_byte: float = 2.5e-8  # to decode a stored byte of bitmaps
+    spark_start: float = 0.06  # for Spark to start a job
+    spark_value: float = 1.8e-8  # for Spark to read, compare and group a value
+    key_byte: float = 3.0e-9  # to read a stored byte of keys
+    bitmap_byte: float = 6.0e-9  # to decode a stored byte of bitmaps
     shard: float = 5.0e-4  # to read the statistics of a shard
     key: float = 2.0e-6  # to hand on a key with its count, and for Spark to group by one
     answer_start: float = 0.03  # to ask for an answer, and to make rows of it

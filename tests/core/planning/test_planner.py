@@ -167,5 +167,5 @@ def test_few_rows_are_work_for_one_task_and_many_for_many() -> None:
     assert make_plan(small, (), looked_up(*FEW)).row_tasks == 1
     large = replace(INPUTS, scale=1000.0)
     assert make_plan(large, (), looked_up(*ALL)).row_tasks > 100
-    slow = replace(INPUTS, scale=0.1, store=Speed(request=0.5, byte=0.0))
+    slow = replace(INPUTS, scale=1.0, store=Speed(request=0.5, byte=0.0))
     assert make_plan(slow, (), looked_up(*FEW)).row_tasks > 1
