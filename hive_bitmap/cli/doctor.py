@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from hive_bitmap.cli.invocation import Endpoint, one_line
 from hive_bitmap.cli.output import Field, format_option, print_records
+from hive_bitmap.core.explaining.measures import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,18 +28,33 @@ _OF_SESSION = "not looked at: no session of Spark started"
 def doctor(context: click.Context, format_: str) -> None:
     """Check Java, packages, Spark, metastore, executors, stores and the optimizer rule.
 
-    Each line says what was found, or what to do. The exit status is 1 if something is wrong. Nothing is changed, except
-    that a local warehouse that does not exist is created.
+    Each line says what was found, or what to do. The exit status is 1 if something is wrong. Nothing is changed: where
+    there is no local warehouse yet, an empty one is tried in a temporary folder.
 
     \b
     Example:
       hive-bitmap doctor
     """
     endpoint: Endpoint = context.obj
-    records = [*_of_this_machine(), *_of_spark(endpoint)]
+    with _without_traces(endpoint) as tried:
+        records = [*_of_this_machine(), *_of_spark(tried)]
     print_records(format_, records, _FIELDS, "")
     if any(record["state"] != "ok" for record in records):
         context.exit(1)
+
+
+@contextmanager
+def _without_traces(endpoint: Endpoint) -> Iterator[Endpoint]:
+    """Yield the endpoint, or one with a temporary warehouse in place of one that a session would create."""
+    from hive_bitmap.spark.session import default_warehouse
+
+    warehouse = endpoint.warehouse if endpoint.warehouse is not None else default_warehouse()
+    if warehouse is None or Path(warehouse).exists():
+        yield endpoint
+        return
+    with TemporaryDirectory() as folder:
+        Path(folder, ".metastore").mkdir()  # so that nobody is told of a new warehouse
+        yield replace(endpoint, warehouse=folder)
 
 
 def _of_this_machine() -> Iterator[dict[str, str]]:
@@ -98,7 +118,8 @@ def _metastore(spark: SparkSession) -> str:
 
     names = metastore.database_names(spark)
     indexed = len(indexed_tables(spark, None))
-    return f"{len(names):,} databases; {indexed:,} tables of {spark.catalog.currentDatabase()} have indexes"
+    of_tables = f"{counted(indexed, 'table')} of {spark.catalog.currentDatabase()} with indexes"
+    return f"{counted(len(names), 'database')}; {of_tables}"
 
 
 def _executors(spark: SparkSession) -> str:

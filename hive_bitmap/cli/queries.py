@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -24,6 +25,7 @@ from hive_bitmap.spark.catalyst import explanation as querying
 from hive_bitmap.spark.sql.script import first_words
 
 log = logging.getLogger(__name__)
+PLANNING_SECONDS = "spark.hive_bitmap.planning_seconds"
 columns_option = click.option("--columns", type=split_names, metavar="NAME[,...]", help="Return only these columns.")
 strategy_option = click.option(
     "--strategy", type=click.Choice(STRATEGIES), help="Use this strategy instead of the cheapest one."
@@ -136,7 +138,8 @@ def explain(
         raise click.UsageError("a query goes with neither WHERE, --columns, --count nor --strategy")
     if analyze and not is_query:
         raise click.UsageError("--analyze goes with a query")
-    with endpoint.session(jobs=analyze) as spark:
+    patient = replace(endpoint, conf={PLANNING_SECONDS: "60", **endpoint.conf})  # a command plans once
+    with patient.session(jobs=analyze) as spark:
         if is_query:
             _show(querying, querying.explain(table, spark, analyze=analyze), html, width, format_)
         else:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hive_bitmap
-from hive_bitmap.cli.doctor import checked
+from hive_bitmap.cli.doctor import _without_traces, checked
+from hive_bitmap.cli.invocation import Endpoint
 from hive_bitmap.errors import NotFound
 from hive_bitmap.spark.packages import PROGRAM
 from tests.cli.conftest import Run
@@ -35,6 +36,15 @@ def java(folder: Path, says: str, status: int = 0) -> str:
 def states(run: Run, *argv: str) -> tuple[int, dict[str, tuple[str, str]]]:
     status, out, _ = run(*argv, "--format", "json")
     return status, {one["check"]: (one["state"], one["detail"]) for one in json.loads(out)}
+
+
+def test_no_warehouse_is_left_behind(tmp_path: Path) -> None:
+    new, there = str(tmp_path / "new"), str(tmp_path)
+    with _without_traces(Endpoint(warehouse=new)) as tried:
+        assert tried.warehouse is not None and Path(tried.warehouse).is_dir() and not Path(new).exists()
+    assert not Path(tried.warehouse).exists() and not Path(new).exists()
+    with _without_traces(Endpoint(warehouse=there)) as tried:
+        assert tried.warehouse == there
 
 
 def test_a_check_is_a_line() -> None:

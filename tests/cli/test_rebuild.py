@@ -38,7 +38,7 @@ def test_a_rebuild_does_what_its_dry_run_says(spark: SparkSession, by_month: str
     summed = run("rebuild", by_month, "--dry-run")[1].splitlines()[2:]
     assert [line.split()[:3] for line in summed] == [["id", "2", "1"], ["k", "2", "1"]] and "1 new" in summed[0]
     assert run("rebuild", by_month, "--partitions")[0] == 2
-    assert "k: the next rebuild reads 1 files of" in run("show", by_month)[2]
+    assert "k: the next rebuild reads 1 file of" in run("show", by_month)[2]
 
     status, out, err = run("rebuild", by_month, "k", "--format", "json", "--partition", "month=1")
     [built] = json.loads(out)

@@ -70,6 +70,15 @@ def size(count: int) -> str:
     return f"{value:.0f} {units[0]}" if units[0] == "B" or value >= 99.5 else f"{value:.1f} {units[0]}"
 
 
+def counted(number: int, what: str) -> str:
+    """A number of things, named in the singular.
+
+    >>> [counted(1, "file"), counted(0, "file"), counted(1234, "file")]
+    ['1 file', '0 files', '1,234 files']
+    """
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
 def seconds(value: float) -> str:
     """A duration, below a second in milliseconds.
 

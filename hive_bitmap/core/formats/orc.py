@@ -36,6 +36,8 @@ __all__ = [
 ]
 
 _FIXED_BYTES = 16  # at least those of a value that is no text
+_NUMBERS = ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
+_WITHOUT_TIMESTAMPS = frozenset((*_NUMBERS, "string", "char", "varchar", "binary", "date"))
 _FIXED_ZONES = ("UTC", "GMT", "Etc/UTC", "Z")
 # The timestamps that pyarrow reads correctly: after the second before 1970, whose sign is lost, and before 64-bit
 # nanoseconds overflow. Both bounds leave a day for time zones.
@@ -66,10 +68,11 @@ def names(handle: OrcHandle) -> list[str]:
 def by_name(handle: OrcHandle) -> bool:
     """Whether the keys of a file are the same wherever the table's columns are moved, and whatever becomes of others.
 
-    They are if the file names its columns. But Spark compares timestamps of the file and of the table by position, and
-    fails where only one of them has a time zone (`checkTimestampCompatibility` of OrcUtils).
+    They are if the file names its columns. But Spark compares timestamps of the file and of the table by position, also
+    those inside of other types, and fails where only one of them has a time zone (`checkTimestampCompatibility` of
+    OrcUtils). So the types of the columns must be some that hold none.
     """
-    return bool(names(handle)) and not any(column.type.startswith("timestamp") for column in handle.columns)
+    return bool(names(handle)) and all(column.base in _WITHOUT_TIMESTAMPS for column in handle.columns)
 
 
 def column_bytes(handle: OrcHandle, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:

@@ -34,6 +34,7 @@ from hive_bitmap.core.selecting.candidates import Lookup, LookupResults
 from hive_bitmap.core.selecting.select import LookupResult
 from hive_bitmap.core.stores.speed import LOCAL, Speed
 
+FEW_BYTES = 0.1  # a share of the bytes that is no reason for a plan
 MOST_DRIVER_ROWS = 50_000  # of the rows that the process reads which planned a query
 
 
@@ -258,4 +259,6 @@ def _choose(
         share = f"{kept / rows:.1%} of the indexed rows are selected" if rows else "no file is indexed as it is now"
         return Strategy.FULL_SCAN, f"{share}: reading all costs no more" + (f" ({why})" if why else "")
     saved = 1 - (figures["bytes_selected"] or 0) / max(figures["bytes_total"] or 0, 1)
+    if saved < FEW_BYTES and cheapest == Strategy.ROWS:
+        return cheapest, f"{kept:,} of {rows:,} indexed rows are read, and only what holds them is decoded"
     return cheapest, f"{saved:.0%} of the bytes need not be read"

@@ -81,7 +81,7 @@ def problems(conf: Mapping[str, str]) -> list[str]:
     ours = {name: given for name, given in named.items() if name.startswith(PREFIX)}
     known = [PREFIX + name for name in (*NAMES, *NAMES_OF_SERVERS)]
     found = [
-        f"hive_bitmap has no setting {given}{suggestion(name, known)}"
+        f"hive_bitmap has no setting {given}{suggestion(given, [given.removesuffix(name) + one for one in known])}"
         for name, given in ours.items()
         if name not in known and not name.startswith(f"{PREFIX}stores.")
     ]

@@ -308,7 +308,7 @@ def _lines(advice: Advice) -> Iterator[str]:
         )
         yield f"  {one.statement};"
     if advice.queries and not advice.candidates:
-        yield "no index that does not exist would have saved any of them time"
+        yield "no further index would have saved time"
     for index in advice.unused:
         yield (
             f"{index.table}: no query used index {index.index} ({', '.join(index.columns)}), of "

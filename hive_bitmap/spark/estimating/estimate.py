@@ -82,8 +82,8 @@ class Estimate(Report):
 
     @property
     def rows_per_key(self) -> float:
-        """How many rows a key has on average."""
-        return self.rows * self.share_of_rows
+        """How many rows a key has on average, at least one."""
+        return max(self.rows * self.share_of_rows, 1.0)
 
     @property
     def share_of_size(self) -> float:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from cachetools import TTLCache
 
-from hive_bitmap.core.explaining.measures import size
+from hive_bitmap.core.explaining.measures import counted, size
 from hive_bitmap.core.index.manifest import Freshness
 from hive_bitmap.core.selecting.candidates import LookupResults, WholeFile
 from hive_bitmap.core.stores import WITH_DELETES, FileStatus
@@ -93,7 +93,7 @@ class Refresher:
         partitions = few(frozenset(_partition(dict(zip(names, one, strict=True))) for one in values))
         wanted = partial(Wanted, partitions=partitions, session=spark, by_query=True)
         queued = [self._is_queued(wanted(key=key), found.lag) for key in _keys(base, followers)]
-        told = f"{found.files:,} {'files' if found.files > 1 else 'file'} ({size(found.bytes)}) not indexed yet"
+        told = f"{counted(found.files, 'file')} ({size(found.bytes)}) not indexed yet"
         return f"{told}; a refresh is queued" if any(queued) else told
 
     def wait(self, seconds: float) -> bool:

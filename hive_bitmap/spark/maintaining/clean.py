@@ -282,10 +282,10 @@ def _leftover(found: _Candidate, grace_seconds: float) -> Leftover:
         why, seconds = "not known to be of this index", 0.0
     else:
         seconds = max(grace_seconds - usage.unused_seconds, 0.0)
-        if found.root.dropped:
-            why = f"index {_named(found.root.definition)} was dropped"
-        elif usage.state is State.ORPHANED:
+        if usage.state is State.ORPHANED:
             why = "half-built: its build died"
+        elif found.root.dropped:
+            why = f"index {_named(found.root.definition)} was dropped"
         else:
             why = "another generation took its place"
     return Leftover(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow.compute as pc
 
 from hive_bitmap.core import stores, table_info
-from hive_bitmap.core.explaining.measures import by_reason, moment, size
+from hive_bitmap.core.explaining.measures import by_reason, counted, moment, size
 from hive_bitmap.core.explaining.reports import Report, Reports
 from hive_bitmap.core.index import generation, manifest, refresh_record, roots
 from hive_bitmap.core.index.definition import Definition, schema_crc, valid_schemas
@@ -141,7 +141,7 @@ class IndexStatus(Report):
         if not reasons:
             return ""
         why = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
-        return f"the next rebuild reads {self.to_read:,} files of {size(self.bytes_to_read)} ({why})"
+        return f"the next rebuild reads {counted(self.to_read, 'file')} of {size(self.bytes_to_read)} ({why})"
 
     @property
     def unseen_since(self) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from decimal import Decimal
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -101,6 +102,21 @@ def test_columns_without_names_are_found_by_position(tmp_path: Path) -> None:
     assert list(orc.spark_only_columns(handle, [first])) == ["x"]
     with pytest.raises(Undecodable, match="position"):
         keys(handle, KeyColumn("x", "int"))
+
+
+@pytest.mark.parametrize(
+    ("columns", "row", "by_name"),
+    [
+        ("a:int,b:string,c:decimal(7,2),e:date", (1, "x", Decimal(1), datetime.date(2020, 1, 1)), True),
+        ("_col0:int", (1,), False),
+        ("a:int,t:timestamp", (1, datetime.datetime(2020, 1, 1, tzinfo=UTC)), False),
+        ("a:int,t:struct<b:int>", (1, (2,)), False),  # which may hold a timestamp, of Spark's own type also as a bigint
+        ("a:int,t:array<timestamp>", (1, []), False),
+        ("a:int,t:map<string,int>", (1, {}), False),
+    ],
+)
+def test_files_whose_columns_may_be_moved(tmp_path: Path, columns: str, row: tuple[object, ...], by_name: bool) -> None:
+    assert orc.by_name(write(tmp_path, f"struct<{columns}>", [row])) is by_name
 
 
 def test_columns_with_ids_are_found_by_these(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_a_plan_and_reports_in_a_notebook(spark: SparkSession, database: str) ->
     spark.sql("INSERT INTO t VALUES (1, 1)")
     [heads, row] = cells(hive_bitmap.show(spark, "t"))
     known = dict(zip(heads, row, strict=True))
-    assert (known["fresh"], known["unindexed"]) == ("2", "1") and "the next rebuild reads 1 files" in known["note"]
+    assert (known["fresh"], known["unindexed"]) == ("2", "1") and "the next rebuild reads 1 file" in known["note"]
     assert cells(hive_bitmap.preview(spark, "t"))[1][4] == "1 new"
     assert "none" in framed(hive_bitmap.build(spark, "t", ["k"], if_not_exists=True))[0]
     page, style = framed(hive_bitmap.plan(spark, "t", "k = 3 AND `<b>` < 5"))
