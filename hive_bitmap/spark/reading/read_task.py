@@ -23,7 +23,7 @@ from hive_bitmap.core.parallel import batches, map_parallel
 from hive_bitmap.core.selecting.candidates import Lookup
 from hive_bitmap.core.selecting.key_matches import MatchingKeys
 from hive_bitmap.core.selecting.select import Selection, select
-from hive_bitmap.core.stores import FileStatus
+from hive_bitmap.core.stores import FileStatus, is_local
 from hive_bitmap.errors import FileChanged, Undecodable
 from hive_bitmap.spark.tasks.distribution import received
 
@@ -84,9 +84,8 @@ def _read_selected(task: ReadTask, lookup: Lookup) -> Iterator[pa.RecordBatch]:
                 raise FileChanged(f"{fingerprint.path} was replaced after the query was planned: run it again")
         return
     rows = _SelectedRows.of(task, lookup)
-    unchanged = [_unchanged(fingerprint, listed) for fingerprint in lookup.fingerprints]
-    needed = [number for number, same in enumerate(unchanged) if rows.of_file[number] or not same]
-    together = rows.read_together(needed) if all(unchanged) else None
+    needed = [n for n, one in enumerate(lookup.fingerprints) if rows.of_file[n] or not _unchanged(one, listed)]
+    together = rows.read_together(needed)
     if together is not None:
         yield together
         return
@@ -107,7 +106,7 @@ def _read_selected(task: ReadTask, lookup: Lookup) -> Iterator[pa.RecordBatch]:
 
 @dataclass(frozen=True)
 class _SelectedRows:
-    """The selected rows of the files of a lookup, which are known to be unchanged; `of_file` is how many of each."""
+    """The selected rows of the files of a lookup; `of_file` is how many of each."""
 
     task: ReadTask
     lookup: Lookup
@@ -127,7 +126,7 @@ class _SelectedRows:
         return float(self.of_file[number]) if self.lookup.fingerprints[number].tagged else math.inf
 
     def read(self, number: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a file. Raise FileChanged if it changes meanwhile, or only Spark can read it."""
+        """Yield the rows of an unchanged file. Raise FileChanged if it changes meanwhile, or only Spark can read it."""
         fingerprint = self.lookup.fingerprints[number]
         try:
             yield from _rows_of(self.task, fingerprint, self._wanted(number))
@@ -135,10 +134,15 @@ class _SelectedRows:
             raise FileChanged(f"{fingerprint.path} cannot be read without Spark ({e}): ask for a full scan") from e
 
     def read_together(self, numbers: Sequence[int]) -> pa.RecordBatch | None:
-        """Return the few rows of several local files; None where `read` has to read each. Raise FileChanged."""
-        if len(numbers) < 2 or self.of_file.sum() > FEW_ROWS:
-            return None
+        """Return the few rows of several files that are local and unchanged; None where each has to be read by itself.
+
+        Raise FileChanged if one of them changes meanwhile.
+        """
         fingerprints = [self.lookup.fingerprints[number] for number in numbers]
+        if len(numbers) < 2 or self.of_file.sum() > FEW_ROWS or not all(is_local(one.path) for one in fingerprints):
+            return None
+        if not all(_unchanged(one, {}) for one in fingerprints):
+            return None
         files = [(one.path, self._wanted(number)) for one, number in zip(fingerprints, numbers, strict=True)]
         try:
             found = FORMATS[self.task.format].read_together(files, self.task.columns)
