@@ -23,6 +23,7 @@ MAX_FILES = 2_000
 LEVELS = 9
 # So few cells share the width of the map; more are small squares, in as many lines as they take.
 FEW_CELLS = 24
+MOST_HEIGHT = 90  # em of a frame
 
 
 def to_html(plan: Plan) -> str:
@@ -44,17 +45,23 @@ def page(title: str, lines: Iterable[str], kind: str = "") -> str:
     )
 
 
-def fragment(lines: Iterable[str], height: int = 32) -> str:
+def fragment(lines: Iterable[str], height: int = 0) -> str:
     """These lines of HTML for a page of somebody else, such as a notebook: a frame of their own, with its own styles.
 
     Light or dark is what the reader of the page has. Nothing in it runs or is loaded. What is higher than `height`, in
-    em, is scrolled.
+    em, is scrolled; 0: about as high as it is on a wide page, MOST_HEIGHT at most. The reader may drag it higher.
     """
-    whole = escape(page("hive_bitmap", lines, "frame"))
+    whole = page("hive_bitmap", lines, "frame")
     return (
-        f'<iframe srcdoc="{whole}" sandbox="" title="hive_bitmap" '
-        f'style="width:100%;height:{height}em;border:0;border-radius:6px"></iframe>'
+        f'<iframe srcdoc="{escape(whole)}" sandbox="" title="hive_bitmap" '
+        f'style="width:100%;height:{height or _height(whole)}em;border:0;border-radius:6px;resize:vertical"></iframe>'
     )
+
+
+def _height(page: str) -> int:
+    """About how high a page is on a wide screen, in em."""
+    parts = {'class="tiles"': 9, "<h2": 5, "<tr": 3, 'class="file': 2, 'class="cost"': 2, "<pre": 16}
+    return min(14 + sum(high * page.count(part) for part, high in parts.items()), MOST_HEIGHT)
 
 
 def shown(plan: Plan) -> str:
