@@ -50,8 +50,8 @@ INDEX_CACHE_SECONDS = 30.0  # seconds for which a query may miss changes that ot
 MOST_CACHED_PARTITIONS = 10_000  # the partitions of an index table with more of them are not cached
 Name = tuple[str, str]  # database and table
 
-_index_tables: TtlCache[Name, _IndexTables] = TtlCache(by_user=True)  # by base table
-_generations: TtlCache[Name, dict[Values, str]] = TtlCache(most=64, by_user=True)  # by partitioned index table
+_index_tables: TtlCache[Name, _IndexTables] = TtlCache()  # by base table
+_generations: TtlCache[Name, dict[Values, str]] = TtlCache(most=64)  # by partitioned index table
 _listeners: dict[Callable[[], None], None] = {}  # called when indexes change; a dict, as an ordered set
 
 
