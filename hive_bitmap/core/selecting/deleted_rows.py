@@ -13,8 +13,11 @@ from hive_bitmap.core.selecting.lookup_units import LookupUnit
 def deleted_bits(unit: LookupUnit, where: BitLayout) -> npt.NDArray[np.uint8]:
     """Return the selection of the deleted rows of a unit, whose layout is `where`."""
     bits = selection.nothing(where)
-    for path, deleted in unit.deleted.items():
-        blocks = np.flatnonzero(unit.file == unit.paths.index(path))
+    for number, path in enumerate(unit.paths):
+        deleted = unit.deleted.get(path)
+        if deleted is None:
+            continue
+        blocks = np.arange(*np.searchsorted(unit.file, [number, number + 1]))
         ends = np.cumsum(unit.rows[blocks])
         at = np.searchsorted(ends, deleted.rows, side="right")
         row = deleted.rows - (ends - unit.rows[blocks])[at]

@@ -40,7 +40,7 @@ def without_deleted(
     whole, lookups, found = list(results.whole_files), list[Lookup](), list[LookupResult]()
     again: dict[int, Lookup] = {}
     for (lookup, result), files in zip(results.pairs(), concerned, strict=True):
-        unknown = files & ~np.array([_fits(lookup, file, known) for file in range(len(files))], bool)
+        unknown = files & ~_fit(lookup, known)
         whole += [_read_whole(lookup, file) for file in np.flatnonzero(unknown).tolist()]
         lookup, result = _restricted(lookup, result, ~unknown)
         deleted = {path: known[path] for path in np.array(lookup.unit.paths, object)[files[~unknown]]}
@@ -60,10 +60,14 @@ def _concerned(lookup: Lookup, found: LookupResult) -> Flags:
     return deletes & (np.bincount(lookup.unit.file, found.counts, len(lookup.unit.paths)) > 0)
 
 
-def _fits(lookup: Lookup, file: int, known: Mapping[str, DeletedRows]) -> bool:
-    """Whether the deleted rows of a file are known, and are rows that it has."""
-    deleted = known.get(lookup.unit.paths[file])
-    rows = int(lookup.unit.rows[lookup.unit.file == file].sum())
+def _fit(lookup: Lookup, known: Mapping[str, DeletedRows]) -> Flags:
+    """Return for each file of a lookup whether its deleted rows are known, and are rows that it has."""
+    unit = lookup.unit
+    rows = np.bincount(unit.file, unit.rows, len(unit.paths))
+    return np.array([_are_of(known.get(path), int(count)) for path, count in zip(unit.paths, rows, strict=True)], bool)
+
+
+def _are_of(deleted: DeletedRows | None, rows: int) -> bool:
     return deleted is not None and (not len(deleted.rows) or (deleted.rows[0] >= 0 and deleted.rows[-1] < rows))
 
 

@@ -131,7 +131,7 @@ class Refresher:
 
     def _written(self, spark: SparkSession, name: str, partitions: frozenset[Partition] | None) -> str:
         try:
-            base, indexes = catalog.table_and_indexes(spark, name)  # another session may have made one just now
+            base, indexes = catalog.table_and_indexes(spark, name, catalog.INDEX_CACHE_SECONDS)
         except NotFound:
             return "null"
         followers = following(indexes)

@@ -23,6 +23,7 @@ from hive_bitmap.core.selecting.candidates import Lookup
 from hive_bitmap.core.selecting.lookup_units import LookupUnit
 from hive_bitmap.errors import FileChanged
 from hive_bitmap.spark.reading.read_task import ReadTask, read_task
+from tests.core.selecting import test_select
 from tests.core.selecting.test_select import COLUMNS, PREDICATES, Row, truth, unit_of
 
 NO_CONSTANTS = pa.table({"": [0]})
@@ -30,16 +31,8 @@ K1 = Compare("k", "=", 1)
 
 
 def lookup_of(unit: LookupUnit, predicate: Predicate) -> Lookup:
-    count = len(unit.paths)
-    return Lookup(
-        partition=0,
-        unit=unit,
-        predicate=predicate,
-        fingerprints=tuple(map(fingerprint.take, unit.paths)),
-        spark_only=(frozenset[str](),) * count,
-        schema_crc=(1,) * count,
-        foreign=(None,) * count,
-    )
+    """The lookup of a unit's files as they are now."""
+    return replace(test_select.lookup_of(unit, predicate), fingerprints=tuple(map(fingerprint.take, unit.paths)))
 
 
 def task(
