@@ -84,7 +84,7 @@ class Refreshed:
     alone: Sequence[float]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Asked:
     """One question to all engines: base blocks and bytes that our strategy reads, of all, and index bytes decoded.
 
@@ -373,18 +373,18 @@ def _asked(question: Question, table: str, finished: Race, rows: int, plan: Plan
     equal = len(set(finished.answers.values())) == 1
     count = isinstance(finished.answers[OURS], int)
     return Asked(
-        question,
-        table,
-        count,
-        finished,
-        rows,
-        equal,
-        plan.strategy,
-        plan.reason,
-        (blocks, plan.blocks_total or 0),
-        (read, plan.bytes_total or 0),
-        plan.index_bytes,
-        plan.costs,
+        question=question,
+        table=table,
+        count=count,
+        race=finished,
+        rows=rows,
+        equal=equal,
+        strategy=plan.strategy,
+        reason=plan.reason,
+        blocks=(blocks, plan.blocks_total or 0),
+        bytes=(read, plan.bytes_total or 0),
+        index=plan.index_bytes,
+        costs=plan.costs,
     )
 
 

@@ -19,9 +19,19 @@ from hive_bitmap.core.planning.strategy import Strategy
 
 LONG = Race({name: [12.3456] for name in (SPARK, OURS, PLAIN, DUCKDB, NATIVE, TASKS)}, {})
 ASKED = Asked(
-    Question("Q12", "an OR over two indexes of many keys", "type = 'view' OR store = 123", True, True),
-    "partitioned", False, LONG, 12_345_678, False, "full scan", "", (1234, 5678), (123_456_789, 987_654_321), 123_456
-)  # fmt: skip
+    question=Question("Q12", "an OR over two indexes of many keys", "type = 'view' OR store = 123", True, True),
+    table="partitioned",
+    count=False,
+    race=LONG,
+    rows=12_345_678,
+    equal=False,
+    strategy=Strategy.FULL_SCAN,
+    reason="",
+    blocks=(1234, 5678),
+    bytes=(123_456_789, 987_654_321),
+    index=123_456,
+    costs={Strategy.FULL_SCAN: 12.3456, Strategy.BLOCKS: 1.5},
+)
 PLAN = Plan(
     table="t",
     predicate="p",
@@ -35,6 +45,7 @@ TABLES = {
     "demo": outcomes_table(OUTCOMES),
     "counts": report._counts([ASKED]),
     "fetches": report._fetches([ASKED]),
+    "estimates": report._estimates([ASKED]),
     "grouped": report._grouped([Grouped("SELECT count(*), min(age) FROM people GROUP BY region", LONG, 5000, True)]),
 }
 
