@@ -2,15 +2,19 @@ from __future__ import annotations
 
 import gc
 import weakref
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from hive_bitmap.spark.session_cache import TtlCache, clear
+from hive_bitmap.spark.session_cache import TtlCache, belongs_to, clear
 
 
 class Session:
     """A stand-in for a session, which is compared by identity."""
+
+    def __init__(self, application: str = "app") -> None:
+        self.sparkContext = SimpleNamespace(applicationId=application)
 
 
 def test_sessions_do_not_share_values() -> None:
@@ -20,6 +24,35 @@ def test_sessions_do_not_share_values() -> None:
     assert cache.get(one, "t", 30) == 1
     assert cache.get(other, "t", 30) is None
     assert cache.get(one, "u", 30) is None
+
+
+def test_sessions_of_a_user_share_what_is_kept_by_user() -> None:
+    by_session: TtlCache[str, int] = TtlCache()
+    cache: TtlCache[str, int] = TtlCache(by_user=True)
+    ada, again, bob, elsewhere, unknown = Session(), Session(), Session(), Session("other"), Session()
+    for session, user in ((ada, "ada"), (again, "ada"), (bob, "bob"), (elsewhere, "ada")):
+        belongs_to(session, user)
+    for one in (by_session, cache):
+        one.put(ada, "t", 1)
+    assert [cache.get(one, "t", 30) for one in (ada, again, bob, elsewhere, unknown)] == [1, 1, None, None, None]
+    assert by_session.get(again, "t", 30) is None
+    cache.drop(again, "t")
+    assert cache.get(ada, "t", 30) is None
+
+
+def test_what_is_kept_by_user_outlives_a_session_but_not_all() -> None:
+    cache: TtlCache[str, Session] = TtlCache(by_user=True)
+    one, other, value = Session(), Session(), Session()
+    belongs_to(one, "ada")
+    belongs_to(other, "ada")
+    cache.put(one, "t", value)
+    gone = weakref.ref(value)
+    del one, value
+    gc.collect()
+    assert cache.get(other, "t", 30) is gone() is not None
+    del other
+    gc.collect()
+    assert gone() is None
 
 
 def test_values_expire(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.table_info import Table, Values, literal, quote
 from hive_bitmap.errors import BuildFailed, StoreError, Unsupported
 from hive_bitmap.spark.metastore import alter_table, metastore
+from hive_bitmap.spark.metastore.table_owner import owned_by
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
 
@@ -68,15 +69,15 @@ def publish(spark: SparkSession, base: Table, switches: Sequence[Switch]) -> Non
     Raise BuildFailed if the metastore fails or an index was dropped meanwhile. It says which indexes are published and
     which are not; new generations that are not published are deleted.
     """
-    for done, switch in enumerate(switches):
-        try:
-            _publish(spark, base, switch)
-        except Exception as e:  # no narrower class: without py4j (Spark Connect) its errors cannot be imported
-            switched = _discard(spark, switch)
-            for later in switches[done + 1 :]:
-                _delete_new(later, list(later.folders.values()))
-            raise BuildFailed(_failure(switches, done, switched, e)) from e
-    catalog.clear_caches()  # what was looked up meanwhile may be what was true before
+    with catalog.changing():
+        for done, switch in enumerate(switches):
+            try:
+                _publish(spark, base, switch)
+            except Exception as e:  # no narrower class: without py4j (Spark Connect) its errors cannot be imported
+                switched = _discard(spark, switch)
+                for later in switches[done + 1 :]:
+                    _delete_new(later, list(later.folders.values()))
+                raise BuildFailed(_failure(switches, done, switched, e)) from e
 
 
 def doomed(spark: SparkSession, index: Index, indexes: Iterable[Index]) -> Doomed:
@@ -94,13 +95,13 @@ def drop(spark: SparkSession, base: Table | None, index: Doomed) -> None:
     index table. What is not known to be of this index stays, and the log says why. Raise StoreError if files could not
     be deleted.
     """
-    catalog.clear_caches()
     definition, live = index.definition, index.live
-    if _is_there(spark, definition):
-        spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {definition.spark_name}")
-        drop_remains(spark, definition, of_others=True)
-    if base is not None:
-        catalog.point_to(spark, base, set(), {definition.index_table})
+    with catalog.changing():
+        if _is_there(spark, definition):
+            spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {definition.spark_name}")
+            drop_remains(spark, definition, of_others=True)
+        if base is not None:
+            catalog.point_to(spark, base, set(), {definition.index_table})
     try:
         if refusal := index.refusal or roots.refusal(definition):
             log.warning("index %s is dropped, but %s", definition.name, refusal)
@@ -145,7 +146,6 @@ def create_statement(
 
 
 def _publish(spark: SparkSession, base: Table, switch: Switch) -> None:
-    catalog.clear_caches()
     table = _index_table(spark, base, switch)
     if not switch.folders and not switch.dropped:
         _record(spark, table, switch)
@@ -251,7 +251,8 @@ def _replace_table(spark: SparkSession, base: Table, table: Table, switch: Switc
                 f"table {there.full_name} has the name that index {new.name} needs for its new table: rename it"
             )
         _drop_table(spark, there)
-    spark.sql(create_statement(base, new, switch.folders.get((), definition.root)))
+    with owned_by(spark, table.owner):  # else a refresh of a server's own would take it from its owner
+        spark.sql(create_statement(base, new, switch.folders.get((), definition.root)))
     [created] = metastore.describe_many(spark, definition.database, [new.index_table])
     alter_table.switch(spark, created, {(): created.location}, switch.folders, (), switch.properties)
     before = catalog.published_generations(spark, Index(definition=definition, table=table))

@@ -18,6 +18,7 @@ from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.reasons import Reason
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import HiveBitmapError, StoreError
+from hive_bitmap.spark import session_cache
 from hive_bitmap.spark.catalyst import driver_reads, weights
 from hive_bitmap.spark.catalyst.arrow_batches import batches, satisfying_keys
 from hive_bitmap.spark.catalyst.decisions import Ask, IndexedTable, decide
@@ -87,6 +88,7 @@ class Serving:
         if mismatch is not None:
             told = self._leave_all(fields["scans"], mismatch)
         else:
+            session_cache.belongs_to(spark, fields["user"])
             conf = self._conf(spark, question, (fields["session"], fields["settings"]))
             ours, cores = settings.read(conf), int(fields["cores"])
             scans = [Scan.of(number, one, cores) for number, one in enumerate(fields["scans"])]

@@ -37,7 +37,6 @@ def attach(
     RENAME TO`. Raise NotFound if there is no such table or no index, Unsupported if there still is a table of the
     former name, if an index is not trusted, or if it does not fit the table, AlreadyExists, and BuildFailed.
     """
-    catalog.clear_caches()
     base, own = catalog.table_and_indexes(spark, table)
     indexes = _of_former(spark, base, former)
     names = {index.definition.name for index in own}

@@ -19,4 +19,5 @@ __all__ = [
     "session_settings",
     "session_stores",
     "spark_schema",
+    "table_owner",
 ]

@@ -8,7 +8,8 @@ index table or the base table.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -50,8 +51,8 @@ INDEX_CACHE_SECONDS = 30.0  # seconds for which a query may miss changes that ot
 MOST_CACHED_PARTITIONS = 10_000  # the partitions of an index table with more of them are not cached
 Name = tuple[str, str]  # database and table
 
-_index_tables: TtlCache[Name, _IndexTables] = TtlCache()  # by base table
-_generations: TtlCache[Name, dict[Values, str]] = TtlCache(most=64)  # by partitioned index table
+_index_tables: TtlCache[Name, _IndexTables] = TtlCache(by_user=True)  # by base table
+_generations: TtlCache[Name, dict[Values, str]] = TtlCache(most=64, by_user=True)  # by partitioned index table
 _listeners: dict[Callable[[], None], None] = {}  # called when indexes change; a dict, as an ordered set
 
 
@@ -314,13 +315,13 @@ def places(spark: SparkSession, table: Table) -> list[str]:
 
 def alter(spark: SparkSession, index: Index, changed: Definition) -> None:
     """Write a new definition to the properties of an index table in one metastore call, then rename it if need be."""
-    clear_caches()
     properties = to_properties(changed)
     if changed.comment != index.definition.comment:
         properties["comment"] = changed.comment
-    alter_table.set_properties(spark, index.table, properties, _OPTIONAL - set(properties))
-    if changed.index_table != index.table.name:
-        alter_table.rename(spark, index.table, changed.index_table)
+    with changing():
+        alter_table.set_properties(spark, index.table, properties, _OPTIONAL - set(properties))
+        if changed.index_table != index.table.name:
+            alter_table.rename(spark, index.table, changed.index_table)
 
 
 def on_change(listener: Callable[[], None]) -> None:
@@ -328,8 +329,18 @@ def on_change(listener: Callable[[], None]) -> None:
     _listeners[listener] = None
 
 
+@contextmanager
+def changing() -> Iterator[None]:
+    """Call `clear_caches` before and after a change of index tables: what is read meanwhile may become untrue."""
+    clear_caches()
+    try:
+        yield
+    finally:
+        clear_caches()
+
+
 def clear_caches() -> None:
-    """Empty the caches of index tables and their locations, which are about to change, and call the listeners."""
+    """Empty the caches of index tables and their locations, and call the listeners."""
     for listener in tuple(_listeners):
         listener()
     session_cache.clear(_index_tables, _generations)

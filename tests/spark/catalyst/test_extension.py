@@ -73,8 +73,8 @@ def thrift(thrift_folder: Path) -> Iterator[HiveServer]:
 
 
 @contextlib.contextmanager
-def session(server: HiveServer, **settings: str) -> Iterator[Any]:
-    with contextlib.closing(server.connect()) as connection:
+def session(server: HiveServer, username: str = "hive", **settings: str) -> Iterator[Any]:
+    with contextlib.closing(server.connect(username=username)) as connection:
         for name, value in {**SETTINGS, **settings}.items():
             run(connection, f"SET {name}={value}")
         yield connection
@@ -130,6 +130,22 @@ def test_statements_of_ours_and_of_sparks(thrift: HiveServer) -> None:
             run(connection, "DROP TABLE default__u_a___")
         run(connection, "DROP TABLE u")
         assert [row[1] for row in run(connection, "SHOW TABLES")] == ["default__t_i__", "t"]
+
+
+@pytest.mark.parametrize("writes", [False, True])
+def test_what_a_client_creates_is_the_clients_own(thrift: HiveServer, writes: bool) -> None:
+    """Whoever asked Python before, whose thread may answer now: another client, or the server itself after a write."""
+    for name in ("ann", "bob"):
+        with session(thrift, name) as connection:
+            run(connection, "CREATE TABLE own STORED AS PARQUET AS SELECT id AS a FROM range(100)")
+            if writes:
+                run(connection, "INSERT INTO t SELECT 1, 'x', 1 WHERE false")
+            run(connection, "CREATE INDEX a ON TABLE own (a) AS 'BITMAP'")
+            assert run(connection, "SHOW INDEX a")[0][6] == "OK"
+            for table in ("own", "default__own_a__"):
+                described = dict(row[:2] for row in run(connection, f"DESCRIBE EXTENDED {table}"))
+                assert described["Owner"] == name
+            run(connection, "DROP TABLE own")
 
 
 def test_what_a_jdbc_client_inserts_is_followed(thrift: HiveServer) -> None:

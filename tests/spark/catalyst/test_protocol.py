@@ -76,7 +76,7 @@ def asked(spark: SparkSession, database: str, questions: list[Any]) -> dict[str,
         answer(frame(spark, QUERY))
         texts = [question.text() for question in questions]
     asked: dict[str, Any] = json.loads(max(texts, key=len).replace(database, "d"))
-    asked |= {"session": "<uuid>", "settings": "<version>", "cores": "2"}
+    asked |= {"session": "<uuid>", "user": "<user>", "settings": "<version>", "cores": "2"}
     for scan in asked["scans"]:
         scan["version"] = "<version>"
         if "listing_summary" in scan:

@@ -40,7 +40,13 @@ from hive_bitmap.spark.preparing.request import Request
 from hive_bitmap.spark.registry.catalog import Index
 
 TEXT = (Path(__file__).parent / "protocol" / "question.json").read_text().replace("<bytes> <files>", "10 1")
-NOBODY: Any = None  # in place of a session
+
+
+class _Session:
+    sparkContext = SimpleNamespace(applicationId="app")  # noqa: N815 - as in PySpark
+
+
+NOBODY: Any = _Session()
 TABLE = Table(
     database="d",
     name="events",

@@ -1,6 +1,7 @@
 package hive_bitmap.catalyst.following;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
+import hive_bitmap.catalyst.python.Caller;
 import hive_bitmap.catalyst.python.CurrentContext;
 import hive_bitmap.catalyst.python.Helper;
 import hive_bitmap.catalyst.python.IndexTables;
@@ -9,14 +10,12 @@ import hive_bitmap.catalyst.python.PythonCalls;
 import hive_bitmap.catalyst.python.Settings;
 import hive_bitmap.catalyst.spark.Names;
 import hive_bitmap.catalyst.spark.SideQuery;
-import java.security.PrivilegedAction;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
-import org.apache.hadoop.security.UserGroupInformation;
 import org.apache.spark.sql.SparkSession;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -43,9 +42,8 @@ public final class Writes {
         if (PythonCalls.isAbsent() && !Helper.isInstalled()) return;
         if (write.table() != null && IndexedColumns.areNone(write.table())) return;
         try {
-            PrivilegedAction<Void> told = () -> tell(session, write);
-            UserGroupInformation user = PythonCalls.user();
-            thread.execute(() -> user.doAs(told));
+            Caller caller = Caller.current();
+            thread.execute(() -> caller.run(() -> tell(session, write)));
         } catch (RejectedExecutionException e) {
             LOG.debug("a write is not followed, as {} others wait", MOST_WAITING);
         }

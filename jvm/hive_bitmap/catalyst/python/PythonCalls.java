@@ -1,9 +1,6 @@
 package hive_bitmap.catalyst.python;
 
 import hive_bitmap.catalyst.spark.SideQuery;
-import java.io.IOException;
-import java.io.UncheckedIOException;
-import java.security.PrivilegedExceptionAction;
 import java.util.Properties;
 import java.util.UUID;
 import java.util.concurrent.ExecutionException;
@@ -16,7 +13,6 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.BiFunction;
 import org.apache.commons.lang3.SerializationUtils;
-import org.apache.hadoop.security.UserGroupInformation;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.SparkSession;
 
@@ -193,30 +189,13 @@ public final class PythonCalls {
     private static Future<Object> call(SparkSession session, Object request, ExecutorService threads, Properties properties) {
         BiFunction<Object, Object, Object> answers = answers();
         if (answers == null) throw new IllegalStateException("no Python process answers");
-        UserGroupInformation user = user(); // a thread keeps the user for whom it was started
-        ClassLoader classes = Thread.currentThread().getContextClassLoader(); // and the classes, of ADD JAR above all
-        PrivilegedExceptionAction<Object> asked = () -> answered(session, request, answers, properties, classes);
-        return threads.submit(() -> user.doAs(asked));
-    }
-
-    /** Returns the user for whom this thread works. A thread that is started inherits another's, so it is told the user. */
-    public static UserGroupInformation user() {
-        try {
-            return UserGroupInformation.getCurrentUser();
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
+        Caller caller = Caller.current();
+        return threads.submit(() -> caller.run(() -> answered(session, request, answers, properties)));
     }
 
     private static Object answered(
-            SparkSession session,
-            Object request,
-            BiFunction<Object, Object, Object> answers,
-            Properties properties,
-            ClassLoader classes) {
+            SparkSession session, Object request, BiFunction<Object, Object, Object> answers, Properties properties) {
         SparkContext context = session.sparkContext();
-        ClassLoader before = Thread.currentThread().getContextClassLoader();
-        Thread.currentThread().setContextClassLoader(classes);
         SparkSession.setActiveSession(session);
         context.setLocalProperties(properties);
         try {
@@ -226,7 +205,6 @@ public final class PythonCalls {
         } finally {
             SparkSession.clearActiveSession();
             context.setLocalProperties(new Properties());
-            Thread.currentThread().setContextClassLoader(before);
         }
     }
 

@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import hive_bitmap.catalyst.fetching.DriverScan;
 import hive_bitmap.catalyst.observing.Observation;
+import hive_bitmap.catalyst.python.Caller;
 import hive_bitmap.catalyst.python.IndexedColumns;
 import hive_bitmap.catalyst.python.LatePlans;
 import hive_bitmap.catalyst.python.Patience;
@@ -121,16 +122,16 @@ public final class Question extends PythonRequest {
     }
 
     /**
-     * Returns what the reply depends on, so that queries that ask it at the same time may have one reply: the user, and all but
-     * the session. Null if the reply is for this query alone, as it depends on files that are listed, on rows that are read, or on
-     * expressions that are evaluated meanwhile: their text does not tell their time zone, nor their evaluation mode.
+     * Returns what the reply depends on, so that queries that ask it at the same time may have one reply: all but the session. Null
+     * if the reply is for this query alone, as it depends on files that are listed, on rows that are read, or on expressions that
+     * are evaluated meanwhile: their text does not tell their time zone, nor their evaluation mode.
      */
     private String textForAll() {
         if (scans.stream().anyMatch(scan -> !scan.isListedBySpark() || !scan.runtimeFilters.isEmpty())) return null;
         ObjectNode asked = keep(written()).deepCopy();
         if (scans.stream().anyMatch(scan -> !scan.leaves.isEmpty())) return null;
         asked.remove("session");
-        return PythonCalls.user() + " " + asked;
+        return asked.toString();
     }
 
     /** Takes the reply to the same question of another query, unless that has rows of the other's session. */
@@ -220,8 +221,8 @@ public final class Question extends PythonRequest {
     }
 
     /**
-     * Returns the protocol, the session, the version of its settings, how many tasks run at once, and an object for each scan, as
-     * JSON; for the scans' fields see {@code Scan} in hive_bitmap/spark/catalyst/scans.py.
+     * Returns the protocol, the session, its user, the version of its settings, how many tasks run at once, and an object for each
+     * scan, as JSON; for the scans' fields see {@code Scan} in hive_bitmap/spark/catalyst/scans.py.
      */
     @Override
     public String text() {
@@ -240,7 +241,8 @@ public final class Question extends PythonRequest {
 
     private ObjectNode written() {
         ObjectNode question = JsonNodeFactory.instance.objectNode();
-        question.put("protocol", PROTOCOL).put("session", sessionName()).put("settings", settingsVersion()).put("cores", cores());
+        question.put("protocol", PROTOCOL).put("session", sessionName()).put("user", Caller.current().who());
+        question.put("settings", settingsVersion()).put("cores", cores());
         ArrayNode all = question.putArray("scans");
         for (Scan scan : scans) {
             ObjectNode one = all.addObject();
