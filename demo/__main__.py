@@ -17,7 +17,7 @@ from rich.text import Text
 import hive_bitmap
 from bench import tables
 from demo import flights
-from demo.questions import INDEXED, QUESTIONS, Outcome, ask
+from demo.questions import INDEXED, QUESTIONS, REPEATS, Outcome, ask
 from hive_bitmap.core.explaining.explain import to_html, to_text
 from hive_bitmap.core.explaining.measures import percent, seconds, size
 from hive_bitmap.errors import HiveBitmapError
@@ -26,7 +26,7 @@ WAREHOUSE = Path("demo-warehouse")
 TABLES = ("flights", "flights_by_month")
 NOTES = (
     "Each query is plain SQL and runs with the indexes and with hive_bitmap.enabled = false. Times are the median of "
-    "three warm runs of each, planning included. ✓: rows and types are the same.\n"
+    f"{REPEATS} warm runs of each, planning included. ✓: rows and types are the same.\n"
     "A full scan means that the planner found an index to save too little: the query then takes as long as with Spark "
     "alone, plus the time to find that out.\n"
 )

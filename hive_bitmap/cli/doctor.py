@@ -113,8 +113,8 @@ def _master(spark: SparkSession) -> str:
 
 
 def _metastore(spark: SparkSession) -> str:
-    from hive_bitmap.spark.following.refresh_all import indexed_tables
     from hive_bitmap.spark.metastore import metastore
+    from hive_bitmap.spark.registry.catalog import indexed_tables
 
     names = metastore.database_names(spark)
     indexed = len(indexed_tables(spark, None))

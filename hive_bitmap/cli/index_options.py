@@ -76,6 +76,6 @@ def require_one(table: str | None, all_: bool, database: str | None) -> str | No
 
 def tables_of(spark: SparkSession, database: str | None, all_: bool) -> list[str]:
     """Return the names of the tables that have an index: of the database if one is named, else of all."""
-    from hive_bitmap.spark.following.refresh_all import indexed_tables
+    from hive_bitmap.spark.registry.catalog import indexed_tables
 
     return indexed_tables(spark, database, all_databases=all_ and database is None)

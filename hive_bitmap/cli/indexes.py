@@ -33,6 +33,7 @@ from hive_bitmap.cli.records import (
     preview_records,
     report_record,
 )
+from hive_bitmap.core.table_info import for_people
 from hive_bitmap.errors import HiveBitmapError
 
 if TYPE_CHECKING:
@@ -159,11 +160,11 @@ def _rebuild_all(spark: SparkSession, tables: Sequence[str], format_: str, optio
     reports, failed = [], 0
     for table in tables:
         try:
-            with build_bar(f"indexing {table}") as progress:
+            with build_bar(f"indexing {for_people(table)}") as progress:
                 reports += run(spark, table, progress=progress, **options)
         except (HiveBitmapError, PySparkException, OSError) as e:
             failed += 1
-            print(f"hive-bitmap: {table}: {one_line(e)}", file=sys.stderr)  # noqa: T201 - an error, also with --quiet
+            print(f"hive-bitmap: {for_people(table)}: {one_line(e)}", file=sys.stderr)  # noqa: T201 - an error, also with --quiet
     _print_reports(format_, reports, (TABLE_FIELD, *REBUILD_FIELDS), "no table has an index")
     if failed:
         raise HiveBitmapError(f"the indexes of {failed} of {len(tables)} tables could not be rebuilt")

@@ -1,7 +1,8 @@
-"""The progress bar of a build, with files, rows and bytes per second; drawn on stderr if that is a terminal."""
+"""The progress of a build: files, rows, bytes a second; as a bar where stderr is a terminal, else in the log."""
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,13 +13,16 @@ from hive_bitmap.cli.invocation import messages
 from hive_bitmap.core.explaining.measures import size
 from hive_bitmap.spark.building.progress import BuildProgress
 
+log = logging.getLogger(__name__)
+SECONDS_BETWEEN_LINES = 5.0  # in the log
+
 
 @contextmanager
 def build_bar(what: str) -> Iterator[Callable[[BuildProgress], None] | None]:
-    """Yield a function for a build to report its progress to; None if stderr is not a terminal."""
+    """Yield a function for a build to report its progress to; None if nobody would see it."""
     console = messages()
     if not console.is_terminal:
-        yield None
+        yield _logged(what) if log.isEnabledFor(logging.INFO) else None
         return
     columns = (
         TextColumn("{task.description}"),
@@ -29,10 +33,29 @@ def build_bar(what: str) -> Iterator[Callable[[BuildProgress], None] | None]:
     )
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(what, total=None, rows=0, speed="")
-        started = time.monotonic()
+        speed = _speed()
 
-        def update(progress: BuildProgress) -> None:
-            speed = f"{size(int(progress.bytes / max(time.monotonic() - started, 1e-3)))}/s"
-            bar.update(task, completed=progress.files, total=progress.files_total, rows=progress.rows, speed=speed)
+        def update(done: BuildProgress) -> None:
+            bar.update(task, completed=done.files, total=done.files_total, rows=done.rows, speed=speed(done))
 
         yield update
+
+
+def _logged(what: str) -> Callable[[BuildProgress], None]:
+    """Return a function that logs the progress of a build now and then, and its end."""
+    speed, before = _speed(), time.monotonic()
+
+    def update(done: BuildProgress) -> None:
+        nonlocal before
+        if done.files < done.files_total and time.monotonic() - before < SECONDS_BETWEEN_LINES:
+            return
+        before = time.monotonic()
+        log.info("%s: %s of %s files, %s rows, %s", what, done.files, done.files_total, f"{done.rows:,}", speed(done))
+
+    return update
+
+
+def _speed() -> Callable[[BuildProgress], str]:
+    """Return a function that tells how many bytes a second a build that begins now has read."""
+    started = time.monotonic()
+    return lambda done: f"{size(int(done.bytes / max(time.monotonic() - started, 1e-3)))}/s"

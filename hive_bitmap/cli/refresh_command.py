@@ -14,6 +14,7 @@ from hive_bitmap.cli.progress_bar import build_bar
 from hive_bitmap.cli.records import thousands
 from hive_bitmap.core.durations import seconds_of
 from hive_bitmap.core.explaining.measures import seconds, size
+from hive_bitmap.core.table_info import for_people
 from hive_bitmap.errors import HiveBitmapError, InvalidProperty
 
 if TYPE_CHECKING:
@@ -78,11 +79,12 @@ def refresh(
 
 def _round(spark: SparkSession, tables: Sequence[str], database: str | None, all_: bool, format_: str) -> int:
     """Refresh all tables once and print a record for each; return how many failed."""
-    from hive_bitmap.spark.following.refresh_all import indexed_tables, refresh_table
+    from hive_bitmap.spark.following.refresh_all import refresh_table
+    from hive_bitmap.spark.registry.catalog import indexed_tables
 
     records = []
     for table in tables or indexed_tables(spark, database, all_databases=all_):
-        with build_bar(f"refreshing {table}") as progress:
+        with build_bar(f"refreshing {for_people(table)}") as progress:
             records.append(_record(refresh_table(spark, table, progress)))
     print_records(format_, records, _FIELDS, "no table has an index")
     return sum(bool(record["error"]) for record in records)
@@ -90,7 +92,7 @@ def _round(spark: SparkSession, tables: Sequence[str], database: str | None, all
 
 def _record(done: TableRefresh) -> dict[str, Any]:
     return {
-        "table": done.table,
+        "table": for_people(done.table),
         "indexes": len(done.reports),
         "files_read": done.files,
         "bytes_read": done.bytes,

@@ -153,6 +153,19 @@ def full_name(catalog: str, database: str, name: str) -> str:
     return ".".join(filter(None, (catalog, database, name)))
 
 
+def for_people(name: str) -> str:
+    """Return the name of a table in Spark's SQL as `full_name` writes it; a text that is no name as it is.
+
+    >>> for_people("spark_catalog.`db`.`t`"), for_people("lake.db.t"), for_people("t"), for_people("a b")
+    ('db.t', 'lake.db.t', 't', 'a b')
+    """
+    try:
+        catalog, database, table = name_parts(name)
+    except NotFound:
+        return name
+    return full_name("" if catalog == SESSION_CATALOG else catalog, database, table)
+
+
 def in_spark(database: str, *names: str, catalog: str = "") -> str:
     """Return the name of a database, or of a table in it, in Spark's SQL, with its catalog, or the session's own.
 

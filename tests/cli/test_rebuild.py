@@ -79,3 +79,14 @@ def test_what_fails_of_all_tables_is_said_also_with_quiet(spark: SparkSession, d
     [first, last] = err.splitlines()
     assert database in first and "bad" in first and "which a reader may take for a partition" in first
     assert last == "hive-bitmap: the indexes of 1 of 2 tables could not be rebuilt"
+
+
+def test_progress_goes_to_the_log_where_there_is_no_terminal(
+    spark: SparkSession, database: str, run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    spark.sql("CREATE TABLE t USING parquet AS SELECT id AS k FROM range(1000)")
+    files = len(spark.table("t").inputFiles())
+    status, _, _ = run("create", "t", "k")
+    assert status == 0 and "indexing" not in caplog.text
+    status, _, _ = run("-v", "rebuild", "t", "--full")
+    assert status == 0 and f"indexing t: {files} of {files} files, 1,000 rows, " in caplog.text

@@ -35,7 +35,7 @@ def records(out: str) -> list[dict[str, Any]]:
 def test_the_tables_of_a_database(two_tables: str, spark: SparkSession, run: Run) -> None:
     status, out, _ = run("refresh", "--format", "json")
     assert status == 0
-    names = [f"spark_catalog.`{two_tables}`.`{name}`" for name in "ab"]
+    names = [f"{two_tables}.{name}" for name in "ab"]
     told = [(one["table"], one["files_read"], one["error"]) for one in records(out)]
     assert told == [(name, 1, "") for name in names]
     assert all(hive_bitmap.show(spark, name)[0].unindexed == 0 for name in "ab")

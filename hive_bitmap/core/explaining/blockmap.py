@@ -1,6 +1,6 @@
 """The block map of a plan: one row per file, one cell per block, or per few adjacent blocks where there are too many.
 
-Files of which something is read come first; the files that are not drawn are counted.
+Files that are kept come first; the files that are not drawn are counted.
 """
 
 from __future__ import annotations
@@ -56,16 +56,21 @@ class MapRow:
 
 @dataclass(frozen=True)
 class BlockMap:
-    """The files to draw, in the plan's order. `more` files are left out, of `kept_more` of them something is read."""
+    """The files to draw, in the plan's order. `more` files are left out, `kept_more` of them are kept."""
 
     rows: tuple[MapRow, ...]
     more: int
     kept_more: int
 
 
+def scanned(plan: Plan) -> npt.NDArray[np.bool_]:
+    """For each file of the plan, whether it is read whole."""
+    return _column(plan.files, "scanned").astype(bool)
+
+
 def files_kept(plan: Plan) -> npt.NDArray[np.bool_]:
-    """For each file of the plan, whether anything of it is read: it is read whole, or it holds a selected row."""
-    kept = _column(plan.files, "scanned").astype(bool)
+    """For each file of the plan, whether it is kept: it is read whole, or it holds a selected row."""
+    kept = scanned(plan)
     selected = _column(plan.blocks, "selected") > 0
     kept[_column(plan.blocks, "file")[selected]] = True
     return kept

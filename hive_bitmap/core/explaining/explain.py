@@ -13,7 +13,7 @@ from rich.text import Text
 
 from hive_bitmap.core.explaining.blockmap import BlockMap, MapRow, block_map, files_kept
 from hive_bitmap.core.explaining.explain_html import to_html
-from hive_bitmap.core.explaining.measures import deleted, measures, of_all, percent, seconds, size
+from hive_bitmap.core.explaining.measures import deleted, measures, of_all, percent, read_by_answer, seconds, size
 from hive_bitmap.core.planning.plan import IndexUse, Plan
 
 __all__ = ["to_html", "to_json", "to_text"]
@@ -75,6 +75,8 @@ def to_json(plan: Plan) -> dict[str, Any]:
 
 def _page(plan: Plan, width: int) -> Group:
     parts: list[RenderableType] = [_header(plan), "", _indexes(plan.indexes), "", _measures(plan)]
+    if read := read_by_answer(plan):
+        parts.append(Text(read, "dim"))
     if len(plan.files):
         parts += ["", *_map(plan, width)]
     if plan.deleted:
@@ -177,7 +179,7 @@ def _legend(drawn: BlockMap) -> Text:
 def _left_out(drawn: BlockMap) -> list[RenderableType]:
     if not drawn.more:
         return []
-    return [Text(f"… and {drawn.more:,} more files, {drawn.kept_more:,} of them with something to read", "dim")]
+    return [Text(f"… and {drawn.more:,} more files, {drawn.kept_more:,} of them kept", "dim")]
 
 
 def _grid(no_wrap: bool = False) -> Table:

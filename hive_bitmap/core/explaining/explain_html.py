@@ -14,7 +14,7 @@ from itertools import groupby
 import numpy as np
 
 from hive_bitmap.core.explaining.blockmap import BlockMap, Cells, MapRow, block_map
-from hive_bitmap.core.explaining.measures import deleted, measures, of_all, percent, seconds, size
+from hive_bitmap.core.explaining.measures import deleted, measures, of_all, percent, read_by_answer, seconds, size
 from hive_bitmap.core.planning.plan import Plan
 
 # A browser lays out this many cells at once without a pause; above it, neighbours share a cell.
@@ -95,6 +95,8 @@ def _tiles(plan: Plan) -> Iterator[str]:
             f'<div class="all">{_of(kept, total)}</div>{_meter(_width(share))}</div>'
         )
     yield "</div>"
+    if read := read_by_answer(plan):
+        yield f'<p class="soft">{read}</p>'
 
 
 def _indexes(plan: Plan) -> Iterator[str]:
@@ -139,7 +141,7 @@ def _map(plan: Plan) -> Iterator[str]:
         yield from (_file(row) for row in rows)
     yield "</div>"
     if drawn.more:
-        yield f'<p class="soft">and {drawn.more:,} more files, {drawn.kept_more:,} of them with something to read</p>'
+        yield f'<p class="soft">and {drawn.more:,} more files, {drawn.kept_more:,} of them kept</p>'
 
 
 def _legend(drawn: BlockMap) -> Iterator[str]:

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime, timezone
 
-from hive_bitmap.core.explaining.blockmap import files_kept
+from hive_bitmap.core.explaining.blockmap import files_kept, scanned
 from hive_bitmap.core.planning.plan import Plan
+from hive_bitmap.core.planning.strategy import Strategy
 
 
 def measures(plan: Plan) -> list[tuple[str, str, str, str]]:
@@ -27,6 +28,15 @@ def measures(plan: Plan) -> list[tuple[str, str, str, str]]:
         percent(plan.bytes_selected, plan.bytes_total),
     )
     return [*lines[:2], byte_line, lines[2]]
+
+
+def read_by_answer(plan: Plan) -> str:
+    """Which files are read where the index answers, as a sentence; "" for other strategies, which read what is kept."""
+    if plan.strategy != Strategy.INDEX_ONLY or not plan.looked_up:
+        return ""
+    whole = int(scanned(plan).sum())
+    read = f"{counted(whole, 'file')} that it does not know as they are now" if whole else "no file"
+    return f"the index answers, and reads {read}"
 
 
 def by_reason(counted: Iterable[Iterable[tuple[str, int]]]) -> dict[str, int]:

@@ -15,7 +15,7 @@ from hive_bitmap.core.formats.orc_rows import decoded_share
 from hive_bitmap.core.stores.speed import LOCAL, Speed
 
 # Measured on one core of a small machine; `bench` prints what is expected beside its times. Choices depend on ratios
-# alone; those of ORC to Parquet are older. Seconds, seconds per byte, seconds per row.
+# alone. Seconds, seconds per byte, seconds per row.
 SPARK_START = 0.06
 SPARK_BYTE = {"parquet": 2.75e-9, "orc": 6.0e-9}
 NATIVE_LOOKUP = 0.01  # to find the blocks in planning
@@ -24,6 +24,7 @@ DIRECT_START, DIRECT_ROW = 0.09, 1.0e-6
 DRIVER_THREADS = 2  # that the process reads with which planned a query
 DRIVER_START = 0.02  # of reading in the process that planned, which takes no job but to hand on the rows
 DIRECT_BYTE = {"parquet": 1.0e-9, "orc": 2.5e-9}
+DIRECT_BLOCK = {"orc": 5.0e-3}  # of a selected stripe, whose footer and row indexes are read and decoded
 TASK_SECONDS = 0.1  # of work that a task of ours has at least: a task of less costs more than it saves
 CLEARLY_CHEAPER = 0.9  # a strategy that costs more than this share of a full scan is not taken
 WIDTHS = {"boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "float": 4, "date": 4}  # bytes of a value
@@ -50,6 +51,7 @@ class Reads:
     rows: int  # the number of selected rows
     rows_of_blocks: int  # the number of all rows of the selected blocks
     blocks: int  # selected blocks
+    selected: int  # the number of selected blocks
     ranges: int  # the number of runs of adjacent selected blocks
     files: int = 0  # the number of all files
     opened: int = 0  # the number of files of which anything is read
@@ -72,6 +74,7 @@ def reads(format: str, files: pa.Table, blocks: pa.Table, *, splits: bool) -> Re
         rows=int(selected.sum()),
         rows_of_blocks=int(blocks["rows"].to_numpy()[selected > 0].sum()),
         blocks=int(blocks["length"].to_numpy()[selected > 0].sum()),
+        selected=int((selected > 0).sum()),
         ranges=_ranges(blocks["file"].to_numpy(), selected > 0),
         files=files.num_rows,
         opened=int(scanned.sum()) + len(np.unique(blocks["file"].to_numpy()[selected > 0])),
@@ -145,7 +148,7 @@ def direct_work(format: str, read: Reads, share: float, store: Speed) -> float:
     spark_byte = _spark_byte(format)
     by_byte = read.decoded * DIRECT_BYTE.get(format, spark_byte) + read.whole * spark_byte
     by_byte += (read.blocks + read.whole) * store.byte
-    return share * by_byte + read.rows * DIRECT_ROW
+    return share * by_byte + read.selected * DIRECT_BLOCK.get(format, 0.0) + read.rows * DIRECT_ROW
 
 
 def direct_tasks(format: str, read: Reads, share: float, store: Speed = LOCAL) -> int:

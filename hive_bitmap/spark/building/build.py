@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -160,6 +160,7 @@ def build(
         if if_not_exists and any(index.definition.name == definition.name for index in indexes):
             continue
         catalog.require_free(spark, base, indexes, definition)
+        _warn_of_equal(definition, indexes)
         definitions.append(locations.with_root(spark, base, definition, location))
     require_distinct(definitions)
     if not definitions:
@@ -171,6 +172,22 @@ def build(
         empty = tuple(replace(change, refresh=from_scratch(())) for change in planned.changes)
         planned = replace(planned, changes=empty)
     return _run(spark, planned, True, progress, started)
+
+
+def _warn_of_equal(definition: Definition, indexes: Iterable[Index]) -> None:
+    """Log which other index of the table answers the same queries: both take space and refreshes."""
+    for index in indexes:
+        if index.trusted and _tells(index.definition) == _tells(definition):
+            log.warning(
+                "index %s has the same columns as index %s: queries need only one of them",
+                definition.name,
+                index.definition.name,
+            )
+
+
+def _tells(index: Definition) -> tuple[frozenset[str], bool, str]:
+    """Return what queries can learn from an index: two that have this in common answer the same ones."""
+    return frozenset(index.column_names), index.has_bitmaps, index.where
 
 
 def _follows_by_default(spark: SparkSession, type: str, *, deferred: bool) -> bool:

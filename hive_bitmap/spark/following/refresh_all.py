@@ -7,11 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hive_bitmap.core.table_info import in_spark
 from hive_bitmap.errors import HiveBitmapError
 from hive_bitmap.spark.building.build import BuildReport, refresh
 from hive_bitmap.spark.building.progress import BuildProgress
-from hive_bitmap.spark.registry import catalog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,23 +33,6 @@ class TableRefresh:
     def bytes(self) -> int:
         """How many bytes of base files were read."""
         return max((report.bytes_read for report in self.reports), default=0)
-
-
-def indexed_tables(spark: SparkSession, database: str | None, *, all_databases: bool = False) -> list[str]:
-    """Return the names of the tables that have an index, in Spark's SQL, sorted.
-
-    They are those of a database, of the session's own one (None), or of all. Tables that were dropped are among them as
-    long as an index of theirs is left.
-    """
-    databases = [one.name for one in spark.catalog.listDatabases()] if all_databases else []
-    wanted = databases or [database or spark.catalog.currentDatabase()]
-    found = {
-        (name, index.definition.table)
-        for name in wanted
-        for index in catalog.indexes_of_database(spark, name)
-        if index.trusted
-    }
-    return [in_spark(*one) for one in sorted(found)]
 
 
 def refresh_table(

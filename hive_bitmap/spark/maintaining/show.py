@@ -171,12 +171,15 @@ class IndexStatus(Report):
         return max((partition.built for partition in self.partitions if partition.built is not None), default=None)
 
 
-def show(spark: SparkSession, table: str, *, keys: bool = False) -> list[IndexStatus]:
+def show(spark: SparkSession, table: str | None = None, *, keys: bool = False) -> list[IndexStatus]:
     """Return the state of the indexes of a table, by name; if the table was dropped, `problem` says so.
 
+    Without a table they are those of all tables with an index in the session's database, by table and name.
     With `keys` the distinct keys are counted too, by a Spark job over each index table. Raise NotFound for an unknown
     table, and NotPermitted for `keys` where only Spark may read the table.
     """
+    if table is None:
+        return Reports(one for name in catalog.indexed_tables(spark, None) for one in show(spark, name, keys=keys))
     secret = permission.only_spark_reads(spark)
     base, indexes = catalog.find_even_if_dropped(spark, table)
     found: list[Source] = []

@@ -197,6 +197,19 @@ def indexes_of_database(spark: SparkSession, database: str) -> list[Index]:
     return _distinct(with_copies(spark, tables_of_database(spark, database)))
 
 
+def indexed_tables(spark: SparkSession, database: str | None, *, all_databases: bool = False) -> list[str]:
+    """Return the names of the tables that have an index, in Spark's SQL, sorted.
+
+    They are those whose indexes lie in a database, in the session's own one (None), or in any. Tables that were dropped
+    are among them as long as an index of theirs is left.
+    """
+    databases = [one.name for one in spark.catalog.listDatabases()] if all_databases else []
+    wanted = databases or [database or spark.catalog.currentDatabase()]
+    indexes = [index.definition for name in wanted for index in indexes_of_database(spark, name) if index.trusted]
+    found = {(index.catalog, index.database, index.table) for index in indexes}
+    return [in_spark(*names, catalog=catalog) for catalog, *names in sorted(found)]
+
+
 def with_copies(spark: SparkSession, tables: Sequence[Table]) -> list[Index]:
     """Return the index of each index table of a database, all of whose tables are given; some may claim to be one."""
     return _IndexTables.of(tables).judged(trust.by_database(spark, tables))

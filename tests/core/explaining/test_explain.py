@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hive_bitmap.core.explaining import explain
+from hive_bitmap.core.explaining import explain, explain_html
 from hive_bitmap.core.planning.plan import IndexUse, Plan
 
 FRESH = ("fresh", "", False)
@@ -141,7 +141,7 @@ def test_files_left_out_are_counted_and_those_that_are_read_come_first() -> None
     lines = explain.to_text(make_plan(files), width=80).splitlines()
     drawn = [line.split()[0] for line in lines if re.match(r"f\d{3} ", line)]
     assert drawn == [f"f{n:03}" for n in (*range(30), *range(150, 160))]
-    assert lines[-1] == "… and 120 more files, 0 of them with something to read"
+    assert lines[-1] == "… and 120 more files, 0 of them kept"
     assert "… and 960 more files, 960 of them" in explain.to_text(make_plan([("f", "", FRESH, [(1, 1)])] * 1000))
 
 
@@ -169,3 +169,18 @@ def test_what_was_not_looked_at_is_not_known() -> None:
     unknown = re.findall(r"^ *(\w+) +- +- +-$", text, re.MULTILINE)
     assert unknown == ["files", "blocks", "bytes", "rows"]
     assert "None" not in text
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        (THREE, "the index answers, and reads 1 file that it does not know as they are now"),
+        (make_plan([("a", "", FRESH, [(10, 3)])]), "the index answers, and reads no file"),
+    ],
+)
+def test_an_answer_of_the_index_says_what_is_read(files: Plan, said: str) -> None:
+    """A file that holds selected rows is kept, but not read."""
+    answered = dataclasses.replace(files, strategy="index only")
+    assert said in explain.to_text(answered, 100).splitlines()
+    assert f'<p class="soft">{said}</p>' in explain_html.to_html(answered)
+    assert "the index answers" not in explain.to_text(files, 100) + explain_html.to_html(files)

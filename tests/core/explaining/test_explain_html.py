@@ -95,7 +95,7 @@ def test_a_colour_is_a_share_of_rows(rows: int, selected: int, level: str) -> No
     assert [attributes["class"] for _, attributes in found.tags if "data-tip" in attributes] == [level]
 
 
-@pytest.mark.parametrize(("files", "more"), [(2000, ""), (2003, "and 3 more files, 0 of them with something to read")])
+@pytest.mark.parametrize(("files", "more"), [(2000, ""), (2003, "and 3 more files, 0 of them kept")])
 def test_many_files_are_counted(files: int, more: str) -> None:
     plan = make_plan([(f"file:/w/{n}", "", FRESH, [(10, int(n < 5))]) for n in range(files)])
     text = Page(to_html(plan)).text

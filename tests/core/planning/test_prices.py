@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pyarrow as pa
+import pytest
 
 from hive_bitmap.core.planning.plan import BLOCKS_SCHEMA
 from hive_bitmap.core.planning.prices import (
@@ -65,6 +66,7 @@ def test_a_store_adds_its_requests_and_bytes_to_each_price() -> None:
         rows=17,
         rows_of_blocks=200_000,
         blocks=5_000_000,
+        selected=14,
         ranges=12,
         files=20,
         opened=11,
@@ -80,3 +82,10 @@ def test_a_store_adds_its_requests_and_bytes_to_each_price() -> None:
         assert driver_seconds("orc", read, 1.0, 2, far) - driver_seconds("orc", read, 1.0, 2) > latency
         assert all(price > latency for price in prices)
         assert prices == sorted(prices, reverse=True)
+
+
+def test_rows_of_an_orc_file_cost_something_for_each_stripe() -> None:
+    few = {"total": 10**9, "whole": 0, "decoded": 0, "needed": 10**9, "rows": 0, "rows_of_blocks": 0, "blocks": 0}
+    one, many = (Reads(**few, selected=number, ranges=number, files=9, opened=9) for number in (1, 101))
+    assert direct_seconds("orc", many, 1.0, 2) == pytest.approx(direct_seconds("orc", one, 1.0, 2) + 0.25)
+    assert direct_seconds("parquet", many, 1.0, 2) == direct_seconds("parquet", one, 1.0, 2)

@@ -333,3 +333,15 @@ def test_what_another_session_did_to_partitions_is_found_out_or_does_no_harm(
     catalog.clear_caches()
     assert hive_bitmap.plan(spark, "t", "k = 1").files["state"].to_pylist() == ["fresh"] * 5
     check_counts(spark)
+
+
+def test_an_index_that_another_makes_needless_is_told(
+    spark: SparkSession, database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    spark.sql("CREATE TABLE t USING parquet AS SELECT id AS a, id AS b FROM range(9)")
+    hive_bitmap.build(spark, "t", ["a", ["a", "b"]])
+    assert "same columns" not in caplog.text
+    hive_bitmap.build(spark, "t", ["a"], name="compact", type="COMPACT")
+    assert "same columns" not in caplog.text
+    hive_bitmap.build(spark, "t", [["b", "a"]], name="again", encoding="roaring")
+    assert "index again has the same columns as index a_b: queries need only one of them" in caplog.text

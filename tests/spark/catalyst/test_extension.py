@@ -6,6 +6,7 @@ What only starts is Spark's: each server is configured by `spark.jars` and `spar
 from __future__ import annotations
 
 import contextlib
+import getpass
 import json
 import os
 import re
@@ -148,7 +149,8 @@ def test_what_a_client_creates_is_the_clients_own(thrift: HiveServer, writes: bo
             run(connection, "DROP TABLE own")
 
 
-def test_what_a_jdbc_client_inserts_is_followed(thrift: HiveServer) -> None:
+def test_what_a_jdbc_client_inserts_is_followed(thrift: HiveServer, thrift_folder: Path) -> None:
+    """By the server, as its own user: the first client, who had the Python process started, is another."""
     with session(thrift) as connection:
         for statement in FOLLOWED:
             run(connection, statement)
@@ -156,6 +158,9 @@ def test_what_a_jdbc_client_inserts_is_followed(thrift: HiveServer) -> None:
         wait_until_ok(connection)
         assert run(connection, "SELECT count(*) FROM f WHERE k = 3") == [(30,)]
         run(connection, "DROP TABLE f")
+    log = (thrift_folder / "log").read_text(errors="replace")
+    told = re.findall(r"audit: ugi=(\S+).*cmd=alter_partitions.*tbl=default__f_f_k__", log)
+    assert told == ["hive", getpass.getuser()]
 
 
 def wait_until_ok(connection: Any) -> None:

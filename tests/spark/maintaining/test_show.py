@@ -54,3 +54,14 @@ def test_partitions_that_an_index_leaves_out_are_not_told(spark: SparkSession, d
     assert [one.name for one in status(spark, parted).partitions] == ["p=3", "p=4"]
     assert (status(spark, parted).fresh, status(spark, parted).unindexed) == (4, 0)
     require_right(spark, parted)
+
+
+def test_without_a_table_all_of_the_database_are_shown(spark: SparkSession, database: str) -> None:
+    assert hive_bitmap.show(spark) == []
+    for name in ("b", "a", "none"):
+        spark.sql(f"CREATE TABLE {name} USING parquet AS SELECT id AS k, id AS l FROM range(3)")
+    hive_bitmap.build(spark, "b", ["l", "k"])
+    hive_bitmap.build(spark, "a", ["k"])
+    shown = hive_bitmap.show(spark)
+    assert [(one.definition.table, one.definition.name) for one in shown] == [("a", "k"), ("b", "k"), ("b", "l")]
+    assert str(shown).count("IndexStatus(k on") == 2

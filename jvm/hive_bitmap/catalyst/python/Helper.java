@@ -9,8 +9,10 @@ import java.nio.charset.StandardCharsets;
 import java.security.SecureRandom;
 import java.util.HexFormat;
 import java.util.Map;
+import java.util.Properties;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BiFunction;
+import org.apache.hadoop.security.UserGroupInformation;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.java.JavaSparkContext;
@@ -34,6 +36,7 @@ public final class Helper {
     private static final Helper INSTANCE = new Helper();
 
     private boolean installed;
+    private UserGroupInformation user;
     private Thread supervisor;
     private SparkContext context;
     private ClassLoader loader;
@@ -51,9 +54,13 @@ public final class Helper {
 
     private Helper() {}
 
-    /** Lets the process be started when it is needed. Called if Spark is configured with the extension. */
+    /**
+     * Lets the process be started when it is needed. Called when a session is made, if Spark is configured with the extension: the
+     * first is the application's own, and what the process does by itself it does for the user of that.
+     */
     public static void install() {
         synchronized (INSTANCE) {
+            if (!INSTANCE.installed) INSTANCE.user = Caller.current().user();
             INSTANCE.installed = true;
         }
     }
@@ -156,12 +163,13 @@ public final class Helper {
         try {
             while (true) {
                 SparkContext served = waitUntilWanted();
+                Caller itself;
                 int number;
                 synchronized (this) {
                     number = ++starts;
-                    Thread.currentThread().setContextClassLoader(loader);
+                    itself = new Caller(user, null, loader);
                 }
-                run(served, number);
+                itself.run(() -> run(served, number));
                 synchronized (this) {
                     notBefore = System.nanoTime() + pause;
                     pause = Math.min(2 * pause, LONGEST_PAUSE);
@@ -182,8 +190,13 @@ public final class Helper {
         }
     }
 
-    /** Starts the process and logs its output until it ends. */
-    private void run(SparkContext served, int number) {
+    /**
+     * Starts the process and logs its output until it ends. The threads that answer the process inherit what this one has, so it
+     * keeps nothing of the client that happened to need the process first.
+     */
+    private Void run(SparkContext served, int number) {
+        served.setLocalProperties(new Properties());
+        SparkSession.clearActiveSession();
         String program = program(served.conf());
         ClientServer server = null;
         long since = System.nanoTime();
@@ -216,6 +229,7 @@ public final class Helper {
             }
             if (server != null) server.shutdown();
         }
+        return null;
     }
 
     private synchronized void ended(SparkContext served, String program, int status, String last, long lived) {
