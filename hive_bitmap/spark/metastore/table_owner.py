@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 def owned_by(spark: SparkSession, owner: str) -> Iterator[None]:
     """Let tables that this thread creates meanwhile belong to `owner`, as if that user of a Thrift Server created them.
 
-    With no owner, and on Spark Connect, they belong to the user of the session, as all others do.
+    With no owner, on Spark Connect, and with PYSPARK_PIN_THREAD=false, where a thread of Python has none of its own in the
+    JVM, they belong to the user of the session, as all others do.
     """
-    if not owner or not jvm_reader.available(spark):
+    if not owner or not jvm_reader.available(spark) or not _has_jvm_thread(spark):
         yield
         return
     current = cast(Any, spark)._jvm.org.apache.spark.sql.catalyst.CurrentUserContext.CURRENT_USER()
@@ -31,3 +32,9 @@ def owned_by(spark: SparkSession, owner: str) -> Iterator[None]:
             current.remove()
         else:
             current.set(before)
+
+
+def _has_jvm_thread(spark: SparkSession) -> bool:
+    from py4j.clientserver import ClientServer  # type: ignore[import-untyped]
+
+    return isinstance(spark.sparkContext._gateway, ClientServer)
