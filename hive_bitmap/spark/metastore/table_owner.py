@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def owned_by(spark: SparkSession, owner: str) -> Iterator[None]:
     """Let tables that this thread creates meanwhile belong to `owner`, as if that user of a Thrift Server created them.
 
-    With no owner, on Spark Connect, and with PYSPARK_PIN_THREAD=false, where a thread of Python has none of its own in the
-    JVM, they belong to the user of the session, as all others do.
+    With no owner, on Spark Connect, and with PYSPARK_PIN_THREAD=false, where a thread of Python has none of its own in
+    the JVM, they belong to the user of the session, as all others do.
     """
     if not owner or not jvm_reader.available(spark) or not _has_jvm_thread(spark):
         yield
