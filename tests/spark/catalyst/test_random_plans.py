@@ -65,8 +65,9 @@ class Campaign:
     def _change(self) -> None:
         """Another value for a partition of the same folder, more rows, a rebuild, or a partition written anew."""
         sql = self._spark.sql
-        for table in self._tables():  # Spark cannot read what it cached under another preserveCharVarcharTypeInfo
-            sql(f"REFRESH TABLE {table}")
+        with under(self._spark, {"spark.sql.preserveCharVarcharTypeInfo": "true"}):
+            for table in self._tables():  # what Spark has cached so fails without that setting, and so does this
+                sql(f"REFRESH TABLE {table}")
         what = self._rng.choice(["moved", "more", "rebuilt", "rewritten"])
         if what == "moved":
             sql(f"ALTER TABLE p DROP PARTITION (pk = 'b', pn = {self._shared})")
