@@ -23,10 +23,10 @@ from hive_bitmap.core.planning.prices import (
     direct_tasks,
     driver_seconds,
     engine_seconds,
+    full_scan_seconds,
     native_file_seconds,
     native_seconds,
     reads,
-    scan_seconds,
 )
 from hive_bitmap.core.planning.reasons import Reason
 from hive_bitmap.core.planning.strategy import Strategy
@@ -53,7 +53,8 @@ class PlanInputs:
     `cores` is how many tasks run at the same time, `columns` are the data columns to read, in lower case, `unkeyed`
     those of them whose type no key can have. `schemas` are the `definition.known_schemas` of the table.
     `unreadable` says why only Spark can read some of the files that have to be read whole, by path, or by "" for
-    all of them. `share` is the share of the files' bytes that the columns take, `store` how fast the files come.
+    all of them. `share` is the share of the files' bytes that the columns take, `width` the number of all data columns,
+    `store` how fast the files come.
     `scale` is the bytes of the table divided by the bytes of the files that were looked up, which may be a sample.
     """
 
@@ -69,6 +70,7 @@ class PlanInputs:
     engine_skips: EngineSkips = EngineSkips.NOTHING
     engine_reads_only: bool = False  # the setting hive_bitmap.engine_reads_only
     share: float = 1.0
+    width: int = 0  # how many columns the table has; 0: not known
     store: Speed = LOCAL
     scale: float = 1.0
     driver_read_bytes: int = 0  # at most so many bytes of rows may be read by this process itself
@@ -89,7 +91,7 @@ def make_plan(inputs: PlanInputs, uses: tuple[IndexUse, ...], work: LookupResult
     """Return the plan with the cheapest strategy for the files that were looked up."""
     files, blocks = _tables(work)
     selected, rows, lengths = (blocks[name].to_numpy() for name in ("selected", "rows", "length"))
-    read = reads(inputs.format, files, blocks, splits=inputs.engine_skips is EngineSkips.SPLITS)
+    read = reads(inputs.format, files, blocks, splits=inputs.engine_skips is EngineSkips.SPLITS, columns=inputs.width)
     whole_files = files.num_rows - _read_by_index(files)
     exact = not whole_files and all(found.exact.all() for found in work.results)
     figures = {
@@ -174,7 +176,7 @@ def strategy_costs(
     `in_driver` that this process reads selected rows, and no task.
     """
     format, share, cores, store = inputs.format, inputs.share, inputs.cores, inputs.store
-    costs = {Strategy.FULL_SCAN: scan_seconds(format, share * read.total, cores, read.files, store)}
+    costs = {Strategy.FULL_SCAN: full_scan_seconds(format, read, share, cores, store)}
     impossible = {}
     direct_price = direct_seconds(format, read, share, cores, store)
     if inputs.count:

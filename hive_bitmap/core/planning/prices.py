@@ -18,13 +18,15 @@ from hive_bitmap.core.stores.speed import LOCAL, Speed
 # alone. Seconds, seconds per byte, seconds per row.
 SPARK_START = 0.06
 SPARK_BYTE = {"parquet": 2.75e-9, "orc": 6.0e-9}
+SPARK_VALUE = {"parquet": 6.5e-9, "orc": 2.5e-8}  # to decode a value: small values cost more than their bytes
 NATIVE_LOOKUP = 0.01  # to find the blocks in planning
 NATIVE_RANGE = 1.0e-3  # to open a file for one range of it
 DIRECT_START, DIRECT_ROW = 0.09, 1.0e-6
 DRIVER_THREADS = 2  # that the process reads with which planned a query
-DRIVER_START = 0.02  # of reading in the process that planned, which takes no job but to hand on the rows
+DRIVER_START = 0.04  # of reading in the process that planned, which takes no job but to hand on the rows
 DIRECT_BYTE = {"parquet": 1.0e-9, "orc": 2.5e-9}
-DIRECT_BLOCK = {"orc": 5.0e-3}  # of a selected stripe, whose footer and row indexes are read and decoded
+DIRECT_VALUE = {"parquet": 2.0e-9, "orc": 1.1e-8}
+DIRECT_FILE = 5.0e-3  # to open a file for its selected rows
 TASK_SECONDS = 0.1  # of work that a task of ours has at least: a task of less costs more than it saves
 CLEARLY_CHEAPER = 0.9  # a strategy that costs more than this share of a full scan is not taken
 WIDTHS = {"boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "float": 4, "date": 4}  # bytes of a value
@@ -51,18 +53,27 @@ class Reads:
     rows: int  # the number of selected rows
     rows_of_blocks: int  # the number of all rows of the selected blocks
     blocks: int  # selected blocks
-    selected: int  # the number of selected blocks
     ranges: int  # the number of runs of adjacent selected blocks
     files: int = 0  # the number of all files
     opened: int = 0  # the number of files of which anything is read
+    values: int = 0  # the number of values in all blocks, in all columns; 0: not known
+    stored: int = 0  # all blocks
+
+    @property
+    def values_per_byte(self) -> float:
+        """How many values a byte of the blocks holds, all columns together; 0: not known."""
+        return self.values / max(self.stored, 1)
 
     def times(self, factor: float) -> Reads:
         """What is read of a table of which this is a sample."""
         return Reads(**{name: round(factor * figure) for name, figure in asdict(self).items()})
 
 
-def reads(format: str, files: pa.Table, blocks: pa.Table, *, splits: bool) -> Reads:
-    """What is read of these files and blocks (FILES_SCHEMA, BLOCKS_SCHEMA); `splits`: whether Spark can skip splits."""
+def reads(format: str, files: pa.Table, blocks: pa.Table, *, splits: bool, columns: int = 0) -> Reads:
+    """What is read of these files and blocks (FILES_SCHEMA, BLOCKS_SCHEMA).
+
+    `splits`: whether Spark can skip splits. `columns`: how many columns the table has; 0: not known.
+    """
     sizes, scanned = files["size"].to_numpy(), files["scanned"].to_numpy(zero_copy_only=False)
     whole, selected = int(sizes[scanned].sum()), blocks["selected"].to_numpy()
     needed = _split_bytes if splits else _file_bytes
@@ -74,10 +85,11 @@ def reads(format: str, files: pa.Table, blocks: pa.Table, *, splits: bool) -> Re
         rows=int(selected.sum()),
         rows_of_blocks=int(blocks["rows"].to_numpy()[selected > 0].sum()),
         blocks=int(blocks["length"].to_numpy()[selected > 0].sum()),
-        selected=int((selected > 0).sum()),
         ranges=_ranges(blocks["file"].to_numpy(), selected > 0),
         files=files.num_rows,
         opened=int(scanned.sum()) + len(np.unique(blocks["file"].to_numpy()[selected > 0])),
+        values=int(blocks["rows"].to_numpy().sum()) * columns,
+        stored=int(blocks["length"].to_numpy().sum()),
     )
 
 
@@ -100,9 +112,17 @@ def too_small(format: str, bytes_total: int, cores: int, *, native: bool, files:
     return scan_seconds(format, bytes_total, cores, files, store) < DIRECT_START + store.request
 
 
-def scan_seconds(format: str, bytes_total: float, cores: int, files: int = 0, store: Speed = LOCAL) -> float:
+def scan_seconds(
+    format: str, bytes_total: float, cores: int, files: int = 0, store: Speed = LOCAL, values_per_byte: float = 0.0
+) -> float:
     """Seconds that Spark takes to read this many bytes in this many files."""
-    return SPARK_START + _spark_seconds(format, bytes_total, cores, store) + waiting_seconds(files, cores, store)
+    seconds = _spark_seconds(format, bytes_total, cores, store, values_per_byte)
+    return SPARK_START + seconds + waiting_seconds(files, cores, store)
+
+
+def full_scan_seconds(format: str, read: Reads, share: float, cores: int, store: Speed = LOCAL) -> float:
+    """Seconds that Spark takes to read a share of the bytes of all files."""
+    return scan_seconds(format, share * read.total, cores, read.files, store, read.values_per_byte)
 
 
 def waiting_seconds(files: int, cores: int, store: Speed) -> float:
@@ -112,21 +132,22 @@ def waiting_seconds(files: int, cores: int, store: Speed) -> float:
 
 def engine_seconds(format: str, read: Reads, share: float, cores: int, store: Speed = LOCAL) -> float:
     """Seconds that Spark takes to read a share of the bytes of the files or splits that the index keeps."""
-    seconds = _spark_seconds(format, share * read.needed, cores, store) + waiting_seconds(read.opened, cores, store)
+    seconds = _spark_seconds(format, share * read.needed, cores, store, read.values_per_byte)
+    seconds += waiting_seconds(read.opened, cores, store)
     return DIRECT_START + store.request + seconds  # tasks of ours check the files that are left out
 
 
 def native_seconds(format: str, read: Reads, share: float, cores: int, store: Speed = LOCAL) -> float:
     """Seconds that Spark takes to read the selected blocks, and the files that are read whole."""
     requests = read.opened * (SPARK_REQUESTS + CHECK_REQUESTS) + max(read.ranges - read.opened, 0) * RANGE_REQUESTS
-    seconds = _spark_seconds(format, share * (read.blocks + read.whole), cores, store)
+    seconds = _spark_seconds(format, share * (read.blocks + read.whole), cores, store, read.values_per_byte)
     seconds += _waits(read.opened, requests, cores, store)
     return SPARK_START + NATIVE_LOOKUP + store.request + seconds + read.ranges * NATIVE_RANGE / cores
 
 
 def native_file_seconds(format: str, read: Reads, share: float, cores: int, store: Speed = LOCAL) -> float:
     """Seconds that Spark takes to read all files with a selected block, whole."""
-    seconds = _spark_seconds(format, share * read.needed, cores, store)
+    seconds = _spark_seconds(format, share * read.needed, cores, store, read.values_per_byte)
     seconds += _waits(read.opened, read.opened * (SPARK_REQUESTS + CHECK_REQUESTS), cores, store)
     return SPARK_START + NATIVE_LOOKUP + store.request + seconds
 
@@ -145,10 +166,11 @@ def driver_seconds(format: str, read: Reads, share: float, cores: int, store: Sp
 
 def direct_work(format: str, read: Reads, share: float, store: Speed) -> float:
     """Seconds of one core for the selected rows and a share of the bytes, without the waits for a store."""
-    spark_byte = _spark_byte(format)
-    by_byte = read.decoded * DIRECT_BYTE.get(format, spark_byte) + read.whole * spark_byte
+    spark_byte = _spark_byte(format, read.values_per_byte)
+    direct_byte = max(DIRECT_BYTE.get(format, spark_byte), read.values_per_byte * DIRECT_VALUE.get(format, 0.0))
+    by_byte = read.decoded * direct_byte + read.whole * spark_byte
     by_byte += (read.blocks + read.whole) * store.byte
-    return share * by_byte + read.selected * DIRECT_BLOCK.get(format, 0.0) + read.rows * DIRECT_ROW
+    return share * by_byte + read.opened * DIRECT_FILE + read.rows * DIRECT_ROW
 
 
 def direct_tasks(format: str, read: Reads, share: float, store: Speed = LOCAL) -> int:
@@ -161,8 +183,8 @@ def _direct_waits(read: Reads, cores: int, store: Speed) -> float:
     return -(-read.opened // (cores * DIRECT_AT_ONCE)) * DIRECT_REQUESTS * store.request
 
 
-def _spark_seconds(format: str, bytes_read: float, cores: int, store: Speed) -> float:
-    return bytes_read * (_spark_byte(format) + store.byte) / cores
+def _spark_seconds(format: str, bytes_read: float, cores: int, store: Speed, values_per_byte: float) -> float:
+    return bytes_read * (_spark_byte(format, values_per_byte) + store.byte) / cores
 
 
 def _waits(files: int, requests: int, cores: int, store: Speed) -> float:
@@ -170,8 +192,9 @@ def _waits(files: int, requests: int, cores: int, store: Speed) -> float:
     return requests * store.request / max(min(cores, files), 1)
 
 
-def _spark_byte(format: str) -> float:
-    return SPARK_BYTE.get(format, SPARK_BYTE["parquet"])
+def _spark_byte(format: str, values_per_byte: float) -> float:
+    by_value = values_per_byte * SPARK_VALUE.get(format, SPARK_VALUE["parquet"])
+    return max(SPARK_BYTE.get(format, SPARK_BYTE["parquet"]), by_value)
 
 
 def share_of_bytes(needed: Sequence[Column], columns: Sequence[Column]) -> float:

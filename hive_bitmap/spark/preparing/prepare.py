@@ -240,6 +240,7 @@ def _inputs(case: _Case, snapshot: Snapshot, reading: Reading) -> PlanInputs:
         engine_skips=engine_skips(case.resolved),
         engine_reads_only=case.settings.engine_reads_only,
         share=case.share,
+        width=len(case.resolved.base.columns),
         store=snapshot.store,
         driver_read_bytes=case.settings.driver_read_bytes if _is_read_here(case) else 0,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pyarrow as pa
@@ -14,6 +15,8 @@ from hive_bitmap.core.planning.prices import (
     decoded_bytes,
     direct_seconds,
     driver_seconds,
+    engine_seconds,
+    full_scan_seconds,
     native_file_seconds,
     native_seconds,
     scan_seconds,
@@ -66,7 +69,6 @@ def test_a_store_adds_its_requests_and_bytes_to_each_price() -> None:
         rows=17,
         rows_of_blocks=200_000,
         blocks=5_000_000,
-        selected=14,
         ranges=12,
         files=20,
         opened=11,
@@ -84,8 +86,22 @@ def test_a_store_adds_its_requests_and_bytes_to_each_price() -> None:
         assert prices == sorted(prices, reverse=True)
 
 
-def test_rows_of_an_orc_file_cost_something_for_each_stripe() -> None:
-    few = {"total": 10**9, "whole": 0, "decoded": 0, "needed": 10**9, "rows": 0, "rows_of_blocks": 0, "blocks": 0}
-    one, many = (Reads(**few, selected=number, ranges=number, files=9, opened=9) for number in (1, 101))
+def test_each_file_that_is_opened_for_rows_costs_something() -> None:
+    nothing = Reads(total=9, whole=0, decoded=0, needed=9, rows=0, rows_of_blocks=0, blocks=0, ranges=0, files=101)
+    one, many = replace(nothing, opened=1), replace(nothing, opened=101)
     assert direct_seconds("orc", many, 1.0, 2) == pytest.approx(direct_seconds("orc", one, 1.0, 2) + 0.25)
-    assert direct_seconds("parquet", many, 1.0, 2) == direct_seconds("parquet", one, 1.0, 2)
+    assert driver_seconds("parquet", many, 1.0, 2) == pytest.approx(driver_seconds("parquet", one, 1.0, 2) + 0.25)
+
+
+@pytest.mark.parametrize(("format", "values"), [("parquet", 1.0), ("orc", 1.0), ("orc", 0.5)])
+def test_small_values_cost_more_than_their_bytes(format: str, values: float) -> None:
+    """A scan of many small values, such as years and flags, takes as long as one of fewer bytes with fewer values."""
+    wide = Reads(total=10**8, whole=0, decoded=10**8, needed=10**8, rows=0, rows_of_blocks=0, blocks=10**8, ranges=0)
+    wide = replace(wide, stored=10**8, values=10**6)
+    small = replace(wide, values=int(values * 10**8))
+    assert full_scan_seconds(format, wide, 1.0, 2) == scan_seconds(format, 10**8, 2)
+    for price in (full_scan_seconds, native_seconds, native_file_seconds, engine_seconds):
+        assert price(format, small, 1.0, 2) > 1.5 * price(format, wide, 1.0, 2)
+    assert direct_seconds(format, small, 1.0, 2) > 1.2 * direct_seconds(format, wide, 1.0, 2)
+    assert full_scan_seconds(format, small, 1.0, 4) < full_scan_seconds(format, small, 1.0, 2)
+    assert small.times(0.1).values_per_byte == small.values_per_byte
