@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 
@@ -166,6 +166,8 @@ NAMES = st.one_of(
 )
 
 
+@example(text="1e1y._")
+@example(text="1e1.1s")
 @given(text=NAMES)
 @settings(max_examples=400)
 def test_names_have_the_parts_that_sparks_parser_finds(spark: SparkSession, text: str) -> None:
