@@ -138,6 +138,7 @@ def reads_of_test(table: TableFigures, test: ColumnTest | None) -> Reads:
         _arrow(listed, FILES_SCHEMA),
         _arrow(blocks, BLOCKS_SCHEMA),
         splits=table.engine_skips is EngineSkips.SPLITS,
+        columns=len(table.columns),
     )
     opened = min(-(-found.opened * table.files // found.files), table.files)
     return replace(found.times(table.blocks / count), total=table.bytes, files=table.files, opened=opened)
