@@ -15,7 +15,7 @@ from hive_bitmap.core.formats.orc_rows import decoded_share
 from hive_bitmap.core.stores.speed import LOCAL, Speed
 
 # Measured on one core of a small machine; `bench` prints what is expected beside its times. Choices depend on ratios
-# alone. Seconds, seconds per byte, seconds per row.
+# alone. Seconds, and seconds per byte, value, row or file.
 SPARK_START = 0.06
 SPARK_BYTE = {"parquet": 2.75e-9, "orc": 6.0e-9}
 SPARK_VALUE = {"parquet": 6.5e-9, "orc": 2.5e-8}  # to decode a value: small values cost more than their bytes
@@ -25,7 +25,7 @@ DIRECT_START, DIRECT_ROW = 0.09, 1.0e-6
 DRIVER_THREADS = 2  # that the process reads with which planned a query
 DRIVER_START = 0.04  # of reading in the process that planned, which takes no job but to hand on the rows
 DIRECT_BYTE = {"parquet": 1.0e-9, "orc": 2.5e-9}
-DIRECT_VALUE = {"parquet": 2.0e-9, "orc": 1.1e-8}
+DIRECT_VALUE = {"parquet": 2.0e-9, "orc": 1.1e-8}  # as SPARK_VALUE
 DIRECT_FILE = 5.0e-3  # to open a file for its selected rows
 TASK_SECONDS = 0.1  # of work that a task of ours has at least: a task of less costs more than it saves
 CLEARLY_CHEAPER = 0.9  # a strategy that costs more than this share of a full scan is not taken
