@@ -194,7 +194,8 @@ def test_no_literal_is_kept_unless_a_setting_asks(tables: SparkSession, tmp_path
     server_conf(FILE, str(path))
 
     def asked() -> str:
-        tables.sql("SELECT id FROM t WHERE s = '{}' AND j IN ({}, {}, {}) AND k < {}".format(SECRET, *numbers)).collect()
+        of_numbers = "j IN ({}, {}, {}) AND k < {}".format(*numbers[:4])
+        tables.sql(f"SELECT id FROM t WHERE s = '{SECRET}' AND {of_numbers}").collect()
         tables.sql(f"SELECT id FROM t WHERE s LIKE '{SECRET}%' OR j = {numbers[4]}").collect()
         of_day = f"date'{day}' = date_add(date'{day}', j)"
         tables.sql(f"SELECT count(*) FROM t WHERE {of_day} AND s IN ('{SECRET}')").collect()

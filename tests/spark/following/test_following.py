@@ -7,9 +7,10 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from threading import Event
+from typing import Any, ClassVar
 
 import pytest
 from pyspark.sql import SparkSession
@@ -238,3 +239,44 @@ def test_an_index_that_goes_or_is_renamed_meanwhile_is_no_failure(
     monkeypatch.setattr(table_refresh, "refresh", meanwhile)
     assert table_refresh.refresh_followers(following, key_of(following), None) is outcome
     assert all(one.last_refresh is None for one in hive_bitmap.show(following, "t"))
+
+
+class Late:
+    """A listener of Spark's that has each listener of a session hear of its statements late, once `may_go` is set."""
+
+    class Java:
+        implements: ClassVar = ["org.apache.spark.sql.util.QueryExecutionListener"]
+
+    def __init__(self) -> None:
+        self.may_go = Event()
+
+    def onSuccess(self, function: str, execution: object, nanoseconds: int) -> None:  # noqa: N802 - as in Java
+        self.may_go.wait(SECONDS)
+
+    def onFailure(self, function: str, execution: object, error: object) -> None: ...  # noqa: N802
+
+
+@pytest.fixture
+def late(following: SparkSession) -> Iterator[Late]:
+    listeners, late = following._jsparkSession.listenerManager(), Late()
+    listeners.register(late)
+    yield late
+    late.may_go.set()
+    listeners.unregister(late)
+
+
+@pytest.mark.parametrize("before", ["true", "false"])
+@pytest.mark.parametrize("name", ["hive_bitmap.enabled", "hive_bitmap.auto_refresh"])
+def test_what_a_session_sets_after_a_write_does_not_count(
+    following: SparkSession, late: Late, name: str, before: str
+) -> None:
+    late.may_go.set()
+    make(following, partitioned=False)
+    late.may_go.clear()
+    following.sql("SHOW TABLES")
+    with under(following, {name: before}):
+        following.sql("INSERT INTO t SELECT 1, 1, 7, 'a'")
+    with under(following, {name: {"true": "false", "false": "true"}[before]}):
+        late.may_go.set()
+        assert hive_bitmap.refreshed(following, SECONDS)
+    assert unindexed(following) == (0 if before == "true" else 1)

@@ -51,6 +51,7 @@ public final class WriteListener implements QueryExecutionListener {
     @Override
     public void onSuccess(String function, QueryExecution execution, long nanoseconds) {
         try {
+            if (!FollowInserts.isFollowed(execution.sparkPlan())) return;
             org.apache.spark.sql.classic.SparkSession session = execution.sparkSession();
             Write write = write(session, execution.analyzed());
             if (write != null) Writes.committed(session, write);

@@ -7,7 +7,6 @@ import hive_bitmap.catalyst.python.Helper;
 import hive_bitmap.catalyst.python.IndexTables;
 import hive_bitmap.catalyst.python.IndexedColumns;
 import hive_bitmap.catalyst.python.PythonCalls;
-import hive_bitmap.catalyst.python.Settings;
 import hive_bitmap.catalyst.spark.Names;
 import hive_bitmap.catalyst.spark.SideQuery;
 import java.util.concurrent.ArrayBlockingQueue;
@@ -36,9 +35,9 @@ public final class Writes {
 
     private Writes() {}
 
-    /** Tells Python of a write that is committed, unless its session vetoes refreshes. Returns at once. */
+    /** Tells Python of a write that is committed, of a session that does not veto refreshes. Returns at once. */
     static void committed(SparkSession session, Write write) {
-        if (SideQuery.isRunning() || PythonCalls.isOff() || !Settings.autoRefresh(session)) return;
+        if (SideQuery.isRunning() || PythonCalls.isOff()) return;
         if (PythonCalls.isAbsent() && !Helper.isInstalled()) return;
         if (write.table() != null && IndexedColumns.areNone(write.table())) return;
         try {
