@@ -16,18 +16,8 @@ import pyarrow as pa
 
 from hive_bitmap.core.index.manifest import Freshness
 from hive_bitmap.core.planning.plan import BLOCKS_SCHEMA, FILES_SCHEMA, IndexUse, Plan
-from hive_bitmap.core.planning.prices import (
-    CLEARLY_CHEAPER,
-    Reads,
-    direct_seconds,
-    direct_tasks,
-    driver_seconds,
-    engine_seconds,
-    full_scan_seconds,
-    native_file_seconds,
-    native_seconds,
-    reads,
-)
+from hive_bitmap.core.planning.prices import CLEARLY_CHEAPER, Prices
+from hive_bitmap.core.planning.reads import Reads, reads
 from hive_bitmap.core.planning.reasons import Reason
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.core.selecting.candidates import Lookup, LookupResults
@@ -77,6 +67,10 @@ class PlanInputs:
     answer_seconds: float = 0.0  # of a count: what the index takes to give the answer
     spark_count_seconds: float = 0.0  # of a count: what Spark takes at least
 
+    @property
+    def prices(self) -> Prices:
+        return Prices(self.format, self.cores, self.store)
+
 
 def full_scan(
     table: str, predicate: str | None, reason: str, indexes: tuple[IndexUse, ...] = (), code: Reason | None = None
@@ -121,7 +115,7 @@ def make_plan(inputs: PlanInputs, uses: tuple[IndexUse, ...], work: LookupResult
         blocks=blocks,
         costs=costs,
         in_driver=in_driver,
-        row_tasks=direct_tasks(inputs.format, all_reads, inputs.share, inputs.store),
+        row_tasks=inputs.prices.direct_tasks(all_reads, inputs.share),
         candidates=work,
         **figures,
     )
@@ -175,10 +169,10 @@ def strategy_costs(
     `exact` says that the index knows which rows are selected, `engine_only` why only Spark can read the files,
     `in_driver` that this process reads selected rows, and no task.
     """
-    format, share, cores, store = inputs.format, inputs.share, inputs.cores, inputs.store
-    costs = {Strategy.FULL_SCAN: full_scan_seconds(format, read, share, cores, store)}
+    prices, share = inputs.prices, inputs.share
+    costs = {Strategy.FULL_SCAN: prices.full_scan(read, share)}
     impossible = {}
-    direct_price = direct_seconds(format, read, share, cores, store)
+    direct_price = prices.direct(read, share)
     if inputs.count:
         costs[Strategy.FULL_SCAN] = max(costs[Strategy.FULL_SCAN], inputs.spark_count_seconds)
         if engine_only is None:
@@ -187,13 +181,13 @@ def strategy_costs(
             impossible[Strategy.INDEX_ONLY] = engine_only
         return costs, impossible
     if inputs.engine_skips is EngineSkips.SPLITS:
-        costs[Strategy.BLOCKS] = engine_seconds(format, read, share, cores, store)
+        costs[Strategy.BLOCKS] = prices.engine(read, share)
         return costs, impossible
     if engine_only is None:
-        costs[Strategy.ROWS] = driver_seconds(format, read, share, cores, store) if in_driver else direct_price
+        costs[Strategy.ROWS] = prices.driver(read, share) if in_driver else direct_price
     if inputs.engine_skips is EngineSkips.BLOCKS:
-        costs[Strategy.BLOCKS] = native_seconds(format, read, share, cores, store)
-        costs[Strategy.FILES] = native_file_seconds(format, read, share, cores, store)
+        costs[Strategy.BLOCKS] = prices.native(read, share)
+        costs[Strategy.FILES] = prices.native_files(read, share)
     elif engine_only is not None:
         impossible[Strategy.ROWS] = engine_only
     return costs, impossible
@@ -204,8 +198,7 @@ def _is_read_by_driver(inputs: PlanInputs, read: Reads) -> bool:
     most, bytes_of_rows = inputs.driver_read_bytes, inputs.share * read.blocks * read.rows / max(read.rows_of_blocks, 1)
     if inputs.count or read.whole or not most or bytes_of_rows > most or read.rows > MOST_DRIVER_ROWS:
         return False
-    format, share, cores, store = inputs.format, inputs.share, inputs.cores, inputs.store
-    return driver_seconds(format, read, share, cores, store) < direct_seconds(format, read, share, cores, store)
+    return inputs.prices.driver(read, inputs.share) < inputs.prices.direct(read, inputs.share)
 
 
 def _why_engine_only(inputs: PlanInputs, work: LookupResults) -> str | None:

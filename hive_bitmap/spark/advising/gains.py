@@ -14,7 +14,8 @@ from hive_bitmap.core.answering.count_budget import COUNT_PRICES, budget_seconds
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.planning.plan import BLOCKS_SCHEMA, FILES_SCHEMA
 from hive_bitmap.core.planning.planner import EngineSkips, PlanInputs, strategy_costs
-from hive_bitmap.core.planning.prices import CLEARLY_CHEAPER, Reads, reads, share_of_bytes, too_small, waiting_seconds
+from hive_bitmap.core.planning.prices import CLEARLY_CHEAPER, Prices, waiting_seconds
+from hive_bitmap.core.planning.reads import Reads, reads, share_of_bytes
 from hive_bitmap.core.planning.settings import ANSWER_BYTES
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.core.stores.speed import LOCAL, Speed
@@ -92,7 +93,8 @@ def _of_query(size: float, share: float, table: TableFigures, test: ColumnTest |
     scale = size / table.bytes
     files = max(round(table.files * scale), 1)
     native = table.engine_skips is EngineSkips.BLOCKS
-    if too_small(table.format, int(size * share), table.cores, native=native, files=files, store=table.store):
+    prices = Prices(table.format, table.cores, table.store)
+    if prices.is_too_small(int(size * share), files, native=native):
         return Gain()
     inputs = PlanInputs(
         table="",

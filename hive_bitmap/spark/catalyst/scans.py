@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.planning.prices import scan_seconds, share_of_bytes, too_small
+from hive_bitmap.core.planning.prices import Prices
+from hive_bitmap.core.planning.reads import share_of_bytes
 from hive_bitmap.core.planning.settings import Settings
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.core.table_info import Table
@@ -102,10 +103,14 @@ def why_too_small(scan: Scan, base: Table, settings: Settings, listed: ListingSu
     """Say why reading a scan takes less time than looking at its indexes; None if it takes more or is not known."""
     if settings.strategy is not None or not scan.must_pay or not scan.native or listed is None:
         return None
-    wanted, store = int(_bytes_of_columns(scan, base, listed)), stores.estimated_speed_of(base.location)
-    if not too_small(format_of(base), wanted, scan.cores, native=True, files=listed.files, store=store):
+    wanted = int(_bytes_of_columns(scan, base, listed))
+    if not _prices(scan, base).is_too_small(wanted, listed.files, native=True):
         return None
     return f"the {wanted:,} bytes of its columns are read in less time than planning takes"
+
+
+def _prices(scan: Scan, base: Table) -> Prices:
+    return Prices(format_of(base), scan.cores, stores.estimated_speed_of(base.location))
 
 
 def _bytes_of_columns(scan: Scan, base: Table, listed: ListingSummary) -> float:
@@ -128,6 +133,5 @@ def worthwhile_runtime_filters(
     indexed = {name.lower() for index in indexes if not index.why_not for name in index.definition.column_names}
     usable = [number for number, column in enumerate(scan.runtime_filters) if column.lower() in indexed]
     size, files = (0.0, 0) if listed is None else (_bytes_of_columns(scan, base, listed), listed.files)
-    store = stores.estimated_speed_of(base.location)
-    pays = scan_seconds(format_of(base), size, scan.cores, files, store) >= RUNTIME_FILTER_SECONDS
+    pays = _prices(scan, base).scan(size, files) >= RUNTIME_FILTER_SECONDS
     return usable if pays or settings.strategy is not None else []

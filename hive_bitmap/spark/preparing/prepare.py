@@ -22,7 +22,8 @@ from hive_bitmap.core.planning import settings
 from hive_bitmap.core.planning.index_choice import IndexChoice, Unserved, choose
 from hive_bitmap.core.planning.plan import IndexUse, Plan
 from hive_bitmap.core.planning.planner import PlanInputs, full_scan, make_plan
-from hive_bitmap.core.planning.prices import share_of_bytes, too_small
+from hive_bitmap.core.planning.prices import Prices
+from hive_bitmap.core.planning.reads import share_of_bytes
 from hive_bitmap.core.planning.reasons import Reason
 from hive_bitmap.core.planning.settings import Settings
 from hive_bitmap.core.planning.strategy import Strategy
@@ -186,9 +187,8 @@ def _by_cost(spark: SparkSession, case: _Case, snapshot: Snapshot) -> Prepared:
 
 def _why_all_is_read(spark: SparkSession, case: _Case, snapshot: Snapshot) -> Unserved | None:
     """Why a lookup in all partitions would not pay: the table is small, or a sample of its partitions tells."""
-    size, cores, native = snapshot.bytes, case.resolved.cores, case.resolved.native
-    read = int(size * case.share)
-    if too_small(case.format, read, cores, native=native, files=snapshot.files, store=snapshot.store):
+    size, prices = snapshot.bytes, Prices(case.format, case.resolved.cores, snapshot.store)
+    if prices.is_too_small(int(size * case.share), snapshot.files, native=case.resolved.native):
         why = f"all of its {size:,} bytes are read in less time than reading through an index takes to start"
         return Unserved(Reason.TOO_SMALL, why)
     sample = snapshot.sample()

@@ -9,19 +9,8 @@ import pyarrow as pa
 import pytest
 
 from hive_bitmap.core.planning.plan import BLOCKS_SCHEMA
-from hive_bitmap.core.planning.prices import (
-    ORC_STRIDE,
-    Reads,
-    decoded_bytes,
-    direct_seconds,
-    driver_seconds,
-    engine_seconds,
-    full_scan_seconds,
-    native_file_seconds,
-    native_seconds,
-    scan_seconds,
-    too_small,
-)
+from hive_bitmap.core.planning.prices import Prices
+from hive_bitmap.core.planning.reads import ORC_STRIDE, Reads, decoded_bytes
 from hive_bitmap.core.stores.speed import Speed
 
 STRIPE_ROWS, STRIPE_BYTES = 15 * ORC_STRIDE, 3_000_000
@@ -55,9 +44,8 @@ def test_stripes_are_added() -> None:
 
 
 def test_what_is_read_at_once_nearby_is_looked_up_where_each_request_waits() -> None:
-    near = {"cores": 2, "native": True, "files": 20}
-    assert too_small("parquet", 1_000_000, **near)  # type: ignore[arg-type]
-    assert not too_small("parquet", 1_000_000, **near, store=Speed(0.03, 1e-8))  # type: ignore[arg-type]
+    assert Prices("parquet", 2).is_too_small(1_000_000, 20, native=True)
+    assert not Prices("parquet", 2, Speed(0.03, 1e-8)).is_too_small(1_000_000, 20, native=True)
 
 
 def test_a_store_adds_its_requests_and_bytes_to_each_price() -> None:
@@ -73,15 +61,16 @@ def test_a_store_adds_its_requests_and_bytes_to_each_price() -> None:
         files=20,
         opened=11,
     )
+    near = Prices("orc", 2)
     for latency in (0.03, 0.1):
-        far = Speed(latency, 1e-8)
+        far = Prices("orc", 2, Speed(latency, 1e-8))
         prices = [
-            scan_seconds("orc", read.total, 2, read.files, far) - scan_seconds("orc", read.total, 2, read.files),
-            native_file_seconds("orc", read, 1.0, 2, far) - native_file_seconds("orc", read, 1.0, 2),
-            native_seconds("orc", read, 1.0, 2, far) - native_seconds("orc", read, 1.0, 2),
-            direct_seconds("orc", read, 1.0, 2, far) - direct_seconds("orc", read, 1.0, 2),
+            far.scan(read.total, read.files) - near.scan(read.total, read.files),
+            far.native_files(read, 1.0) - near.native_files(read, 1.0),
+            far.native(read, 1.0) - near.native(read, 1.0),
+            far.direct(read, 1.0) - near.direct(read, 1.0),
         ]
-        assert driver_seconds("orc", read, 1.0, 2, far) - driver_seconds("orc", read, 1.0, 2) > latency
+        assert far.driver(read, 1.0) - near.driver(read, 1.0) > latency
         assert all(price > latency for price in prices)
         assert prices == sorted(prices, reverse=True)
 
@@ -89,8 +78,9 @@ def test_a_store_adds_its_requests_and_bytes_to_each_price() -> None:
 def test_each_file_that_is_opened_for_rows_costs_something() -> None:
     nothing = Reads(total=9, whole=0, decoded=0, needed=9, rows=0, rows_of_blocks=0, blocks=0, ranges=0, files=101)
     one, many = replace(nothing, opened=1), replace(nothing, opened=101)
-    assert direct_seconds("orc", many, 1.0, 2) == pytest.approx(direct_seconds("orc", one, 1.0, 2) + 0.25)
-    assert driver_seconds("parquet", many, 1.0, 2) == pytest.approx(driver_seconds("parquet", one, 1.0, 2) + 0.25)
+    orc, parquet = Prices("orc", 2), Prices("parquet", 2)
+    assert orc.direct(many, 1.0) == pytest.approx(orc.direct(one, 1.0) + 0.25)
+    assert parquet.driver(many, 1.0) == pytest.approx(parquet.driver(one, 1.0) + 0.25)
 
 
 @pytest.mark.parametrize(("format", "values"), [("parquet", 1.0), ("orc", 1.0), ("orc", 0.5)])
@@ -99,9 +89,10 @@ def test_small_values_cost_more_than_their_bytes(format: str, values: float) -> 
     wide = Reads(total=10**8, whole=0, decoded=10**8, needed=10**8, rows=0, rows_of_blocks=0, blocks=10**8, ranges=0)
     wide = replace(wide, stored=10**8, values=10**6)
     small = replace(wide, values=int(values * 10**8))
-    assert full_scan_seconds(format, wide, 1.0, 2) == scan_seconds(format, 10**8, 2)
-    for price in (full_scan_seconds, native_seconds, native_file_seconds, engine_seconds):
-        assert price(format, small, 1.0, 2) > 1.5 * price(format, wide, 1.0, 2)
-    assert direct_seconds(format, small, 1.0, 2) > 1.2 * direct_seconds(format, wide, 1.0, 2)
-    assert full_scan_seconds(format, small, 1.0, 4) < full_scan_seconds(format, small, 1.0, 2)
+    prices = Prices(format, 2)
+    assert prices.full_scan(wide, 1.0) == prices.scan(10**8)
+    for price in (prices.full_scan, prices.native, prices.native_files, prices.engine):
+        assert price(small, 1.0) > 1.5 * price(wide, 1.0)
+    assert prices.direct(small, 1.0) > 1.2 * prices.direct(wide, 1.0)
+    assert Prices(format, 4).full_scan(small, 1.0) < prices.full_scan(small, 1.0)
     assert small.times(0.1).values_per_byte == small.values_per_byte

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.planning.prices import scan_seconds
+from hive_bitmap.core.planning.prices import Prices
 from hive_bitmap.core.stores.speed import Speed
 from hive_bitmap.spark.advising.gains import Gain, TableFigures, gain, gain_by_answers, reads_of_test
 from hive_bitmap.spark.advising.observed import ColumnTest, Kind, Tally
@@ -36,7 +36,7 @@ def tally(queries: int = 1, size: int = 10**9, **figures: int) -> Tally:
 
 
 def test_an_answer_saves_the_whole_scan() -> None:
-    assert gain(tally(3), TABLE, None) == Gain(3 * 10**9, pytest.approx(3 * scan_seconds("parquet", 10**9, 2, 10)))
+    assert gain(tally(3), TABLE, None) == Gain(3 * 10**9, pytest.approx(3 * Prices("parquet", 2).scan(10**9, 10)))
     found = gain_by_answers(tally(3), TABLE, 1)
     assert found.bytes == 3 * 10**9 and found.seconds < gain(tally(3), TABLE, None).seconds
 
@@ -56,7 +56,7 @@ def test_too_many_keys_are_not_answered() -> None:
 def test_an_equality_saves_the_blocks_without_its_key() -> None:
     found = gain(tally(), TABLE, EQUAL)
     assert found.bytes == pytest.approx(0.9 * 10**9, rel=0.02)
-    assert 0 < found.seconds < scan_seconds("parquet", 10**9, 2, 10)
+    assert 0 < found.seconds < Prices("parquet", 2).scan(10**9, 10)
     assert gain(tally(), TABLE, replace(EQUAL, kind=Kind.IN, values=4)).bytes < found.bytes
     assert gain(tally(), TABLE, RANGE) == Gain()  # a third of the keys is in every block
 

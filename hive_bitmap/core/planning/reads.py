@@ -1,0 +1,109 @@
+"""How much of a table each way of reading it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hive_bitmap.core.columns import Column
+from hive_bitmap.core.formats.orc_rows import decoded_share
+
+WIDTHS = {"boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "float": 4, "date": 4}  # bytes of a value
+WIDTHS |= dict.fromkeys(("bigint", "double", "timestamp", "timestamp_ntz"), 8)
+WIDE = 16  # bytes of a value of any other type
+ORC_STRIDE = 10_000  # rows between two entries of a stripe's row index, unless the writer was told otherwise
+SPLIT_BYTES = 32 << 20  # fs.local.block.size; other file systems have splits four times as large
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reads:
+    """How much of a table is read, in bytes of its files unless a comment says otherwise."""
+
+    total: int  # all files
+    whole: int  # files that are read whole
+    decoded: int  # files that are read whole, and the decoded part of the selected blocks
+    needed: int  # files, or splits, with a selected block, and files that are read whole
+    rows: int  # the number of selected rows
+    rows_of_blocks: int  # the number of all rows of the selected blocks
+    blocks: int  # selected blocks
+    ranges: int  # the number of runs of adjacent selected blocks
+    files: int = 0  # the number of all files
+    opened: int = 0  # the number of files of which anything is read
+    values: int = 0  # the number of values in all blocks, in all columns; 0: not known
+    stored: int = 0  # all blocks
+
+    @property
+    def values_per_byte(self) -> float:
+        """How many values a byte of the blocks holds, all columns together; 0: not known."""
+        return self.values / max(self.stored, 1)
+
+    def times(self, factor: float) -> Reads:
+        """What is read of a table of which this is a sample."""
+        return Reads(**{name: round(factor * figure) for name, figure in asdict(self).items()})
+
+
+def reads(format: str, files: pa.Table, blocks: pa.Table, *, splits: bool, columns: int = 0) -> Reads:
+    """What is read of these files and blocks (FILES_SCHEMA, BLOCKS_SCHEMA).
+
+    `splits`: whether Spark can skip splits. `columns`: how many columns the table has; 0: not known.
+    """
+    sizes, scanned = files["size"].to_numpy(), files["scanned"].to_numpy(zero_copy_only=False)
+    whole, selected = int(sizes[scanned].sum()), blocks["selected"].to_numpy()
+    needed = _split_bytes if splits else _file_bytes
+    return Reads(
+        total=int(sizes.sum()),
+        whole=whole,
+        decoded=decoded_bytes(format, blocks) + whole,
+        needed=int(needed(sizes, scanned, blocks.filter(pa.array(selected > 0)))),
+        rows=int(selected.sum()),
+        rows_of_blocks=int(blocks["rows"].to_numpy()[selected > 0].sum()),
+        blocks=int(blocks["length"].to_numpy()[selected > 0].sum()),
+        ranges=_ranges(blocks["file"].to_numpy(), selected > 0),
+        files=files.num_rows,
+        opened=int(scanned.sum()) + len(np.unique(blocks["file"].to_numpy()[selected > 0])),
+        values=int(blocks["rows"].to_numpy().sum()) * columns,
+        stored=int(blocks["length"].to_numpy().sum()),
+    )
+
+
+def _ranges(file: npt.NDArray[np.int32], selected: npt.NDArray[np.bool_]) -> int:
+    """The number of runs of adjacent selected blocks; a run does not go beyond its file."""
+    if not len(selected):
+        return 0
+    starts = selected.copy()
+    starts[1:] &= ~(selected[:-1] & (file[1:] == file[:-1]))
+    return int(starts.sum())
+
+
+def share_of_bytes(needed: Sequence[Column], columns: Sequence[Column]) -> float:
+    """Roughly, the share of a file's bytes that some of its columns take."""
+    return sum(map(_width, needed)) / max(sum(map(_width, columns)), 1)
+
+
+def decoded_bytes(format: str, blocks: pa.Table) -> int:
+    """The bytes that are decoded of the selected blocks: of an ORC stripe, those around its selected rows."""
+    rows, selected, length = (blocks[name].to_numpy() for name in ("rows", "selected", "length"))
+    share = decoded_share(selected, rows, ORC_STRIDE) if format == "orc" else 1.0
+    return int(np.sum(length * share, where=selected > 0))
+
+
+def _width(column: Column) -> int:
+    return WIDTHS.get(column.type, WIDE)
+
+
+def _file_bytes(sizes: npt.NDArray[np.int64], scanned: npt.NDArray[np.bool_], blocks: pa.Table) -> np.int64:
+    """The bytes of the files that hold one of these blocks or are read whole."""
+    needed = scanned.copy()
+    needed[blocks["file"].to_numpy()] = True
+    return sizes[needed].sum()
+
+
+def _split_bytes(sizes: npt.NDArray[np.int64], scanned: npt.NDArray[np.bool_], blocks: pa.Table) -> np.int64:
+    """About how many bytes the splits have that hold one of these blocks, and the files that are read whole."""
+    places = np.stack([blocks["file"].to_numpy(), blocks["offset"].to_numpy() // SPLIT_BYTES])
+    touched = np.bincount(np.unique(places, axis=1)[0], minlength=len(sizes))
+    return np.where(scanned, sizes, np.minimum(sizes, touched * SPLIT_BYTES)).sum()
