@@ -2,13 +2,14 @@
 
 Sizes and statistics decide where the index is small, or where most of its row groups are skipped. Otherwise the
 matching keys are looked up, without their bitmaps, which tells how many bytes of bitmaps would be decoded. Prices are
-seconds, measured on one core of a small machine, of an index that is not in memory yet; choices depend on their ratios
-alone.
+seconds, measured on one core of a small machine. What is compared with Spark is an index that is not in memory yet;
+what a plan expects of an answer counts on what is (`share_in_memory`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -34,6 +35,7 @@ class CountPrices:
     shard: float = 5.0e-4  # to read the statistics of a shard
     key: float = 2.0e-6  # to hand on a key with its count, and for Spark to group by one
     answer_start: float = 0.03  # to ask for an answer, and to make rows of it
+    in_memory: float = 0.1  # of what is in memory already, as a share of what it takes otherwise
     deleted_rows: float = 1.0e-3  # to read which rows of a file are deleted, besides waiting for the store
 
 
@@ -127,6 +129,19 @@ def index_bytes(lookups: Sequence[Lookup], keys: Sequence[str] = ()) -> int:
         columns = {*keys, *(column.lower() for column in columns_of(lookup.predicate))} & set(lookup.unit.parts)
         shards |= {shard for column in columns for shard in lookup.unit.parts[column].shards}
     return sum(size for _, size in shards)
+
+
+def share_in_memory(lookups: Sequence[Lookup], keys: Sequence[str] = ()) -> float:
+    """The share of what `index_bytes` counts, in bytes, that is in memory already."""
+    total = kept = 0.0
+    for lookup in lookups:
+        columns = {*keys, *(column.lower() for column in columns_of(lookup.predicate))} & set(lookup.unit.parts)
+        for part in (lookup.unit.parts[column] for column in columns):
+            for path, size in part.shards:
+                total += size
+                with suppress(CorruptIndex):  # its files are read whole
+                    kept += size * shards.share_in_memory(path, size, part.key)
+    return kept / max(total, 1.0)
 
 
 def bytes_to_look_up(lookups: Sequence[Lookup]) -> float:

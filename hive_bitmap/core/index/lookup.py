@@ -121,6 +121,14 @@ def share(path: str, size: int, key: pa.Field, wanted: Callable[[KeyStats], bool
         return sum(groups) / max(len(groups), 1)
 
 
+def share_in_memory(path: str, size: int, key: pa.Field) -> float:
+    """Return the fraction of the row groups of a shard whose values of a key are cached. Raise CorruptIndex."""
+    with _reading(path):
+        groups = len(_statistics(path, size, key.name))
+        kept = [_cache.get(_place(path, group, key)) is not None for group in range(groups)]
+        return sum(kept) / max(groups, 1)
+
+
 def statistics(path: str, size: int, key: str) -> tuple[KeyStats, ...]:
     """Return the statistics of one key column in each row group of a shard. Raise CorruptIndex."""
     with _reading(path):
@@ -226,7 +234,11 @@ def _row_groups(
         opened = cache(lambda: _with_cardinalities(stack.enter_context(_open(path, size)), path, compact))
         for group in groups:
             read = partial(_row_group, opened, group, key)
-            yield group, cached((path, group, key.name, key.type), read)
+            yield group, cached(_place(path, group, key), read)
+
+
+def _place(path: str, group: int, key: pa.Field) -> tuple[Any, ...]:
+    return (path, group, key.name, key.type)
 
 
 def _with_cardinalities(file: pq.ParquetFile, path: str, compact: bool) -> tuple[pq.ParquetFile, list[Longs] | None]:

@@ -14,6 +14,7 @@ from hive_bitmap.core.answering.count_budget import (
     bytes_to_look_up,
     count_cost,
     index_bytes,
+    share_in_memory,
 )
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.planning.prices import waiting_seconds
@@ -114,7 +115,8 @@ class Evaluation:
             cost = self.cost(lookups, keys=keys)
             if cost.why_slower is not None and not self.counting.forced:
                 raise Unsupported(cost.why_slower)
-            self.seconds += cost.seconds
+            in_memory = share_in_memory(lookups, keys)
+            self.seconds += cost.seconds * (1 - in_memory + in_memory * COUNT_PRICES.in_memory)
             self.by_spark += cost.by_spark - COUNT_PRICES.spark_start
         return self.look_up(lookups)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hive_bitmap.core.answering.count_budget import CountPrices, bytes_to_look_up, count_cost
+from hive_bitmap.core.answering.count_budget import CountPrices, bytes_to_look_up, count_cost, share_in_memory
 from hive_bitmap.core.index import lookup
 from hive_bitmap.core.predicates.nodes import TRUE, And, Compare, Or, Predicate
 from hive_bitmap.core.selecting.candidates import Lookup
@@ -59,6 +59,28 @@ def test_an_index_of_large_keys_is_dearer_than_a_column(tmp_path: Path) -> None:
         ).why_slower
         is not None
     )
+
+
+def test_the_share_in_memory_is_by_bytes(tmp_path: Path) -> None:
+    rows = [{"k": n % 3, "s": "ab"[n % 2], "f": 0.0} for n in range(40)]
+    unit = unit_of(tmp_path, [rows], {"k": "gap", "s": "gap"}, {"k": [0], "s": [0]})
+    lookup.clear_caches()
+    lookups = [lookup_of(unit, HALF)]
+    assert share_in_memory(lookups, ["k"]) == 0
+    for column, share in (("k", 0.5), ("s", 1.0)):
+        part = unit.parts[column]
+        for path, size in part.shards:
+            assert list(lookup.all_entries(path, size, [part.key], lambda _: True))
+        assert share_in_memory(lookups, ["k"]) == pytest.approx(share, abs=0.1)
+    assert share_in_memory([lookup_of(unit, TRUE)]) == 0
+
+
+def test_what_is_damaged_is_not_in_memory(tmp_path: Path) -> None:
+    unit = unit_of(tmp_path, [[{"k": 1, "s": "a", "f": 0.0}]], {"k": "gap"}, {"k": [0]})
+    lookup.clear_caches()
+    for path, _ in unit.parts["k"].shards:
+        Path(path.removeprefix("file:")).write_bytes(b"?")
+    assert share_in_memory([lookup_of(unit, K)]) == 0
 
 
 def test_only_row_groups_in_which_keys_may_match_are_looked_up(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from hive_bitmap.core.answering.count_budget import COUNT_PRICES, CountCost
+from hive_bitmap.core.index import lookup as shard_lookup
 from hive_bitmap.core.predicates.nodes import TRUE, And, Compare, Predicate
 from hive_bitmap.core.selecting.candidates import Lookup
 from hive_bitmap.core.selecting.lookup_units import IndexPart, LookupUnit
@@ -111,10 +112,20 @@ def unit(tmp_path: Any) -> LookupUnit:
 def test_what_is_looked_up_and_what_it_takes(
     unit: LookupUnit, counting: Counting, costs: list[CountCost], seconds: float, by_spark: float
 ) -> None:
+    shard_lookup.clear_caches()
     evaluation, [found] = evaluated(unit, counting, *costs)
     assert found.counts.tolist() == [2, 1] and found.exact.all()
     assert evaluation.seconds == pytest.approx(COUNT_PRICES.answer_start + seconds)
     assert evaluation.by_spark == pytest.approx(COUNT_PRICES.spark_start + by_spark)
+
+
+def test_what_is_in_memory_is_expected_to_take_less(unit: LookupUnit) -> None:
+    part = unit.parts["k"]
+    for path, size in part.shards:
+        assert list(shard_lookup.all_entries(path, size, [part.key], lambda _: True))
+    evaluation, _ = evaluated(unit, Counting(key_sets=(("k",),)), CHEAP)
+    expected = COUNT_PRICES.answer_start + 0.5 * COUNT_PRICES.in_memory
+    assert evaluation.seconds == pytest.approx(expected)
 
 
 def test_one_key_set_that_spark_counts_sooner_is_enough(unit: LookupUnit) -> None:
