@@ -10,6 +10,7 @@ from hive_bitmap.core.table_info import full_name, in_spark
 
 FIRST_PAUSE = 60.0  # seconds from a refresh that failed to the next one, and twice as many after each further one
 LONGEST_PAUSE = 3600.0
+MOST_UNSETTLED = 3  # refreshes in sequence: files that change all the time are left to the next write or query
 MOST_PARTITIONS = 1000  # of which a refresh is told; where there are more, it looks at all
 
 Partition = tuple[tuple[str, str | None], ...]  # values of some or all partition columns, by column
@@ -26,6 +27,7 @@ class Outcome(Enum):
     CHANGED = "files were indexed, or partitions were dropped"
     IN_VAIN = "there was nothing to do"
     TOO_EARLY = "another process was building; it is tried again after the interval"
+    UNSETTLED = "there was something to do in each pass; it is tried again after the interval, a few times"
 
 
 @dataclass(frozen=True, order=True)
@@ -76,6 +78,7 @@ class State:
     ended: float = float("-inf")
     failures: int = 0  # in sequence
     in_vain: int = 0  # in sequence, of those that only queries wanted
+    unsettled: int = 0  # in sequence
 
     @property
     def due(self) -> float:
@@ -95,12 +98,13 @@ class State:
 
     def after(self, wanted: Wanted, outcome: Outcome | None, ended: float) -> State:
         """Return the state after a refresh; `outcome` is None if it failed."""
-        again = outcome is None or outcome is Outcome.TOO_EARLY
+        unsettled = self.unsettled + 1 if outcome is Outcome.UNSETTLED else 0
+        again = outcome in (None, Outcome.TOO_EARLY) or 0 < unsettled < MOST_UNSETTLED
         in_vain = self.in_vain + 1 if outcome is Outcome.IN_VAIN and wanted.by_query else 0
         failures = self.failures + 1 if outcome is None else 0
         before = replace(self, wanted=wanted) if again else replace(self, wanted=None)
         joined = before if self.wanted is None else before.wanting(self.wanted)
-        return replace(joined, ended=ended, failures=failures, in_vain=in_vain)
+        return replace(joined, ended=ended, failures=failures, in_vain=in_vain, unsettled=unsettled)
 
 
 def pause(first: float, times: int) -> float:

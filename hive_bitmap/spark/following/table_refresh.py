@@ -48,7 +48,9 @@ def refresh_followers(spark: SparkSession, key: Key, partitions: Iterable[Partit
         raise
     files = max((sum(one.files_read for one in same) for same in zip(*reports, strict=True)), default=0)
     _record(followers, RefreshRecord.of_now(time.monotonic() - began, files))
-    return Outcome.CHANGED if any(map(has_changed, reports[0])) else Outcome.IN_VAIN
+    if any(map(has_changed, reports[-1])):
+        return Outcome.UNSETTLED
+    return Outcome.CHANGED if len(reports) > 1 else Outcome.IN_VAIN
 
 
 def following(indexes: Iterable[Index]) -> list[Index]:
@@ -73,7 +75,7 @@ def _followers(spark: SparkSession, key: Key) -> tuple[Table | None, list[Index]
 def _until_published(
     spark: SparkSession, table: str, followers: Sequence[Index], partitions: Sequence[dict[str, str | None]] | None
 ) -> list[list[BuildReport]]:
-    """Refresh until there is nothing left to do; return the reports of each pass.
+    """Refresh until there is nothing left to do, or MOST_PASSES times; return the reports of each pass.
 
     Of two builds that publish the same partition the later one wins, with the files that it has seen. So each looks
     again after it has published: the last one sees the final state. If there are none of the partitions, all are looked

@@ -241,6 +241,23 @@ def test_an_index_that_goes_or_is_renamed_meanwhile_is_no_failure(
     assert all(one.last_refresh is None for one in hive_bitmap.show(following, "t"))
 
 
+def test_a_table_that_changes_in_each_pass_is_not_settled(
+    following: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(following, partitioned=False)
+    inserted = []
+
+    def meanwhile(*arguments: Any, **options: Any) -> list[BuildReport]:
+        with under(following, {"hive_bitmap.auto_refresh": "false"}):
+            following.sql("INSERT INTO t SELECT 1, 1, 7, 'a'")
+        inserted.append(1)
+        return hive_bitmap.refresh(*arguments, **options)
+
+    monkeypatch.setattr(table_refresh, "refresh", meanwhile)
+    assert table_refresh.refresh_followers(following, key_of(following), None) is Outcome.UNSETTLED
+    assert len(inserted) == table_refresh.MOST_PASSES
+
+
 class Late:
     """A listener of Spark's that has each listener of a session hear of its statements late, once `may_go` is set."""
 

@@ -11,6 +11,7 @@ from hive_bitmap.spark.following.refresh_state import (
     FIRST_PAUSE,
     LONGEST_PAUSE,
     MOST_PARTITIONS,
+    MOST_UNSETTLED,
     Key,
     Outcome,
     State,
@@ -55,10 +56,21 @@ def test_what_was_too_early_is_tried_after_the_interval() -> None:
     assert early.wanted == BY_WRITE and early.due == 130.0 and early.failures == 0
 
 
+def test_what_is_not_settled_is_tried_a_few_times() -> None:
+    """Two processes that publish the same partition by turns may both end without the other's files."""
+    state, times = State().wanting(BY_WRITE), 0
+    while state.wanted is not None:
+        state, times = replace(state, wanted=None).after(state.wanted, Outcome.UNSETTLED, 100.0), times + 1
+        assert state.due == (130.0 if times < MOST_UNSETTLED else float("inf"))
+    assert times == MOST_UNSETTLED
+    again = state.after(BY_WRITE, Outcome.CHANGED, 100.0).after(BY_WRITE, Outcome.UNSETTLED, 100.0)
+    assert again.wanted == BY_WRITE
+
+
 def test_what_is_wanted_during_a_refresh_stays_wanted() -> None:
     for outcome in (*Outcome, None):
         after = State().wanting(BY_QUERY).after(BY_WRITE, outcome, 100.0)
-        again = outcome in (None, Outcome.TOO_EARLY)
+        again = outcome in (None, Outcome.TOO_EARLY, Outcome.UNSETTLED)
         assert after.wanted is not None and after.wanted.session == "second"
         assert after.wanted.partitions == (frozenset([ONE, TWO]) if again else frozenset([TWO]))
 
