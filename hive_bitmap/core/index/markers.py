@@ -21,6 +21,7 @@ from hive_bitmap.core import stores
 MOST_BYTES = 64 << 20  # a marker with the names of a million shards has 40 MB
 GRACE_SECONDS = 24 * 3600  # for so long a process of another machine is taken to be running
 _CRC = "crc32"
+_STARTTIME = 22 - 3  # of the fields of /proc/<pid>/stat, which proc(5) numbers from 1; two stand before `_stat`
 _END_OF_TIME = 1e11  # seconds, in the year 5138
 Content = Mapping[str, Any]
 
@@ -31,33 +32,43 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True)
 class Author:
-    """The process that wrote a marker, and when, in seconds since 1970."""
+    """The process that wrote a marker, and when, in seconds since 1970.
+
+    `process_start` tells it from others that get its number: when it began, in ticks since the machine did; 0 where the
+    system does not say.
+    """
 
     host: str
     pid: int
     started: float
+    process_start: int = 0
 
     @classmethod
     def this_process(cls) -> Author:
-        return cls(socket.gethostname(), os.getpid(), time.time())
+        return cls(socket.gethostname(), os.getpid(), time.time(), _start_of(os.getpid()))
 
     @classmethod
     def of(cls, content: Content, name: str) -> Author:
         """Return the author in the content of the marker `name`; raise Unreadable if it has none."""
         host, pid, started = (content.get(key) for key in ("host", "pid", "started"))
         if isinstance(host, str) and isinstance(pid, int) and pid > 0 and is_time(started):
-            return cls(host, pid, float(started))
+            began = content.get("process_start")
+            return cls(host, pid, float(started), began if isinstance(began, int) else 0)
         raise Unreadable(f"its marker {name} does not say who wrote it")
 
     def is_at_work(self, complete: bool) -> bool:
         """Return whether the process may still be at it.
 
-        One that lives may have `complete`d this and be busy with something else, so after a day it is not.
+        One that lives may have `complete`d this and be busy with something else, so after a day it is not. Nor is
+        another process of the same number: in containers that begin anew all have the same few numbers.
         """
         young = time.time() - self.started < GRACE_SECONDS
-        if self.host == socket.gethostname():
-            return _alive(self.pid) and (young or not complete)
-        return young  # whether a process of another machine lives is unknown
+        if self.host != socket.gethostname():
+            return young  # whether a process of another machine lives is unknown
+        return _alive(self.pid) and (young or (not complete and self._may_be_alive()))
+
+    def _may_be_alive(self) -> bool:
+        return not self.process_start or _start_of(self.pid) in (0, self.process_start)
 
 
 def is_time(value: object) -> TypeGuard[float]:
@@ -107,11 +118,22 @@ def _alive(pid: int) -> bool:
 
 def _has_ended(pid: int) -> bool:
     """Return whether a process has ended, and only its parent has not noticed yet; unknown where there is no /proc."""
+    return _stat(pid)[:1] == [b"Z"]
+
+
+def _start_of(pid: int) -> int:
+    """Return when a process began, in ticks since the machine did; 0 where there is no /proc."""
+    fields = _stat(pid)
+    return int(fields[_STARTTIME]) if len(fields) > _STARTTIME else 0
+
+
+def _stat(pid: int) -> list[bytes]:
+    """Return the fields of /proc/<pid>/stat after the name of the program, which may contain anything (proc(5))."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[:1] == [b"Z"]
+            return file.read().rpartition(b")")[2].split()
     except OSError:
-        return False
+        return []
 
 
 def _crc32(content: Content) -> int:

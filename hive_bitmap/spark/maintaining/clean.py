@@ -100,6 +100,7 @@ def clean(
     refused += [report for report in listed if isinstance(report, Leftover)]
     if table is not None and not indexes and not any(found) and not unproved:
         metastore.describe(spark, table)
+    tables = catalog.tables_of_database(spark, database)  # again: a build may have published since
     live = _live(spark, tables, [root.definition.root for root in (*existing, *dropped)])
     unused = [one for candidates in found for one in candidates if one.path not in live]
     unused = [one for one in unused if one.kept or one.usage.state is not State.BUILDING]

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -25,6 +26,16 @@ def test_this_process_is_at_work() -> None:
 def test_a_process_of_another_machine_is_taken_to_be_at_work_for_a_day() -> None:
     assert Author("elsewhere", 1, time.time()).is_at_work(False)
     assert not Author("elsewhere", 1, time.time() - GRACE_SECONDS - 1).is_at_work(False)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows in /proc when a process began")
+def test_another_process_of_the_same_number_is_not_at_work_for_longer_than_a_day() -> None:
+    this = Author.this_process()
+    other = replace(this, process_start=this.process_start + 1)
+    assert this.process_start and other.is_at_work(False)  # of another container of this name, perhaps
+    old = time.time() - GRACE_SECONDS - 1
+    assert replace(this, started=old).is_at_work(False) and not replace(other, started=old).is_at_work(False)
+    assert Author.of(asdict(other), "m") == other and Author.of({**asdict(other), "process_start": "?"}, "m") != other
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows the state of a process in /proc")

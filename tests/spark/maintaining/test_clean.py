@@ -10,20 +10,30 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import hive_bitmap
-from hive_bitmap.core.index import checksums, deletion, generation, roots
+from hive_bitmap.core.index import checksums, deletion, generation, markers, roots
 from hive_bitmap.core.index.definition import Definition, to_properties
 from hive_bitmap.core.index.generation import State
 from hive_bitmap.core.stores import local_path
 from hive_bitmap.errors import NotFound
 from hive_bitmap.spark.registry import catalog
 from tests.campaigns import damages
-from tests.spark.maintaining.life import flat_table, generations, index_table, live, parted_table, require_right
+from tests.spark.maintaining.life import (
+    flat_table,
+    generations,
+    index_table,
+    live,
+    parted_table,
+    require_right,
+    status,
+    write,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,6 +108,33 @@ class TestUsage:
             (folder / generation.MARKER).write_text('{"host": "')
         assert generation.usage(str(young)).state is State.BUILDING
         assert generation.usage(str(old)).state is State.ORPHANED
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_what_another_process_publishes_meanwhile_stays(
+    spark: SparkSession, database: str, tmp_path: Path, dead: int, monkeypatch: pytest.MonkeyPatch, is_new: bool
+) -> None:
+    """It builds, publishes and ends between the looks at the tables and at the folders."""
+    flat = flat_table(spark, tmp_path / "t")
+    if not is_new:
+        hive_bitmap.build(spark, flat, ["k"])
+        write(tmp_path / "t", 1, 2)
+    looked = catalog.with_copies
+    author = replace(markers.Author.this_process(), pid=dead)
+
+    def meanwhile(*arguments: Any) -> Any:
+        with monkeypatch.context() as other:
+            other.setattr(markers.Author, "this_process", lambda: author)
+            hive_bitmap.build(spark, flat, ["k"]) if is_new else hive_bitmap.rebuild(spark, flat)
+        return looked(*arguments)
+
+    monkeypatch.setattr(catalog, "with_copies", meanwhile)
+    found = hive_bitmap.clean(spark, grace_seconds=0)
+    monkeypatch.undo()
+    assert len(found) == (0 if is_new else 1)
+    require_right(spark, flat)
+    found_now = status(spark, flat)
+    assert (found_now.fresh, found_now.problem) == (2 if is_new else 3, "")
 
 
 def test_replaced_generations_go_after_the_grace_period(spark: SparkSession, database: str, tmp_path: Path) -> None:
