@@ -12,7 +12,7 @@ from hive_bitmap.cli.invocation import Endpoint, one_line
 from hive_bitmap.cli.output import Field, format_option, print_records
 from hive_bitmap.cli.progress_bar import build_bar
 from hive_bitmap.cli.records import thousands
-from hive_bitmap.core.durations import seconds_of
+from hive_bitmap.core.durations import interval_of
 from hive_bitmap.core.explaining.measures import seconds, size
 from hive_bitmap.core.table_info import for_people
 from hive_bitmap.errors import HiveBitmapError, InvalidProperty
@@ -34,7 +34,7 @@ _FIELDS = (
 
 def _interval(context: click.Context, parameter: click.Parameter, length: str | None) -> float | None:
     try:
-        return None if length is None else seconds_of(length)
+        return None if length is None else interval_of(length, "it")
     except InvalidProperty as e:
         raise click.BadParameter(str(e)) from e
 
@@ -72,7 +72,7 @@ def refresh(
         failed = _round(spark, tables, database, all_, format_)
         while every is not None:
             time.sleep(every)
-            failed = _round(spark, tables, database, all_, format_)
+            failed = _next_round(spark, tables, database, all_, format_)
     if failed:
         raise HiveBitmapError(f"{failed} of the tables could not be refreshed")
 
@@ -88,6 +88,17 @@ def _round(spark: SparkSession, tables: Sequence[str], database: str | None, all
             records.append(_record(refresh_table(spark, table, progress)))
     print_records(format_, records, _FIELDS, "no table has an index")
     return sum(bool(record["error"]) for record in records)
+
+
+def _next_round(spark: SparkSession, tables: Sequence[str], database: str | None, all_: bool, format_: str) -> int:
+    """The same once more; what fails, such as the metastore, is told, and tried again the next time."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return _round(spark, tables, database, all_, format_)
+    except (HiveBitmapError, PySparkException, OSError) as e:
+        click.echo(f"error: {one_line(e)}", err=True)
+        return 1
 
 
 def _record(done: TableRefresh) -> dict[str, Any]:

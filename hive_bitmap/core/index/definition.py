@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.columns import Column, find
-from hive_bitmap.core.durations import seconds_of
+from hive_bitmap.core.durations import interval_of, seconds_of
 from hive_bitmap.core.table_info import VARIABLE, Table, full_name, in_spark, index_table_name, quote
 from hive_bitmap.errors import AlreadyExists, InvalidProperty, Unsupported, nearest, suggestion
 
@@ -28,7 +28,6 @@ POINTER = PREFIX + "index_tables"  # property of a base table: comma-separated i
 TYPES = ("BITMAP", "COMPACT")
 OWN_PROPERTIES = ("encoding", "compression", "comment", "enabled", "auto_refresh", "refresh_interval", "keep_removed")
 REFRESH_INTERVAL = "30 seconds"
-SHORTEST_INTERVAL = 1.0  # seconds
 BY_NAME = -1  # in `valid_schemas`, stands for those of all files whose columns are found by name (`Format.by_name`)
 COMPRESSIONS = ("zstd", "snappy", "gzip")  # of the shards; Hive before 4 has no zstd
 BUCKET, OFFSET = pa.field("_bucketname", pa.string()), pa.field("_offset", pa.int64())
@@ -269,9 +268,8 @@ def checked_keeping(name: str, source: str, length: str) -> str:
 
 
 def checked_interval(length: str) -> str:
-    """Return a `refresh_interval` as it is stored. Raise InvalidProperty for one that is none, or is too short."""
-    if seconds_of(length) < SHORTEST_INTERVAL:
-        raise InvalidProperty(f"refresh_interval is {length!r}; it is 1 second at least")
+    """Return a `refresh_interval` as it is stored. Raise InvalidProperty as `interval_of` does."""
+    interval_of(length, "refresh_interval")
     return length.strip().lower()
 
 

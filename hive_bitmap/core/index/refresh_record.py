@@ -7,11 +7,12 @@ from threading import Lock
 
 from cachetools import LRUCache
 
-from hive_bitmap.core.index import markers
+from hive_bitmap.core.index import markers, roots
+from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.markers import Author, Unreadable
 
 NAME = "_refresh.json"
-_written_here: LRUCache[str, RefreshRecord] = LRUCache(1000)  # by root; a store may have refused to keep them
+_written_here: LRUCache[tuple[str, ...], RefreshRecord] = LRUCache(1000)  # a store may have refused to keep them
 _lock = Lock()  # a look-up changes an LRUCache, too
 
 
@@ -36,20 +37,29 @@ class RefreshRecord:
         return cls(author=began, seconds=round(seconds, 3), files=files, error=error)
 
 
-def write(root: str, record: RefreshRecord) -> None:
-    """Write the record into the root of an index. Raise OSError and StoreError; this process reads it all the same."""
+def write(definition: Definition, record: RefreshRecord) -> None:
+    """Write the record into the root of an index. Raise OSError and StoreError; this process reads it all the same.
+
+    Only a root with the marker of this very index gets it. A place that properties name may be somebody else's, and
+    some stores would make anew the root of an index that was dropped meanwhile.
+    """
     with _lock:
-        _written_here[root] = record
-    fields = {"seconds": record.seconds, "files": record.files, "error": record.error}
-    markers.write(root, NAME, {**asdict(record.author), **fields})
+        _written_here[_key(definition)] = record
+    if roots.is_marked(definition):
+        fields = {"seconds": record.seconds, "files": record.files, "error": record.error}
+        markers.write(definition.root, NAME, {**asdict(record.author), **fields})
 
 
-def read(root: str) -> RefreshRecord | None:
-    """Return the record of the last refresh of the index in a root; None if none is known. Raise StoreError."""
+def read(definition: Definition) -> RefreshRecord | None:
+    """Return the record of the last refresh of an index; None if none is known. Raise StoreError."""
     with _lock:
-        here = _written_here.get(root)
-    known = [one for one in (here, _stored(root)) if one is not None]
+        here = _written_here.get(_key(definition))
+    known = [one for one in (here, _stored(definition.root)) if one is not None]
     return max(known, key=lambda one: one.author.started, default=None)
+
+
+def _key(definition: Definition) -> tuple[str, ...]:
+    return (definition.root, definition.id, definition.full_table, definition.name)
 
 
 def _stored(root: str) -> RefreshRecord | None:

@@ -37,7 +37,9 @@ class RefreshQueue:
         """Add a refresh, or join it to one that waits. Return False if it was not taken: there are too many tables."""
         with self._changed:
             if wanted.key not in self._states and len(self._states) >= MOST_TABLES:
-                return False
+                self._forget_idle()
+                if len(self._states) >= MOST_TABLES:
+                    return False
             self._states[wanted.key] = self._states.get(wanted.key, State()).wanting(wanted)
             if self._thread is None:
                 self._thread = Thread(target=self._run, name="hive_bitmap-refresh", daemon=True)
@@ -77,8 +79,15 @@ class RefreshQueue:
                 left = end - self._clock()
                 if left <= 0:
                     return False
-                self._changed.wait(left)
+                self._changed.wait(min(left, IDLE_SECONDS))
             return True
+
+    def _forget_idle(self) -> None:
+        """Forget the tables of which nothing is wanted, and whose next refresh need not wait."""
+        now = self._clock()
+        idle = [key for key, state in self._states.items() if state.is_idle(key, now) and key != self._running]
+        for key in idle:
+            del self._states[key]
 
     def _is_wanted(self, key: Key) -> bool:
         return self._running == key or self._states.get(key, State()).wanted is not None
@@ -107,7 +116,7 @@ class RefreshQueue:
                     key = state.wanted.key
                     self._states[key], self._running = replace(state, wanted=None), key
                     return state.wanted
-                told = self._changed.wait(IDLE_SECONDS if state.wanted is None else left)
+                told = self._changed.wait(min(left, IDLE_SECONDS))
                 if state.wanted is None and not told:
                     self._thread = None
                     return None

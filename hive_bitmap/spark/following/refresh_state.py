@@ -85,12 +85,18 @@ class State:
         """When the refresh that is wanted may begin; infinite if there is none."""
         if self.wanted is None:
             return float("inf")
-        interval = self.wanted.key.interval
+        return self._rested(self.wanted.key, self.wanted.by_query)
+
+    def is_idle(self, key: Key, now: float) -> bool:
+        """Whether nothing is wanted, and whatever will be may begin at once."""
+        return self.wanted is None and self._rested(key, by_query=True) <= now
+
+    def _rested(self, key: Key, by_query: bool) -> float:
         if self.failures:
-            return self.ended + max(interval, pause(FIRST_PAUSE, self.failures))
-        if self.in_vain and self.wanted.by_query:
-            return self.ended + max(interval, pause(2 * interval, self.in_vain))
-        return self.ended + interval
+            return self.ended + max(key.interval, pause(FIRST_PAUSE, self.failures))
+        if self.in_vain and by_query:
+            return self.ended + max(key.interval, pause(2 * key.interval, self.in_vain))
+        return self.ended + key.interval
 
     def wanting(self, wanted: Wanted) -> State:
         """Return the state when a refresh is wanted, beside the one that waits, if there is one."""

@@ -26,7 +26,7 @@ from hive_bitmap.spark.following.places import Places
 from hive_bitmap.spark.following.refresh_queue import RefreshQueue
 from hive_bitmap.spark.following.refresh_state import Key, Outcome, Partition, Wanted, few
 from hive_bitmap.spark.following.table_refresh import following, is_followed, refresh_followers
-from hive_bitmap.spark.metastore import metastore
+from hive_bitmap.spark.metastore import jvm_settings, metastore
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
 
@@ -157,11 +157,17 @@ class Refresher:
         return outcome
 
     def _quiet(self, spark: SparkSession) -> SparkSession:
-        """Return a session of its own for a refresh, whose statements are not followed and whose jobs are in POOL."""
+        """Return a session of its own for a refresh, whose statements are not followed and whose jobs are in POOL.
+
+        A refresh is the application's work, done with its rights. So whom it believes, and what it runs, the session
+        that wrote has no say in.
+        """
         from pyspark.sql import SparkSession
 
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", POOL)
-        return SparkSession(spark.sparkContext, self._jvm(spark).quietClone(spark._jsparkSession))
+        quiet = SparkSession(spark.sparkContext, self._jvm(spark).quietClone(spark._jsparkSession))
+        jvm_settings.of_application(quiet)
+        return quiet
 
 
 def _partition(values: Mapping[str, str | None]) -> Partition:

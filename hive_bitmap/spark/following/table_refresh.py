@@ -117,6 +117,6 @@ def _record(indexes: Iterable[Index], record: RefreshRecord) -> None:
     """Record a refresh, as far as the roots let themselves be written: who looks at the indexes would like to know."""
     for index in indexes:
         try:
-            refresh_record.write(index.definition.root, record)
+            refresh_record.write(index.definition, record)
         except (OSError, StoreError) as e:
             log.debug("the refresh of index %s is not recorded: %s", index.definition.name, e)

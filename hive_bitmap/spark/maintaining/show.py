@@ -217,7 +217,7 @@ def _status(spark: SparkSession, base: Table | None, index: Index, found: list[S
         lambda one: _partition(names, index, one, folders.get(one.values), schemas), wanted.values()
     )
     problem = index.problem or _first_problem(partitions) or roots.refusal(index.definition)
-    last = refresh_record.read(index.definition.root) if index.definition.auto_refresh else None
+    last = refresh_record.read(index.definition) if index.definition.auto_refresh else None
     return IndexStatus(index.definition, tuple(partitions), problem, last_refresh=last)
 
 

@@ -61,6 +61,22 @@ def _of_server(context: SparkContext) -> dict[str, str]:
     return with_startup({name: conf.get(name) for name in names if conf.contains(name)})
 
 
+def of_application(spark: SparkSession) -> None:
+    """Have a session trust whom its application trusts, and run what that runs, whatever the session had been told."""
+    conf = cast(Any, spark.sparkContext)._conf
+    for name in (*security_settings.OF_TRUST, security_settings.WORKER_PYTHON):
+        for each in (name, f"spark.{name}"):
+            spark.conf.unset(each)
+    if conf.contains(security_settings.WORKER_PYTHON):
+        spark.conf.set(security_settings.WORKER_PYTHON, conf.get(security_settings.WORKER_PYTHON))
+
+
+def has_own_python(spark: SparkSession) -> bool:
+    """Return whether a session has chosen another Python for its tasks than its application has."""
+    name = security_settings.WORKER_PYTHON
+    return bool(spark.conf.get(name, None) != cast(Any, spark.sparkContext)._conf.get(name))
+
+
 def with_startup(settings: Mapping[str, str]) -> dict[str, str]:
     """Add the `hive_bitmap` settings that Spark was started with, without the prefix `spark.`, to a session's settings.
 

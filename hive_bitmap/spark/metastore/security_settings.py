@@ -11,8 +11,10 @@ PREFIX = "hive_bitmap."
 ENGINE_READS_ONLY = PREFIX + "engine_reads_only"
 TRUSTED_OWNERS = PREFIX + "trusted_owners"
 TRUSTED_ROOTS = PREFIX + "trusted_roots"
+WORKER_PYTHON = "spark.sql.execution.pyspark.python"  # the program that runs as the Python of tasks
 OF_PROCESS = tuple(PREFIX + "stores." + name for name in ("hdfs.user", "hdfs.client", "cache_folder"))
-NAMES = (ENGINE_READS_ONLY, TRUSTED_OWNERS, TRUSTED_ROOTS, *OF_PROCESS)
+OF_TRUST = (ENGINE_READS_ONLY, TRUSTED_OWNERS, TRUSTED_ROOTS)
+NAMES = (*OF_TRUST, *OF_PROCESS)
 
 
 def items(settings: Mapping[str, str], name: str) -> tuple[str, ...]:

@@ -13,8 +13,9 @@ import pyarrow as pa
 
 from hive_bitmap.core.stores import options, requests
 from hive_bitmap.core.stores.options import Options
-from hive_bitmap.errors import StoreError
-from hive_bitmap.spark.metastore import metastore
+from hive_bitmap.errors import StoreError, Unsupported
+from hive_bitmap.spark.metastore import jvm_reader, jvm_settings, metastore
+from hive_bitmap.spark.metastore.security_settings import WORKER_PYTHON
 from hive_bitmap.spark.packages import for_tasks
 from hive_bitmap.spark.tasks import garbage, sockets, task_requests
 from hive_bitmap.spark.versions import data_frame
@@ -48,8 +49,9 @@ def with_store_settings(
 ) -> Callable[[Iterable[Any]], Iterator[Any]]:
     """Return `body` with these arguments as a function for `mapInArrow`, which uses the store settings of this process.
 
-    The requests that it sends to stores are added to `task_requests`.
+    The requests that it sends to stores are added to `task_requests`. Raises Unsupported as `require_python` does.
     """
+    require_python(spark)
     return _with_stores(partial(body, **given), task_requests.counter(spark))
 
 
@@ -62,10 +64,11 @@ def _with_stores(
 def in_tasks(spark: SparkSession, items: Sequence[Any], run: Callable[[Any], Any]) -> list[Any]:
     """Compute run(item) in tasks for each item, and return the results in order. Raises StoreError.
 
-    `run` must be a function of a module, or another value that can be pickled.
+    `run` must be a function of a module, or another value that can be pickled. Raises Unsupported as `require_python`.
     """
     if not items:
         return []
+    require_python(spark)
     numbered = distribute(spark, list(enumerate(items)))
     tasks = _with_stores(partial(_results, run=run), None)  # no accumulator: each result comes with its requests
     rows = numbered.mapInArrow(tasks, pickled("result")).collect()
@@ -75,6 +78,18 @@ def in_tasks(spark: SparkSession, items: Sequence[Any], run: Callable[[Any], Any
         if isinstance(result, StoreError):
             raise result
     return [result for _, result, _ in sorted(found, key=lambda one: one[0])]
+
+
+def require_python(spark: SparkSession) -> None:
+    """Raise Unsupported if the session has another Python for its tasks than its application.
+
+    Spark starts that program as the application, for any task in Python. Clients of a server run none without us.
+    """
+    if jvm_reader.available(spark) and jvm_settings.has_own_python(spark):
+        raise Unsupported(
+            f"tasks of hive_bitmap run the Python of the application, and {WORKER_PYTHON} of this session names "
+            f"another: RESET {WORKER_PYTHON}"
+        )
 
 
 def parallelism(spark: SparkSession) -> int:

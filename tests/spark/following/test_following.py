@@ -8,6 +8,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any, ClassVar
@@ -17,9 +18,12 @@ from pyspark.sql import SparkSession
 
 import hive_bitmap
 from hive_bitmap.core.index import generation, markers, refresh_record, roots
+from hive_bitmap.core.index.definition import Definition, to_properties
+from hive_bitmap.errors import HiveBitmapError
 from hive_bitmap.spark.building.build import BuildReport
 from hive_bitmap.spark.following import table_refresh
 from hive_bitmap.spark.following.refresh_state import Key, Outcome
+from hive_bitmap.spark.registry import catalog
 from tests.asking import under
 from tests.spark.following.tables import SECONDS, make, require_followed
 
@@ -207,10 +211,11 @@ def test_partitions_that_the_metastore_writes_in_another_way(following: SparkSes
     require_followed(following)
 
 
-def test_a_damaged_record_is_none(following: SparkSession, tmp_path: Path) -> None:
+def test_a_damaged_record_is_none(tmp_path: Path) -> None:
+    definition = Definition(name="i", database="db", table="t", columns=(), root=f"file:{tmp_path}")
     for content in ("", "{", "[]", '{"host": 1}', '{"host": "a", "pid": 1, "started": 1, "seconds": "x"}'):
         (tmp_path / refresh_record.NAME).write_text(content)
-        assert refresh_record.read(str(tmp_path)) is None
+        assert refresh_record.read(definition) is None
 
 
 def test_dropping_an_index_removes_its_record(following: SparkSession) -> None:
@@ -256,6 +261,39 @@ def test_a_table_that_changes_in_each_pass_is_not_settled(
     monkeypatch.setattr(table_refresh, "refresh", meanwhile)
     assert table_refresh.refresh_followers(following, key_of(following), None) is Outcome.UNSETTLED
     assert len(inserted) == table_refresh.MOST_PASSES
+
+
+def test_a_refresh_is_the_applications_work(following: SparkSession) -> None:
+    """What the session that wrote has set of who reads, who is trusted, and which Python runs, is for itself."""
+    make(following, partitioned=False)
+    of_session = {
+        "hive_bitmap.engine_reads_only": "true",
+        "spark.hive_bitmap.trusted_owners": "somebody",
+        "spark.sql.execution.pyspark.python": "/bin/false",
+    }
+    with under(following, of_session):
+        following.sql("INSERT INTO t SELECT 1, 1, 7, 'a'")
+        assert hive_bitmap.refreshed(following, SECONDS)
+    assert unindexed(following) == 0
+
+
+def test_a_folder_that_properties_name_gets_no_record(following: SparkSession, tmp_path: Path) -> None:
+    """A forged index table of the owner of the base table is believed, and its root may be anybody's folder."""
+    make(following, partitioned=False)
+    [status] = hive_bitmap.show(following, "t")
+    (tmp_path / refresh_record.NAME).write_text("somebody's")
+    root = f"file:{tmp_path}"
+    properties = to_properties(replace(status.definition, root=root))
+    listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+    following.sql(f"ALTER TABLE {status.definition.index_table} SET TBLPROPERTIES ({listed})")
+    catalog.clear_caches()
+    with under(following, {"hive_bitmap.auto_refresh": "false"}):
+        following.sql("INSERT INTO t SELECT 1, 1, 7, 'a'")
+    with pytest.raises(HiveBitmapError):
+        table_refresh.refresh_followers(following, key_of(following), None)
+    assert (tmp_path / refresh_record.NAME).read_text() == "somebody's"
+    assert sorted(one.name for one in tmp_path.iterdir()) == [refresh_record.NAME]
+    following.sql("DROP TABLE t")
 
 
 class Late:

@@ -96,10 +96,36 @@ def test_a_failure_is_logged_once_stays_wanted_and_is_not_waited_for(caplog: pyt
 def test_there_are_no_more_tables_than_the_queue_is_bounded_to(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hive_bitmap.spark.following.refresh_queue.MOST_TABLES", 1)
     refreshes = Refreshes()
-    refreshes.go.set()
     queue = RefreshQueue(refreshes)
     assert queue.want(wanted("t", "1")) and not queue.want(wanted("u", "1"))
+    refreshes.go.set()
     assert queue.want(wanted("t", "2")) and queue.wait(SECONDS)
+
+
+def test_tables_that_rest_make_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hive_bitmap.spark.following.refresh_queue.MOST_TABLES", 1)
+    now = [0.0]
+    refreshes = Refreshes()
+    refreshes.go.set()
+    queue = RefreshQueue(refreshes, lambda: now[0])
+    assert queue.want(wanted("t", "1", interval=50.0)) and queue.wait(SECONDS)
+    assert not queue.want(wanted("u", "1"))  # the table's next refresh has to wait for its interval
+    now[0] += 50.0
+    assert queue.want(wanted("u", "1")) and queue.wait(SECONDS)
+    assert [one.key.table for one in refreshes.ran] == ["t", "u"]
+
+
+def test_however_long_the_interval_is_others_have_their_turn() -> None:
+    refreshes = Refreshes()
+    refreshes.go.set()
+    queue = RefreshQueue(refreshes)
+    long = wanted("t", "1", interval=1e11)  # Python cannot wait for that long
+    assert queue.want(long) and queue.wait(SECONDS) and queue.want(long)
+    time.sleep(0.1)
+    assert queue.want(wanted("u", "1"))
+    while [one.key.table for one in refreshes.ran] != ["t", "u"]:
+        time.sleep(0.01)
+    assert not queue.wait(0.1) and queue.is_wanted(long.key)
 
 
 def test_a_queue_that_is_idle_has_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
