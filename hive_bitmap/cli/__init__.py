@@ -111,8 +111,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status; `argv` are the arguments, without the program's name."""
     if asked := os.environ.get(COMPLETION):
         return shell_complete(command, {}, "hive-bitmap", COMPLETION, asked)
+    arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        with command.make_context("hive-bitmap", list(sys.argv[1:] if argv is None else argv)) as context:
+        for argument in arguments:
+            _require_text(argument)
+        with command.make_context("hive-bitmap", arguments) as context:
             command.invoke(context)
         sys.stdout.flush()
     except click.exceptions.Exit as e:
@@ -130,6 +133,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (HiveBitmapError, OSError) as e:
         return _failed(one_line(e), 1)
     return 0
+
+
+def _require_text(argument: str) -> None:
+    try:
+        argument.encode()
+    except UnicodeEncodeError as e:
+        raise click.UsageError(f"{argument!r} is no text in UTF-8") from e
 
 
 def _failed(reason: str, status: int) -> int:

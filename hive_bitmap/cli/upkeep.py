@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isnan
 
 import click
 from rich.markup import escape
@@ -26,6 +27,8 @@ from hive_bitmap.cli.records import (
 )
 from hive_bitmap.core.index.markers import GRACE_SECONDS
 from hive_bitmap.errors import NotFound
+
+MOST_HOURS = 1_000_000  # of grace, more than a century
 
 
 @click.command()
@@ -145,8 +148,8 @@ def attach(endpoint: Endpoint, table: str, former: str, format_: str) -> None:
 def set_(endpoint: Endpoint, table: str, index: str, properties: Mapping[str, str | None]) -> None:
     """Set properties of INDEX of TABLE.
 
-    The properties are enabled, comment, auto_refresh and refresh_interval, which take effect at once, and encoding and
-    compression, which take effect with the next rebuild.
+    The properties are enabled, comment, auto_refresh and refresh_interval, which take effect at once, and encoding,
+    compression and keep_removed (of Delta and Iceberg), which take effect with the next rebuild.
 
     \b
     Example:
@@ -156,7 +159,8 @@ def set_(endpoint: Endpoint, table: str, index: str, properties: Mapping[str, st
 
     with endpoint.session(jobs=False) as spark:
         set_properties(spark, table, index, {name: value or "" for name, value in properties.items()})
-    later = " (takes effect with the next rebuild)" if {"encoding", "compression"} & set(properties) else ""
+    late = {"encoding", "compression", "keep_removed"} & {name.lower() for name in properties}
+    later = " (takes effect with the next rebuild)" if late else ""
     messages().print(f"set {', '.join(properties)} of index {index} on {table}{later}", markup=False)
 
 
@@ -182,12 +186,19 @@ def drop(endpoint: Endpoint, table: str, index: str, if_exists: bool, where: str
     messages().print(done, markup=False)
 
 
+def _hours(context: click.Context, parameter: click.Parameter, hours: float) -> float:
+    if isnan(hours):  # in no range, and below or above none
+        raise click.BadParameter("it is a number of hours")
+    return hours
+
+
 @click.command()
 @click.argument("table", required=False)
 @click.option("--dry-run", is_flag=True, help="Show what would be deleted and why, without deleting it.")
 @click.option(
     "--grace",
-    type=click.FloatRange(0),
+    type=click.FloatRange(0, MOST_HOURS),
+    callback=_hours,
     default=GRACE_SECONDS / 3600,
     show_default=True,
     metavar="HOURS",

@@ -101,6 +101,25 @@ def test_wrong_usage_is_status_2_with_nothing_on_stdout(
     assert "Traceback" not in err
 
 
+@pytest.mark.parametrize("grace", ["nan", "inf", "1e308", "-1"])
+def test_a_grace_period_is_a_number_of_hours(grace: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["clean", "--grace", grace]) == 2
+    assert "Invalid value for '--grace'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("every", ["0", "0.5s", "999999999d", "often"])
+def test_a_refresh_is_repeated_in_a_time_that_can_be_waited_for(every: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["refresh", "t", f"--every={every}"]) == 2
+    assert "Invalid value for '--every'" in capsys.readouterr().err
+
+
+def test_what_is_no_text_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    name = os.fsdecode(b"caf\xe9")
+    for arguments in (["create", "t", "k", "--comment", name], ["show", "--database", name], ["show", name]):
+        assert cli.main(arguments) == 2
+        assert "is no text in UTF-8" in capsys.readouterr().err
+
+
 @given(st.lists(NAMES, min_size=1, max_size=4))
 def test_any_names_go_through_backticks(names: list[str]) -> None:
     assert split_names(",".join(map(quoted, names))) == names

@@ -200,12 +200,18 @@ def _index_table(spark: SparkSession, base: Table, switch: Switch) -> Table:
         raise BuildFailed(f"index {definition.name} on {definition.full_table} was made anew while it was built")
     owner = from_table(table)
     if owner is not None and owner.encoding != definition.encoding:
-        return _replace_table(spark, base, table, switch)
+        return _replace_table(spark, base, table, replace(switch, definition=_as_set(owner, definition)))
     if owner is None:
         alter_table.set_properties(spark, table, to_properties(definition))
     elif not owner.id:
         alter_table.set_properties(spark, table, to_properties(replace(owner, id=definition.id)))
     return table
+
+
+def _as_set(current: Definition, built: Definition) -> Definition:
+    """Return the definition of an index in its new encoding, with what was set while it was built."""
+    later = "" if current.next_encoding == built.encoding else current.next_encoding
+    return replace(current, id=built.id, columns=built.columns, encoding=built.encoding, next_encoding=later)
 
 
 def _is_same(table: Table, definition: Definition) -> bool:

@@ -47,14 +47,14 @@ def describe(spark: SparkSession, database: str, names: Sequence[str], view: str
     whole call if one table is of a kind that it does not support, as the tables of Hive's own indexes are; they are
     left out. Raises ServerError if the metastore fails, and NotFound for an unknown database.
     """
-    from pyspark.errors import AnalysisException
+    from pyspark.errors import PySparkException
 
     bridge = _bridge(spark)
     if view and bridge.session_catalog.getTempView(view).isDefined():
         return [Table(database=database, name=names[0], kind="TEMPORARY")]
     try:
         return _described(bridge, database, names)
-    except AnalysisException as e:
+    except PySparkException as e:
         if not is_unknown_kind(e):
             raise
         return [] if len(names) == 1 else [one for name in names for one in describe(spark, database, [name], "")]

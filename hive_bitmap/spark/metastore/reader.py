@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from hive_bitmap.core.table_info import Partition, Table
 
 if TYPE_CHECKING:
-    from pyspark.errors import AnalysisException
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
 
@@ -46,6 +46,9 @@ class Reader(Protocol):
         """Return how many tasks the cluster runs at once, or a default if that is not known."""
 
 
-def is_unknown_kind(error: AnalysisException) -> bool:
-    """Return whether the error is that Spark does not support this kind of table, as the index tables of Hive 2."""
-    return "HIVE_TABLE_TYPE" in str(error)
+def is_unknown_kind(error: PySparkException) -> bool:
+    """Return whether the error is that Spark does not support this kind of table, as the index tables of Hive 2.
+
+    Nor does it support a table with a column of a type that only Hive has.
+    """
+    return any(condition in str(error) for condition in ("HIVE_TABLE_TYPE", "UNSUPPORTED_HIVE_TYPE"))

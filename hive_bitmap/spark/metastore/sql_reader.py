@@ -28,7 +28,7 @@ class SqlReader:
 
     @staticmethod
     def describe(spark: SparkSession, database: str, names: Sequence[str], view: str) -> list[Table]:
-        from pyspark.errors import AnalysisException
+        from pyspark.errors import PySparkException
 
         if view and spark.catalog.tableExists(quote(view)) and spark.catalog.getTable(quote(view)).isTemporary:
             return [Table(database=database, name=names[0], kind="TEMPORARY")]
@@ -37,7 +37,7 @@ class SqlReader:
             try:
                 if spark.catalog.tableExists(in_spark(database, name)):
                     found.append(SqlReader.describe_one(spark, database, name))
-            except AnalysisException as e:
+            except PySparkException as e:
                 if not is_unknown_kind(e):
                     raise
         return found

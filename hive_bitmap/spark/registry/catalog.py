@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _OPTIONAL = frozenset(PREFIX + name for name in ("next_encoding", "auto_refresh", "refresh_interval", "keep_removed"))
+LONGEST_NAME = 256  # of a table: package.jdo of Hive's metastore, since Hive 2.3
 TABLES_AT_ONCE = 500  # tables described in one metastore call
 INDEX_CACHE_SECONDS = 30.0  # seconds for which a query may miss changes that other sessions made to indexes
 MOST_CACHED_PARTITIONS = 10_000  # the partitions of an index table with more of them are not cached
@@ -231,7 +232,12 @@ def named(base: Table, indexes: Sequence[Index], name: str) -> Index:
 
 
 def require_free(spark: SparkSession, base: Table, indexes: Sequence[Index], definition: Definition) -> None:
-    """Raise AlreadyExists if the name of the index, or of its index table, is taken."""
+    """Raise AlreadyExists if the name of the index or of its index table is taken, InvalidProperty for a long one."""
+    if len(definition.index_table) > LONGEST_NAME:
+        raise InvalidProperty(
+            f"index table {definition.index_table} would have a name of {len(definition.index_table)} characters, and "
+            f"metastores keep {LONGEST_NAME}: give the index a shorter name"
+        )
     if any(index.definition.name == definition.name for index in indexes):
         raise AlreadyExists(f"index {definition.name} already exists on table {base.full_name}")
     if base.catalog and not metastore.database_exists(spark, base.database):
@@ -327,14 +333,23 @@ def places(spark: SparkSession, table: Table) -> list[str]:
 
 
 def alter(spark: SparkSession, index: Index, changed: Definition) -> None:
-    """Write a new definition to the properties of an index table in one metastore call, then rename it if need be."""
+    """Write a new definition to the properties of an index table in one metastore call, then rename it if need be.
+
+    If it cannot be renamed, the properties are as before.
+    """
     properties = to_properties(changed)
     if changed.comment != index.definition.comment:
         properties["comment"] = changed.comment
     with changing():
         alter_table.set_properties(spark, index.table, properties, _OPTIONAL - set(properties))
-        if changed.index_table != index.table.name:
+        if changed.index_table == index.table.name:
+            return
+        try:
             alter_table.rename(spark, index.table, changed.index_table)
+        except BaseException:
+            before = to_properties(index.definition)
+            alter_table.set_properties(spark, index.table, before, _OPTIONAL - set(before))
+            raise
 
 
 def on_change(listener: Callable[[], None]) -> None:

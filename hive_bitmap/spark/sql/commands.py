@@ -142,8 +142,10 @@ def _drop(spark: SparkSession, statement: DropIndex) -> list[Row]:
     if statement.where and base is not None:
         require_partition_columns(base, statement.where)
         _require_covered(spark, base, catalog.named(base, indexes, statement.name).definition, statement.where)
-    before = next(held(spark, index) for index in indexes if index.definition.name == statement.name)
-    drop.drop(spark, table, statement.name, where=statement.where.sql if statement.where else None)
+    before = next((held(spark, index) for index in indexes if index.definition.name == statement.name), (0, 0, 0))
+    where = statement.where.sql if statement.where else None
+    if not drop.drop(spark, table, statement.name, if_exists=statement.if_exists, where=where):
+        return []  # another session has dropped it
     left = [held(spark, index) for index in _indexes_left(spark, table) if index.definition.name == statement.name]
     files, rows, bytes_ = (had - has for had, has in zip(before, left[0] if left else (0, 0, 0), strict=True))
     return [(statement.name, files, rows, bytes_, round(time.monotonic() - started, 3))]

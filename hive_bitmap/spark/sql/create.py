@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hive_bitmap.core.columns import find
 from hive_bitmap.core.index.definition import OWN_PROPERTIES, REFRESH_INTERVAL, Definition, flag
 from hive_bitmap.core.table_info import Table, literal
-from hive_bitmap.errors import AlreadyExists, NotFound, Unsupported
+from hive_bitmap.errors import AlreadyExists, InvalidProperty, NotFound, Unsupported
 from hive_bitmap.spark.building import build
 from hive_bitmap.spark.building.build import BuildReport
 from hive_bitmap.spark.maintaining import alter
@@ -22,6 +22,8 @@ from hive_bitmap.spark.sql.statements import CreateIndex, Dialect, Where
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# Those of TableCatalog.java of Spark 4 that ALTER TABLE does not set, and EXTERNAL of Hive.
+RESERVED = ("location", "provider", "owner", "external", "is_managed_location")
 _SAME_CONTENT = "Index with same (table,column,indexType) already exists"
 
 
@@ -44,6 +46,8 @@ def create(spark: SparkSession, statement: CreateIndex) -> list[BuildReport]:
             f"Index on different database ({index_table.database}) from base table ({base.database}) is not supported."
         )
     properties = dict(statement.properties)
+    enabled = flag("enabled", properties.get("enabled", "true"))
+    _require_unreserved(statement)
     reports = build.build(
         spark,
         base.spark_name,
@@ -67,9 +71,16 @@ def create(spark: SparkSession, statement: CreateIndex) -> list[BuildReport]:
         if statement.table_properties:
             pairs = ", ".join(f"{literal(key)}={literal(value)}" for key, value in statement.table_properties)
             spark.sql(f"ALTER TABLE {report.definition.spark_name} SET TBLPROPERTIES ({pairs})")
-        if "enabled" in properties:
-            alter.set_properties(spark, base.spark_name, statement.name, {"enabled": properties["enabled"]})
+        if not enabled:
+            alter.set_properties(spark, base.spark_name, statement.name, {"enabled": "false"})
     return reports
+
+
+def _require_unreserved(statement: CreateIndex) -> None:
+    """Raise InvalidProperty for a table property that Spark reserves: it would be refused once the index is built."""
+    for key, _ in statement.table_properties:
+        if key.lower() in RESERVED:
+            raise InvalidProperty(f"table property {key!r} is reserved: Spark sets it by itself")
 
 
 def _base(spark: SparkSession, statement: CreateIndex) -> Table:

@@ -11,6 +11,7 @@ import pytest
 import hive_bitmap
 from hive_bitmap.core.index import markers
 from hive_bitmap.errors import BuildFailed, Unsupported
+from hive_bitmap.spark.building import build_job
 from hive_bitmap.spark.building.progress import BuildProgress
 from hive_bitmap.spark.metastore import alter_table, jvm_reader, metastore
 from hive_bitmap.spark.registry import catalog
@@ -203,6 +204,29 @@ def test_a_new_encoding_drops_no_table_of_others(spark: SparkSession, database: 
     hive_bitmap.rebuild(spark, flat)
     assert [spark.table(name).count() for name in ("foonext__", "elsewhere")] == [1, 1]
     require_right(spark, flat)
+
+
+def test_what_is_set_while_a_new_encoding_is_built_stays(
+    spark: SparkSession, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flat = flat_table(spark, tmp_path / "t")
+    hive_bitmap.build(spark, flat, ["k"])
+    hive_bitmap.set_properties(spark, flat, "k", {"encoding": "roaring"})
+    run = build_job.run
+
+    def meanwhile(*arguments: Any, **options: Any) -> Any:
+        changes = {"enabled": "false", "comment": "see the ticket", "encoding": "ewah", "owner": "me"}
+        hive_bitmap.set_properties(spark, flat, "k", changes)
+        return run(*arguments, **options)
+
+    monkeypatch.setattr(build_job, "run", meanwhile)
+    hive_bitmap.rebuild(spark, flat)
+    monkeypatch.undo()
+    [found] = [one.definition for one in hive_bitmap.show(spark, flat)]
+    assert (found.enabled, found.comment, found.properties) == (False, "see the ticket", (("owner", "me"),))
+    assert (found.encoding, found.next_encoding) == ("roaring", "ewah")
+    hive_bitmap.rebuild(spark, flat)
+    assert hive_bitmap.show(spark, flat)[0].definition.encoding == "ewah"
 
 
 def test_values_that_look_like_variables_are_values(spark: SparkSession, database: str, tmp_path: Path) -> None:

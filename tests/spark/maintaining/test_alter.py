@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import hive_bitmap
 from hive_bitmap.errors import AlreadyExists, InvalidProperty, NotFound
+from hive_bitmap.spark.metastore import alter_table
 from hive_bitmap.spark.registry import catalog
 from tests.spark.maintaining.life import flat_table, index_table, live, parted_table, require_right, status
 
@@ -43,6 +44,32 @@ def test_a_rename(spark: SparkSession, database: str, tmp_path: Path) -> None:
     hive_bitmap.drop(spark, flat, "k")
     require_right(spark, flat)
     assert [one.fresh for one in hive_bitmap.show(spark, flat)] == [2, 2]
+
+
+def test_a_rename_that_fails_changes_nothing(
+    spark: SparkSession, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flat = flat_table(spark, tmp_path / "t")
+    hive_bitmap.build(spark, flat, ["k"])
+    for create in (lambda: hive_bitmap.rename(spark, flat, "k", "x" * 300), lambda: long_index(spark, flat)):
+        with pytest.raises(InvalidProperty, match="metastores keep 256: give the index a shorter name"):
+            create()
+
+    def refuse(*arguments: Any) -> None:
+        raise OSError("the metastore says no")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(alter_table, "rename", refuse)
+        with pytest.raises(OSError, match="says no"):
+            hive_bitmap.rename(spark, flat, "k", "keys")
+    kept = status(spark, flat).definition
+    assert (kept.name, kept.index_table) == ("k", f"{database}__flat_k__")
+    hive_bitmap.rename(spark, flat, "k", "keys")
+    require_right(spark, flat)
+
+
+def long_index(spark: SparkSession, table: str) -> None:
+    hive_bitmap.build(spark, table, ["id"], name="y" * 300)
 
 
 def test_a_disabled_index_is_not_used(spark: SparkSession, database: str, tmp_path: Path) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import hive_bitmap
-from hive_bitmap.errors import AlreadyExists, HiveBitmapError, InvalidStatement, NotFound, Unsupported
+from hive_bitmap.errors import AlreadyExists, HiveBitmapError, InvalidProperty, InvalidStatement, NotFound, Unsupported
 from hive_bitmap.spark.metastore import metastore
 from hive_bitmap.spark.metastore.metastore import OWN_STATEMENT
+from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.sql import results
 
 if TYPE_CHECKING:
@@ -316,6 +317,43 @@ def test_indexes_go_with_their_database(spark: SparkSession, database: str, tmp_
     run(spark, f"DROP SCHEMA {name} CASCADE", f"DROP DATABASE IF EXISTS {name} CASCADE")
     assert not spark.catalog.databaseExists(name)
     assert list(tmp_path.rglob("*.parquet")) == []
+
+
+@pytest.mark.parametrize("if_exists", ["IF EXISTS ", ""])
+def test_an_index_that_another_session_drops_at_the_same_time(
+    spark: SparkSession, sales: str, monkeypatch: pytest.MonkeyPatch, if_exists: str
+) -> None:
+    run(spark, "CREATE INDEX i USING bitmap ON sales (k)")
+    find = catalog.find_even_if_dropped
+
+    def meanwhile(*arguments: Any) -> Any:
+        found = find(*arguments)
+        monkeypatch.undo()
+        hive_bitmap.drop(spark, "sales", "i")
+        return found
+
+    monkeypatch.setattr(catalog, "find_even_if_dropped", meanwhile)
+    if if_exists:
+        assert hive_bitmap.sql(spark, "DROP INDEX IF EXISTS i").collect() == []
+    else:
+        with pytest.raises(NotFound, match="no index 'i'"):
+            hive_bitmap.sql(spark, "DROP INDEX i")
+
+
+@pytest.mark.parametrize(
+    "clause",
+    [
+        "IDXPROPERTIES ('enabled' = 'maybe')",
+        "TBLPROPERTIES ('owner' = 'bob')",
+        "TBLPROPERTIES ('EXTERNAL' = 'FALSE')",
+        "TBLPROPERTIES ('location' = '/x')",
+        "TBLPROPERTIES ('provider' = 'orc')",
+    ],
+)
+def test_what_is_refused_leaves_no_index(spark: SparkSession, sales: str, clause: str) -> None:
+    with pytest.raises(InvalidProperty):
+        hive_bitmap.sql(spark, f"CREATE INDEX i ON TABLE sales (k) AS 'BITMAP' {clause}")
+    assert hive_bitmap.show(spark, "sales") == []
 
 
 def test_a_table_that_was_dropped_elsewhere(spark: SparkSession, sales: str) -> None:
