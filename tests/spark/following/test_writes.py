@@ -45,6 +45,37 @@ def test_formats(following: SparkSession, format: str) -> None:
         require_followed(following)
 
 
+@pytest.mark.parametrize("format", ["USING parquet", "STORED AS ORC"])
+def test_an_insert_into_several_tables(following: SparkSession, format: str) -> None:
+    """Spark executes its inserts as one, a union of commands: into partitions of the statement, and of the rows."""
+    make(following, format)
+    following.sql("CREATE TABLE unindexed (k INT, v BIGINT, p INT, q STRING) USING parquet")
+    following.sql(
+        "FROM range(5) INSERT INTO unindexed SELECT id, 1, 1, 'a'"
+        " INSERT INTO t PARTITION (p = 0, q = 'x y') SELECT id, 1"
+        " INSERT INTO t SELECT id, 1, 20, 'b'"
+    )
+    require_followed(following)
+    following.sql(
+        "WITH few AS (SELECT id FROM range(5))"
+        " FROM few INSERT OVERWRITE TABLE t PARTITION (p = 1, q = 'x y') SELECT id, 1"
+        " INSERT INTO unindexed SELECT id, 1, 1, 'a'"
+    )
+    require_followed(following)
+
+
+def test_an_insert_into_several_tables_that_fails_later(following: SparkSession) -> None:
+    make(following, partitioned=False)
+    following.sql("CREATE TABLE unindexed (k INT) USING parquet")
+    with pytest.raises(Exception, match="CAST_INVALID_INPUT"):
+        following.sql(
+            "FROM range(5) INSERT INTO t SELECT id, 1, 1, 'a'"
+            " INSERT INTO unindexed SELECT CAST(concat('not', id) AS INT)"
+        )
+    require_followed(following)
+    assert following.sql("SELECT count(*) FROM t").first() == (305,)
+
+
 def test_dynamic_overwriting(following: SparkSession) -> None:
     make(following)
     following.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")

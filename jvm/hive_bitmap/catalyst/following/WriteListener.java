@@ -9,7 +9,10 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Union;
 import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.UnionExec;
 import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationCommand;
 import org.apache.spark.sql.util.ExecutionListenerManager;
 import org.apache.spark.sql.util.QueryExecutionListener;
@@ -50,18 +53,41 @@ public final class WriteListener implements QueryExecutionListener {
 
     @Override
     public void onSuccess(String function, QueryExecution execution, long nanoseconds) {
+        follow(execution);
+    }
+
+    /** Of several commands, those before the one that failed have written: then all of them are told. */
+    @Override
+    public void onFailure(String function, QueryExecution execution, Exception error) {
+        if (execution.logical() instanceof Union) follow(execution);
+    }
+
+    private static void follow(QueryExecution execution) {
         try {
-            if (!FollowInserts.isFollowed(execution.sparkPlan())) return;
-            org.apache.spark.sql.classic.SparkSession session = execution.sparkSession();
-            Write write = write(session, execution.analyzed());
-            if (write != null) Writes.committed(session, write);
-        } catch (RuntimeException | LinkageError e) {
+            List<LogicalPlan> commands = commands(execution.analyzed());
+            List<SparkPlan> planned = planned(execution.sparkPlan());
+            for (int at = 0; at < Math.min(commands.size(), planned.size()); at++) {
+                if (FollowInserts.isFollowed(planned.get(at))) follow(execution.sparkSession(), commands.get(at));
+            }
+        } catch (Exception | LinkageError e) { // Spark's own checked errors are not declared
             LOG.debug("a command is not followed", e);
         }
     }
 
-    @Override
-    public void onFailure(String function, QueryExecution execution, Exception error) {}
+    private static void follow(org.apache.spark.sql.classic.SparkSession session, LogicalPlan command) {
+        Write write = write(session, command);
+        if (write != null) Writes.committed(session, write);
+    }
+
+    /** The commands of an execution: INSERT into several tables is a union of them. */
+    private static List<LogicalPlan> commands(LogicalPlan plan) {
+        return plan instanceof Union several ? Scala.list(several.children()) : List.of(plan);
+    }
+
+    /** What {@link #commands} were planned to be, in their order. */
+    private static List<SparkPlan> planned(SparkPlan plan) {
+        return plan instanceof UnionExec several ? Scala.list(several.children()) : List.of(plan);
+    }
 
     /** What a command has written; null if that is nothing, or if it tells itself. */
     private static Write write(org.apache.spark.sql.classic.SparkSession session, LogicalPlan command) {
