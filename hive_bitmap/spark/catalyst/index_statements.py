@@ -1,8 +1,9 @@
 """Index statements in plain `spark.sql`, whose parser and commands (`Statements.java`) ask Python in JSON.
 
 `parse` asks for the columns of the result of a statement and their types, `run` has it executed and asks for its rows.
-`doomed` asks for the indexes of what a DROP TABLE or DROP DATABASE is about to drop. Once Spark has dropped that,
-`drop` has the indexes dropped, and its text is the answer to `doomed`. `renamed` has the indexes of a table come along
+`doomed` asks for the indexes of what a DROP TABLE or DROP DATABASE is about to drop; the answer is `refused` if it must
+not be dropped, while no error keeps Spark from it. Once Spark has dropped that, `drop` has the indexes dropped, and its
+text is the answer to `doomed`. `renamed` has the indexes of a table come along
 that Spark has renamed; its text is the list of the old and the new name, each a list of its parts.
 """
 
@@ -22,7 +23,7 @@ from hive_bitmap.spark.maintaining.attach import attach
 from hive_bitmap.spark.maintaining.drop import drop_after
 from hive_bitmap.spark.metastore import metastore
 from hive_bitmap.spark.registry import catalog
-from hive_bitmap.spark.sql.commands import columns, doomed_indexes, is_elsewhere, run
+from hive_bitmap.spark.sql.commands import IsIndexTable, columns, doomed_indexes, is_elsewhere, run
 from hive_bitmap.spark.sql.parse import parse
 from hive_bitmap.spark.sql.statements import DropDatabase, DropTable, Statement
 
@@ -37,9 +38,13 @@ def answer(spark: SparkSession, kind: str, text: str) -> str:
     try:
         return json.dumps(_answer(spark, kind, text))
     except HiveBitmapError as e:
-        return json.dumps({"error": str(e), "condition": e.condition, "sqlstate": e.sqlstate})
+        return json.dumps(_error(e))
     except PySparkException as e:
         return json.dumps({"error": str(e), "condition": e.getCondition(), "sqlstate": e.getSqlState()})
+
+
+def _error(error: HiveBitmapError) -> dict[str, str | None]:
+    return {"error": str(error), "condition": error.condition, "sqlstate": error.sqlstate}
 
 
 def _answer(spark: SparkSession, kind: str, text: str) -> Any:
@@ -62,8 +67,15 @@ def _answer(spark: SparkSession, kind: str, text: str) -> Any:
         case "run":
             return {"rows": _rows(spark, statement)}
         case "doomed" if isinstance(statement, DropTable | DropDatabase):
-            return {"doomed": [record_of(one) for one in doomed_indexes(spark, statement)]}
+            return _doomed(spark, statement)
     raise InvalidStatement(f"not a statement on indexes: {text}")
+
+
+def _doomed(spark: SparkSession, statement: DropTable | DropDatabase) -> dict[str, Any]:
+    try:
+        return {"doomed": [record_of(one) for one in doomed_indexes(spark, statement)]}
+    except IsIndexTable as e:
+        return {"refused": _error(e)}
 
 
 def _attach(spark: SparkSession, former: list[str], now: list[str]) -> None:

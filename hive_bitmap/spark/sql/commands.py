@@ -42,6 +42,10 @@ if TYPE_CHECKING:
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 
+class IsIndexTable(Unsupported):
+    """DROP TABLE names an index table, which DROP INDEX drops."""
+
+
 def run(spark: SparkSession, statement: Statement) -> DataFrame:
     """Execute a statement and return its result: the indexes for SHOW INDEX, what was done for CREATE, REBUILD and DROP
     INDEX (`results.COLUMNS`), else a DataFrame without columns.
@@ -213,7 +217,7 @@ def _table_of(spark: SparkSession, statement: RebuildIndex | SetProperties | Ren
 def doomed_indexes(spark: SparkSession, statement: DropTable | DropDatabase) -> list[Doomed]:
     """Return the indexes of the table, or of all tables of the database, that a statement is about to drop.
 
-    Raises Unsupported if the table is an index table.
+    Raises IsIndexTable if the table is an index table.
     """
     match statement:
         case DropTable():
@@ -239,7 +243,7 @@ def _indexes_of_table(spark: SparkSession, statement: DropTable) -> list[Index]:
     except NotFound:
         return []  # Spark's DROP TABLE reports the missing table
     if base is not None and from_table(base) is not None:
-        raise Unsupported(f"The table {base.full_name} is an index table. Please do drop index instead.")
+        raise IsIndexTable(f"The table {base.full_name} is an index table. Please do drop index instead.")
     return [] if base is not None and base.kind == "TEMPORARY" else indexes  # a view of that name has no index
 
 

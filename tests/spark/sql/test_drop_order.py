@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import PySparkException
 
 import hive_bitmap
 from hive_bitmap.core.stores import local_path
+from hive_bitmap.errors import Unsupported
+from hive_bitmap.spark.building.publish import Doomed
+from hive_bitmap.spark.catalyst import index_statements
 from hive_bitmap.spark.registry import catalog
+from hive_bitmap.spark.sql.statements import Statement
 from tests.spark.maintaining.life import flat_table, generations, live, require_right
 
 if TYPE_CHECKING:
@@ -108,3 +112,56 @@ def test_indexes_that_cannot_be_dropped_do_not_fail_the_statement(
     shutil.move(tmp_path / "away", root)
     reports = hive_bitmap.clean(spark, grace_seconds=0)
     assert [one.why for one in reports] in ([], [f"index k on {database}.flat was dropped"])
+
+
+@pytest.fixture
+def beside_unreadable(spark: SparkSession, database: str, tmp_path: Path) -> Iterator[str]:
+    """A database with an indexed table, whose index table has a name of its own, and a table that only Hive reads."""
+    name = f"{database}_u"
+    spark.sql(f"CREATE DATABASE {name}")
+    spark.catalog.setCurrentDatabase(name)
+    flat = flat_table(spark, tmp_path / "t")
+    hive_bitmap.build(spark, flat, ["k"], index_table="other", location=str(tmp_path / "root"))
+    system: Any = spark._jvm.java.lang.System  # type: ignore[union-attr]
+    system.setProperty("spark.testing", "true")  # else Spark's client of the metastore takes no statement of Hive's
+    try:
+        client: Any = spark._jsparkSession.sharedState().externalCatalog().unwrapped().client()
+        client.runSqlHive(f"CREATE TABLE {name}.unreadable (u uniontype<int,string>)")
+    finally:
+        system.clearProperty("spark.testing")
+    spark.catalog.setCurrentDatabase(database)
+    yield name
+    hive_bitmap.disable(spark)
+    spark.sql(f"DROP DATABASE IF EXISTS {name} CASCADE")
+
+
+def test_a_table_that_spark_cannot_read_hides_no_index(
+    spark: SparkSession, beside_unreadable: str, tmp_path: Path
+) -> None:
+    in_plain_spark(spark, f"DROP DATABASE {beside_unreadable} CASCADE")
+    assert not spark.catalog.databaseExists(beside_unreadable)
+    assert not (tmp_path / "root").exists()
+
+
+@pytest.mark.parametrize("text", ["DROP TABLE {}.flat", "DROP DATABASE {} CASCADE"])
+def test_spark_drops_what_python_cannot_be_asked_about(
+    spark: SparkSession, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """Its indexes stay then, and are found later as those of a table that others have dropped."""
+    name = f"{database}_f"
+    spark.sql(f"CREATE DATABASE {name}")
+    spark.catalog.setCurrentDatabase(name)
+    hive_bitmap.build(spark, flat_table(spark, tmp_path / "t"), ["k"], location=str(tmp_path / "root"))
+    spark.catalog.setCurrentDatabase(database)
+    with monkeypatch.context() as broken:
+        broken.setattr(index_statements, "doomed_indexes", fail)
+        in_plain_spark(spark, text.format(name))
+    assert not spark.catalog.tableExists(f"{name}.flat") and (tmp_path / "root").exists()
+    if spark.catalog.databaseExists(name):
+        assert [status.definition.name for status in hive_bitmap.show(spark, f"{name}.flat")] == ["k"]
+        assert hive_bitmap.drop(spark, f"{name}.flat", "k") and not (tmp_path / "root").exists()
+        spark.sql(f"DROP DATABASE {name}")
+
+
+def fail(spark: SparkSession, statement: Statement) -> list[Doomed]:
+    raise Unsupported("the metastore does not say it")

@@ -4,6 +4,8 @@ import hive_bitmap.catalyst.spark.Names;
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.List;
 import java.util.Locale;
+import org.apache.spark.sql.AnalysisException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalog;
 import org.apache.spark.sql.classic.SparkSession;
@@ -21,7 +23,7 @@ public final class IndexTables {
         ExternalCatalog catalog = session.sharedState().externalCatalog();
         if (!catalog.databaseExists(database) || !catalog.tableExists(database, table)) return false;
         return !Scala.list(catalog.listTables(database, database + "__" + table + "_*__")).isEmpty()
-                || isOurs(catalog.getTable(database, table));
+                || isOurs(catalog, database, table);
     }
 
     /** The same of a table as a statement names it, if that is in the session's own catalog; false if it is not. */
@@ -48,11 +50,34 @@ public final class IndexTables {
         List<String> tables = Scala.list(catalog.listTables(database));
         for (int from = 0; from < tables.size(); from += AT_ONCE) {
             List<String> some = tables.subList(from, Math.min(from + AT_ONCE, tables.size()));
-            if (Scala.list(catalog.getTablesByName(database, Scala.seq(some))).stream().anyMatch(IndexTables::isOurs)) {
-                return true;
-            }
+            if (isAnyOurs(catalog, database, some)) return true;
         }
         return false;
+    }
+
+    /** Asks for all of these tables at once; one that Spark cannot read would hide the others, which are asked for alone then. */
+    private static boolean isAnyOurs(ExternalCatalog catalog, String database, List<String> tables) {
+        try {
+            return Scala.list(catalog.getTablesByName(database, Scala.seq(tables))).stream().anyMatch(IndexTables::isOurs);
+        } catch (Exception e) {
+            if (isOfMetastore(e)) throw e;
+            return tables.stream().anyMatch(table -> isOurs(catalog, database, table));
+        }
+    }
+
+    /** Whether a table is there and ours. One that Spark cannot read has no index: a column of a type that only Hive knows. */
+    private static boolean isOurs(ExternalCatalog catalog, String database, String table) {
+        try {
+            return isOurs(catalog.getTable(database, table));
+        } catch (Exception e) {
+            if (isOfMetastore(e) && !(e instanceof NoSuchTableException)) throw e;
+            return false;
+        }
+    }
+
+    /** Whether an error says that the metastore has failed, or what it has not; any other is about the description of a table. */
+    private static boolean isOfMetastore(Exception error) {
+        return error instanceof AnalysisException;
     }
 
     private static boolean isOurs(CatalogTable table) {

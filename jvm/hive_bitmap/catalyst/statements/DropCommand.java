@@ -37,10 +37,20 @@ final class DropCommand extends PythonCommand {
     @Override
     public Seq<Row> run(SparkSession session) {
         org.apache.spark.sql.classic.SparkSession classic = (org.apache.spark.sql.classic.SparkSession) session;
-        String doomed = mayHaveIndexes(classic) ? Statement.doomedIndexes(session, text) : null;
+        String doomed = mayBeIndexed(classic) ? Statement.doomedIndexes(session, text) : null;
         Dataset.ofRows(classic, original);
         if (doomed != null) Statement.dropIndexes(session, text, doomed);
         return Scala.seq(List.of());
+    }
+
+    /** The same as {@link #mayHaveIndexes}. A metastore that cannot say it must not fail the statement, which is Spark's. */
+    private boolean mayBeIndexed(org.apache.spark.sql.classic.SparkSession session) {
+        try {
+            return mayHaveIndexes(session);
+        } catch (Exception e) { // Spark's own checked errors are not declared
+            Statement.stay(text, e.toString());
+            return false;
+        }
     }
 
     /** Whether Python has to be waited for: there is an index table, by its usual name or properties, or a table names one. */

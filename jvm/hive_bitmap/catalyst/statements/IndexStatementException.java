@@ -1,5 +1,6 @@
 package hive_bitmap.catalyst.statements;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import org.apache.spark.SparkThrowable;
 
 /**
@@ -26,6 +27,12 @@ public final class IndexStatementException extends IllegalArgumentException impl
         super(message, cause);
         this.condition = null;
         this.state = null;
+    }
+
+    /** Returns the error that Python has answered. */
+    static IndexStatementException of(JsonNode answer) {
+        return new IndexStatementException(
+                answer.get("error").asText(), answer.path("condition").asText(null), answer.path("sqlstate").asText(null));
     }
 
     @Override

@@ -36,10 +36,20 @@ final class RenameCommand extends PythonCommand {
     @Override
     public Seq<Row> run(SparkSession session) {
         org.apache.spark.sql.classic.SparkSession classic = (org.apache.spark.sql.classic.SparkSession) session;
-        boolean mayHaveIndexes = IndexTables.mayExist(classic, former);
+        boolean mayBeIndexed = mayBeIndexed(classic);
         Dataset.ofRows(classic, original);
-        if (mayHaveIndexes) Statement.attachIndexes(session, text, former, Scala.list(original.newName()));
+        if (mayBeIndexed) Statement.attachIndexes(session, text, former, Scala.list(original.newName()));
         return Scala.seq(List.of());
+    }
+
+    /** Whether the table may have indexes. A metastore that cannot say it must not fail the statement, which is Spark's. */
+    private boolean mayBeIndexed(org.apache.spark.sql.classic.SparkSession session) {
+        try {
+            return IndexTables.mayExist(session, former);
+        } catch (Exception e) { // Spark's own checked errors are not declared
+            Statement.haveNotCome(text, e.toString());
+            return false;
+        }
     }
 
     @Override

@@ -59,21 +59,27 @@ public final class Statement {
 
     /**
      * Returns the indexes of what a statement is about to drop, for {@link #dropIndexes}; null if there are none. If Python
-     * cannot be started, or does not answer in a minute, they stay; {@code SHOW INDEX} shows them.
+     * cannot be started, fails, or does not answer in a minute, they stay, which is logged. Throws what refuses the statement:
+     * an index table is not dropped as a table.
      */
     static String doomedIndexes(SparkSession session, String text) {
-        String problem = PythonCalls.isAbsent() ? Helper.awaited(session, SECONDS_TO_START) : null;
-        if (problem != null) return stay(text, problem);
+        JsonNode answer;
         try {
-            JsonNode answer = new Statement(Kind.DOOMED, text).answer(session, SECONDS_TO_START);
-            return answer.path("doomed").isEmpty() ? null : answer.toString();
+            answer = new Statement(Kind.DOOMED, text).answer(session, SECONDS_TO_START);
         } catch (TimeoutException e) {
             return stay(text, "the Python process of hive_bitmap has not answered in " + SECONDS_TO_START + " s");
+        } catch (RuntimeException e) {
+            if (Thread.currentThread().isInterrupted()) throw e;
+            return stay(text, e.getMessage());
         }
+        if (answer.has("refused")) throw IndexStatementException.of(answer.get("refused"));
+        return answer.path("doomed").isEmpty() ? null : answer.toString();
     }
 
-    private static String stay(String text, String why) {
-        LOG.warn("{}: its indexes are not dropped along and stay; {}", text, why);
+    /** Logs that the indexes of what a statement drops are left behind, if it has any. Returns null. */
+    static String stay(String text, String why) {
+        LOG.warn("{}: its indexes, if it has any, are not dropped along and stay: drop those that SHOW INDEX shows, and of a"
+                + " database that is gone, hive-bitmap clean --location FOLDER deletes their files; {}", text, why);
         return null;
     }
 
@@ -93,11 +99,15 @@ public final class Statement {
         try {
             new Statement(Kind.RENAMED, JSON.writeValueAsString(List.of(former, now))).answer(session);
         } catch (JsonProcessingException | RuntimeException e) {
-            LOG.warn("{}: its indexes have not come along, hive-bitmap attach NEW --from OLD attaches them; {}", text,
-                    e.getMessage());
+            haveNotCome(text, e.getMessage());
         } finally {
             IndexedColumns.clear();
         }
+    }
+
+    /** Logs that the indexes of a table that was renamed, if it has any, are still those of the old name. */
+    static void haveNotCome(String text, String why) {
+        LOG.warn("{}: its indexes, if it has any, have not come along, hive-bitmap attach NEW --from OLD attaches them; {}", text, why);
     }
 
     private JsonNode answer(SparkSession session) {
@@ -116,10 +126,7 @@ public final class Statement {
         Future<Object> answer = PythonCalls.callStatement(session, this);
         try {
             JsonNode found = JSON.readTree((String) answer.get(seconds, TimeUnit.SECONDS));
-            if (found.has("error")) {
-                throw new IndexStatementException(
-                        found.get("error").asText(), found.path("condition").asText(null), found.path("sqlstate").asText(null));
-            }
+            if (found.has("error")) throw IndexStatementException.of(found);
             return found;
         } catch (InterruptedException e) {
             answer.cancel(true);
