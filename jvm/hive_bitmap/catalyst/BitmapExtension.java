@@ -4,6 +4,7 @@ import hive_bitmap.catalyst.following.FollowInserts;
 import hive_bitmap.catalyst.python.CurrentContext;
 import hive_bitmap.catalyst.python.Helper;
 import hive_bitmap.catalyst.python.SettingEntries;
+import hive_bitmap.catalyst.statements.AlongWithTables;
 import hive_bitmap.catalyst.statements.Statements;
 import java.util.Collections;
 import java.util.Set;
@@ -62,6 +63,12 @@ public final class BitmapExtension extends AbstractFunction1<SparkSessionExtensi
             @Override
             public SparkStrategy apply(SparkSession session) {
                 return new FollowInserts(session);
+            }
+        });
+        extensions.injectPlannerStrategy(new AbstractFunction1<SparkSession, SparkStrategy>() {
+            @Override
+            public SparkStrategy apply(SparkSession session) {
+                return new AlongWithTables();
             }
         });
         extensions.injectParser(new AbstractFunction2<SparkSession, ParserInterface, ParserInterface>() {

@@ -54,6 +54,23 @@ def test_an_enabled_session_takes_them_along(spark: SparkSession, database: str,
     assert spark.sql("SELECT count(*) FROM shards WHERE _bucketname LIKE '%/old/%'").collect()[0][0] == 0
 
 
+@pytest.mark.parametrize(
+    "rename",
+    [
+        "ALTER TABLE IDENTIFIER('old') RENAME TO new",
+        "ALTER TABLE ${which} RENAME TO new",
+        "BEGIN ALTER TABLE old RENAME TO new; END",
+    ],
+)
+def test_it_does_not_matter_how_the_table_is_named(spark: SparkSession, database: str, rename: str) -> None:
+    managed(spark, "parquet")
+    hive_bitmap.build(spark, "old", ["k"])
+    hive_bitmap.enable(spark)
+    with asking.under(spark, {"which": "old"}):
+        spark.sql(rename)
+    require_attached(spark, 2)
+
+
 @pytest.mark.parametrize("type", ["BITMAP", "COMPACT"])
 def test_attach_reads_no_file_of_a_table_that_others_renamed(spark: SparkSession, database: str, type: str) -> None:
     managed(spark, "parquet")

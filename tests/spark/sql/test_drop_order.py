@@ -18,6 +18,7 @@ from hive_bitmap.spark.building.publish import Doomed
 from hive_bitmap.spark.catalyst import index_statements
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.sql.statements import Statement
+from tests.asking import under
 from tests.spark.maintaining.life import flat_table, generations, live, require_right
 
 if TYPE_CHECKING:
@@ -74,6 +75,67 @@ def test_a_table_goes_with_its_indexes(spark: SparkSession, database: str, tmp_p
         and generations(spark, database) == []
     )
     assert not (tmp_path / "root").exists() and len(list((tmp_path / "t").iterdir())) == 2
+
+
+def named_by_a_variable(spark: SparkSession) -> None:
+    with under(spark, {"suffix": "at"}):
+        spark.sql("DROP TABLE fl${suffix}")
+
+
+def with_the_older_command(spark: SparkSession) -> None:
+    with under(spark, {"spark.sql.legacy.useV1Command": "true"}):
+        spark.sql("DROP TABLE flat")
+
+
+FORMS: dict[str, Callable[[SparkSession], object]] = {
+    "identifier": lambda spark: spark.sql("DROP TABLE IDENTIFIER('fl' || 'at')"),
+    "parameter": lambda spark: spark.sql("DROP TABLE IF EXISTS IDENTIFIER(:t) PURGE", args={"t": "flat"}),
+    "variable": named_by_a_variable,
+    "script": lambda spark: spark.sql("BEGIN DROP TABLE flat; END"),
+    "immediate": lambda spark: spark.sql("EXECUTE IMMEDIATE 'DROP TABLE flat'"),
+    "ours": lambda spark: hive_bitmap.sql(spark, "DROP TABLE IDENTIFIER('flat')"),
+    "older": with_the_older_command,
+}
+
+
+@pytest.mark.parametrize("drop", FORMS.values(), ids=FORMS)
+def test_it_does_not_matter_how_a_table_is_named(
+    spark: SparkSession, database: str, tmp_path: Path, drop: Callable[[SparkSession], object]
+) -> None:
+    hive_bitmap.build(spark, flat_table(spark, tmp_path / "t"), ["k"], location=str(tmp_path / "root"))
+    hive_bitmap.enable(spark)
+    spark.range(1).createOrReplaceTempView("flat")
+    drop(spark)
+    assert [(table.name, table.isTemporary) for table in spark.catalog.listTables()] == [
+        ("flat", False),
+        (f"{database}__flat_k__", False),
+    ]
+    assert (tmp_path / "root").exists()  # the view of that name is gone
+    drop(spark)
+    assert spark.catalog.listTables() == [] and not (tmp_path / "root").exists()
+
+
+def test_an_index_table_is_not_dropped_as_a_table(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    hive_bitmap.build(spark, flat_table(spark, tmp_path / "t"), ["k"], index_table="other")
+    hive_bitmap.enable(spark)
+    for text in ("DROP TABLE other", "DROP TABLE IDENTIFIER('other')", "BEGIN DROP TABLE other; END"):
+        with pytest.raises(PySparkException, match="Please do drop index instead"):
+            spark.sql(text)
+    assert hive_bitmap.show(spark, "flat")[0].problem == ""
+
+
+def test_names_of_index_statements_and_databases(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    name = f"{database}_v"
+    spark.sql(f"CREATE DATABASE {name}")
+    spark.catalog.setCurrentDatabase(name)
+    flat_table(spark, tmp_path / "t")
+    hive_bitmap.enable(spark)
+    with under(spark, {"what": "flat"}):
+        spark.sql(f"CREATE INDEX i ON TABLE ${{what}} (k) AS 'BITMAP' LOCATION '{tmp_path}/root'")
+    assert [status.definition.name for status in hive_bitmap.show(spark, "flat")] == ["i"]
+    spark.catalog.setCurrentDatabase(database)
+    spark.sql("DROP DATABASE IDENTIFIER(:d) CASCADE", args={"d": name})
+    assert not (tmp_path / "root").exists()
 
 
 def test_a_database_goes_with_the_files_of_its_indexes(

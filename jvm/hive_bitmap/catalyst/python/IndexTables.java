@@ -1,9 +1,7 @@
 package hive_bitmap.catalyst.python;
 
-import hive_bitmap.catalyst.spark.Names;
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.List;
-import java.util.Locale;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
@@ -24,16 +22,6 @@ public final class IndexTables {
         if (!catalog.databaseExists(database) || !catalog.tableExists(database, table)) return false;
         return !Scala.list(catalog.listTables(database, database + "__" + table + "_*__")).isEmpty()
                 || isOurs(catalog, database, table);
-    }
-
-    /** The same of a table as a statement names it, if that is in the session's own catalog; false if it is not. */
-    public static boolean mayExist(SparkSession session, List<String> name) {
-        if (name.size() > 3 || name.size() == 3 && !name.get(0).equalsIgnoreCase(Names.SESSION_CATALOG)) return false;
-        String table = name.get(name.size() - 1).toLowerCase(Locale.ROOT);
-        String database = name.size() == 1
-                ? session.sessionState().catalog().getCurrentDatabase()
-                : name.get(name.size() - 2).toLowerCase(Locale.ROOT);
-        return mayExist(session, database, table);
     }
 
     /** Whether an index table has the usual name of one on a table in another catalog. Asks the metastore. */

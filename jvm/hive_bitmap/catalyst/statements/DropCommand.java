@@ -8,81 +8,71 @@ import java.util.List;
 import java.util.Locale;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
-import org.apache.spark.sql.catalyst.analysis.UnresolvedIdentifier;
-import org.apache.spark.sql.catalyst.analysis.UnresolvedNamespace;
+import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier;
+import org.apache.spark.sql.catalyst.analysis.ResolvedNamespace;
 import org.apache.spark.sql.catalyst.plans.logical.DropNamespace;
 import org.apache.spark.sql.catalyst.plans.logical.DropTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.execution.command.DropDatabaseCommand;
+import org.apache.spark.sql.execution.command.DropTableCommand;
 import scala.collection.immutable.Seq;
 
 /** DROP TABLE, or DROP DATABASE .. CASCADE: once Spark, which may refuse it, has executed it, Python drops the indexes. */
-final class DropCommand extends PythonCommand {
-    /** With it, the session's own catalog may have tables that the metastore has not. */
-    private static final String SESSION_CATALOG_SETTING = "spark.sql.catalog." + Names.SESSION_CATALOG;
+final class DropCommand extends SparksCommand {
+    private final NamedTable table; // null: all tables of the database
+    private final String database;
 
-    private final LogicalPlan original;
-
-    private DropCommand(String text, LogicalPlan original) {
-        super(text, Scala.seq(List.of()));
-        this.original = original;
+    private DropCommand(String text, LogicalPlan original, NamedTable table, String database) {
+        super(text, original);
+        this.table = table;
+        this.database = database;
     }
 
-    /** Returns the command for a statement that Spark parsed to {@code original}, or that if it cannot drop an index. */
-    static LogicalPlan of(String text, LogicalPlan original) {
-        boolean drops = original instanceof DropTable || original instanceof DropNamespace namespace && namespace.cascade();
-        return drops ? new DropCommand(text, original) : original;
+    /** Returns the command for one of Spark's; null if that cannot drop an index: none is on a temporary view. */
+    static DropCommand of(LogicalPlan plan) {
+        if (plan instanceof DropTable drop && drop.child() instanceof ResolvedIdentifier name) {
+            return ofTable(plan, NamedTable.of(name.catalog(), name.identifier()));
+        }
+        if (plan instanceof DropTableCommand drop) return drop.isView() ? null : ofTable(plan, NamedTable.of(drop.tableName()));
+        if (plan instanceof DropNamespace drop && drop.cascade() && drop.namespace() instanceof ResolvedNamespace name) {
+            List<String> parts = Scala.list(name.namespace());
+            boolean isOfSession = name.catalog().name().equalsIgnoreCase(Names.SESSION_CATALOG) && parts.size() == 1;
+            return isOfSession ? ofDatabase(plan, parts.get(0)) : null;
+        }
+        return plan instanceof DropDatabaseCommand drop && drop.cascade() ? ofDatabase(plan, drop.databaseName()) : null;
+    }
+
+    private static DropCommand ofTable(LogicalPlan plan, NamedTable table) {
+        return table == null ? null : new DropCommand("DROP TABLE " + table.sql(), plan, table, table.database());
+    }
+
+    private static DropCommand ofDatabase(LogicalPlan plan, String database) {
+        String name = NamedTable.sql(Names.SESSION_CATALOG, database);
+        return new DropCommand("DROP DATABASE " + name + " CASCADE", plan, null, database);
     }
 
     @Override
     public Seq<Row> run(SparkSession session) {
         org.apache.spark.sql.classic.SparkSession classic = (org.apache.spark.sql.classic.SparkSession) session;
         String doomed = mayBeIndexed(classic) ? Statement.doomedIndexes(session, text) : null;
-        Dataset.ofRows(classic, original);
+        execute(classic);
         if (doomed != null) Statement.dropIndexes(session, text, doomed);
         return Scala.seq(List.of());
     }
 
-    /** The same as {@link #mayHaveIndexes}. A metastore that cannot say it must not fail the statement, which is Spark's. */
+    /** Whether there may be indexes. A metastore that cannot say it must not fail the statement, which is Spark's. */
     private boolean mayBeIndexed(org.apache.spark.sql.classic.SparkSession session) {
         try {
-            return mayHaveIndexes(session);
+            if (table != null) return table.mayHaveIndexes(session);
+            return IndexTables.mayExist(session, database.toLowerCase(Locale.ROOT));
         } catch (Exception e) { // Spark's own checked errors are not declared
             Statement.stay(text, e.toString());
             return false;
         }
     }
 
-    /** Whether Python has to be waited for: there is an index table, by its usual name or properties, or a table names one. */
-    private boolean mayHaveIndexes(org.apache.spark.sql.classic.SparkSession session) {
-        LogicalPlan child = Scala.list(original.children()).get(0);
-        if (original instanceof DropTable && child instanceof UnresolvedIdentifier named) {
-            return mayHaveIndexes(session, Scala.list(named.nameParts()));
-        }
-        if (!(child instanceof UnresolvedNamespace named)) return true;
-        List<String> name = Scala.list(named.multipartIdentifier());
-        if (name.size() > 2 || name.size() == 2 && !name.get(0).equalsIgnoreCase(Names.SESSION_CATALOG)) return false;
-        return name.isEmpty() || IndexTables.mayExist(session, name.get(name.size() - 1).toLowerCase(Locale.ROOT));
-    }
-
-    private static boolean mayHaveIndexes(org.apache.spark.sql.classic.SparkSession session, List<String> name) {
-        if (name.size() > 3) return false;
-        String table = name.get(name.size() - 1).toLowerCase(Locale.ROOT);
-        String database = name.size() > 1 ? name.get(name.size() - 2).toLowerCase(Locale.ROOT) : session.catalog().currentDatabase();
-        String catalog = name.size() == 3 ? name.get(0) : session.catalog().currentCatalog();
-        boolean here = catalog.equalsIgnoreCase(Names.SESSION_CATALOG);
-        if (here && IndexTables.mayExist(session, database, table)) return true;
-        boolean inMetastore = here && session.conf().getOption(SESSION_CATALOG_SETTING).isEmpty();
-        return !inMetastore && IndexTables.mayExistOfAnother(session, database, table);
-    }
-
     @Override
     protected Leaf copy() {
-        return new DropCommand(text, original);
-    }
-
-    @Override
-    protected Object[] identity() {
-        return new Object[] {text, original};
+        return new DropCommand(text, original, table, database);
     }
 }

@@ -21,6 +21,7 @@ import org.apache.spark.sql.catalyst.parser.TemporalIdentifier;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.command.SetCommand;
 import org.apache.spark.sql.internal.SessionState;
+import org.apache.spark.sql.internal.VariableSubstitution;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.slf4j.Logger;
@@ -35,8 +36,6 @@ import scala.collection.immutable.Seq;
 public final class Statements implements ParserInterface {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
     private static final int MAX_WORDS = 3;
-    /** Marks a DROP that Python executes itself; the same as in hive_bitmap/spark/metastore/metastore.py. */
-    private static final String OURS = "/* hive_bitmap */";
     private final SparkSession session;
     private final ParserInterface spark;
 
@@ -79,16 +78,13 @@ public final class Statements implements ParserInterface {
     }
 
     private LogicalPlan plan(String text, Parsing sparks) throws ParseException {
-        List<String> words = SideQuery.isRunning() || text.startsWith(OURS) ? List.of() : firstWords(text);
-        if (isIndexStatement(words) && isEnabled()) {
-            LogicalPlan command = parse(text);
+        if (!SideQuery.isRunning() && isIndexStatement(firstWords(text)) && isEnabled()) {
+            LogicalPlan command = parse(new VariableSubstitution().substitute(text));
             if (command != null) return command;
         }
         LogicalPlan plan = sparks.plan();
         if (plan instanceof SetCommand set) requireKnown(set);
-        if (isDrop(words) && isEnabled()) return DropCommand.of(text, plan);
-        boolean alters = word(words, 0).equals("ALTER") && word(words, 1).equals("TABLE");
-        return alters && isEnabled() ? RenameCommand.of(text, plan) : plan;
+        return plan;
     }
 
     /** Throws if a name is set that is none of our settings, but looks like one. */
@@ -149,7 +145,7 @@ public final class Statements implements ParserInterface {
     }
 
     /** Whether Python answers, or a process can be started that does. */
-    private static boolean isEnabled() {
+    static boolean isEnabled() {
         return !PythonCalls.isAbsent() || Helper.isInstalled() && !PythonCalls.isOff();
     }
 
@@ -168,10 +164,6 @@ public final class Statements implements ParserInterface {
             case "SHOW" -> second.startsWith("INDEX") || second.equals("FORMATTED") && word(words, 2).startsWith("INDEX");
             default -> false;
         };
-    }
-
-    static boolean isDrop(List<String> words) {
-        return word(words, 0).equals("DROP") && List.of("TABLE", "DATABASE", "SCHEMA", "NAMESPACE").contains(word(words, 1));
     }
 
     private static String word(List<String> words, int at) {
