@@ -6,7 +6,6 @@ import java.util.List;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.plans.logical.Command;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.SparkStrategy;
 import org.apache.spark.sql.execution.command.DataWritingCommandExec;
@@ -18,7 +17,6 @@ import scala.collection.immutable.Seq;
  * and replaces Spark's insert with dynamic partitions by the same one that tells which partitions it wrote.
  */
 public final class FollowInserts extends SparkStrategy {
-    private static final TreeNodeTag<Boolean> FOLLOWED = new TreeNodeTag<>("hive_bitmap.followed");
     private final SparkSession session;
 
     public FollowInserts(SparkSession session) {
@@ -29,7 +27,7 @@ public final class FollowInserts extends SparkStrategy {
     public Seq<SparkPlan> apply(LogicalPlan plan) {
         if (!(plan instanceof Command) || !Settings.autoRefresh(session)) return Scala.seq(List.of());
         WriteListener.register(session);
-        plan.setTagValue(FOLLOWED, true);
+        Followed.mark(plan);
         if (plan instanceof InsertIntoHadoopFsRelationCommand insert && FollowedInsert.isDynamic(insert)) {
             FollowedInsert followed = new FollowedInsert(insert);
             return Scala.seq(List.of(new DataWritingCommandExec(followed, planLater(followed.query()))));
@@ -39,13 +37,5 @@ public final class FollowInserts extends SparkStrategy {
             return Scala.seq(List.of(new DataWritingCommandExec(followed, planLater(followed.query()))));
         }
         return Scala.seq(List.of());
-    }
-
-    /**
-     * Whether the session let a command be followed when it was planned. Listeners hear of it later, perhaps after the session's
-     * settings have changed.
-     */
-    static boolean isFollowed(SparkPlan command) {
-        return command.logicalLink().exists(Scala.predicate(planned -> planned.getTagValue(FOLLOWED).isDefined()));
     }
 }

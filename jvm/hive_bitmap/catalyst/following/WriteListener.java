@@ -67,7 +67,7 @@ public final class WriteListener implements QueryExecutionListener {
             List<LogicalPlan> commands = commands(execution.analyzed());
             List<SparkPlan> planned = planned(execution.sparkPlan());
             for (int at = 0; at < Math.min(commands.size(), planned.size()); at++) {
-                if (FollowInserts.isFollowed(planned.get(at))) follow(execution.sparkSession(), commands.get(at));
+                if (Followed.is(planned.get(at))) follow(execution.sparkSession(), commands.get(at));
             }
         } catch (Exception | LinkageError e) { // Spark's own checked errors are not declared
             LOG.debug("a command is not followed", e);

@@ -1,0 +1,24 @@
+package hive_bitmap.catalyst.following;
+
+import hive_bitmap.catalyst.spark.Scala;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
+import org.apache.spark.sql.execution.SparkPlan;
+
+/**
+ * Which commands the session let be followed when they were planned. Listeners hear of them later, perhaps after the session's
+ * settings have changed.
+ */
+final class Followed {
+    private static final TreeNodeTag<Boolean> FOLLOWED = new TreeNodeTag<>("hive_bitmap.followed");
+
+    private Followed() {}
+
+    static void mark(LogicalPlan command) {
+        command.setTagValue(FOLLOWED, true);
+    }
+
+    static boolean is(SparkPlan command) {
+        return command.logicalLink().exists(Scala.predicate(planned -> planned.getTagValue(FOLLOWED).isDefined()));
+    }
+}
