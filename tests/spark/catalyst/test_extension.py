@@ -348,6 +348,37 @@ def test_executors_of_a_cluster_read_selected_blocks(tmp_path: Path) -> None:
     assert len(tasks) == standalone.WORKERS and all(tasks.values())
 
 
+UNSTARTABLE = """
+import json, sys, time
+from pyspark.sql import SparkSession
+builder = SparkSession.builder.master("local[1]")
+for name, value in json.loads(sys.argv[1]).items():
+    builder = builder.config(name, value)
+spark = builder.enableHiveSupport().getOrCreate()
+spark.sql("CREATE TABLE t USING parquet AS SELECT 1 AS k")
+conf, said, began = spark.sparkContext._jsc.sc().conf(), {}, time.monotonic()
+conf.set("spark.hive_bitmap.python", "no" + chr(0) + "name")
+try:
+    spark.sql("SHOW INDEX ON t")
+except Exception as e:
+    said["refused"] = str(e)
+said["seconds"] = time.monotonic() - began
+conf.set("spark.hive_bitmap.python", sys.executable)
+time.sleep(3)  # longer than the pause before it is started again
+said["indexes"] = spark.sql("SHOW INDEX ON t").count()
+print(json.dumps(said))
+spark.stop()
+"""
+
+
+def test_a_process_that_could_not_be_started_is_started_again(tmp_path: Path) -> None:
+    """Java itself refuses this name of a program, by no error of input or output, as py4j does if it has no port."""
+    conf = {**connectserver.embedded(tmp_path), **CONF, "spark.driver.memory": "1g"}
+    said = _said(UNSTARTABLE, json.dumps(conf), cwd=tmp_path)
+    assert "cannot be started" in said["refused"] and said["seconds"] < 50
+    assert said["indexes"] == 0
+
+
 def _is_there(name: str) -> bool:
     return find_spec(name.partition(".")[0]) is not None
 

@@ -116,7 +116,7 @@ public final class Helper {
             loader = ((org.apache.spark.sql.classic.SparkSession) session).sharedState().jarClassLoader();
         }
         wanted = true;
-        if (supervisor == null) {
+        if (supervisor == null || !supervisor.isAlive()) {
             supervisor = new Thread(this::supervise, "hive_bitmap-helper");
             supervisor.setDaemon(true);
             supervisor.start();
@@ -169,7 +169,7 @@ public final class Helper {
                     number = ++starts;
                     itself = new Caller(user, null, loader);
                 }
-                itself.run(() -> run(served, number));
+                runAs(itself, served, number);
                 synchronized (this) {
                     notBefore = System.nanoTime() + pause;
                     pause = Math.min(2 * pause, LONGEST_PAUSE);
@@ -178,6 +178,15 @@ public final class Helper {
             }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
+        }
+    }
+
+    /** Runs the process. Whatever fails, the supervisor goes on: nobody else would ever start it again. */
+    private void runAs(Caller itself, SparkContext served, int number) {
+        try {
+            itself.run(() -> run(served, number));
+        } catch (RuntimeException | LinkageError e) { // py4j's server cannot listen, for one
+            failed(served, "it cannot be started (" + e + ")");
         }
     }
 
@@ -199,6 +208,7 @@ public final class Helper {
         SparkSession.clearActiveSession();
         String program = program(served.conf());
         ClientServer server = null;
+        Process started = null;
         long since = System.nanoTime();
         try {
             String secret = secret();
@@ -206,7 +216,7 @@ public final class Helper {
                     .javaPort(0).javaAddress(InetAddress.getLoopbackAddress()).authToken(secret).build();
             server.startServer(true);
             int port = server.getJavaServer().getListeningPort();
-            Process started = builder(program, served, port, secret).start();
+            started = builder(program, served, port, secret).start();
             boolean stillWanted;
             synchronized (this) {
                 process = started;
@@ -217,11 +227,13 @@ public final class Helper {
             int status = started.waitFor();
             ended(served, program, status, last, System.nanoTime() - since);
         } catch (IOException e) {
-            failed(program + " cannot be started (" + e.getMessage() + "): set spark.hive_bitmap.python to a Python that has"
+            failed(served, started != null ? "what it says cannot be read (" + e.getMessage() + ")"
+                    : program + " cannot be started (" + e.getMessage() + "): set spark.hive_bitmap.python to a Python that has"
                     + " hive_bitmap installed");
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         } finally {
+            if (started != null) started.destroy(); // it has ended, unless its output could not be read
             synchronized (this) {
                 process = null;
                 ready = false;
@@ -238,14 +250,16 @@ public final class Helper {
         if (ready) {
             LOG.warn("the Python process of hive_bitmap ended with status {}; it is started again when it is needed", status);
         } else if (last.contains("No module named")) {
-            failed(program + " cannot be used (" + last + "): install hive_bitmap for it, or set spark.hive_bitmap.python to"
+            failed(served, program + " cannot be used (" + last + "): install hive_bitmap for it, or set spark.hive_bitmap.python to"
                     + " a Python that has it");
         } else {
-            failed(program + " -m " + MODULE + " ended with status " + status + " before it was ready: " + last);
+            failed(served, program + " -m " + MODULE + " ended with status " + status + " before it was ready: " + last);
         }
     }
 
-    private synchronized void failed(String why) {
+    /** Tells why the process does not run, unless it was ended on purpose. */
+    private synchronized void failed(SparkContext served, String why) {
+        if (!wanted || context != served) return;
         problem = "the Python process of hive_bitmap does not run: " + why;
         LOG.warn("indexes are not used: {}", problem);
     }
