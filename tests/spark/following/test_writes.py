@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import hive_bitmap
+from hive_bitmap.spark.catalyst.jvm_bridge import bridge
 from tests.asking import under
 from tests.spark.following.tables import SECONDS, make, require_followed
 
@@ -177,6 +178,22 @@ def test_a_failed_write_and_one_of_another_table_change_nothing(following: Spark
     with pytest.raises(Exception, match="CAST_INVALID_INPUT"):
         following.sql("INSERT INTO t SELECT CAST('nothere' AS INT), 1, 1, 'a'")
     require_followed(following)
+
+
+@pytest.mark.parametrize("format", ["USING parquet", "STORED AS TEXTFILE"])
+def test_no_failure_of_ours_fails_an_insert(following: SparkSession, format: str) -> None:
+    """Spark has committed it before Python is told: here the queue of what is to be told is missing."""
+    make(following, format)
+    writes = bridge(following).getClass().getClassLoader().loadClass("hive_bitmap.catalyst.following.Writes")
+    field = writes.getDeclaredField("thread")
+    field.setAccessible(True)
+    queue = field.get(None)
+    field.set(None, None)
+    try:
+        following.sql("INSERT INTO t SELECT 1, 1, 7, 'a'")
+    finally:
+        field.set(None, queue)
+    assert following.sql("SELECT count(*) FROM t").first() == (301,)
 
 
 def test_plans_are_shown_as_spark_shows_them(following: SparkSession) -> None:

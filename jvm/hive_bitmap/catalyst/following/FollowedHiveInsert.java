@@ -44,7 +44,7 @@ final class FollowedHiveInsert extends InsertIntoHiveTable {
     @Override
     public Seq<Row> run(SparkSession session, SparkPlan child) {
         Seq<Row> rows = super.run(session, child);
-        Writes.committed(session, Write.toPartitions(table().identifier(), written.all()));
+        Writes.committed(session, () -> Write.toPartitions(table().identifier(), written.all()));
         return rows;
     }
 

@@ -61,7 +61,7 @@ final class FollowedInsert extends InsertIntoHadoopFsRelationCommand {
     @Override
     public Seq<Row> run(SparkSession session, SparkPlan child) {
         Seq<Row> rows = super.run(session, child);
-        Writes.committed(session, written());
+        Writes.committed(session, this::written);
         return rows;
     }
 

@@ -20,14 +20,20 @@ import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.util.SerializableConfiguration;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import scala.Option;
 import scala.collection.immutable.Seq;
 
 /** The partitions that the tasks of one insert report to have written, at most so many that it is worth to tell them. */
 final class PartitionsWritten {
+    private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
     private final Set<Map<String, String>> partitions = new LinkedHashSet<>();
 
-    /** Returns the values of each partition by column, as Spark writes them; of too many, one more than is told. */
+    /**
+     * Returns the values of each partition by column, as Spark writes them; of too many, one more than is told. One without
+     * values stands for those that could not be told.
+     */
     synchronized Collection<Map<String, String>> all() {
         return List.copyOf(partitions);
     }
@@ -63,11 +69,20 @@ final class PartitionsWritten {
 
         @Override
         public void processStats(Seq<WriteTaskStats> stats, long commitMillis) {
+            try {
+                note(stats);
+            } catch (RuntimeException | LinkageError e) { // the write is committed: no failure of ours is the statement's
+                LOG.debug("partitions of a write are not told one by one", e);
+                written.add(Map.of());
+            }
+            super.processStats(stats, commitMillis);
+        }
+
+        private void note(Seq<WriteTaskStats> stats) {
             for (WriteTaskStats one : Scala.list(stats)) {
                 if (!(one instanceof BasicWriteTaskStats task)) continue;
                 for (InternalRow row : Scala.list(task.partitions())) written.add(values(row));
             }
-            super.processStats(stats, commitMillis);
         }
 
         private Map<String, String> values(InternalRow row) {

@@ -25,14 +25,15 @@ record Write(TableIdentifier table, String path, Collection<Map<String, String>>
         return new Write(table, null, null);
     }
 
-    /** A write to these partitions and no others; to none if there are none. */
+    /** A write to these partitions and no others; to none if there are none, and to the whole table if one has no values. */
     static Write toPartitions(TableIdentifier table, Collection<Map<String, String>> partitions) {
-        return new Write(table, null, partitions.size() > MOST_PARTITIONS ? null : partitions);
+        boolean isAny = partitions.size() > MOST_PARTITIONS || partitions.contains(Map.<String, String>of());
+        return new Write(table, null, isAny ? null : partitions);
     }
 
-    /** A write to what a statement names by partition specs: to the whole table if it has none, or an empty one. */
+    /** A write to what a statement names by partition specs: to the whole table if it has none. */
     static Write bySpecs(TableIdentifier table, Collection<Map<String, String>> specs) {
-        return specs.isEmpty() || specs.contains(Map.of()) ? toTable(table) : toPartitions(table, specs);
+        return specs.isEmpty() ? toTable(table) : toPartitions(table, specs);
     }
 
     static Write toFolder(String path) {

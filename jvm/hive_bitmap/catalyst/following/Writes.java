@@ -15,6 +15,7 @@ import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.function.Supplier;
 import org.apache.spark.sql.SparkSession;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -34,6 +35,15 @@ public final class Writes {
     }
 
     private Writes() {}
+
+    /** The same for a write that has to be described first. Whatever fails, the statement has succeeded. */
+    static void committed(SparkSession session, Supplier<Write> write) {
+        try {
+            committed(session, write.get());
+        } catch (RuntimeException | LinkageError e) {
+            LOG.debug("a write is not followed", e);
+        }
+    }
 
     /** Tells Python of a write that is committed, of a session that does not veto refreshes. Returns at once. */
     static void committed(SparkSession session, Write write) {
