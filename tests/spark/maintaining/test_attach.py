@@ -66,7 +66,7 @@ def test_it_does_not_matter_how_the_table_is_named(spark: SparkSession, database
     managed(spark, "parquet")
     hive_bitmap.build(spark, "old", ["k"])
     hive_bitmap.enable(spark)
-    with asking.under(spark, {"which": "old"}):
+    with asking.under(spark, {"which": "old", "spark.sql.scripting.enabled": "true"}):
         spark.sql(rename)
     require_attached(spark, 2)
 
