@@ -15,7 +15,7 @@ from tests.asking import FORCED, Answer, by_index, by_spark, difference, indexed
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 Twin = Callable[["SparkSession"], "DataFrame"]
 
@@ -172,6 +172,27 @@ def test_however_a_frame_is_asked(tables: SparkSession, strategy: str, tmp_path:
         tables.catalog.dropTempView("asked")
         held = frame.localCheckpoint()
         assert held.count() == len(ids)
+
+
+@pytest.mark.parametrize("in_subquery", [False, True])
+def test_a_small_side_that_is_observed_tells_its_metrics(tables: SparkSession, in_subquery: bool) -> None:
+    """It is executed with its query, and not before it."""
+    from pyspark.sql.functions import count, lit
+
+    def joined(*metrics: Column) -> DataFrame:
+        small = tables.table("dim").where("name = 'n3'")
+        observed = small.observe("seen", *metrics) if metrics else small
+        if in_subquery:
+            observed.createOrReplaceTempView("seen_keys")
+            observed = tables.table("dim").where("k IN (SELECT k FROM seen_keys)")
+        return tables.table("fact").join(observed, "k").select("id", "g")
+
+    with indexed(tables, "rows"):
+        found = joined(count(lit(1)).alias("n"))
+        rows = len(found.collect())
+        metrics = found._jdf.queryExecution().observedMetrics()
+        assert metrics.contains("seen") and metrics.apply("seen").toString() == "[1]"
+        assert rows == len(joined().collect())
 
 
 def _even(batches: object) -> object:

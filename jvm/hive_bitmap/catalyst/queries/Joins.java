@@ -28,6 +28,7 @@ import org.apache.spark.sql.catalyst.plans.LeftOuter$;
 import org.apache.spark.sql.catalyst.plans.LeftSemi$;
 import org.apache.spark.sql.catalyst.plans.RightOuter$;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.CollectMetrics;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.GlobalLimit;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
@@ -153,7 +154,13 @@ public final class Joins {
 
     /** Whether a plan can be executed outside of its query with the same result. */
     private static boolean canBeExecutedAlone(LogicalPlan plan) {
-        return !plan.isStreaming() && plan.resolved() && !plan.exists(Scala.predicate(Joins::dependsOnQuery));
+        return !plan.isStreaming() && plan.resolved() && !plan.exists(Scala.predicate(Joins::dependsOnQuery)) && !isObserved(plan);
+    }
+
+    /** Whether {@code Dataset.observe} is to tell of rows of a plan, or of a subquery in it, when its query is executed. */
+    private static boolean isObserved(LogicalPlan plan) {
+        return !Scala.list(plan.collectWithSubqueries(
+                Scala.<LogicalPlan>replacing(node -> node instanceof CollectMetrics ? node : null))).isEmpty();
     }
 
     /** Whether a node refers to an outer query or a CTE, or is not deterministic. */
