@@ -8,6 +8,7 @@ import hive_bitmap.catalyst.queries.IndexAnswer;
 import hive_bitmap.catalyst.queries.IndexAnswerExec;
 import hive_bitmap.catalyst.queries.IndexScan;
 import hive_bitmap.catalyst.queries.NarrowedRelations;
+import hive_bitmap.catalyst.reading.Listing;
 import hive_bitmap.catalyst.reading.NarrowedScanExec;
 import hive_bitmap.catalyst.reading.Narrowing;
 import hive_bitmap.catalyst.spark.KeyCounts;
@@ -24,7 +25,6 @@ import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.SparkStrategy;
 import org.apache.spark.sql.execution.datasources.FileSourceStrategy;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
-import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
@@ -79,8 +79,8 @@ public final class PlanIndexes extends SparkStrategy {
             return Scala.seq(List.of());
         }
         if (NarrowedRelations.narrowing(files) != null) return wrapped(FileSourceStrategy.apply(plan));
-        if (files.location() instanceof InMemoryFileIndex listed && !Scala.list(relation.output()).isEmpty()) {
-            Application.sized(Scala.list(relation.output()).get(0), listed::sizeInBytes);
+        if (Listing.isListed(files.location()) && !Scala.list(relation.output()).isEmpty()) {
+            Application.sized(Scala.list(relation.output()).get(0), files.location()::sizeInBytes);
         }
         return Scala.seq(List.of());
     }

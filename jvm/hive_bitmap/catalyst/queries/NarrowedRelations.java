@@ -64,7 +64,7 @@ public final class NarrowedRelations {
         return files.fileFormat() instanceof SelectedOrc orc ? orc.narrowing() : null;
     }
 
-    /** Returns the relation over the partitions that are listed already, as Spark's PruneFileSourcePartitions does. */
+    /** Returns the relation over the files that are listed already. */
     static LogicalRelation listed(Scan scan) {
         return withFiles(scan, FileRelations.over(scan.files(), scan.listing().index));
     }

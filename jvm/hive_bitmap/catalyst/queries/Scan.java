@@ -31,9 +31,9 @@ import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.execution.datasources.CatalogFileIndex;
+import org.apache.spark.sql.execution.datasources.DataSourceUtils;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
-import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.internal.SQLConf;
@@ -50,6 +50,7 @@ public final class Scan {
     final LogicalPlan relation;
     public final CatalogTable table;
     public final List<Expression> conjuncts;
+    private final List<Expression> conjunctsOfQuery;
     final List<Attribute> columns;
     public final Aggregate aggregate;
     /** The columns that {@code aggregate} takes, through the projections. */
@@ -75,6 +76,7 @@ public final class Scan {
         this.aggregated = aggregated;
         this.table = tableOf(relation);
         this.conjuncts = new ArrayList<>(conjuncts);
+        this.conjunctsOfQuery = List.copyOf(conjuncts);
         this.aggregate = aggregate;
         this.projections = projections;
         this.columns = new ArrayList<>();
@@ -140,7 +142,7 @@ public final class Scan {
 
     /** Whether the files are those that a listing shows. A stream's output is what its log names, whatever lies beside. */
     private static boolean isListing(FileIndex location) {
-        return location instanceof CatalogFileIndex || location instanceof InMemoryFileIndex;
+        return location instanceof CatalogFileIndex || Listing.isListed(location);
     }
 
     /** Whether a table is of the catalog whose tables are indexed; other ones, too, may describe theirs as Spark's do. */
@@ -228,7 +230,7 @@ public final class Scan {
         if (listing == null && iceberg != null) listing = iceberg.listing(needsPartitions());
         if (listing == null && files() != null) {
             listing = isOfDelta()
-                    ? DeltaFiles.listing(files().location(), needsPartitions()) : Listing.of(files().location(), partitionFilters());
+                    ? DeltaFiles.listing(files().location(), needsPartitions()) : Listing.of(files(), partitionFilters(), isPrunedBySpark());
         }
         return listing;
     }
@@ -279,7 +281,7 @@ public final class Scan {
 
     /** Whether Spark has listed the files already, so that {@link #listing} costs nothing. */
     boolean isListedBySpark() {
-        return files() != null && (files().location() instanceof InMemoryFileIndex || isOfDelta());
+        return files() != null && (Listing.isListed(files().location()) || isOfDelta());
     }
 
     /** Whether {@link #listing} has listed partitions that Spark had not listed before. */
@@ -294,6 +296,15 @@ public final class Scan {
             if (Conditions.isOver(one, partitionColumns())) found.add(named(one));
         }
         return found;
+    }
+
+    /** Whether Spark, too, lists the files when it plans the query, as conditions of the query restrict the partitions. */
+    private boolean isPrunedBySpark() {
+        List<Expression> tested = new ArrayList<>();
+        for (Expression one : conjunctsOfQuery) {
+            if (Conditions.isOver(one, all())) tested.add(named(one));
+        }
+        return Scala.size(DataSourceUtils.getPartitionFiltersAndDataFilters(files().partitionSchema(), Scala.seq(tested))._1()) > 0;
     }
 
     /** Whether an aggregation takes values of partition columns, or conditions test them that are not only over them. */

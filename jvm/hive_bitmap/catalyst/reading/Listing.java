@@ -18,6 +18,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.execution.datasources.CatalogFileIndex;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.internal.SQLConf;
@@ -53,12 +54,25 @@ public final class Listing {
         }
     }
 
-    /** Lists the files of {@code location} under filters over partition columns; null if it is of an unknown kind. */
-    public static Listing of(FileIndex location, List<Expression> partitionFilters) {
-        FileIndex index = location;
-        if (location instanceof CatalogFileIndex catalog) index = catalog.filterPartitions(Scala.seq(partitionFilters));
-        else if (!(location instanceof InMemoryFileIndex)) return null;
+    /**
+     * Lists the files of a relation under filters over partition columns; null if their index is of an unknown kind. A listing
+     * that is {@code kept} is the one that is read, whatever the session writes until then.
+     */
+    public static Listing of(HadoopFsRelation relation, List<Expression> partitionFilters, boolean kept) {
+        FileIndex index = relation.location();
+        if (index instanceof CatalogFileIndex catalog) {
+            index = kept
+                    ? catalog.filterPartitions(Scala.seq(partitionFilters))
+                    : PlannedFiles.of(relation.sparkSession(), catalog, partitionFilters);
+        } else if (!isListed(index)) {
+            return null;
+        }
         return new Listing(index, partitionFilters, null, null);
+    }
+
+    /** Whether an index of files has listed them. */
+    public static boolean isListed(FileIndex index) {
+        return index instanceof InMemoryFileIndex || index instanceof PlannedFiles;
     }
 
     /**
@@ -83,9 +97,13 @@ public final class Listing {
         return Scala.list(index.listFiles(Scala.seq(partitionFilters), Scala.seq(List.of())));
     }
 
-    /** Whether Spark would read other files now, as after a write to the table in this session. It lists nothing anew. */
+    /**
+     * Whether Spark would read other files now, as after a write to the table in this session. It lists nothing anew, unless
+     * the session may have written a partitioned table.
+     */
     public boolean isOutdated() {
         if (deletes != null) return false; // the files of a plan are those of one version of the log
+        if (index instanceof PlannedFiles planned && !planned.mayBeOutdated()) return false;
         List<FileStatusWithMetadata> now = new ArrayList<>();
         for (PartitionDirectory partition : listed()) now.addAll(Scala.list(partition.files()));
         if (now.size() != files.size()) return true;

@@ -1,0 +1,127 @@
+"""A query that was planned before its session wrote the table is answered as plain Spark answers it.
+
+A plan of Spark's holds files in one of two ways: those of a table without partitions in a listing that a write of the
+session renews, those of a partitioned table not before it is executed, unless a condition on partitions asks for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import pytest
+
+import hive_bitmap
+from tests.asking import OFF, STRICT, Answer, answer, difference, indexed, under
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+COLUMNS = "id BIGINT, k BIGINT, pad STRING"
+TABLES = {
+    "of Spark, partitioned": f"CREATE TABLE t ({COLUMNS}, p BIGINT) USING parquet PARTITIONED BY (p)",
+    "of Hive, partitioned": f"CREATE TABLE t ({COLUMNS}) PARTITIONED BY (p BIGINT) STORED AS PARQUET",
+}
+SOME = "SELECT id, IF(id < 2000, id, 5), CAST(id AS STRING), id % 3 FROM"
+WRITES = {
+    "appended to": f"INSERT INTO t {SOME} range(5000, 5010)",
+    "overwritten": f"INSERT OVERWRITE t {SOME} range(5000, 5010)",
+    "written twice": f"INSERT OVERWRITE t {SOME} range(5000, 5010); INSERT OVERWRITE t {SOME} range(5000, 5020)",
+    "emptied": "TRUNCATE TABLE t",
+    "emptied and appended to": f"TRUNCATE TABLE t; INSERT INTO t {SOME} range(5000, 5010)",
+}
+DROPS = {"without a partition": "ALTER TABLE t DROP PARTITION (p = 1)"}
+CASES = [(kind, write) for kind in TABLES for write in {**WRITES, **DROPS}]
+ROWS = "SELECT id, pad FROM t WHERE k = 5"
+COUNT = "SELECT k, count(*) FROM t WHERE k < 9 GROUP BY k"
+QUERIES = (
+    ROWS,
+    COUNT,
+    f"SELECT 'index', count(pad) FROM ({ROWS}) UNION ALL SELECT 'none', count(pad) FROM t WHERE pad < 'a' AND id >= 0",
+    f"{ROWS} AND p = 1",
+    "SELECT p, count(*) FROM t WHERE p = 1 AND k = 5 OR p = 2 AND k < 7 GROUP BY p",
+)
+WAYS = {
+    "left alone": {"strategy": ""},
+    "index only": {"strategy": "index only"},
+    "blocks": {"strategy": "blocks"},
+    "files": {"strategy": "files"},
+}
+
+
+def planned(spark: SparkSession, query: str) -> DataFrame:
+    found = spark.sql(query)
+    found._jdf.queryExecution().executedPlan()
+    return found
+
+
+def planned_by_index(spark: SparkSession, query: str, way: str) -> DataFrame:
+    with under(spark, settings_of(way)):
+        return planned(spark, query)
+
+
+@pytest.mark.parametrize(("kind", "write"), CASES)
+def test_what_the_session_wrote_is_seen_as_in_plain_spark(
+    spark: SparkSession, database: str, kind: str, write: str
+) -> None:
+    make(spark, kind)
+    with indexed(spark):
+        found = {(way, query): planned_by_index(spark, query, way) for query in QUERIES for way in WAYS}
+        with under(spark, OFF):
+            plain = {query: planned(spark, query) for query in QUERIES}
+        for statement in {**WRITES, **DROPS}[write].split("; "):
+            spark.sql(statement)
+        wrong = [
+            f"{way}: {query}: {told}" for (way, query), one in found.items() if (told := compared(one, plain[query]))
+        ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", TABLES)
+def test_a_table_that_was_looked_up_before_an_earlier_write(
+    spark: SparkSession, database: str, kind: str, way: str
+) -> None:
+    """What Spark remembers of its files is no longer told of writes."""
+
+    def seen(settings: Mapping[str, str]) -> list[Answer]:
+        make(spark, kind)
+        spark.table("t").createOrReplaceTempView("v")
+        spark.sql(f"INSERT INTO t {SOME} range(3000, 3010)")
+        with under(spark, settings):
+            found = [planned(spark, query.replace(" t ", " v ")) for query in QUERIES[:3]]
+        spark.sql(f"INSERT INTO t {SOME} range(5000, 5010)")
+        answers = [answer(one) for one in found]
+        spark.sql("DROP TABLE t")
+        return answers
+
+    with indexed(spark):
+        wanted, found = seen(OFF), seen(settings_of(way))
+    assert [told for pair in zip(found, wanted, strict=True) if (told := difference(*pair))] == []
+
+
+def settings_of(way: str) -> Mapping[str, str]:
+    return {**STRICT, **{f"hive_bitmap.{name}": value for name, value in WAYS[way].items()}}
+
+
+def make(spark: SparkSession, kind: str) -> None:
+    """Make the table `t`, with an index."""
+    with under(spark, {"hive.exec.dynamic.partition.mode": "nonstrict"}):
+        spark.sql(TABLES[kind])
+        spark.sql("INSERT INTO t SELECT id, id % 50, CAST(id AS STRING), id % 3 FROM range(0, 2000, 1, 4)")
+    hive_bitmap.build(spark, "t", ["k"])
+
+
+def compared(found: DataFrame, plain: DataFrame) -> str:
+    """How a frame's answer differs from that of another, or why it fails; nothing is wanted if that one fails."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        wanted = answer(plain)
+    except (Py4JJavaError, PySparkException):
+        return ""
+    try:
+        return difference(answer(found), wanted)
+    except (Py4JJavaError, PySparkException) as e:
+        return str(e)[:300]
