@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # The first reader that is available for a session is used. To add a reader, write its module and add it here.
 READERS: Sequence[Reader] = (jvm_reader, SqlReader)
-OWN_STATEMENT = "/* hive_bitmap */"  # marks a DROP of this package, which the extension's parser must not intercept
+OWN_STATEMENT = "/* hive_bitmap */"  # marks a DROP of this package, with which the extension drops no index
 GLOBAL_TEMP = "global_temp"  # Spark's database of global temporary views, which is not in the metastore
 SESSION_VIEWS = "session"  # from Spark 4.2 on, in place of a database, the name of that of a session's temporary views
 
