@@ -66,7 +66,7 @@ public final class PlanIndexes extends SparkStrategy {
     @Override
     public Seq<SparkPlan> apply(LogicalPlan plan) {
         if (plan instanceof IndexScan scan) {
-            return Scala.seq(List.of(new NarrowedScanExec(planLater(scan.rows()), scan.narrowing())));
+            return Scala.seq(List.of(NarrowedScanExec.unless(() -> scan.instead(session), planLater(scan.rows()), scan.narrowing())));
         }
         if (plan instanceof DriverScan scan) return Scala.seq(List.of(new DriverScanExec(scan, scan.output())));
         if (plan instanceof IndexAnswer answer) return Scala.seq(List.of(new IndexAnswerExec(answer, answer.output())));

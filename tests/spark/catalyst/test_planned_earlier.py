@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 COLUMNS = "id BIGINT, k BIGINT, pad STRING"
 TABLES = {
+    "of Spark": f"CREATE TABLE t ({COLUMNS}, p BIGINT) USING parquet",
     "of Spark, partitioned": f"CREATE TABLE t ({COLUMNS}, p BIGINT) USING parquet PARTITIONED BY (p)",
     "of Hive, partitioned": f"CREATE TABLE t ({COLUMNS}) PARTITIONED BY (p BIGINT) STORED AS PARQUET",
 }
@@ -31,7 +32,7 @@ WRITES = {
     "emptied and appended to": f"TRUNCATE TABLE t; INSERT INTO t {SOME} range(5000, 5010)",
 }
 DROPS = {"without a partition": "ALTER TABLE t DROP PARTITION (p = 1)"}
-CASES = [(kind, write) for kind in TABLES for write in {**WRITES, **DROPS}]
+CASES = [(kind, write) for kind in TABLES for write in {**WRITES, **(DROPS if "partitioned" in kind else {})}]
 ROWS = "SELECT id, pad FROM t WHERE k = 5"
 COUNT = "SELECT k, count(*) FROM t WHERE k < 9 GROUP BY k"
 QUERIES = (
@@ -44,6 +45,8 @@ QUERIES = (
 WAYS = {
     "left alone": {"strategy": ""},
     "index only": {"strategy": "index only"},
+    "rows": {"strategy": "rows"},
+    "rows by tasks": {"strategy": "rows", "driver_read_bytes": "0"},
     "blocks": {"strategy": "blocks"},
     "files": {"strategy": "files"},
 }
@@ -57,7 +60,13 @@ def planned(spark: SparkSession, query: str) -> DataFrame:
 
 def planned_by_index(spark: SparkSession, query: str, way: str) -> DataFrame:
     with under(spark, settings_of(way)):
-        return planned(spark, query)
+        found = planned(spark, query)
+    plan = str(found._jdf.queryExecution().executedPlan())
+    if query == COUNT and way == "index only":
+        assert "IndexAnswer" in plan
+    elif query == ROWS and way != "index only":
+        assert ("NarrowedScan" in plan) == (way != "left alone")
+    return found
 
 
 @pytest.mark.parametrize(("kind", "write"), CASES)

@@ -1,18 +1,23 @@
 package hive_bitmap.catalyst.queries;
 
+import hive_bitmap.catalyst.reading.Listing;
 import hive_bitmap.catalyst.reading.Narrowing;
+import hive_bitmap.catalyst.spark.Conditions;
 import hive_bitmap.catalyst.spark.Expressions;
 import hive_bitmap.catalyst.spark.InputFiles;
 import hive_bitmap.catalyst.spark.Leaf;
 import hive_bitmap.catalyst.spark.Scala;
+import hive_bitmap.catalyst.spark.SideQuery;
 import java.util.ArrayList;
 import java.util.List;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.Statistics;
 import org.apache.spark.sql.execution.FileRelation;
+import org.apache.spark.sql.execution.SparkPlan;
 import scala.Option;
 import scala.collection.immutable.Seq;
 
@@ -21,14 +26,17 @@ public final class IndexScan extends Leaf implements FileRelation {
     private final LogicalPlan rows;
     private final long bytes;
     private final Narrowing narrowing;
-    private final LogicalPlan relation; // in whose place it is, with the files that were listed
+    private final LogicalPlan original; // by which Spark itself reads the scan
+    private final transient Listing listing; // null if Spark does not tell the files
 
-    private IndexScan(Seq<Attribute> output, LogicalPlan rows, long bytes, Narrowing narrowing, LogicalPlan relation) {
+    private IndexScan(
+            Seq<Attribute> output, LogicalPlan rows, long bytes, Narrowing narrowing, LogicalPlan original, Listing listing) {
         super(output);
         this.rows = rows;
         this.bytes = bytes;
         this.narrowing = narrowing;
-        this.relation = relation;
+        this.original = original;
+        this.listing = listing;
     }
 
     /** Returns the columns that a scan needs, taken by name from an optimized plan, with the scan's expression ids. */
@@ -44,8 +52,23 @@ public final class IndexScan extends Leaf implements FileRelation {
             aliases.add(Expressions.alias(found, column));
             output.add(column.withNullability(true));
         }
+        return new IndexScan(
+                Scala.seq(output), new Project(Scala.seq(aliases), rows), bytes, narrowing, original(scan), scan.listing());
+    }
+
+    /** Returns the columns of a scan, and the rows that satisfy its conditions, as Spark itself reads them. */
+    static LogicalPlan original(Scan scan) {
         LogicalPlan relation = scan.isListed() ? NarrowedRelations.listed(scan) : scan.relation;
-        return new IndexScan(Scala.seq(output), new Project(Scala.seq(aliases), rows), bytes, narrowing, relation);
+        LogicalPlan rows = Conditions.filtered(relation, scan.conjuncts);
+        return new Project(Scala.seq(List.<NamedExpression>copyOf(scan.columns)), rows);
+    }
+
+    /**
+     * Returns the plan by which Spark reads the scan, if the table was written in this session since the query was planned: Spark,
+     * too, decides when it first executes a plan which files it reads. Null if it was not.
+     */
+    public SparkPlan instead(SparkSession session) {
+        return listing != null && listing.isOutdated() ? SideQuery.plan(session, original) : null;
     }
 
     private static Attribute named(LogicalPlan rows, String name) {
@@ -65,7 +88,7 @@ public final class IndexScan extends Leaf implements FileRelation {
 
     @Override
     public String[] inputFiles() {
-        return InputFiles.of(relation);
+        return InputFiles.of(original);
     }
 
     @Override
@@ -82,7 +105,7 @@ public final class IndexScan extends Leaf implements FileRelation {
 
     @Override
     protected Leaf copy() {
-        return new IndexScan(output(), rows, bytes, narrowing, relation);
+        return new IndexScan(output(), rows, bytes, narrowing, original, listing);
     }
 
     @Override

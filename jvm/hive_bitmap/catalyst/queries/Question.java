@@ -35,10 +35,8 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.classic.Dataset;
 
 /**
@@ -340,7 +338,7 @@ public final class Question extends PythonRequest {
             case "read choices" -> put(scan, NarrowedRelations.narrowed(scan, outcome.text("choices"), outcome.narrowing()));
             case "read rows" -> put(scan, IndexScan.of(scan, rows, outcome.bytes(), outcome.narrowing()));
             case "fetch rows" -> {
-                LogicalPlan fetched = DriverScan.of(original(scan), outcome.text("fetch"));
+                LogicalPlan fetched = DriverScan.of(IndexScan.original(scan), outcome.text("fetch"));
                 put(scan, IndexScan.of(scan, fetched, outcome.bytes(), outcome.narrowing()));
             }
             case "counts" -> {
@@ -350,13 +348,6 @@ public final class Question extends PythonRequest {
             }
             default -> throw new IllegalStateException("not an outcome: " + outcome.kind());
         }
-    }
-
-    /** Returns the columns of a scan, and the rows that satisfy its conditions, as Spark itself reads them. */
-    private static LogicalPlan original(Scan scan) {
-        LogicalPlan relation = scan.isListed() ? NarrowedRelations.listed(scan) : scan.relation;
-        LogicalPlan rows = Conditions.filtered(relation, scan.conjuncts);
-        return new Project(Scala.seq(List.<NamedExpression>copyOf(scan.columns)), rows);
     }
 
     private static void observe(Observation scan, Outcome outcome) {

@@ -1,16 +1,19 @@
 package hive_bitmap.catalyst.reading;
 
 import hive_bitmap.catalyst.spark.Scala;
+import hive_bitmap.catalyst.spark.SideQuery;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Supplier;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
+import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.metric.SQLMetric;
@@ -20,10 +23,14 @@ import scala.Function1;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 
-/** Passes on the rows of a scan that an index has narrowed, and shows in Spark's UI how many blocks and files are read. */
+/**
+ * Passes on the rows of a scan that an index has narrowed, and shows in Spark's UI how many blocks and files are read. If the
+ * child was planned for files that Spark would not read any more, another plan is executed.
+ */
 public final class NarrowedScanExec extends SparkPlan {
     private final SparkPlan child;
     private final Narrowing narrowing;
+    private transient Supplier<SparkPlan> instead;
     private final transient Map<String, SQLMetric> metrics = new LinkedHashMap<>();
 
     public NarrowedScanExec(SparkPlan child, Narrowing narrowing) {
@@ -33,6 +40,13 @@ public final class NarrowedScanExec extends SparkPlan {
         addMetric("blocks of all", narrowing.blocksOfAll());
         addMetric("files read", narrowing.files());
         addMetric("files of all", narrowing.filesOfAll());
+    }
+
+    /** Returns a scan that asks, when it is executed, for the plan that is to be executed in place of the child; null: none. */
+    public static NarrowedScanExec unless(Supplier<SparkPlan> instead, SparkPlan child, Narrowing narrowing) {
+        NarrowedScanExec scan = new NarrowedScanExec(child, narrowing);
+        scan.instead = instead;
+        return scan;
     }
 
     private void addMetric(String name, long value) {
@@ -53,6 +67,8 @@ public final class NarrowedScanExec extends SparkPlan {
 
     @Override
     public RDD<InternalRow> doExecute() {
+        SparkPlan other = instead == null ? null : instead.get();
+        if (other != null) return SideQuery.within(other::execute);
         postMetrics();
         return child.execute();
     }
@@ -65,7 +81,7 @@ public final class NarrowedScanExec extends SparkPlan {
 
     @Override
     public boolean supportsColumnar() {
-        return child.supportsColumnar();
+        return instead == null && child.supportsColumnar();
     }
 
     @Override
@@ -80,12 +96,12 @@ public final class NarrowedScanExec extends SparkPlan {
 
     @Override
     public Partitioning outputPartitioning() {
-        return child.outputPartitioning();
+        return instead == null ? child.outputPartitioning() : new UnknownPartitioning(0);
     }
 
     @Override
     public Seq<SortOrder> outputOrdering() {
-        return child.outputOrdering();
+        return instead == null ? child.outputOrdering() : Scala.seq(List.of());
     }
 
     @Override
@@ -105,7 +121,7 @@ public final class NarrowedScanExec extends SparkPlan {
     }
 
     private NarrowedScanExec copy(SparkPlan changed) {
-        NarrowedScanExec copy = new NarrowedScanExec(changed, narrowing);
+        NarrowedScanExec copy = unless(instead, changed, narrowing);
         copy.copyTagsFrom(this);
         return copy;
     }
