@@ -95,12 +95,13 @@ def test_a_table_that_was_looked_up_before_an_earlier_write(
 
     def seen(settings: Mapping[str, str]) -> list[Answer]:
         make(spark, kind)
-        spark.table("t").createOrReplaceTempView("v")
+        spark.table("t").createOrReplaceTempView("of_table")
         spark.sql(f"INSERT INTO t {SOME} range(3000, 3010)")
         with under(spark, settings):
-            found = [planned(spark, query.replace(" t ", " v ")) for query in QUERIES[:3]]
+            found = [planned(spark, query.replace(" t ", " of_table ")) for query in QUERIES[:3]]
         spark.sql(f"INSERT INTO t {SOME} range(5000, 5010)")
         answers = [answer(one) for one in found]
+        spark.catalog.dropTempView("of_table")
         spark.sql("DROP TABLE t")
         return answers
 
