@@ -124,7 +124,7 @@ def test_a_small_table_is_not_looked_up_if_that_must_pay(shop: Shop, monkeypatch
 def test_a_sample_of_many_partitions_tells_whether_the_others_are_looked_up(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prepare_module, "too_small", lambda *_, **__: False)
+    monkeypatch.setattr("hive_bitmap.core.planning.prices.Prices.is_too_small", lambda *_, **__: False)
     looked_up = prepare_module.look_up_snapshot
     sizes: list[int] = []
 
