@@ -1,6 +1,5 @@
 package hive_bitmap.catalyst.queries;
 
-import hive_bitmap.catalyst.reading.Listing;
 import hive_bitmap.catalyst.reading.Narrowing;
 import hive_bitmap.catalyst.spark.Conditions;
 import hive_bitmap.catalyst.spark.Expressions;
@@ -10,6 +9,7 @@ import hive_bitmap.catalyst.spark.Scala;
 import hive_bitmap.catalyst.spark.SideQuery;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.BooleanSupplier;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
@@ -27,20 +27,24 @@ public final class IndexScan extends Leaf implements FileRelation {
     private final long bytes;
     private final Narrowing narrowing;
     private final LogicalPlan original; // by which Spark itself reads the scan
-    private final transient Listing listing; // null if Spark does not tell the files
+    private final transient BooleanSupplier isOutdated;
 
     private IndexScan(
-            Seq<Attribute> output, LogicalPlan rows, long bytes, Narrowing narrowing, LogicalPlan original, Listing listing) {
+            Seq<Attribute> output, LogicalPlan rows, long bytes, Narrowing narrowing, LogicalPlan original,
+            BooleanSupplier isOutdated) {
         super(output);
         this.rows = rows;
         this.bytes = bytes;
         this.narrowing = narrowing;
         this.original = original;
-        this.listing = listing;
+        this.isOutdated = isOutdated;
     }
 
-    /** Returns the columns that a scan needs, taken by name from an optimized plan, with the scan's expression ids. */
-    static IndexScan of(Scan scan, LogicalPlan rows, long bytes, Narrowing narrowing) {
+    /**
+     * Returns the columns that a scan needs, taken by name from an optimized plan, with the scan's expression ids.
+     * {@code isOutdated} says, when the scan is executed, whether Spark would read other files by then.
+     */
+    static IndexScan of(Scan scan, LogicalPlan rows, Outcome outcome, BooleanSupplier isOutdated) {
         List<NamedExpression> aliases = new ArrayList<>();
         List<Attribute> output = new ArrayList<>();
         for (Attribute column : scan.columns) {
@@ -53,7 +57,8 @@ public final class IndexScan extends Leaf implements FileRelation {
             output.add(column.withNullability(true));
         }
         return new IndexScan(
-                Scala.seq(output), new Project(Scala.seq(aliases), rows), bytes, narrowing, original(scan), scan.listing());
+                Scala.seq(output), new Project(Scala.seq(aliases), rows), outcome.bytes(), outcome.narrowing(), original(scan),
+                isOutdated);
     }
 
     /** Returns the columns of a scan, and the rows that satisfy its conditions, as Spark itself reads them. */
@@ -64,11 +69,11 @@ public final class IndexScan extends Leaf implements FileRelation {
     }
 
     /**
-     * Returns the plan by which Spark reads the scan, if the table was written in this session since the query was planned: Spark,
-     * too, decides when it first executes a plan which files it reads. Null if it was not.
+     * Returns the plan by which Spark reads the scan, if the session has written the table since the query was planned: Spark,
+     * too, decides when it first executes a plan which files it reads. Null if it has not.
      */
     public SparkPlan instead(SparkSession session) {
-        return listing != null && listing.isOutdated() ? SideQuery.plan(session, original) : null;
+        return isOutdated.getAsBoolean() ? SideQuery.plan(session, original) : null;
     }
 
     private static Attribute named(LogicalPlan rows, String name) {
@@ -105,7 +110,7 @@ public final class IndexScan extends Leaf implements FileRelation {
 
     @Override
     protected Leaf copy() {
-        return new IndexScan(output(), rows, bytes, narrowing, original, listing);
+        return new IndexScan(output(), rows, bytes, narrowing, original, isOutdated);
     }
 
     @Override

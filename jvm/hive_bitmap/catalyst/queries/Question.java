@@ -17,6 +17,7 @@ import hive_bitmap.catalyst.python.SameQuestions;
 import hive_bitmap.catalyst.python.Settings;
 import hive_bitmap.catalyst.python.Versions;
 import hive_bitmap.catalyst.reading.Listing;
+import hive_bitmap.catalyst.spark.Commands;
 import hive_bitmap.catalyst.spark.Conditions;
 import hive_bitmap.catalyst.spark.Expressions;
 import hive_bitmap.catalyst.spark.Scala;
@@ -29,6 +30,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeoutException;
+import java.util.function.BooleanSupplier;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -51,6 +53,7 @@ public final class Question extends PythonRequest {
     private final Map<LogicalPlan, List<InternalRow>> smallSides = new IdentityHashMap<>();
     private final Map<Integer, LogicalPlan> rows = new ConcurrentHashMap<>();
     private final long indexes = IndexedColumns.version();
+    private final long commands;
     private volatile List<Outcome> outcomes = List.of();
     private ObjectNode written;
     private volatile String reply;
@@ -60,6 +63,7 @@ public final class Question extends PythonRequest {
     public Question(SparkSession session, List<Scan> scans) {
         super(session);
         this.scans = scans;
+        this.commands = Commands.begun(session);
     }
 
     /**
@@ -336,10 +340,10 @@ public final class Question extends PythonRequest {
             case "leave alone" -> leaveAlone(scan);
             case "empty" -> put(scan, new LocalRelation(scan.relation.output(), Scala.seq(List.of()), false, scala.Option.empty()));
             case "read choices" -> put(scan, NarrowedRelations.narrowed(scan, outcome.text("choices"), outcome.narrowing()));
-            case "read rows" -> put(scan, IndexScan.of(scan, rows, outcome.bytes(), outcome.narrowing()));
+            case "read rows" -> put(scan, IndexScan.of(scan, rows, outcome, isOutdated(scan)));
             case "fetch rows" -> {
                 LogicalPlan fetched = DriverScan.of(IndexScan.original(scan), outcome.text("fetch"));
-                put(scan, IndexScan.of(scan, fetched, outcome.bytes(), outcome.narrowing()));
+                put(scan, IndexScan.of(scan, fetched, outcome, isOutdated(scan)));
             }
             case "counts" -> {
                 LogicalPlan answer = IndexAnswer.of(scan, outcome.text("answer"), outcome.text("label"));
@@ -348,6 +352,18 @@ public final class Question extends PythonRequest {
             }
             default -> throw new IllegalStateException("not an outcome: " + outcome.kind());
         }
+    }
+
+    /**
+     * Returns what says later whether Spark would read other files of a scan by then, after a write of the session. If Spark has
+     * not told the files, that may be so after any command.
+     */
+    private BooleanSupplier isOutdated(Scan scan) {
+        Listing listing = scan.listing();
+        if (listing != null) return listing::isOutdated;
+        SparkSession asked = session; // a plan must not keep the question
+        long before = commands;
+        return () -> Commands.begun(asked) != before;
     }
 
     private static void observe(Observation scan, Outcome outcome) {
