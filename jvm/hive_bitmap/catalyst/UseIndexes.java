@@ -56,7 +56,7 @@ public final class UseIndexes extends Rule<LogicalPlan> {
     @Override
     public LogicalPlan apply(LogicalPlan plan) {
         if (SideQuery.isRunning()) return plan;
-        if (plan instanceof Command) Commands.begin(session);
+        if (plan.exists(Scala.predicate(node -> node instanceof Command))) Commands.begin(session); // a union of INSERTs, too
         boolean chosenOnly = PythonCalls.isForChosen();
         boolean absent = !chosenOnly && PythonCalls.isAbsent();
         if (absent && (!Helper.isInstalled() || PythonCalls.isOff())) return plan;

@@ -26,11 +26,13 @@ TABLES = {
     "of Spark, partitioned": f"CREATE TABLE t ({COLUMNS}, p BIGINT) USING parquet PARTITIONED BY (p)",
     "of Hive, partitioned": f"CREATE TABLE t ({COLUMNS}) PARTITIONED BY (p BIGINT) STORED AS PARQUET",
 }
-SOME = "SELECT id, IF(id < 2000, id, 5), CAST(id AS STRING), id % 3 FROM"
+ROW = "SELECT id, IF(id < 2000, id, 5), CAST(id AS STRING), id % 3"
+SOME = f"{ROW} FROM"
 WRITES = {
     "appended to": f"INSERT INTO t {SOME} range(5000, 5010)",
     "overwritten": f"INSERT OVERWRITE t {SOME} range(5000, 5010)",
     "written twice": f"INSERT OVERWRITE t {SOME} range(5000, 5010); INSERT OVERWRITE t {SOME} range(5000, 5020)",
+    "appended to twice at once": f"FROM range(5000, 5010) INSERT INTO t {ROW} INSERT INTO t {ROW}",
     "emptied": "TRUNCATE TABLE t",
     "emptied and appended to": f"TRUNCATE TABLE t; INSERT INTO t {SOME} range(5000, 5010)",
 }
@@ -79,7 +81,7 @@ def test_what_the_session_wrote_is_seen_as_in_plain_spark(
 ) -> None:
     make(spark, kind)
     ways = list(itertools.product(WAYS, QUERIES))
-    if not pytestconfig.getoption("--long"):
+    if not pytestconfig.getoption("--long"):  # each way to ask each query of each kind, after one write or two
         ways = ways[CASES.index((kind, write)) % 3 :: 3]
     with indexed(spark):
         found = {(way, query): planned_by_index(spark, kind, query, way) for way, query in ways}

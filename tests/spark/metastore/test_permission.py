@@ -89,6 +89,7 @@ for kind in ("filter", "mask", "deny"):
 forget()
 told["as before"] = hive_bitmap.count(spark, "t", "k = 3")
 told["drop index"] = commands("DROP INDEX k ON t")
+spark.sql("CREATE INDEX k ON TABLE t (k) AS 'BITMAP'")
 told["drop table"] = commands("DROP TABLE t")
 Path(warehouse, "told.json").write_text(json.dumps(told, default=str))
 """
