@@ -31,7 +31,8 @@ METADATA_SHARE = 4  # memory that a parsed footer takes for each of its bytes
 Flags = npt.NDArray[np.bool_]
 Longs = npt.NDArray[np.int64]
 Sized = TypeVar("Sized", pa.Table, CachedBitmaps)
-_cache: Cache[tuple[Any, ...], Any] = Cache("shards", lambda rows: rows.nbytes)
+SHARDS = "shards"  # the kind of all caches of what is read and computed of shards
+_cache: Cache[tuple[Any, ...], Any] = Cache(SHARDS, lambda rows: rows.nbytes)
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,7 @@ def cached(key: tuple[Any, ...], make: Callable[[], Sized]) -> Sized:
 
 
 def clear_caches() -> None:
-    """Empty all caches of this module."""
+    """Empty all caches of what is read and computed of shards."""
     _metadata.cache_clear()
     _statistics.cache_clear()
     _cache.clear()

@@ -31,6 +31,7 @@ from hive_bitmap.core.predicates.nodes import (
     simplify,
 )
 from hive_bitmap.core.selecting.key_matches import MatchingKeys, key_matches
+from hive_bitmap.core.selecting.known_results import known_result
 from hive_bitmap.core.selecting.lookup_units import IndexPart, Longs, LookupUnit
 from hive_bitmap.core.selecting.select import LookupResult, count
 from hive_bitmap.core.stores import WITH_DELETES, FileStatus, is_local
@@ -95,7 +96,8 @@ class LookupResults:
 
 def look_up(lookup: Lookup, matching_keys: MatchingKeys) -> LookupResult:
     """Look up the files of one lookup; the size of the result does not depend on the number of rows."""
-    return count(lookup.unit, lookup.predicate, matching_keys)
+    unit, predicate = lookup.unit, lookup.predicate
+    return known_result(unit, predicate, lambda: count(unit, predicate, matching_keys))
 
 
 def choose_indexes(
